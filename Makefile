@@ -1,0 +1,49 @@
+# `make` alone says what there is. Everything runs from a fresh clone: `setup` comes first by itself.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PY := .venv/bin/python
+# How many processes the tests run in, and what else pytest is told: make test JOBS=1 TEST_ARGS='-k journal -x'
+JOBS ?= auto
+TEST_ARGS ?=
+# What the benchmark is told: make bench BENCH_ARGS='--sizes 10,100'
+BENCH_ARGS ?=
+
+.PHONY: help
+help: ## say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install system packages that are missing, and the pinned packages into .venv
+	@scripts/setup
+
+.PHONY: test
+test: setup lint ## set up, check the style, run all tests
+	@$(PY) -m pytest -n $(JOBS) $(TEST_ARGS)
+
+.PHONY: lint
+lint: setup ## ruff, mypy and the import contracts
+	@$(PY) -m ruff check --quiet
+	@$(PY) -m ruff format --check --quiet
+	@$(PY) -m mypy --no-error-summary
+	@.venv/bin/lint-imports --no-logo >.venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
+
+.PHONY: format
+format: setup ## mend what ruff can mend
+	@$(PY) -m ruff check --fix-only --quiet
+	@$(PY) -m ruff format --quiet
+
+.PHONY: bench
+bench: setup ## measure the engine, beside `pulumi` where it is on PATH
+	@$(PY) bench/engine.py $(BENCH_ARGS)
+
+.PHONY: lock
+lock: setup ## pin the dependencies of pyproject.toml anew
+	@scripts/lock
+
+.PHONY: clean
+clean: ## remove all that was made here
+	@rm -rf .venv *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
