@@ -1,0 +1,1 @@
+"""HPC clusters that rise and fall with their queue: Slurm, Kubernetes and Pulumi in one graph."""

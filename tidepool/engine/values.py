@@ -1,0 +1,190 @@
+"""Property values: what a resource's inputs and outputs are made of.
+
+A value is one of ``None | bool | int | float | str | list | dict`` (keys are strings) or one of the
+classes below, which stand for the things that JSON has no word for. Source: Pulumi's
+``sdk/go/common/resource`` (property values) and its wire form in ``proto/pulumi/resource.proto``.
+
+Values are never changed in place: every function here returns a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, final
+
+#: A property value. ``Any``, because Python's checkers cannot follow a recursive union cheaply.
+Value: TypeAlias = Any
+#: An object of property values: a resource's inputs or outputs.
+Properties: TypeAlias = dict[str, Value]
+
+
+@final
+class Unknown:
+    """A value that is not known before the operation has run. There is one: :data:`UNKNOWN`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that is encrypted in state and masked wherever it is shown. Never nested in another secret."""
+
+    element: Value
+
+    def __repr__(self) -> str:
+        return "Secret([secret])"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A value together with what it came from, as sent to components that accept outputs.
+
+    ``element`` is :data:`UNKNOWN` where the value is not known; ``dependencies`` are URNs.
+    """
+
+    element: Value
+    secret: bool = False
+    dependencies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A blob: exactly one of ``text``, ``path`` or ``uri`` is set; ``hash`` is the SHA-256 of its bytes."""
+
+    hash: str = ""
+    text: str | None = None
+    path: str | None = None
+    uri: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A collection of assets: exactly one of ``assets``, ``path`` or ``uri`` is set."""
+
+    hash: str = ""
+    assets: Mapping[str, Any] | None = None
+    path: str | None = None
+    uri: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceReference:
+    """A reference to another resource. ``id`` is None for a component, UNKNOWN while it is not known."""
+
+    urn: str
+    id: Any = None
+    package_version: str = ""
+
+
+def secret(value: Value) -> Secret:
+    """``value`` as a secret, without nesting."""
+    return value if isinstance(value, Secret) else Secret(value)
+
+
+def walk(value: Value) -> Iterator[Value]:
+    """``value`` and all values within it, outer ones first."""
+    yield value
+    for child in _children(value):
+        yield from walk(child)
+
+
+def contains_unknowns(value: Value) -> bool:
+    """Whether any part of ``value`` is unknown."""
+    if value.__class__ in _PLAIN:
+        return False
+    return any(
+        v is UNKNOWN or (isinstance(v, ResourceReference) and v.id is UNKNOWN) for v in walk(value)
+    )
+
+
+def contains_secrets(value: Value) -> bool:
+    """Whether any part of ``value`` is secret."""
+    if value.__class__ in _PLAIN:
+        return False
+    return any(isinstance(v, Secret) or (isinstance(v, Output) and v.secret) for v in walk(value))
+
+
+def transform(value: Value, leave: Callable[[Value], Value]) -> Value:
+    """``value`` rebuilt bottom-up: ``leave`` is given each part after its own parts were rebuilt."""
+    match value:
+        case dict():
+            return leave({k: transform(v, leave) for k, v in value.items()})
+        case list():
+            return leave([transform(v, leave) for v in value])
+        case Secret():
+            return leave(Secret(transform(value.element, leave)))
+        case Output():
+            return leave(Output(transform(value.element, leave), value.secret, value.dependencies))
+        case Archive() if value.assets is not None:
+            assets = {k: transform(v, leave) for k, v in value.assets.items()}
+            return leave(Archive(value.hash, assets, value.path, value.uri))
+        case _:
+            return leave(value)
+
+
+def without_secrets(value: Value) -> Value:
+    """``value`` with every secret replaced by what it holds."""
+    return transform(value, lambda v: v.element if isinstance(v, Secret) else v)
+
+
+def without_outputs(value: Value) -> Value:
+    """``value`` with every :class:`Output` replaced by the plain, secret or unknown value it stands for."""
+
+    def leave(v: Value) -> Value:
+        if isinstance(v, Output):
+            return secret(v.element) if v.secret else v.element
+        return v
+
+    return transform(value, leave)
+
+
+def output_dependencies(value: Value) -> set[str]:
+    """The URNs that the outputs within ``value`` came from."""
+    return {urn for v in walk(value) if isinstance(v, Output) for urn in v.dependencies}
+
+
+def masked(value: Value, mask: str = "[secret]") -> Value:
+    """``value`` with every secret replaced by ``mask``: what may be shown."""
+    if isinstance(value, Secret) or (isinstance(value, Output) and value.secret):
+        return mask
+    match value:
+        case dict():
+            return {k: masked(v, mask) for k, v in value.items()}
+        case list():
+            return [masked(v, mask) for v in value]
+        case Output():
+            return masked(value.element, mask)
+        case _:
+            return value
+
+
+def with_secret_keys(properties: Properties, keys: Iterable[str]) -> Properties:
+    """``properties`` with the named top-level values made secret, where present."""
+    wanted = set(keys)
+    if not wanted:
+        return properties
+    return {k: secret(v) if k in wanted else v for k, v in properties.items()}
+
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def _children(value: Value) -> Iterable[Value]:
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+        case Secret() | Output():
+            return (value.element,)
+        case Archive() if value.assets is not None:
+            return value.assets.values()
+        case _:
+            return ()
