@@ -1,0 +1,454 @@
+"""The file backend: stacks, their state, locks, tags and history in a folder that the Pulumi CLI shares.
+
+The only part of the engine that writes there, but for the journal. Where a method changes a stack and says
+nothing else, the caller holds the stack's lock (:meth:`FileBackend.lock`).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tidepool.engine.errors import EngineError
+from tidepool.engine.resource import SecretsProvider, Snapshot
+from tidepool.engine.state import files, jsontext
+from tidepool.engine.state.checkpoint import (
+    ENGINE_VERSION,
+    SCHEMA_VERSION,
+    Crypter,
+    MalformedCheckpoint,
+    decode_deployment,
+    encode_untyped,
+    magic_of,
+    rfc3339,
+    unwrap_checkpoint,
+    verify_supported,
+    wrap_checkpoint,
+)
+from tidepool.engine.state.history import UpdateInfo, encode_update, read_history
+from tidepool.engine.state.integrity import IntegrityError, verify_integrity
+from tidepool.engine.state.layout import (
+    InvalidName,
+    Layout,
+    StackReference,
+    backend_url,
+    root_of,
+    verify_name,
+)
+from tidepool.engine.state.lock import StackLock, StackLocked, break_locks
+from tidepool.engine.state.meta import verify_version, write_version
+from tidepool.engine.state.rename import rename_deployment
+from tidepool.engine.state.store import (
+    CheckpointDamaged,
+    CheckpointStore,
+    RawCheckpoint,
+    StackNotFound,
+    StoreOptions,
+)
+from tidepool.engine.state.tags import read_tags, write_tags
+
+__all__ = [
+    "CheckpointDamaged",
+    "FileBackend",
+    "IntegrityError",
+    "InvalidName",
+    "RawCheckpoint",
+    "StackAlreadyExists",
+    "StackHasResources",
+    "StackLock",
+    "StackLocked",
+    "StackNotFound",
+    "StackReference",
+    "StackSummary",
+    "StoreOptions",
+    "UpdateInfo",
+    "backend_url",
+]
+
+
+class StackAlreadyExists(EngineError):
+    """A stack of that name exists. The Automation API knows the text."""
+
+    def __init__(self, ref: StackReference) -> None:
+        super().__init__(f"stack '{ref.qualified}' already exists")
+
+
+class StackHasResources(EngineError):
+    """A stack that is to be removed still has resources."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"'{name}' still has resources; removal rejected. Possible actions:\n"
+            f"- Make sure that '{name}' is the stack that you want to destroy\n"
+            "- Run `pulumi destroy` to delete the resources, then run `pulumi stack rm`\n"
+            "- Run `pulumi stack rm --force` to override this error"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StackSummary:
+    """A stack in a list. ``last_update`` is RFC 3339; both are None where nothing was ever deployed."""
+
+    ref: StackReference
+    last_update: str | None
+    resource_count: int | None
+
+
+class FileBackend:
+    """State in the folder ``root``; see :mod:`tidepool.engine.state.layout` for what lies where."""
+
+    def __init__(
+        self,
+        root: Path,
+        options: StoreOptions | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Open the folder; nothing is written yet. ``now`` gives the time, with its zone.
+
+        Raises:
+            EngineError: when there is no such folder, or its layout is not version 1.
+        """
+        self.layout = Layout(root)
+        self.options = options or StoreOptions()
+        self._now = now
+        self._store = CheckpointStore(self.layout, self.options)
+        if not root.is_dir():
+            raise EngineError(
+                f'unable to open state directory "file://{root}": no such folder; make it with: mkdir -p {root}'
+            )
+        self._has_meta = verify_version(self.layout)
+
+    @classmethod
+    def from_url(cls, url: str, home: Path, cwd: Path, env: Mapping[str, str] | None = None) -> FileBackend:
+        """The backend that a URL names; ``env`` gives the ``PULUMI_DIY_BACKEND_*`` options.
+
+        Raises:
+            NotSupportedError: when it is not a ``file://`` URL.
+            EngineError: as the constructor.
+        """
+        return cls(root_of(url, home, cwd), StoreOptions.from_env(env or {}))
+
+    @property
+    def url(self) -> str:
+        """The backend's URL, absolute."""
+        return f"file://{self.layout.root}"
+
+    # -- stacks ---------------------------------------------------------------------------------------
+
+    def references(self, project: str | None = None) -> list[StackReference]:
+        """All stacks, or those of one project, by name; their files are not read."""
+        try:
+            projects = (
+                [project] if project else sorted(p.name for p in self.layout.stacks.iterdir() if p.is_dir())
+            )
+        except FileNotFoundError:
+            return []
+        found: set[StackReference] = set()
+        for folder in projects:
+            for name in files.names(self.layout.stacks / folder):
+                stem = name.removesuffix(files.GZIP).removesuffix(files.ZSTD)
+                if stem.endswith(".json") and _is_name(folder) and _is_name(stem.removesuffix(".json")):
+                    found.add(StackReference(folder, stem.removesuffix(".json")))
+        return sorted(found)
+
+    def stacks(self, project: str | None = None) -> list[StackSummary]:
+        """All stacks, or those of one project, with what their files tell.
+
+        Raises:
+            CheckpointDamaged: when a stack's file cannot be read.
+        """
+        summaries: list[StackSummary] = []
+        for ref in self.references(project):
+            try:
+                raw = self.read(ref)
+            except StackNotFound:
+                continue  # removed since it was listed
+            if raw is None:
+                summaries.append(StackSummary(ref, None, None))
+            else:
+                last = (raw.deployment.get("manifest") or {}).get("time")
+                known = last if last and not last.startswith("0001-") else None  # Go's zero time
+                summaries.append(StackSummary(ref, known, raw.resource_count))
+        return summaries
+
+    def exists(self, ref: StackReference) -> bool:
+        """Whether there is such a stack."""
+        return self._store.find(ref) is not None
+
+    def create(self, ref: StackReference, secrets_provider: SecretsProvider | None = None) -> None:
+        """Make an empty stack, under its lock. ``secrets_provider`` is noted in it where given.
+
+        Raises:
+            StackAlreadyExists: when there is one.
+            StackLocked: when somebody is at work on one of that name.
+        """
+        self._ensure_meta()
+        with self.lock(ref):
+            if self.exists(ref):
+                raise StackAlreadyExists(ref)
+            untyped: dict[str, Any] = {"version": SCHEMA_VERSION}
+            if secrets_provider is not None:
+                untyped["deployment"] = {
+                    "manifest": {
+                        "time": rfc3339(self._now()),
+                        "magic": magic_of(ENGINE_VERSION),
+                        "version": ENGINE_VERSION,
+                    },
+                    "secrets_providers": {"type": secrets_provider.type, "state": secrets_provider.state},
+                    "metadata": {},
+                }
+            self._store.write(ref, wrap_checkpoint(ref.qualified, untyped))
+
+    def remove(self, ref: StackReference, force: bool = False, remove_backups: bool = False) -> None:
+        """Remove a stack with its history and tags, under its lock. Its last file stays as ``.bak``.
+
+        ``force`` removes one that still has resources: they are forgotten, not destroyed.
+
+        Raises:
+            StackNotFound: when there is none.
+            StackHasResources: when it has resources besides the stack itself, and no ``force``.
+            StackLocked: when somebody is at work on it.
+        """
+        with self.lock(ref):
+            path = self._store.find(ref)
+            if path is None:
+                raise StackNotFound(ref.name)
+            if not force and self._has_resources(ref):
+                raise StackHasResources(ref.name)
+            if not force:
+                self._verify_recovered(ref, "removed")
+            self._empty(self.layout.history(ref))
+            files.remove(self.layout.tags(ref))
+            files.remove(self.layout.journal(ref))
+            backup = path.with_name(path.name + ".bak")
+            if remove_backups:
+                files.remove(backup)
+                self._empty(self.layout.backups(ref))
+                files.remove(path)
+            else:
+                files.move(path, backup)
+
+    def rename(self, ref: StackReference, new_ref: StackReference) -> None:
+        """Rename a stack: its file and the URNs in it, its history, backups and tags; under both locks.
+
+        Raises:
+            StackNotFound: when there is no stack ``ref``.
+            EngineError: when there is a stack ``new_ref``, or an operation that was cut off is not recovered.
+            StackLocked: when somebody is at work on either.
+        """
+        if ref == new_ref:
+            raise EngineError(f"a stack named {new_ref.qualified} already exists")
+        with self.lock(ref), self.lock(new_ref):
+            if self.exists(new_ref):
+                raise EngineError(f"a stack named {new_ref.qualified} already exists")
+            self._verify_recovered(ref, "renamed")
+            raw = self.read(ref)
+            untyped: dict[str, Any] = {"version": SCHEMA_VERSION}
+            if raw is not None:
+                untyped = raw.untyped | {"deployment": rename_deployment(raw.deployment, ref, new_ref)}
+            self._store.write(new_ref, wrap_checkpoint(new_ref.qualified, untyped))
+            # From here on the new stack is whole; the old one goes last, so that a crash loses nothing.
+            self._move_dated(self.layout.history(ref), self.layout.history(new_ref), ref, new_ref, "-")
+            self._move_dated(self.layout.backups(ref), self.layout.backups(new_ref), ref, new_ref, ".")
+            if self.layout.tags(ref).exists():
+                files.move(self.layout.tags(ref), self.layout.tags(new_ref))
+            files.remove(self.layout.journal(ref))
+            old = self._store.find(ref)
+            if old is not None:
+                files.move(old, old.with_name(old.name + ".bak"))
+
+    # -- state ----------------------------------------------------------------------------------------
+
+    def read(self, ref: StackReference) -> RawCheckpoint | None:
+        """The stack's file with its secrets still encrypted; None where nothing was ever deployed.
+
+        Raises:
+            StackNotFound: when there is no such stack.
+            CheckpointDamaged: when its file is damaged; says which backup is usable.
+            UnsupportedCheckpoint: when it needs what this engine does not support.
+        """
+        return self._store.read(ref)
+
+    def load(self, ref: StackReference, crypter: Crypter, verify: bool = True) -> Snapshot | None:
+        """The stack's snapshot, None where nothing was ever deployed; its integrity verified.
+
+        Raises:
+            IntegrityError: when it contradicts itself.
+            SecretsError: when its secrets cannot be decrypted.
+            EngineError: as :meth:`read`.
+        """
+        raw = self.read(ref)
+        return None if raw is None else self.decode(ref, raw, crypter, verify)
+
+    def decode(
+        self, ref: StackReference, raw: RawCheckpoint, crypter: Crypter, verify: bool = True
+    ) -> Snapshot:
+        """The snapshot in a file that was read before; errors as :meth:`load`."""
+        try:
+            snapshot = decode_deployment(raw.deployment, crypter)
+            if verify:
+                verify_integrity(snapshot)
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"snapshot integrity failure; refusing to use it: {error}\nIn the state of stack '{ref.name}', "
+                f"{raw.path}. Repair it with `pulumi state repair` of the Pulumi CLI, or go back to a backup in "
+                f"{self.layout.backups(ref)}"
+            ) from error
+        except MalformedCheckpoint as error:
+            raise MalformedCheckpoint(f"{raw.path}: {error}") from error
+        return snapshot
+
+    def save(self, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> Path:
+        """Make ``snapshot`` the stack's state, durably, or leave the old state; returns the file's path.
+
+        Raises:
+            StorageError: when it cannot be written: the old state is still there.
+            IntegrityError: when ``snapshot`` contradicts itself. It was written all the same, since it may
+                hold what exists nowhere else; the old state is beside it, as ``.bak``.
+        """
+        self._ensure_meta()
+        path = self._store.write(
+            ref, wrap_checkpoint(ref.qualified, encode_untyped(snapshot, crypter, self._now()))
+        )
+        try:
+            verify_integrity(snapshot)
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"{path}: snapshot integrity failure; it was already written, but is invalid "
+                f"(backup available at {path}.bak): {error}"
+            ) from error
+        return path
+
+    def export(self, ref: StackReference) -> dict[str, Any]:
+        """The untyped deployment; "deployment" is None where nothing was ever deployed. Errors as :meth:`read`."""
+        raw = self.read(ref)
+        return {"version": SCHEMA_VERSION, "deployment": None} if raw is None else raw.untyped
+
+    def import_(self, ref: StackReference, untyped: Mapping[str, Any]) -> None:
+        """Replace the stack's state, under its lock. Takes an export or a stack file (a backup, say).
+
+        The present state is not read, so this is the way back from a damaged one.
+
+        Raises:
+            StackNotFound: when there is no such stack.
+            MalformedCheckpoint: when it is neither.
+            UnsupportedCheckpoint: when it needs what this engine does not support.
+            StackLocked: when somebody is at work on the stack.
+        """
+        document = unwrap_checkpoint(untyped) if "checkpoint" in untyped else dict(untyped)
+        verify_supported(document)
+        deployment = document.get("deployment")
+        if deployment is not None and not isinstance(deployment, dict):
+            raise MalformedCheckpoint("not an exported stack: 'deployment' is not an object")
+        with self.lock(ref):
+            if not self.exists(ref):
+                raise StackNotFound(ref.name)
+            self._store.write(ref, wrap_checkpoint(ref.qualified, document))
+
+    def journal_path(self, ref: StackReference) -> Path:
+        """Where the journal of the stack's running operation lies; outside of what the CLI reads."""
+        return self.layout.journal(ref)
+
+    # -- locks ----------------------------------------------------------------------------------------
+
+    def lock(self, ref: StackReference) -> StackLock:
+        """A lock on the stack, not yet taken: use it in ``with``, or ``acquire`` and ``release`` it.
+
+        After it was taken, its ``warnings`` tell of locks of dead processes that it took over.
+        """
+        return StackLock(self.layout.locks(ref), self._now)
+
+    def break_locks(self, ref: StackReference) -> int:
+        """Delete all locks of the stack, whoever holds them; returns how many. This is ``cancel``."""
+        return break_locks(self.layout.locks(ref))
+
+    # -- history and tags -----------------------------------------------------------------------------
+
+    def history(self, ref: StackReference, page: int = 1, page_size: int = 0) -> list[UpdateInfo]:
+        """The stack's updates, latest first. Pages count from 1; a ``page_size`` of 0 gives all."""
+        return read_history(self.layout.history(ref), page, page_size)
+
+    def add_history(self, ref: StackReference, update: UpdateInfo) -> None:
+        """Note an update that ended, with a copy of the state after it, and keep a backup of the state."""
+        extension = ".json" + (files.GZIP if self.options.gzip else "")
+        prefix = f"{ref.name}-{time.time_ns()}"
+        folder = self.layout.history(ref)
+        content = jsontext.dumps(encode_update(update)).encode("utf-8")
+        files.write(folder / f"{prefix}.history{extension}", content, durable=False)
+        state = self._store.find(ref)
+        if state is None:
+            return
+        form = state.name.removeprefix(ref.name)
+        files.keep_copy(state, folder / f"{prefix}.checkpoint{form}")
+        if self.options.backups:
+            files.keep_copy(state, self.layout.backups(ref) / f"{ref.name}.{time.time_ns()}{form}")
+
+    def tags(self, ref: StackReference) -> dict[str, str]:
+        """The stack's tags, by name.
+
+        Raises:
+            EngineError: when their file is damaged or of another version.
+        """
+        return read_tags(self.layout.tags(ref))
+
+    def set_tags(self, ref: StackReference, tags: Mapping[str, str]) -> None:
+        """Replace all tags of the stack."""
+        write_tags(self.layout.tags(ref), tags)
+
+    def set_tag(self, ref: StackReference, name: str, value: str) -> None:
+        """Set one tag of the stack."""
+        self.set_tags(ref, self.tags(ref) | {name: value})
+
+    def remove_tag(self, ref: StackReference, name: str) -> bool:
+        """Remove one tag of the stack; returns whether it was there."""
+        tags = self.tags(ref)
+        if name not in tags:
+            return False
+        del tags[name]
+        self.set_tags(ref, tags)
+        return True
+
+    def _ensure_meta(self) -> None:
+        if not self._has_meta:
+            write_version(self.layout)
+            self._has_meta = True
+
+    def _has_resources(self, ref: StackReference) -> bool:
+        raw = self.read(ref)
+        resources = (raw.deployment.get("resources") or []) if raw is not None else []
+        return len(resources) > 1 or any(r.get("type") != "pulumi:pulumi:Stack" for r in resources)
+
+    def _verify_recovered(self, ref: StackReference, change: str) -> None:
+        journal = self.layout.journal(ref)
+        if journal.exists() and journal.stat().st_size:
+            raise EngineError(
+                f"stack '{ref.name}' cannot be {change}: its last operation was cut off, and its journal "
+                f"{journal} is not recovered yet. Run `refresh` or `up` on it first"
+            )
+
+    def _empty(self, folder: Path) -> None:
+        for name in files.names(folder):
+            files.remove(folder / name)
+
+    def _move_dated(
+        self, source: Path, target: Path, old: StackReference, new: StackReference, separator: str
+    ) -> None:
+        """Move files named STACK<separator>NUMBER...; others are left where they are."""
+        pattern = re.compile(re.escape(old.name + separator) + r"(?=\d+\.)")
+        for name in files.names(source):
+            match = pattern.match(name)
+            if match:
+                files.move(source / name, target / f"{new.name}{separator}{name[match.end() :]}")
+
+
+def _is_name(text: str) -> bool:
+    try:
+        verify_name("stack", text)
+    except InvalidName:
+        return False
+    return True

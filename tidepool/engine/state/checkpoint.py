@@ -1,0 +1,442 @@
+"""The checkpoint: a stack's snapshot as JSON, byte-compatible with Pulumi's file backend.
+
+Pure functions between JSON values (dicts as :func:`json.loads` gives them) and the engine's values. Key
+names, their order and what is left out when empty are those of Go's structs in
+``sdk/go/common/apitype/core.go`` (``VersionedCheckpoint``, ``DeploymentV3``, ``ResourceV3``). Keys that are
+not known here are kept and written back.
+
+Three nested forms:
+
+- a *deployment* is the snapshot itself: manifest, secrets provider, resources, pending operations;
+- a *checkpoint* is the stack file: ``{"version", "features"?, "checkpoint": {"stack", "latest"}}``;
+- an *untyped deployment* is what ``stack export`` prints: ``{"version", "features"?, "deployment"}``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, cast
+
+from tidepool.engine.errors import EngineError
+from tidepool.engine.resource import (
+    CustomTimeouts,
+    OperationType,
+    PendingOperation,
+    ResourceState,
+    SecretsProvider,
+    Snapshot,
+)
+from tidepool.engine.state.aliases import normalize_urn_references
+from tidepool.engine.state.integrity import IntegrityError
+from tidepool.engine.state.valuecodec import (
+    Decrypt,
+    Encrypt,
+    contains_byte_strings,
+    decode_properties,
+    decode_value,
+    encode_properties,
+    encode_value,
+)
+
+#: The Pulumi CLI whose formats these are; written to the manifest.
+ENGINE_VERSION: Final = "v3.260.0"
+SCHEMA_VERSION: Final = 3
+#: Deployments that need a feature of the reader carry this version and the features' names.
+FEATURES_SCHEMA_VERSION: Final = 4
+SUPPORTED_FEATURES: Final = frozenset(
+    {"refreshBeforeUpdate", "views", "hooks", "taint", "replaceWith", "byteString"}
+)
+
+
+class Crypter(Protocol):
+    """Encrypts and decrypts the JSON text of secrets."""
+
+    def encrypt(self, plaintext: str, /) -> str:
+        """The ciphertext of ``plaintext``."""
+        ...
+
+    def decrypt(self, ciphertext: str, /) -> str:
+        """The plaintext of ``ciphertext``."""
+        ...
+
+
+class UnsupportedCheckpoint(EngineError):
+    """The state was written in a format, or with a feature, that this engine cannot keep up."""
+
+
+class MalformedCheckpoint(EngineError):
+    """The state is JSON, but not a checkpoint."""
+
+
+def rfc3339(moment: datetime) -> str:
+    """``moment`` (with a time zone) as checkpoints write times: UTC, no trailing zeros in the fraction."""
+    text = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
+    return text + "Z"
+
+
+def decode_resource(raw: dict[str, Any], decrypt: Decrypt) -> ResourceState:
+    """The resource that ``raw`` (a ``ResourceV3``) describes.
+
+    Raises:
+        MalformedCheckpoint: when a required field is missing or a field has the wrong shape.
+    """
+    if raw.__class__ is not dict:
+        raise MalformedCheckpoint(
+            f"a resource in the state is malformed: expected an object, found {raw!r:.100}"
+        )
+    try:
+        return _decode_resource(raw, decrypt)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        what = f"missing required field {error}" if isinstance(error, KeyError) else str(error)
+        name = raw.get("urn") or "without a URN"
+        raise MalformedCheckpoint(f"resource '{name}' in the state is malformed: {what}") from error
+
+
+def encode_resource(state: ResourceState, encrypt: Encrypt) -> dict[str, Any]:
+    """``state`` as a ``ResourceV3``. Nothing of ``state`` is changed; plain parts may be shared with it."""
+    out: dict[str, Any] = {"urn": state.urn, "custom": state.custom}
+    if state.delete:
+        out["delete"] = True
+    if state.id:
+        out["id"] = state.id
+    out["type"] = state.type
+    if state.inputs:
+        out["inputs"] = encode_properties(state.inputs, encrypt)
+    if state.outputs:
+        out["outputs"] = encode_properties(state.outputs, encrypt)
+    if state.parent:
+        out["parent"] = state.parent
+    if state.protect:
+        out["protect"] = True
+    if state.taint:
+        out["taint"] = True
+    if state.external:
+        out["external"] = True
+    if state.dependencies:
+        out["dependencies"] = list(state.dependencies)
+    if state.init_errors:
+        out["initErrors"] = list(state.init_errors)
+    if state.provider:
+        out["provider"] = state.provider
+    if state.property_dependencies:
+        deps = state.property_dependencies
+        out["propertyDependencies"] = {key: list(deps[key]) for key in sorted(deps)}
+    if state.pending_replacement:
+        out["pendingReplacement"] = True
+    if state.additional_secret_outputs:
+        out["additionalSecretOutputs"] = list(state.additional_secret_outputs)
+    if state.aliases:
+        out["aliases"] = list(state.aliases)
+    if state.custom_timeouts:
+        out["customTimeouts"] = _encode_timeouts(state.custom_timeouts)
+    if state.import_id:
+        out["importID"] = state.import_id
+    if state.retain_on_delete:
+        out["retainOnDelete"] = True
+    if state.deleted_with:
+        out["deletedWith"] = state.deleted_with
+    if state.replace_with:
+        out["replaceWith"] = list(state.replace_with)
+    if state.created:
+        out["created"] = state.created
+    if state.modified:
+        out["modified"] = state.modified
+    if state.source_position:
+        out["sourcePosition"] = state.source_position
+    if state.stack_trace:
+        out["stackTrace"] = [{"sourcePosition": p} if p else {} for p in state.stack_trace]
+    if state.ignore_changes:
+        out["ignoreChanges"] = list(state.ignore_changes)
+    if state.hide_diff:
+        out["hideDiff"] = list(state.hide_diff)
+    if state.replace_on_changes:
+        out["replaceOnChanges"] = list(state.replace_on_changes)
+    if state.replacement_trigger is not None:
+        out["replacementTrigger"] = encode_value(state.replacement_trigger, encrypt)
+    if state.refresh_before_update:
+        out["refreshBeforeUpdate"] = True
+    if state.view_of:
+        out["viewOf"] = state.view_of
+    if state.resource_hooks:
+        hooks = state.resource_hooks
+        out["resourceHooks"] = {key: list(hooks[key]) for key in sorted(hooks)}
+    if state.unknown_fields:
+        out.update(state.unknown_fields)
+    return out
+
+
+def decode_deployment(raw: dict[str, Any], crypter: Crypter) -> Snapshot:
+    """The snapshot that ``raw`` (a ``DeploymentV3``) describes. Its integrity is not verified here.
+
+    Raises:
+        IntegrityError: when the manifest's checksum is wrong.
+        MalformedCheckpoint: when a resource is malformed.
+    """
+    manifest = raw.get("manifest") or {}
+    if (manifest.get("magic") or "") != magic_of(manifest.get("version") or ""):
+        raise IntegrityError("magic cookie mismatch; possible tampering/corruption detected")
+    decrypt = crypter.decrypt
+    provider = raw.get("secrets_providers") or {}
+    return Snapshot(
+        resources=tuple([decode_resource(r, decrypt) for r in raw.get("resources") or ()]),
+        pending_operations=tuple(
+            PendingOperation(decode_resource(op["resource"], decrypt), cast(OperationType, op["type"]))
+            for op in raw.get("pending_operations") or ()
+        ),
+        secrets_provider=(
+            SecretsProvider(provider["type"], provider.get("state") or {}) if provider.get("type") else None
+        ),
+        unknown_fields={k: v for k, v in raw.items() if k not in _DEPLOYMENT_KEYS},
+    )
+
+
+def encode_deployment(snapshot: Snapshot, crypter: Crypter, now: datetime) -> dict[str, Any]:
+    """``snapshot`` as a ``DeploymentV3`` taken at ``now``: aliases resolved, secrets encrypted.
+
+    The secrets provider written is the crypter's own where it has one (it made the ciphertexts),
+    otherwise the snapshot's.
+    """
+    snapshot = normalize_urn_references(snapshot)
+    begin_pass = getattr(crypter, "begin_pass", None)
+    if begin_pass is not None:
+        begin_pass()  # lets unchanged secrets keep their ciphertexts
+    encrypt = crypter.encrypt
+    out: dict[str, Any] = {
+        "manifest": {"time": rfc3339(now), "magic": magic_of(ENGINE_VERSION), "version": ENGINE_VERSION}
+    }
+    provider: SecretsProvider | None = getattr(crypter, "provider", None) or snapshot.secrets_provider
+    if provider is not None:
+        out["secrets_providers"] = {"type": provider.type}
+        if provider.state:
+            out["secrets_providers"]["state"] = provider.state
+    if snapshot.resources:
+        out["resources"] = [encode_resource(state, encrypt) for state in snapshot.resources]
+    if snapshot.pending_operations:
+        out["pending_operations"] = [
+            {"resource": encode_resource(op.resource, encrypt), "type": op.type}
+            for op in snapshot.pending_operations
+        ]
+    out["metadata"] = {}  # always there in Go; what was read overrides it
+    out.update(snapshot.unknown_fields)
+    return out
+
+
+def features_of(snapshot: Snapshot) -> list[str]:
+    """The features that a reader of ``snapshot`` must know, in order."""
+    features: set[str] = set()
+    for state in snapshot.resources:
+        if state.refresh_before_update:
+            features.add("refreshBeforeUpdate")
+        if state.view_of:
+            features.add("views")
+        if state.resource_hooks:
+            features.add("hooks")
+        if state.taint:
+            features.add("taint")
+        if state.replace_with:
+            features.add("replaceWith")
+    if "byteString" not in features and _holds_byte_strings(snapshot):
+        features.add("byteString")
+    return sorted(features)
+
+
+def encode_checkpoint(
+    stack: str, snapshot: Snapshot | None, crypter: Crypter, now: datetime
+) -> dict[str, Any]:
+    """The whole stack file of the stack with the qualified name ``stack``."""
+    if snapshot is None:
+        return wrap_checkpoint(stack, {"version": SCHEMA_VERSION})
+    return wrap_checkpoint(stack, encode_untyped(snapshot, crypter, now))
+
+
+def encode_untyped(snapshot: Snapshot, crypter: Crypter, now: datetime) -> dict[str, Any]:
+    """``snapshot`` as ``stack export`` prints it."""
+    features = features_of(snapshot)
+    out: dict[str, Any] = {"version": FEATURES_SCHEMA_VERSION if features else SCHEMA_VERSION}
+    if features:
+        out["features"] = features
+    out["deployment"] = encode_deployment(snapshot, crypter, now)
+    return out
+
+
+def wrap_checkpoint(stack: str, untyped: dict[str, Any]) -> dict[str, Any]:
+    """The stack file that holds an untyped deployment."""
+    out: dict[str, Any] = {"version": untyped["version"]}
+    if untyped.get("features"):
+        out["features"] = untyped["features"]
+    inner: dict[str, Any] = {"stack": stack}
+    if untyped.get("deployment") is not None:
+        inner["latest"] = untyped["deployment"]
+    out["checkpoint"] = inner
+    return out
+
+
+def unwrap_checkpoint(document: Any) -> dict[str, Any]:
+    """The untyped deployment within a stack file; "deployment" is None where nothing was deployed yet.
+
+    Raises:
+        MalformedCheckpoint: when ``document`` is not a stack file.
+        UnsupportedCheckpoint: when its version or a feature is not supported.
+    """
+    if not isinstance(document, dict) or not isinstance(document.get("checkpoint"), dict):
+        raise MalformedCheckpoint("not a checkpoint: there is no object under 'checkpoint'")
+    latest = document["checkpoint"].get("latest")
+    if not (document.get("version") == 0 and latest is None):  # 0: the CLI's first write of a new stack
+        verify_supported(document)
+    if latest is not None and not isinstance(latest, dict):
+        raise MalformedCheckpoint("not a checkpoint: 'checkpoint.latest' is not an object")
+    out: dict[str, Any] = {"version": document.get("version") or SCHEMA_VERSION}
+    if document.get("features"):
+        out["features"] = document["features"]
+    out["deployment"] = latest
+    return out
+
+
+def verify_supported(document: dict[str, Any]) -> None:
+    """Refuse a checkpoint or untyped deployment whose version or features are not supported.
+
+    Raises:
+        UnsupportedCheckpoint: naming the version or the features.
+    """
+    version = document.get("version")
+    if version not in (SCHEMA_VERSION, FEATURES_SCHEMA_VERSION):
+        newer = isinstance(version, int) and version > FEATURES_SCHEMA_VERSION
+        remedy = (
+            "a newer Pulumi wrote it: use that Pulumi CLI"
+            if newer
+            else "let the Pulumi CLI rewrite it with `pulumi stack export` and `pulumi stack import`"
+        )
+        raise UnsupportedCheckpoint(
+            f"the state has schema version {version!r}; this engine reads versions 3 and 4: {remedy}"
+        )
+    if version == FEATURES_SCHEMA_VERSION:
+        unknown = sorted(set(document.get("features") or ()) - SUPPORTED_FEATURES)
+        if unknown:
+            raise UnsupportedCheckpoint(
+                f"the state (schema version 4) needs features that this engine does not support: "
+                f"{', '.join(unknown)}. Supported are {', '.join(sorted(SUPPORTED_FEATURES))}. "
+                "Use the Pulumi CLI for this stack"
+            )
+
+
+def magic_of(version: str) -> str:
+    """The manifest's checksum for the engine version ``version``."""
+    return hashlib.sha256(version.encode()).hexdigest() if version else ""
+
+
+_DEPLOYMENT_KEYS: Final = frozenset({"manifest", "secrets_providers", "resources", "pending_operations"})
+_RESOURCE_KEYS: Final = frozenset(
+    {
+        "urn",
+        "custom",
+        "delete",
+        "id",
+        "type",
+        "inputs",
+        "outputs",
+        "parent",
+        "protect",
+        "taint",
+        "external",
+        "dependencies",
+        "initErrors",
+        "provider",
+        "propertyDependencies",
+        "pendingReplacement",
+        "additionalSecretOutputs",
+        "aliases",
+        "customTimeouts",
+        "importID",
+        "retainOnDelete",
+        "deletedWith",
+        "replaceWith",
+        "created",
+        "modified",
+        "sourcePosition",
+        "stackTrace",
+        "ignoreChanges",
+        "hideDiff",
+        "replaceOnChanges",
+        "replacementTrigger",
+        "refreshBeforeUpdate",
+        "viewOf",
+        "resourceHooks",
+    }
+)
+
+
+def _decode_resource(raw: dict[str, Any], decrypt: Decrypt) -> ResourceState:
+    get = raw.get
+    urn, type = raw["urn"], raw["type"]
+    if not urn or not type:
+        raise ValueError("'urn' and 'type' must not be empty")
+    if get("id") and not get("custom"):
+        raise ValueError("'custom' is false but the ID is not empty")
+    unknown = raw.keys() - _RESOURCE_KEYS
+    trigger = get("replacementTrigger")
+    return ResourceState(
+        urn=urn,
+        type=type,
+        custom=get("custom") or False,
+        id=get("id") or "",
+        delete=get("delete") or False,
+        inputs=decode_properties(get("inputs") or {}, decrypt),
+        outputs=decode_properties(get("outputs") or {}, decrypt),
+        parent=get("parent") or "",
+        protect=get("protect") or False,
+        taint=get("taint") or False,
+        external=get("external") or False,
+        dependencies=tuple(get("dependencies") or ()),
+        init_errors=tuple(get("initErrors") or ()),
+        provider=get("provider") or "",
+        property_dependencies={k: tuple(v or ()) for k, v in (get("propertyDependencies") or {}).items()},
+        pending_replacement=get("pendingReplacement") or False,
+        additional_secret_outputs=tuple(get("additionalSecretOutputs") or ()),
+        aliases=tuple(get("aliases") or ()),
+        custom_timeouts=_decode_timeouts(get("customTimeouts")),
+        import_id=get("importID") or "",
+        retain_on_delete=get("retainOnDelete") or False,
+        deleted_with=get("deletedWith") or "",
+        replace_with=tuple(get("replaceWith") or ()),
+        created=get("created") or "",
+        modified=get("modified") or "",
+        source_position=get("sourcePosition") or "",
+        stack_trace=tuple([frame.get("sourcePosition") or "" for frame in get("stackTrace") or ()]),
+        ignore_changes=tuple(get("ignoreChanges") or ()),
+        hide_diff=tuple(get("hideDiff") or ()),
+        replace_on_changes=tuple(get("replaceOnChanges") or ()),
+        replacement_trigger=None if trigger is None else decode_value(trigger, decrypt),
+        refresh_before_update=get("refreshBeforeUpdate") or False,
+        view_of=get("viewOf") or "",
+        resource_hooks={k: tuple(v or ()) for k, v in (get("resourceHooks") or {}).items()},
+        unknown_fields={k: raw[k] for k in raw if k in unknown} if unknown else {},
+    )
+
+
+_NO_TIMEOUTS: Final = CustomTimeouts()
+
+
+def _decode_timeouts(raw: dict[str, Any] | None) -> CustomTimeouts:
+    if not raw:
+        return _NO_TIMEOUTS
+    return CustomTimeouts(*(float(raw.get(k) or 0) for k in ("create", "update", "delete", "read")))
+
+
+def _encode_timeouts(timeouts: CustomTimeouts) -> dict[str, Any]:
+    seconds = {
+        "create": timeouts.create_s,
+        "update": timeouts.update_s,
+        "delete": timeouts.delete_s,
+        "read": timeouts.read_s,
+    }
+    return {k: int(s) if s == int(s) else s for k, s in seconds.items() if s}
+
+
+def _holds_byte_strings(snapshot: Snapshot) -> bool:
+    states = [*snapshot.resources, *(op.resource for op in snapshot.pending_operations)]
+    return any(
+        contains_byte_strings(part)
+        for state in states
+        for part in (state.inputs, state.outputs, state.replacement_trigger)
+    )

@@ -1,0 +1,201 @@
+"""Reading and writing whole files so that a crash at any moment leaves either the old or the new one."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import secrets
+import shutil
+import stat
+from pathlib import Path
+from typing import Final
+
+from tidepool.engine.errors import EngineError, NotSupportedError
+
+GZIP: Final = ".gz"
+ZSTD: Final = ".zst"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_PRIVATE: Final = 0o600
+#: Where the CLI keeps a file's content type and checksum; stale after a write of ours, and not needed.
+_ATTRIBUTES: Final = ".attrs"
+
+
+class StorageError(EngineError):
+    """The file system refused: no space left, no permission, a broken disk."""
+
+
+def read(path: Path) -> bytes:
+    """The content of ``path``, uncompressed.
+
+    Raises:
+        FileNotFoundError: when there is no such file.
+        NotSupportedError: when it is compressed with zstd.
+        StorageError: when it cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    if content.startswith(_GZIP_MAGIC):
+        try:
+            return gzip.decompress(content)
+        except (OSError, EOFError) as error:
+            raise StorageError(f"cannot read {path}: damaged gzip file: {error}") from error
+    if content.startswith(_ZSTD_MAGIC):
+        raise NotSupportedError(f"a state file compressed with zstd ({path})")
+    return content
+
+
+def write(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIVATE) -> None:
+    """Replace ``path`` by ``content``, or leave it as it was.
+
+    ``durable``: return only when the content is on disk. A name that ends in .gz is compressed. A new
+    file gets ``mode``, private to its user where nothing else is said; one that is replaced keeps its own.
+    Folders are made.
+
+    Raises:
+        StorageError: when it cannot be written; ``path`` is then as it was before.
+    """
+    if path.name.endswith(GZIP):
+        content = gzip.compress(content, compresslevel=6, mtime=0)
+    # Beside the target, since a rename is atomic only within one file system.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        make_folder(path.parent)
+        try:
+            _write_new(temporary, content, _permissions(path, mode), durable)
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        if durable:
+            _sync_folder(path.parent)
+        path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}. The file is as it was before; free the space or fix "
+            "the permissions and run the command again"
+        ) from error
+
+
+def keep_copy(path: Path, copy: Path) -> bool:
+    """Make ``copy`` what ``path`` is now, atomically; returns whether ``path`` exists.
+
+    Raises:
+        StorageError: when the copy cannot be made.
+    """
+    temporary = copy.with_name(f".{copy.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        make_folder(copy.parent)
+        try:
+            # Not a hard link: damage to one file must not be damage to its backup.
+            shutil.copyfile(path, temporary)
+            temporary.chmod(_permissions(path))
+            temporary.replace(copy)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        copy.with_name(copy.name + _ATTRIBUTES).unlink(missing_ok=True)
+    except FileNotFoundError as error:
+        if error.filename in (str(path), path):
+            return False
+        raise StorageError(f"cannot copy {path} to {copy}: {error.strerror}") from error
+    except OSError as error:
+        raise StorageError(f"cannot copy {path} to {copy}: {error.strerror}. {path} is as it was") from error
+    return True
+
+
+def move(path: Path, target: Path) -> None:
+    """Rename ``path`` to ``target``, making its folder. FileNotFoundError where there is no ``path``.
+
+    Raises:
+        StorageError: when it cannot be renamed.
+    """
+    try:
+        make_folder(target.parent)
+        path.replace(target)
+        path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
+        target.with_name(target.name + _ATTRIBUTES).unlink(missing_ok=True)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot rename {path} to {target}: {error.strerror}") from error
+
+
+def remove(path: Path) -> bool:
+    """Remove a file and what the CLI noted about it; returns whether it was there.
+
+    Raises:
+        StorageError: when it cannot be removed.
+    """
+    try:
+        path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StorageError(f"cannot remove {path}: {error.strerror}") from error
+    return True
+
+
+def names(folder: Path) -> list[str]:
+    """The names of the files in ``folder``, in order, but for the CLI's notes and unfinished writes.
+
+    Raises:
+        StorageError: when the folder cannot be read; one that does not exist is empty.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = [e.name for e in entries if e.is_file()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(f"cannot read the folder {folder}: {error.strerror}") from error
+    return sorted(n for n in found if not n.endswith((_ATTRIBUTES, ".tmp")))
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what writes of ``path`` left that were killed. Only for who holds the stack's lock."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(f".{path.name}.") and entry.name.endswith(".tmp"):
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Make ``folder`` and those above it. Their permissions follow the umask, as for the CLI."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _permissions(path: Path, otherwise: int = _PRIVATE) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return otherwise
+
+
+def _write_new(path: Path, content: bytes, mode: int, durable: bool) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fchmod(descriptor, mode)  # the umask may have taken bits away
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,273 @@
+"""The journal of an operation, and the fold that makes a snapshot of it.
+
+While an operation runs, its checkpoint is not rewritten. Each step appends a record before its effect
+(:class:`Begin`) and after it (:class:`End`), made durable by one ``fsync`` for all that wait. The snapshot
+at any moment is a fold of the records over the checkpoint that the operation began with: the running
+operation folds as it goes, and after a crash :func:`fold` makes it of what is in the file. There is one fold.
+
+Resources are named by numbers: those of the checkpoint by their place in it, new ones by the next free
+number. A resource that is updated keeps its number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tidepool.engine.errors import EngineError
+from tidepool.engine.resource import PendingOperation, ResourceState, Snapshot
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A step is about to have its effect; until its End, what becomes of ``pending`` is not known."""
+
+    step: int
+    pending: PendingOperation
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What a step came to.
+
+    Attributes:
+        step: the number of its Begin; None for steps that have no effect outside the state.
+        puts: resources that now stand, in this order, after all that were put before.
+        amends: resources whose state changed where they stand.
+        keeps: resources of the checkpoint that stand unchanged, in the order of puts.
+        drops: resources that are gone.
+    """
+
+    step: int | None = None
+    puts: tuple[tuple[int, ResourceState], ...] = ()
+    amends: tuple[tuple[int, ResourceState], ...] = ()
+    keeps: tuple[int, ...] = ()
+    drops: tuple[int, ...] = ()
+
+
+Record: TypeAlias = Begin | End
+
+
+class Fold:
+    """The resources of a stack while an operation changes them.
+
+    Resources that the operation has seen come first, in the order in which their steps ended; those that
+    it has not seen follow, in the order of the checkpoint. So each resource stands after those that it
+    depends on, at every moment.
+    """
+
+    def __init__(self, base: Snapshot) -> None:
+        self._origin = base
+        self._unseen: dict[int, ResourceState] = dict(enumerate(base.resources))
+        self._seen: dict[int, ResourceState] = {}
+        self._pending: dict[int, PendingOperation] = {}
+
+    def apply(self, record: Record) -> None:
+        """Take one record into account."""
+        if isinstance(record, Begin):
+            self._pending[record.step] = record.pending
+            return
+        if record.step is not None:
+            self._pending.pop(record.step, None)
+        for number in record.drops:
+            self._unseen.pop(number, None)
+            self._seen.pop(number, None)
+        for number in record.keeps:
+            state = self._unseen.pop(number, None)
+            if state is not None:
+                self._seen[number] = state
+        for number, state in record.puts:
+            self._unseen.pop(number, None)
+            self._seen[number] = state
+        for number, state in record.amends:
+            home = self._seen if number in self._seen else self._unseen
+            home[number] = state
+
+    def snapshot(self) -> Snapshot:
+        """The stack as it stands.
+
+        A create that was cut off in an earlier operation stays listed until a refresh clears it: whether
+        the resource exists can only be told by looking.
+        """
+        inherited = [op for op in self._origin.pending_operations if op.type == "creating"]
+        return replace(
+            self._origin,
+            resources=(*self._seen.values(), *self._unseen.values()),
+            pending_operations=(*self._pending.values(), *inherited),
+        )
+
+
+Encode: TypeAlias = Callable[[ResourceState], Mapping[str, Any]]
+Decode: TypeAlias = Callable[[Mapping[str, Any]], ResourceState]
+
+
+def encode_record(record: Record, encode: Encode) -> dict[str, Any]:
+    """A record as JSON; ``encode`` writes a resource as the checkpoint does, its secrets encrypted."""
+    if isinstance(record, Begin):
+        resource = encode(record.pending.resource)
+        return {"step": record.step, "begin": record.pending.type, "resource": resource}
+    fields: dict[str, Any] = {"step": record.step}
+    if record.puts:
+        fields["puts"] = [[n, encode(s)] for n, s in record.puts]
+    if record.amends:
+        fields["amends"] = [[n, encode(s)] for n, s in record.amends]
+    if record.keeps:
+        fields["keeps"] = list(record.keeps)
+    if record.drops:
+        fields["drops"] = list(record.drops)
+    return fields
+
+
+def decode_record(fields: Mapping[str, Any], decode: Decode) -> Record:
+    """The record that :func:`encode_record` wrote."""
+    if "begin" in fields:
+        pending = PendingOperation(decode(fields["resource"]), fields["begin"])
+        return Begin(fields["step"], pending)
+    return End(
+        fields["step"],
+        tuple((n, decode(s)) for n, s in fields.get("puts", ())),
+        tuple((n, decode(s)) for n, s in fields.get("amends", ())),
+        tuple(fields.get("keeps", ())),
+        tuple(fields.get("drops", ())),
+    )
+
+
+class JournalFile:
+    """The journal on disk: one JSON object a line.
+
+    The first line names the checkpoint that the records build on, by digest. :meth:`append` and
+    :meth:`take` belong to one thread; what ``take`` gave may be handed to :meth:`write` on another, one
+    call at a time.
+    """
+
+    def __init__(self, path: Path, base_digest: str, operation: str) -> None:
+        """Begin a journal; raises EngineError where it cannot be written."""
+        self.path = path
+        self._lines: list[bytes] = []
+        self._length = 0
+        self._unwritten = b""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        self.write(_line({"journal": FORMAT, "base": base_digest, "operation": operation}))
+        _sync_folder(path.parent)
+
+    def append(self, fields: Mapping[str, Any]) -> None:
+        """Remember one record for the next write."""
+        self._lines.append(_line(fields))
+
+    def take(self) -> bytes:
+        """What was appended since the last call."""
+        lines, self._lines = self._lines, []
+        return b"".join(lines)
+
+    def write(self, text: bytes) -> None:
+        """Write ``text`` and wait until it is on disk.
+
+        Raises EngineError where it cannot; the file then ends with the last whole record, and the text is
+        tried again with the next.
+        """
+        text = self._unwritten + text
+        try:
+            view = memoryview(text)
+            while view:
+                view = view[os.write(self._fd, view) :]
+            os.fdatasync(self._fd)
+        except OSError as error:
+            self._unwritten = text
+            os.ftruncate(self._fd, self._length)
+            raise _unwritable(self.path, error) from error
+        self._unwritten = b""
+        self._length += len(text)
+
+    def commit(self, digest: str) -> None:
+        """Say that all records are in the checkpoint with this digest, which is about to be saved."""
+        self.append({"commit": digest})
+        self.write(self.take())
+
+    def remove(self) -> None:
+        """Close and delete the journal: its records are in the checkpoint."""
+        os.close(self._fd)
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the journal and leave it where it is."""
+        os.close(self._fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A journal that an operation left behind."""
+
+    base_digest: str
+    operation: str
+    records: tuple[Record, ...]
+    commit_digest: str | None
+
+
+def read(path: Path, decode: Decode) -> Interrupted | None:
+    """The journal at ``path``, or None where there is none.
+
+    A last line that is cut off was never reported to anybody: it is left out. Raises EngineError where a
+    line before the last is damaged.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return None
+    whole = lines[:-1]
+    if not whole:
+        return None  # not even the header was finished: nothing had begun
+    try:
+        header = json.loads(whole[0])
+        if header["journal"] != FORMAT:
+            raise EngineError(f"the journal {path} was written by another version of this engine")
+        records: list[Record] = []
+        commit = None
+        for line in whole[1:]:
+            fields = json.loads(line)
+            if "commit" in fields:
+                commit = fields["commit"]
+            else:
+                records.append(decode_record(fields, decode))
+    except (ValueError, KeyError, TypeError) as error:
+        raise EngineError(
+            f"the journal {path} of an interrupted operation is damaged: {error}. "
+            "It tells what that operation made. Move it away and run a refresh to go on without it."
+        ) from error
+    return Interrupted(header["base"], header["operation"], tuple(records), commit)
+
+
+def fold(base: Snapshot, records: Iterable[Record]) -> Snapshot:
+    """The snapshot that ``records`` make of ``base``."""
+    state = Fold(base)
+    for record in records:
+        state.apply(record)
+    return state.snapshot()
+
+
+def _line(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _unwritable(path: Path, error: OSError) -> EngineError:
+    return EngineError(
+        f"cannot write the journal {path}: {error.strerror}. No step is begun without it; "
+        "make room or mend the folder, and run the operation again: it goes on from the steps recorded so far."
+    )

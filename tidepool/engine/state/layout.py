@@ -1,0 +1,215 @@
+"""Where the file backend keeps what, and how stacks and backends are named.
+
+The layout is version 1 of Pulumi's file backend (``pkg/backend/diy/store.go``), below the root folder::
+
+    .pulumi/meta.yaml                                   version: 1
+    .pulumi/stacks/PROJECT/STACK.json[.gz]              the checkpoint, and .bak beside it
+    .pulumi/stacks/PROJECT/STACK.pulumi-tags            tags
+    .pulumi/history/PROJECT/STACK/STACK-NS.history.json what each update did, and .checkpoint.json after it
+    .pulumi/backups/PROJECT/STACK/STACK.NS.json         the checkpoint after each update
+    .pulumi/locks/organization/PROJECT/STACK/UUID.json  who is at work
+    .pulumi/journals/PROJECT/STACK.journal              ours alone: the CLI does not look there
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from tidepool.engine.errors import EngineError, NotSupportedError
+
+ORGANIZATION: Final = "organization"
+DEFAULT_URL: Final = "file://~"
+_FILE_SCHEME: Final = "file://"
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_NAME_LIMIT: Final = 100
+
+
+class InvalidName(EngineError):
+    """The name of a stack or project is not allowed."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StackReference:
+    """A stack of the file backend; both names are of ``[A-Za-z0-9_.-]``, at most 100 characters."""
+
+    project: str
+    name: str
+
+    @property
+    def qualified(self) -> str:
+        """The full name, ``organization/PROJECT/STACK``; the first part never varies."""
+        return f"{ORGANIZATION}/{self.project}/{self.name}"
+
+    def __str__(self) -> str:
+        return self.qualified
+
+    @classmethod
+    def parse(cls, text: str, project: str | None) -> StackReference:
+        """The stack that ``text`` names: ``STACK``, ``organization/STACK`` or ``organization/PROJECT/STACK``.
+
+        ``project`` is the project of the current folder, None where there is none.
+
+        Raises:
+            InvalidName: when the text is not such a name, or there is no project to complete it with.
+        """
+        if not text:
+            raise InvalidName("stack name must not be empty")
+        organization, parts = ORGANIZATION, text.split("/")
+        if len(parts) > 3:
+            raise InvalidName(f"invalid stack name {text!r}: expected STACK or organization/PROJECT/STACK")
+        if len(parts) > 1:
+            organization, *parts = parts
+        if organization != ORGANIZATION:
+            raise InvalidName(
+                f"invalid stack name {text!r}: organization name must be 'organization' in a file backend"
+            )
+        name = parts[-1]
+        chosen = parts[0] if len(parts) == 2 else project
+        if not chosen:
+            raise InvalidName(
+                "no Pulumi.yaml project file found; either run this command from a directory containing a "
+                "Pulumi project, or pass the fully qualified stack name (organization/project/stack)"
+            )
+        verify_name("project", chosen)
+        verify_name("stack", name)
+        return cls(chosen, name)
+
+
+def verify_name(kind: str, name: str) -> None:
+    """Check the name of a ``kind`` ("stack" or "project").
+
+    Raises:
+        InvalidName: naming the first character that is not allowed.
+    """
+    if not name:
+        raise InvalidName(f"a {kind} name may not be empty")
+    if len(name) > _NAME_LIMIT:
+        raise InvalidName(f"a {kind} name cannot exceed {_NAME_LIMIT} characters")
+    match = _NAME.match(name)
+    end = match.end() if match else 0
+    if end != len(name):
+        raise InvalidName(
+            f"a {kind} name may only contain alphanumeric, hyphens, underscores, or periods: "
+            f"invalid character {name[end]!r} at position {end}"
+        )
+    if name in (".", ".."):
+        # The CLI lets these through and then writes into the wrong folder.
+        raise InvalidName(f"a {kind} cannot be named {name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths below the backend's root folder."""
+
+    root: Path
+
+    @property
+    def bookkeeping(self) -> Path:
+        """The folder that holds everything."""
+        return self.root / ".pulumi"
+
+    @property
+    def meta(self) -> Path:
+        """The file that holds the layout's version."""
+        return self.bookkeeping / "meta.yaml"
+
+    @property
+    def stacks(self) -> Path:
+        """The folder of the projects' folders of stack files."""
+        return self.bookkeeping / "stacks"
+
+    def checkpoint(self, ref: StackReference) -> Path:
+        """The stack file without compression."""
+        return self.stacks / ref.project / f"{ref.name}.json"
+
+    def tags(self, ref: StackReference) -> Path:
+        """The stack's tags."""
+        return self.stacks / ref.project / f"{ref.name}.pulumi-tags"
+
+    def history(self, ref: StackReference) -> Path:
+        """The folder of the stack's past updates."""
+        return self.bookkeeping / "history" / ref.project / ref.name
+
+    def backups(self, ref: StackReference) -> Path:
+        """The folder of the stack's past checkpoints."""
+        return self.bookkeeping / "backups" / ref.project / ref.name
+
+    def locks(self, ref: StackReference) -> Path:
+        """The folder of the stack's locks."""
+        return self.bookkeeping / "locks" / ORGANIZATION / ref.project / ref.name
+
+    def journal(self, ref: StackReference) -> Path:
+        """The journal of the operation that is, or was, under way."""
+        return self.bookkeeping / "journals" / ref.project / f"{ref.name}.journal"
+
+
+def backend_url(env: Mapping[str, str], project_backend_url: str | None = None) -> str:
+    """Where state lives: ``PULUMI_BACKEND_URL``, the project's ``backend.url``, the current login, ``file://~``.
+
+    The login is read from ``credentials.json`` in ``PULUMI_CREDENTIALS_PATH``, ``PULUMI_HOME`` or ``~/.pulumi``.
+
+    Raises:
+        EngineError: when the login's file cannot be read.
+    """
+    chosen = env.get("PULUMI_BACKEND_URL") or project_backend_url
+    if chosen:
+        return chosen
+    folder = env.get("PULUMI_CREDENTIALS_PATH") or env.get("PULUMI_HOME")
+    if folder is None and "HOME" in env:
+        folder = str(Path(env["HOME"]) / ".pulumi")
+    if not folder:
+        return DEFAULT_URL
+    file = Path(folder) / "credentials.json"
+    try:
+        login = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return DEFAULT_URL
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"failed to read the Pulumi credentials file {file}: {error}. Fix or delete it, or set "
+            "PULUMI_BACKEND_URL"
+        ) from error
+    current = login.get("current") if isinstance(login, dict) else None
+    return current if isinstance(current, str) and current else DEFAULT_URL
+
+
+def root_of(url: str, home: Path, cwd: Path) -> Path:
+    """The folder that a ``file://`` URL names: absolute, relative to ``cwd``, or ``~`` for ``home``.
+
+    Raises:
+        NotSupportedError: for every other kind of backend, by name.
+    """
+    if not url.startswith(_FILE_SCHEME):
+        raise NotSupportedError(
+            f"the backend {_without_credentials(url)} (only file:// backends are supported)"
+        )
+    # Options such as ?no_tmp_dir=true tell the CLI how to write; they are not part of the path.
+    path = unquote(url.removeprefix(_FILE_SCHEME).split("?", 1)[0])
+    if path == "~":
+        return home
+    if path.startswith("~"):
+        return home / path[2:]
+    return Path(_normal(cwd / path))
+
+
+def _normal(path: Path) -> str:
+    # As Go's filepath.Abs: ".." is taken away in the text, links are not followed.
+    parts: list[str] = []
+    for part in path.parts[1:]:
+        if part == "..":
+            del parts[-1:]
+        else:
+            parts.append(part)
+    return path.anchor + "/".join(parts)
+
+
+def _without_credentials(url: str) -> str:
+    url = url.split("?", 1)[0]
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url

@@ -1,0 +1,78 @@
+"""Going on after an operation that was cut off: its journal becomes part of the state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidepool.engine.errors import EngineError
+from tidepool.engine.resource import Snapshot
+from tidepool.engine.state import journal
+from tidepool.engine.state.journal import Decode
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a journal made of a snapshot. ``steps`` counts its records; ``operation`` is what was cut off."""
+
+    snapshot: Snapshot
+    operation: str
+    steps: int
+
+    @property
+    def message(self) -> str:
+        """What a person is told."""
+        pending = len(self.snapshot.pending_operations)
+        under_way = f"; {pending} steps were under way and are listed as pending" if pending else ""
+        return (
+            f"the last {self.operation} of this stack was cut off: {self.steps} records of its journal "
+            f"were recovered{under_way}"
+        )
+
+
+def recover(
+    path: Path, checkpoint: Path | None, load: Callable[[], Snapshot], decode: Decode
+) -> Recovered | None:
+    """What the journal at ``path`` makes of the stack; None where there is nothing to recover.
+
+    ``checkpoint`` is the stack's file and ``load`` reads it. A journal whose records are all in the
+    checkpoint is removed.
+
+    Raises:
+        EngineError: where the checkpoint was changed by somebody else since; nothing is changed then.
+    """
+    interrupted = journal.read(path, decode)
+    if interrupted is None:
+        path.unlink(missing_ok=True)
+        return None
+    current = digest(checkpoint)
+    if interrupted.commit_digest == current:
+        path.unlink()
+        return None
+    if interrupted.base_digest != current:
+        made = len(interrupted.records)
+        raise EngineError(
+            f"the last {interrupted.operation} of this stack was cut off, and its state was changed by "
+            f"something else since. The {made} records of what it did are in {path} and are not part of "
+            f"the state. Look through them, make the state right (`stack export`, `stack import`), and move "
+            "the journal away to go on"
+        )
+    if not interrupted.records:
+        path.unlink()
+        return None
+    snapshot = journal.fold(load(), interrupted.records)
+    return Recovered(snapshot, interrupted.operation, len(interrupted.records))
+
+
+def digest(checkpoint: Path | None) -> str:
+    """The SHA-256 of a stack's file; empty where there is none."""
+    if checkpoint is None or not checkpoint.exists():
+        return ""
+    return digest_of(checkpoint.read_bytes())
+
+
+def digest_of(content: bytes) -> str:
+    """The SHA-256 of what a stack's file is to hold."""
+    return hashlib.sha256(content).hexdigest()

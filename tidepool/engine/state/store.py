@@ -1,0 +1,195 @@
+"""The stack files themselves: found, read, told damaged from whole, written, kept as backups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.engine.errors import EngineError, NotSupportedError
+from tidepool.engine.state import files, jsontext
+from tidepool.engine.state.checkpoint import MalformedCheckpoint, unwrap_checkpoint
+from tidepool.engine.state.layout import Layout, StackReference
+
+_EXTENSIONS: Final = ("", files.GZIP, files.ZSTD)
+
+
+class StackNotFound(EngineError):
+    """There is no such stack. The Automation API knows the text."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no stack named '{name}' found")
+
+
+class CheckpointDamaged(EngineError):
+    """A stack file cannot be read. The text names the file, the place, and the way back."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How to write: what the CLI reads from the ``PULUMI_DIY_BACKEND_*`` variables."""
+
+    gzip: bool = False
+    #: Keep a dated copy beside the stack file at every save.
+    retain_checkpoints: bool = False
+    #: Keep a copy of the stack file after each update.
+    backups: bool = True
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> StoreOptions:
+        """What the environment asks for.
+
+        Raises:
+            NotSupportedError: when it asks for zstd or the legacy layout.
+        """
+        if _is_set(env, "ZSTD"):
+            raise NotSupportedError("compressing state with zstd (PULUMI_DIY_BACKEND_ZSTD)")
+        if _is_set(env, "LEGACY_LAYOUT"):
+            raise NotSupportedError("the legacy state layout (PULUMI_DIY_BACKEND_LEGACY_LAYOUT)")
+        return cls(
+            gzip=_is_set(env, "GZIP"),
+            retain_checkpoints=_is_set(env, "RETAIN_CHECKPOINTS"),
+            backups=not _is_set(env, "DISABLE_CHECKPOINT_BACKUPS"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RawCheckpoint:
+    """A stack file as it was read: JSON values, secrets still encrypted.
+
+    ``deployment`` is a ``DeploymentV3``; ``version`` and ``features`` are those of the file.
+    """
+
+    path: Path
+    version: int
+    features: tuple[str, ...]
+    deployment: dict[str, Any]
+
+    @property
+    def untyped(self) -> dict[str, Any]:
+        """The form that ``stack export`` prints."""
+        out: dict[str, Any] = {"version": self.version}
+        if self.features:
+            out["features"] = list(self.features)
+        return out | {"deployment": self.deployment}
+
+    @property
+    def resource_count(self) -> int:
+        """How many resources the deployment holds, older states of replaced ones included."""
+        return len(self.deployment.get("resources") or ())
+
+
+class CheckpointStore:
+    """The stack files below one root folder."""
+
+    def __init__(self, layout: Layout, options: StoreOptions) -> None:
+        """``options`` say how to write; all forms are read but zstd."""
+        self._layout = layout
+        self._options = options
+
+    def find(self, ref: StackReference) -> Path | None:
+        """The stack's file: the one written last where there is a compressed one beside a plain one."""
+        plain = self._layout.checkpoint(ref)
+        found: list[tuple[int, Path]] = []
+        for extension in _EXTENSIONS:
+            path = plain.with_name(plain.name + extension)
+            try:
+                found.append((path.stat().st_mtime_ns, path))
+            except FileNotFoundError:
+                continue
+        return max(found)[1] if found else None
+
+    def read(self, ref: StackReference) -> RawCheckpoint | None:
+        """The stack's file, None where nothing was ever deployed.
+
+        Raises:
+            StackNotFound: when there is no such stack.
+            CheckpointDamaged: when the file is not a checkpoint.
+            UnsupportedCheckpoint: when it needs what this engine does not support.
+        """
+        path = self.find(ref)
+        if path is None:
+            raise StackNotFound(ref.name)
+        try:
+            return read_checkpoint(path)
+        except FileNotFoundError:
+            raise StackNotFound(ref.name) from None
+        except (jsontext.JsonDamage, MalformedCheckpoint, files.StorageError) as error:
+            raise CheckpointDamaged(self._damage(ref, path, error)) from error
+
+    def write(self, ref: StackReference, document: dict[str, Any]) -> Path:
+        """Save ``document`` (a checkpoint), keeping what was there as ``.bak``; returns the file's path.
+
+        Raises:
+            StorageError: when it cannot be written; what was there is still there.
+        """
+        plain = self._layout.checkpoint(ref)
+        target = plain.with_name(plain.name + (files.GZIP if self._options.gzip else ""))
+        old = self.find(ref)
+        content = jsontext.dumps(document).encode("utf-8")
+        if old is not None:
+            files.keep_copy(old, old.with_name(old.name + ".bak"))
+            files.remove_unfinished(target)
+        files.write(target, content)
+        if old is not None and old != target:
+            files.remove(old)
+        if self._options.retain_checkpoints:
+            files.write(target.with_name(f"{target.name}.{time.time_ns()}"), content, durable=False)
+        return target
+
+    def backup_names(self, ref: StackReference) -> Iterator[Path]:
+        """All copies of the stack's file that are kept, the latest first."""
+        plain = self._layout.checkpoint(ref)
+        candidates = [plain.with_name(f"{plain.name}{extension}.bak") for extension in _EXTENSIONS]
+        folder = self._layout.backups(ref)
+        candidates += [folder / name for name in files.names(folder)]
+        folder = self._layout.history(ref)
+        candidates += [folder / name for name in files.names(folder) if ".checkpoint.json" in name]
+        dated = [(path.stat().st_mtime_ns, path) for path in candidates if path.exists()]
+        for _, path in sorted(dated, reverse=True):
+            yield path
+
+    def _damage(self, ref: StackReference, path: Path, error: Exception) -> str:
+        lines = [f"the state of stack '{ref.name}' is damaged, nothing was changed: {path}: {error}"]
+        for backup in self.backup_names(ref):
+            try:
+                found = read_checkpoint(backup)
+            except (ValueError, OSError, EngineError):
+                continue  # damaged as well, or in a form that is not ours: the one before it may do
+            if found is not None:
+                when = (found.deployment.get("manifest") or {}).get("time", "an unknown time")
+                lines.append(
+                    f"The newest usable backup is {backup} ({found.resource_count} resources, of {when}). "
+                    f"Go back to it with: stack import --stack {ref.name} --file {backup}\n"
+                    "and then compare it with what really exists: refresh"
+                )
+                return "\n".join(lines)
+        lines.append("There is no usable backup of it.")
+        return "\n".join(lines)
+
+
+def read_checkpoint(path: Path) -> RawCheckpoint | None:
+    """The checkpoint in ``path``, None where it holds no deployment.
+
+    Raises:
+        FileNotFoundError: when there is no such file.
+        JsonDamage: when it is not JSON.
+        MalformedCheckpoint: when it is JSON of another kind.
+        StorageError: when it cannot be read.
+        UnsupportedCheckpoint: when it needs what this engine does not support.
+    """
+    untyped = unwrap_checkpoint(jsontext.loads(files.read(path)))
+    if untyped["deployment"] is None:
+        return None
+    return RawCheckpoint(path, untyped["version"], tuple(untyped.get("features", ())), untyped["deployment"])
+
+
+def _is_set(env: Mapping[str, str], name: str) -> bool:
+    # The CLI knows each of these by an older name as well.
+    for prefix in ("PULUMI_DIY_BACKEND_", "PULUMI_SELF_MANAGED_STATE_"):
+        value = env.get(prefix + name)
+        if value is not None:
+            return value.lower() in ("1", "true")
+    return False
