@@ -1,0 +1,200 @@
+"""Functions of the program that the engine calls: transforms and hooks, served by the program's SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from pulumi.runtime.proto import alias_pb2, callback_pb2, callback_pb2_grpc, resource_pb2
+
+from tidepool.engine import urn as urns
+from tidepool.engine import wire
+from tidepool.engine.resource import ResourceState
+from tidepool.engine.rpc import CHANNEL_OPTIONS, call
+from tidepool.engine.values import Properties
+
+M = TypeVar("M", bound=Message)
+
+
+class CallbackFailed(Exception):
+    """A function of the program raised an error; the text is its own."""
+
+
+class Callback:
+    """One function of the program."""
+
+    def __init__(self, stub: callback_pb2_grpc.CallbacksStub, token: str) -> None:
+        self._stub = stub
+        self._token = token
+
+    async def transform(
+        self,
+        name: str,
+        type: str,
+        custom: bool,
+        parent: str,
+        properties: Properties,
+        options: resource_pb2.TransformResourceOptions,
+    ) -> tuple[Properties, resource_pb2.TransformResourceOptions]:
+        """Let a transform change a resource's properties and options."""
+        request = resource_pb2.TransformRequest(
+            name=name,
+            type=type,
+            custom=custom,
+            parent=parent,
+            properties=wire.to_struct(properties, outputs=True),
+            options=options,
+        )
+        response = await self._invoke(request, resource_pb2.TransformResponse())
+        if response.HasField("properties"):
+            properties = wire.from_struct(response.properties)
+        return properties, response.options if response.HasField("options") else options
+
+    async def transform_invoke(
+        self, token: str, args: Properties, options: resource_pb2.TransformInvokeOptions
+    ) -> tuple[Properties, resource_pb2.TransformInvokeOptions]:
+        """Let a transform change the arguments and options of a function call."""
+        request = resource_pb2.TransformInvokeRequest(
+            token=token, args=wire.to_struct(args, outputs=True), options=options
+        )
+        response = await self._invoke(request, resource_pb2.TransformInvokeResponse())
+        if response.HasField("args"):
+            args = wire.from_struct(response.args)
+        return args, response.options if response.HasField("options") else options
+
+    async def resource_hook(
+        self, name: str, old: ResourceState | None, new: ResourceState | None, *, after: bool
+    ) -> None:
+        """Run a resource hook; raises CallbackFailed where it fails."""
+        request = resource_pb2.ResourceHookRequest(**_hook_fields(name, old, new))
+        if after and new is not None:
+            request.new_outputs.CopyFrom(wire.to_struct(new.outputs, outputs=True))
+        response = await self._invoke(request, resource_pb2.ResourceHookResponse())
+        if response.error:
+            raise CallbackFailed(response.error)
+
+    async def error_hook(
+        self,
+        name: str,
+        old: ResourceState | None,
+        new: ResourceState | None,
+        operation: str,
+        failures: list[str],
+    ) -> bool:
+        """Ask an error hook whether the operation is to be tried again."""
+        request = resource_pb2.ErrorHookRequest(
+            **_hook_fields(name, old, new), failed_operation=operation, errors=failures
+        )
+        response = await self._invoke(request, resource_pb2.ErrorHookResponse())
+        if response.error:
+            raise CallbackFailed(response.error)
+        return bool(response.retry)
+
+    async def _invoke(self, request: Message, response: M) -> M:
+        message = callback_pb2.CallbackInvokeRequest(
+            token=self._token, request=request.SerializeToString()
+        )
+        try:
+            answer = await call(self._stub.Invoke, message)
+        except grpc.RpcError as error:
+            raise CallbackFailed(error.details()) from error
+        response.ParseFromString(answer.response)
+        return response
+
+
+class Callbacks:
+    """Connections to the servers that the program's functions are behind, one each."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, grpc.Channel] = {}
+
+    def get(self, callback: callback_pb2.Callback) -> Callback:
+        """The function that ``callback`` names; raises ValueError where it has no target."""
+        if not callback.target:
+            raise ValueError("target must be specified")
+        channel = self._channels.get(callback.target)
+        if channel is None:
+            channel = grpc.insecure_channel(callback.target, options=CHANNEL_OPTIONS)
+            self._channels[callback.target] = channel
+        return Callback(callback_pb2_grpc.CallbacksStub(channel), callback.token)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+
+def _hook_fields(name: str, old: ResourceState | None, new: ResourceState | None) -> dict[str, Any]:
+    state = new or old
+    assert state is not None
+    fields: dict[str, Any] = {
+        "urn": state.urn,
+        "id": state.id,
+        "name": urns.name_of(state.urn),
+        "type": state.type,
+    }
+    if new is not None:
+        fields["new_inputs"] = wire.to_struct(new.inputs, outputs=True)
+        fields["new_options"] = _options(new)
+    if old is not None:
+        fields["old_inputs"] = wire.to_struct(old.inputs, outputs=True)
+        fields["old_outputs"] = wire.to_struct(old.outputs, outputs=True)
+        fields["old_options"] = _options(old)
+    return fields
+
+
+def _options(state: ResourceState) -> resource_pb2.ResourceOptions:
+    options = resource_pb2.ResourceOptions(
+        depends_on=state.dependencies,
+        ignore_changes=state.ignore_changes,
+        replace_on_changes=state.replace_on_changes,
+        provider=state.provider,
+        deleted_with=state.deleted_with,
+        hide_diff=state.hide_diff,
+        replace_with=state.replace_with,
+        parent=state.parent,
+        aliases=[alias_pb2.Alias(urn=a) for a in state.aliases],
+        additional_secret_outputs=state.additional_secret_outputs,
+        protect=state.protect,
+        retain_on_delete=state.retain_on_delete,
+        **{"import": state.import_id},
+    )
+    if state.resource_hooks:
+        options.hooks.CopyFrom(_hook_bindings(state.resource_hooks))
+    timeouts = state.custom_timeouts
+    if timeouts:
+        options.custom_timeouts.CopyFrom(
+            resource_pb2.RegisterResourceRequest.CustomTimeouts(
+                create=_duration(timeouts.create_s),
+                update=_duration(timeouts.update_s),
+                delete=_duration(timeouts.delete_s),
+                read=_duration(timeouts.read_s),
+            )
+        )
+    return options
+
+
+#: Names of hook bindings on the wire, by the kinds that the state knows.
+HOOK_FIELDS: Mapping[str, str] = {
+    "BeforeCreate": "before_create",
+    "AfterCreate": "after_create",
+    "BeforeUpdate": "before_update",
+    "AfterUpdate": "after_update",
+    "BeforeDelete": "before_delete",
+    "AfterDelete": "after_delete",
+    "OnError": "on_error",
+}
+
+
+def _hook_bindings(
+    hooks: Mapping[str, tuple[str, ...]],
+) -> resource_pb2.RegisterResourceRequest.ResourceHooksBinding:
+    fields = {HOOK_FIELDS[kind]: names for kind, names in hooks.items()}
+    return resource_pb2.RegisterResourceRequest.ResourceHooksBinding(**fields)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:g}s" if seconds else ""

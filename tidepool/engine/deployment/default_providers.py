@@ -1,0 +1,85 @@
+"""The providers of resources that name none: made by the engine, one a package and version."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from tidepool.engine.deployment.goal import Goal
+from tidepool.engine.deployment.registry import PluginRequest, with_plugin
+from tidepool.engine.deployment.step import Registered
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
+from tidepool.engine.values import Properties, Secret
+
+#: Packages whose providers are made of the program itself: they see the whole configuration.
+DYNAMIC_PACKAGES: Final = frozenset({"pulumi-python", "pulumi-nodejs"})
+
+Register = Callable[[Goal], Coroutine[Any, Any, Registered]]
+
+
+class DefaultProviders:
+    """References of default providers, each registered when it is first asked for."""
+
+    def __init__(self, config: Properties, register: Register) -> None:
+        """``config`` holds full keys (``ns:name``), secret values as secrets."""
+        self._config = config
+        self._register = register
+        self._references: dict[PluginRequest, asyncio.Task[str]] = {}
+
+    async def reference(self, request: PluginRequest) -> str:
+        """The reference (``URN::ID``) of the default provider of a package.
+
+        Raises:
+            PermissionError: where default providers of that package are disabled by configuration.
+        """
+        if self._is_disabled(request.package):
+            raise PermissionError(request.package)
+        task = self._references.get(request)
+        if task is None:
+            task = asyncio.create_task(self._make(request))
+            self._references[request] = task
+        return await asyncio.shield(task)
+
+    async def _make(self, request: PluginRequest) -> str:
+        goal = Goal(
+            type=PROVIDER_TYPE_PREFIX + request.package,
+            name=default_name(request),
+            custom=True,
+            properties=with_plugin(
+                self.configuration(request.package), request.version, request.download_url
+            ),
+        )
+        registered = await self._register(goal)
+        return f"{registered.state.urn}::{registered.state.id}"
+
+    def configuration(self, package: str) -> Properties:
+        """What the stack's configuration says to the providers of a package."""
+        if package in DYNAMIC_PACKAGES:
+            return dict(self._config)
+        prefix = f"{package}:"
+        return {k.removeprefix(prefix): v for k, v in self._config.items() if k.startswith(prefix)}
+
+    def _is_disabled(self, package: str) -> bool:
+        value = self._config.get("pulumi:disable-default-providers")
+        if isinstance(value, Secret):
+            value = value.element
+        if package == "pulumi" or not value:
+            return False
+        try:
+            barred = [str(v).strip() for v in json.loads(value)]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"Failed to parse {value}: {error}") from error
+        return "*" in barred or package in barred
+
+
+def default_name(request: PluginRequest) -> str:
+    """The name of the default provider resource: ``default``, with version and URL where given."""
+    parts = ["default"]
+    if request.version:
+        parts.append(re.sub(r"[.+-]", "_", request.version))
+    if request.download_url:
+        parts.append(re.sub(r"[^A-Za-z0-9_.-]", "_", request.download_url))
+    return "_".join(parts)

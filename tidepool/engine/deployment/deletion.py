@@ -1,0 +1,147 @@
+"""What remains when the program is done: deleting resources that it no longer asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.generator import Stopped
+from tidepool.engine.deployment.graph import Graph
+from tidepool.engine.deployment.step import (
+    DeleteStep,
+    RemovePendingReplaceStep,
+    SameStep,
+    Step,
+)
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment
+
+
+class Deletion:
+    """The last act of an update, and the whole of a destroy."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._d = deployment
+        self._graph = Graph([*deployment.generator.to_delete, *deployment.live.entries])
+
+    async def run(self) -> None:
+        """Decide what is to be deleted, and delete it, each resource after all that depend on it."""
+        sames, deletes = await self._decide()
+        await self._d.executor.run(sames)
+        await self._delete(deletes)
+
+    async def _decide(self) -> tuple[list[Step], list[Step]]:
+        d, generator = self._d, self._d.generator
+        allowed = await self._allowed()
+        sames: list[Step] = []
+        deletes: list[Step] = []
+        for entry in d.live.entries:
+            state = entry.state
+            if state.view_of:
+                continue
+            if allowed is not None and entry.urn not in allowed:
+                if not generator.is_operated_on(entry.urn) and not state.delete:
+                    sames.append(SameStep(entry, d.live.successor(entry, state), untargeted=True))
+                continue
+            if state.delete:
+                if entry in generator.pending_deletes:
+                    continue
+                deletes.append(DeleteStep(entry, replacing=True))
+            elif not generator.is_operated_on(entry.urn):
+                deletes.append(
+                    RemovePendingReplaceStep(entry) if state.pending_replacement else DeleteStep(entry)
+                )
+            else:
+                continue
+            generator.deletes.add(entry.urn)
+        for entry in generator.to_delete:
+            if allowed is None or entry.urn in allowed:
+                generator.deletes.add(entry.urn)
+                deletes.append(DeleteStep(entry))
+        self._check_targets(deletes)
+        return sames, deletes
+
+    async def _allowed(self) -> set[str] | None:
+        """The URNs that may be deleted; None for all."""
+        d = self._d
+        if d.options.targets:
+            allowed: set[str] = set()
+            for root in d.live.entries:
+                if root.urn not in d.options.targets:
+                    continue
+                affected = [root, *self._graph.dependents(root, children=True)]
+                for entry in affected:
+                    allowed.add(entry.urn)
+                    condemned = await d.generator.dependent_replacements(entry)
+                    allowed.update(c.entry.urn for c in condemned)
+                    allowed.update(e.urn for e in d.generator.cascades(entry.urn))
+            return allowed
+        if d.options.excludes:
+            return {e.urn for e in d.live.entries} - self._kept()
+        return None
+
+    def _kept(self) -> set[str]:
+        """Excluded resources, and all that they need."""
+        options = self._d.options
+        kept: set[str] = set()
+        for entry in self._d.live.entries:
+            if entry.urn in options.excludes:
+                kept.add(entry.urn)
+                kept.update(e.urn for e in self._graph.transitive_dependencies(entry))
+                if options.exclude_dependents:
+                    for dependent in self._graph.dependents(entry, children=True):
+                        kept.add(dependent.urn)
+                        kept.update(e.urn for e in self._graph.transitive_dependencies(dependent))
+        return kept
+
+    def _check_targets(self, deletes: list[Step]) -> None:
+        options = self._d.options
+        if not options.targets or options.target_dependents:
+            return
+        refused = False
+        for step in deletes:
+            if step.urn not in options.targets:
+                self._d.error(
+                    f"Resource '{step.urn}' will be destroyed but was not specified in --target list.\n"
+                    "Either include resource in --target list or pass --target-dependents to proceed.",
+                    step.urn,
+                )
+                refused = True
+        if refused:
+            self._d.generator.failed = True
+            if not self._d.options.preview:
+                raise Stopped
+
+    async def _delete(self, steps: list[Step]) -> None:
+        """Run the steps beside each other; each waits for those of the resources that depend on it."""
+        by_entry: dict[Entry, Step] = {step.subject: step for step in steps}
+        dependents: dict[Entry, list[Entry]] = {entry: [] for entry in by_entry}
+        for entry in by_entry:
+            for dependency in self._graph.dependencies(entry):
+                if dependency in dependents:
+                    dependents[dependency].append(entry)
+        needed = self._needed_by_failed()
+        done: dict[Entry, asyncio.Task[bool]] = {}
+
+        async def delete(entry: Entry) -> bool:
+            results = [await asyncio.shield(done[d]) for d in dependents[entry]]
+            if not all(results) or entry in needed:
+                return False  # something that needs the resource is still there
+            await self._d.registry.ensure(entry.state.provider)
+            return await self._d.executor.run([by_entry[entry]])
+
+        order = sorted(by_entry, key=self._graph.place, reverse=True)
+        for entry in order:
+            done[entry] = asyncio.create_task(delete(entry))
+        await asyncio.gather(*done.values())
+
+    def _needed_by_failed(self) -> set[Entry]:
+        """What resources need whose steps failed: it stays, as they may."""
+        needed: set[Entry] = set()
+        for step in self._d.executor.errored:
+            for failed in (step.old, step.new):
+                if failed is not None and failed in self._graph:
+                    needed |= self._graph.transitive_dependencies(failed)
+        return needed

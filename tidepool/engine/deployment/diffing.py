@@ -1,0 +1,93 @@
+"""What a diff means for a resource: the engine's own options laid over the provider's answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidepool.engine import property_path
+from tidepool.engine.compare import changed_keys, detailed_diff, equal
+from tidepool.engine.events import PropertyDiff
+from tidepool.engine.providers.contract import DiffResult
+from tidepool.engine.values import (
+    Properties,
+    Value,
+    contains_unknowns,
+    without_outputs,
+    without_secrets,
+)
+
+#: The path under which ``replace_on_changes`` names initialization errors.
+INIT_ERROR = "#initerror"
+
+
+def with_engine_diff(diff: DiffResult, old_inputs: Properties, new_inputs: Properties) -> DiffResult:
+    """``diff``, or where the provider could not tell, what the inputs themselves say."""
+    if diff.changes != "unknown":
+        return diff
+    detailed = detailed_diff(old_inputs, new_inputs)
+    if not detailed:
+        return replace(diff, changes="none")
+    return replace(
+        diff, changes="some", changed_keys=changed_keys(detailed), detailed_diff=detailed
+    )
+
+
+def with_replace_on_changes(
+    diff: DiffResult, paths: tuple[str, ...], has_init_errors: bool
+) -> DiffResult:
+    """``diff`` with the changes that are to be replacements turned into such.
+
+    Raises:
+        ValueError: where one of ``paths`` is not a property path.
+    """
+    if diff.changes != "some" and not has_init_errors:
+        return diff
+    wanted = [property_path.parse(p) for p in paths]
+
+    def replaces(text: str) -> bool:
+        path = property_path.parse(text)
+        return any(property_path.contains(w, path) for w in wanted)
+
+    detailed = diff.detailed_diff
+    if detailed is not None:
+        detailed = {p: _to_replace(d) if replaces(p) else d for p, d in detailed.items()}
+    keys = dict.fromkeys(diff.replace_keys)
+    keys.update((k, None) for k in diff.changed_keys if replaces(k))
+    changes = diff.changes
+    if has_init_errors and replaces(INIT_ERROR):
+        keys[INIT_ERROR] = None
+        changes = "some"
+        if detailed is not None:
+            detailed = {**detailed, INIT_ERROR: PropertyDiff("update-replace")}
+    return replace(diff, changes=changes, replace_keys=tuple(keys), detailed_diff=detailed)
+
+
+def with_ignored(
+    inputs: Properties, old_inputs: Properties, ignore_changes: tuple[str, ...]
+) -> tuple[Properties, list[str]]:
+    """``inputs`` with ignored properties as they were, and the paths for which that cannot be done."""
+    impossible: list[str] = []
+    for text in ignore_changes:
+        try:
+            path = property_path.parse(text)
+        except ValueError:
+            continue
+        inputs, done = property_path.reset(path, old_inputs, inputs)
+        if not done:
+            impossible.append(text)
+    return inputs, impossible
+
+
+def trigger_fired(old: Value, new: Value) -> bool:
+    """Whether a replacement trigger changed; one that appears or goes away does not count."""
+    if contains_unknowns(old) or contains_unknowns(new):
+        return True
+    if old is None or new is None:
+        return False
+    return not equal(without_secrets(without_outputs(old)), without_secrets(without_outputs(new)))
+
+
+def _to_replace(diff: PropertyDiff) -> PropertyDiff:
+    if diff.kind.endswith("-replace"):
+        return diff
+    return PropertyDiff(f"{diff.kind}-replace", diff.input_diff)  # type: ignore[arg-type]

@@ -1,0 +1,121 @@
+"""How programs reach the monitor: as an object in this process, or over gRPC from another.
+
+Both look like the generated stub to the SDK. Each call waits, on a thread that is not the engine's, for a
+coroutine on the engine's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import Any, Final
+
+import grpc
+from pulumi.runtime.proto import resource_pb2_grpc
+
+from tidepool.engine.deployment.monitor import Monitor
+from tidepool.engine.rpc import CHANNEL_OPTIONS
+
+#: The methods of the service, and those of :class:`Monitor` that serve them.
+METHODS: Final = {
+    "GetDeploymentInfo": "get_deployment_info",
+    "SupportsFeature": "supports_feature",
+    "Invoke": "invoke",
+    "Call": "call",
+    "ReadResource": "read_resource",
+    "RegisterResource": "register_resource",
+    "RegisterResourceOutputs": "register_resource_outputs",
+    "RegisterStackTransform": "register_stack_transform",
+    "RegisterStackInvokeTransform": "register_stack_invoke_transform",
+    "RegisterResourceHook": "register_resource_hook",
+    "RegisterErrorHook": "register_error_hook",
+    "RegisterPackage": "register_package",
+    "SignalAndWaitForShutdown": "signal_and_wait_for_shutdown",
+}
+
+#: Registrations that may wait at the same time: each holds a thread until its step is done.
+_MAX_WAITING: Final = 1024
+
+
+class RpcFailed(grpc.RpcError):  # type: ignore[misc]
+    """The error that a stub would raise."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(details)
+        self._code = code
+        self._details = details
+
+    def code(self) -> grpc.StatusCode:
+        """The status."""
+        return self._code
+
+    def details(self) -> str:
+        """The message."""
+        return self._details
+
+
+class MonitorClosed(Exception):
+    """The operation ends: the program is to end, too."""
+
+
+#: Runs one request; raises MonitorClosed when the operation ends before the answer is there.
+Serve = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
+
+
+class LocalMonitor:
+    """The monitor as the SDK of a program in this process sees it."""
+
+    def __init__(self, monitor: Monitor, loop: asyncio.AbstractEventLoop, serve: Serve) -> None:
+        for name, method in METHODS.items():
+            setattr(self, name, _waiting(getattr(monitor, method), loop, serve))
+
+
+def _waiting(
+    method: Callable[[Any], Coroutine[Any, Any, Any]], loop: asyncio.AbstractEventLoop, serve: Serve
+) -> Callable[..., Any]:
+    def call(request: Any, timeout: float | None = None) -> Any:
+        future = asyncio.run_coroutine_threadsafe(serve(method(request)), loop)
+        try:
+            return future.result(timeout)
+        except (MonitorClosed, CancelledError) as error:
+            raise RpcFailed(
+                grpc.StatusCode.UNAVAILABLE, "resource monitor shut down while waiting on step's done channel"
+            ) from error
+        except Exception as error:
+            raise RpcFailed(grpc.StatusCode.UNKNOWN, str(error)) from error
+
+    return call
+
+
+class MonitorServer:
+    """The monitor for programs and providers in other processes, on a port of the loopback."""
+
+    def __init__(self, local: LocalMonitor) -> None:
+        self._server = grpc.server(
+            ThreadPoolExecutor(_MAX_WAITING, thread_name_prefix="monitor"), options=CHANNEL_OPTIONS
+        )
+        resource_pb2_grpc.add_ResourceMonitorServicer_to_server(_Servicer(local), self._server)
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{port}"
+        self._server.start()
+
+    def close(self) -> None:
+        """Answer no more requests."""
+        self._server.stop(grace=None)
+
+
+class _Servicer(resource_pb2_grpc.ResourceMonitorServicer):
+    def __init__(self, local: LocalMonitor) -> None:
+        for name in METHODS:
+            setattr(self, name, _serving(getattr(local, name)))
+
+
+def _serving(call: Callable[[Any], Any]) -> Callable[[Any, grpc.ServicerContext], Any]:
+    def serve(request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return call(request)
+        except RpcFailed as error:
+            context.abort(error.code(), error.details())
+
+    return serve

@@ -1,0 +1,118 @@
+"""Doing steps: several at a time, each recorded before and after, until one fails or a person stops it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidepool.engine.deployment.step import (
+    DeleteProtected,
+    Outcome,
+    ReadStep,
+    RefreshStep,
+    Step,
+)
+from tidepool.engine.events import Op, ResourceFailed, ResourceOutputs, ResourcePre
+from tidepool.engine.providers.contract import ProviderError
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment
+
+
+class Executor:
+    """Does chains of steps. ``changes`` counts the steps done, by op."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._d = deployment
+        self._slots = asyncio.Semaphore(deployment.options.parallel)
+        self.changes: Counter[Op] = Counter()
+        #: Steps that failed, in an operation that goes on.
+        self.errored: list[Step] = []
+        self.failed = False
+        self.maybe_corrupt = False
+        #: The step that answered for each URN, for outputs that are registered later.
+        self.answered: dict[str, Step] = {}
+
+    async def run(self, chain: Sequence[Step], *, tolerant: bool = False) -> bool:
+        """Do the steps of ``chain`` one after the other; False where one was not done.
+
+        ``tolerant`` lets the operation go on whatever happens: for steps that do not build on each other.
+        """
+        if not chain:
+            return True
+        async with self._slots:
+            for step in chain:
+                if self._d.stopping.is_set():
+                    return False
+                if not await self._do(step, tolerant):
+                    return False
+        return True
+
+    async def _do(self, step: Step, tolerant: bool) -> bool:
+        preview = self._d.options.preview
+        if not step.internal:
+            self._d.emit(ResourcePre(step.metadata(), preview))
+        number = await step.begin(self._d)
+        try:
+            outcome = await step.apply(self._d)
+        except Exception as error:
+            if self._d.is_fault(error):
+                raise
+            outcome = Outcome(error)
+        if outcome.error is not None:
+            self._report(step, outcome)
+        await step.end(self._d, number, outcome)
+        if outcome.error is None:
+            self._succeeded(step)
+            step.respond("success")
+            if self._d.hooks.failed and not self._d.options.continue_on_error:
+                self._d.stop()
+            return True
+        self._failed(step, outcome.error, tolerant)
+        return False
+
+    def _succeeded(self, step: Step) -> None:
+        d = self._d
+        if step.new is not None and step.op not in (Op.REPLACE, Op.REFRESH):
+            d.note_new(step)
+            if step.logical or step.op is Op.CREATE_REPLACEMENT:
+                self.answered[step.urn] = step
+        op, counts = step.op, step.logical
+        if isinstance(step, RefreshStep) and d.options.kind == "refresh":
+            op, counts = step.result_op, True
+        elif isinstance(step, ReadStep) and step.op is Op.READ:
+            counts = step.counts
+        if step.internal:
+            return
+        if counts:
+            self.changes[op] += 1
+        state = step.subject.state
+        if d.options.preview or state.custom or isinstance(step, RefreshStep) or step.op is Op.DELETE:
+            metadata = replace(step.metadata(), op=op)
+            d.emit(ResourceOutputs(metadata, d.options.preview))
+
+    def _report(self, step: Step, outcome: Outcome) -> None:
+        urn = "" if step.internal else step.urn
+        message = str(outcome.error)
+        if self._d.options.preview:
+            self._d.error(f"Preview failed: {message}", urn)
+            return
+        if isinstance(outcome.error, ProviderError) and not outcome.partial:
+            self.maybe_corrupt = True
+        self._d.error(message, urn)
+        if not step.internal:
+            self._d.emit(ResourceFailed(step.metadata(), 0, sum(self.changes.values())))
+
+    def _failed(self, step: Step, error: Exception, tolerant: bool) -> None:
+        self.failed = True
+        if tolerant:
+            return
+        if self._d.options.continue_on_error or isinstance(error, DeleteProtected):
+            step.respond("failed")
+            self.errored.append(step)
+            self._d.skipped.add(step.urn)
+        else:
+            self._d.stop()

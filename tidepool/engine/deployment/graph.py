@@ -1,0 +1,103 @@
+"""Who depends on whom among the resources of a snapshot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.resource import ResourceState
+
+
+def provider_urn(reference: str) -> str:
+    """The URN within a provider reference (``URN::ID``); empty for an empty reference."""
+    return reference.rsplit("::", 1)[0] if reference else ""
+
+
+def _needs(state: ResourceState, *, parent: bool) -> Iterator[str]:
+    yield from state.dependencies
+    for urns in state.property_dependencies.values():
+        yield from urns
+    if state.deleted_with:
+        yield state.deleted_with
+    yield from state.replace_with
+    if state.provider:
+        yield provider_urn(state.provider)
+    if parent and state.parent:
+        yield state.parent
+
+
+class Graph:
+    """Dependencies among ``entries``, which stand in an order in which each follows what it depends on.
+
+    A URN may stand more than once: older copies wait for their deletion. A dependency on a URN is on
+    every copy that stands before the dependent.
+    """
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries: Sequence[Entry] = tuple(entries)
+        self._place: dict[Entry, int] = {e: i for i, e in enumerate(self._entries)}
+        self._by_urn: dict[str, list[int]] = defaultdict(list)
+        self._children: dict[str, list[int]] = defaultdict(list)
+        for i, entry in enumerate(self._entries):
+            self._by_urn[entry.urn].append(i)
+            if entry.state.parent:
+                self._children[entry.state.parent].append(i)
+
+    def __contains__(self, entry: Entry) -> bool:
+        return entry in self._place
+
+    def place(self, entry: Entry) -> int:
+        """Where the resource stands; what it depends on stands before it."""
+        return self._place[entry]
+
+    def alias(self, entry: Entry, existing: Entry) -> None:
+        """Let ``entry`` stand in the place of ``existing``."""
+        self._place[entry] = self._place[existing]
+
+    def dependents(
+        self, root: Entry, *, ignore: Collection[str] = (), children: bool = False
+    ) -> list[Entry]:
+        """All that depend on ``root``, directly or not, each after those that it depends on.
+
+        ``ignore`` names URNs that are known not to depend on it; ``children`` counts a child as dependent.
+        """
+        affected = {root.urn}
+        found: list[Entry] = []
+        for candidate in self._entries[self._place[root] + 1 :]:
+            if candidate.urn in ignore:
+                continue
+            if any(urn in affected for urn in _needs(candidate.state, parent=children)):
+                found.append(candidate)
+                affected.add(candidate.urn)
+        return found
+
+    def dependencies(self, entry: Entry) -> list[Entry]:
+        """What ``entry`` depends on directly; on a component means on all that is below it, too."""
+        place = self._place[entry]
+        found: dict[int, None] = {}
+        for urn in _needs(entry.state, parent=False):
+            for i in self._by_urn.get(urn, ()):
+                if i < place:
+                    found[i] = None
+                    if not self._entries[i].state.custom:
+                        found.update((c, None) for c in self._below(urn) if c < place)
+        if entry.state.parent:
+            found.update((i, None) for i in self._by_urn.get(entry.state.parent, ()) if i < place)
+        return [self._entries[i] for i in found]
+
+    def transitive_dependencies(self, entry: Entry) -> set[Entry]:
+        """All that ``entry`` depends on, directly or not."""
+        found: set[Entry] = set()
+        frontier = [entry]
+        while frontier:
+            for dependency in self.dependencies(frontier.pop()):
+                if dependency not in found:
+                    found.add(dependency)
+                    frontier.append(dependency)
+        return found
+
+    def _below(self, urn: str) -> Iterator[int]:
+        for i in self._children.get(urn, ()):
+            yield i
+            yield from self._below(self._entries[i].urn)

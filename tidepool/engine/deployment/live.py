@@ -1,0 +1,162 @@
+"""The stack while an operation changes it: entries, the fold over them, and the journal behind both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.resource import OperationType, PendingOperation, ResourceState, Snapshot
+from tidepool.engine.state.journal import Begin, Encode, End, Fold, JournalFile, Record, encode_record
+
+
+class Durable:
+    """Makes records durable for many steps at once.
+
+    While one ``fsync`` runs, the records of other steps gather; the next one takes them all. So the cost
+    of durability is shared by the steps that run at the same time.
+    """
+
+    def __init__(self, journal: JournalFile, encode: Encode) -> None:
+        self._journal = journal
+        self._encode = encode
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._waiting: list[asyncio.Future[None]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    def note(self, record: Record) -> None:
+        """Write ``record`` with the next one that is waited for."""
+        self._journal.append(encode_record(record, self._encode))
+
+    async def write(self, record: Record) -> None:
+        """Return when ``record``, and all before it, are on disk."""
+        self.note(record)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_all())
+        await done
+
+    async def flush(self) -> None:
+        """Return when all that was noted is on disk."""
+        if self._writer is not None:
+            await self._writer
+        text = self._journal.take()
+        if text:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.write, text)
+
+    def close(self) -> None:
+        """End the writing thread."""
+        self._thread.shutdown()
+
+    async def _write_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            try:
+                await loop.run_in_executor(self._thread, self._journal.write, self._journal.take())
+            except Exception as error:  # each waiting step gets it: it is their error, not the writer's
+                for future in waiting:
+                    if not future.done():
+                        future.set_exception(error)
+            else:
+                for future in waiting:
+                    if not future.done():
+                        future.set_result(None)
+        self._writer = None
+
+
+class LiveStack:
+    """The resources of the stack as the operation goes on.
+
+    ``entries`` are those that it began with. Without ``durable`` (in a preview) nothing is recorded.
+    """
+
+    def __init__(self, base: Snapshot, durable: Durable | None) -> None:
+        self._fold = Fold(base)
+        self._durable = durable
+        self._steps = 0
+        self._entries: list[Entry] = [Entry(n, s) for n, s in enumerate(base.resources)]
+        self._next = len(self._entries)
+        self._rebuild_indexes()
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The resources that the operation began with, as refreshed since."""
+        return self._entries
+
+    def old(self, urn: str) -> Entry | None:
+        """The live resource of that URN that the operation began with."""
+        return self._old.get(urn)
+
+    def old_all(self, urn: str) -> list[Entry]:
+        """All resources of that URN, those that wait for their deletion included."""
+        return self._old_all.get(urn, [])
+
+    def has_old(self, urn: str) -> bool:
+        """Whether the operation began with a resource of that URN."""
+        return urn in self._old_all
+
+    def new_entry(self, state: ResourceState) -> Entry:
+        """An entry for a resource that is about to be made."""
+        entry = Entry(self._next, state)
+        self._next += 1
+        return entry
+
+    def successor(self, old: Entry, state: ResourceState) -> Entry:
+        """An entry for what ``old`` is about to become."""
+        return Entry(old.number, state)
+
+    def rebase(self, entries: Iterable[Entry]) -> None:
+        """Go on from ``entries``: what a refresh made of those before."""
+        self._entries = list(entries)
+        self._rebuild_indexes()
+
+    async def begin(self, type: OperationType, state: ResourceState) -> int | None:
+        """Record durably that a step on ``state`` is about to have its effect; gives its number."""
+        if self._durable is None:
+            return None
+        self._steps += 1
+        record = Begin(self._steps, PendingOperation(state, type))
+        self._fold.apply(record)
+        await self._durable.write(record)
+        return record.step
+
+    async def end(
+        self,
+        step: int | None,
+        *,
+        puts: Iterable[Entry] = (),
+        amends: Iterable[Entry] = (),
+        keeps: Iterable[Entry] = (),
+        drops: Iterable[Entry] = (),
+        durable: bool = True,
+    ) -> None:
+        """Record what a step came to, durably unless it had no effect outside the state."""
+        if self._durable is None:
+            return
+        record = End(
+            step,
+            tuple((e.number, e.state) for e in puts),
+            tuple((e.number, e.state) for e in amends),
+            tuple(e.number for e in keeps),
+            tuple(e.number for e in drops),
+        )
+        self._fold.apply(record)
+        if durable:
+            await self._durable.write(record)
+        else:
+            self._durable.note(record)
+
+    def snapshot(self) -> Snapshot:
+        """The stack as it stands."""
+        return self._fold.snapshot()
+
+    def _rebuild_indexes(self) -> None:
+        self._old: dict[str, Entry] = {}
+        self._old_all: dict[str, list[Entry]] = {}
+        for entry in self._entries:
+            self._old_all.setdefault(entry.urn, []).append(entry)
+            if not entry.state.delete:
+                self._old[entry.urn] = entry

@@ -1,0 +1,722 @@
+"""What a running program and its components ask of the engine: Pulumi's ``ResourceMonitor`` service.
+
+Requests and responses are those of ``proto/pulumi/resource.proto``. The methods here are coroutines on
+the engine's loop; :mod:`.endpoint` serves them to programs, over gRPC or in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import alias_pb2, callback_pb2, provider_pb2, resource_pb2
+
+from tidepool.engine import urn as urns
+from tidepool.engine import wire
+from tidepool.engine.assets import with_hashes
+from tidepool.engine.deployment import source_position
+from tidepool.engine.deployment.callbacks import HOOK_FIELDS, Callback, Callbacks
+from tidepool.engine.deployment.duration import parse_duration
+from tidepool.engine.deployment.goal import Alias, Goal, ReadGoal
+from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.hooks import ResourceHook
+from tidepool.engine.deployment.registry import PluginRequest, with_plugin
+from tidepool.engine.deployment.step import Registered
+from tidepool.engine.providers.contract import Provider, ProviderError
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, CustomTimeouts
+from tidepool.engine.values import (
+    UNKNOWN,
+    Output,
+    Properties,
+    Secret,
+    contains_unknowns,
+    output_dependencies,
+    transform,
+    without_outputs,
+)
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment
+
+
+class RequestRefused(Exception):
+    """A request that cannot be served; the text goes back to the program."""
+
+
+_UNSUPPORTED_FEATURES: Final = frozenset({resource_pb2.RESOURCE_MONITOR_FEATURE_PARAMETERIZATION})
+_FEATURES: Final = tuple(
+    number
+    for name, number in resource_pb2.ResourceMonitorFeature.items()
+    if name != "RESOURCE_MONITOR_FEATURE_STATE_MIGRATIONS" and number not in _UNSUPPORTED_FEATURES
+)
+_LEGACY_FEATURES: Final = frozenset(
+    {
+        "secrets",
+        "resourceReferences",
+        "outputValues",
+        "aliasSpecs",
+        "replacementTrigger",
+        "deletedWith",
+        "replaceWith",
+        "transforms",
+        "invokeTransforms",
+        "resourceHooks",
+        "errorHooks",
+        "sendsOptionsToHooks",
+    }
+)
+
+
+class Monitor:
+    """Serves one program and the components that its providers construct."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._d = deployment
+        self._callbacks = Callbacks()
+        self._goals: dict[str, Goal] = {}
+        self._parents: dict[str, str] = {}
+        self._component_providers: dict[str, dict[str, str]] = {}
+        self._transforms: dict[str, list[Callback]] = {}
+        self._pending_transforms: dict[tuple[str, str, str], list[Callback]] = {}
+        self._stack_transforms: list[Callback] = []
+        self._invoke_transforms: list[Callback] = []
+        #: Whether each registered resource exists by now; False for one that a preview would create.
+        self._exists: dict[str, bool] = {}
+        self._children: dict[str, list[str]] = {}
+
+    def close(self) -> None:
+        """Close the connections to the program."""
+        self._callbacks.close()
+
+    # -- small questions -------------------------------------------------------------------------------
+
+    async def get_deployment_info(self, _: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:
+        """What the program runs in, and what it may use."""
+        d = self._d
+        return resource_pb2.DeploymentInfo(
+            project=d.project,
+            stack=d.stack,
+            organization=d.organization,
+            config=d.program_config,
+            configSecretKeys=d.secret_config_keys,
+            dryRun=d.options.preview,
+            parallel=d.options.parallel,
+            supportedFeatures=_FEATURES,
+        )
+
+    async def supports_feature(
+        self, request: resource_pb2.SupportsFeatureRequest
+    ) -> resource_pb2.SupportsFeatureResponse:
+        """Whether a feature, named as older SDKs do, may be used."""
+        return resource_pb2.SupportsFeatureResponse(hasSupport=request.id in _LEGACY_FEATURES)
+
+    async def register_package(
+        self, request: resource_pb2.RegisterPackageRequest
+    ) -> resource_pb2.RegisterPackageResponse:
+        """Refuse: parameterized packages are the CLI's."""
+        raise RequestRefused(
+            f"package {request.name!r} is parameterized, which the embedded engine does not do; "
+            "the Pulumi CLI does"
+        )
+
+    async def register_stack_transform(self, request: callback_pb2.Callback) -> empty_pb2.Empty:
+        """Let a function of the program change every resource."""
+        self._stack_transforms.append(self._callbacks.get(request))
+        return empty_pb2.Empty()
+
+    async def register_stack_invoke_transform(self, request: callback_pb2.Callback) -> empty_pb2.Empty:
+        """Let a function of the program change every function call."""
+        self._invoke_transforms.append(self._callbacks.get(request))
+        return empty_pb2.Empty()
+
+    async def register_resource_hook(
+        self, request: resource_pb2.RegisterResourceHookRequest
+    ) -> empty_pb2.Empty:
+        """Name a function of the program that runs before or after steps."""
+        callback = self._callbacks.get(request.callback)
+        hook = ResourceHook(callback, request.on_dry_run, request.ignore_errors)
+        self._d.hooks.register(request.name, hook)
+        return empty_pb2.Empty()
+
+    async def register_error_hook(self, request: resource_pb2.RegisterErrorHookRequest) -> empty_pb2.Empty:
+        """Name a function of the program that decides whether a failed operation is tried again."""
+        self._d.hooks.register_error_hook(request.name, self._callbacks.get(request.callback))
+        return empty_pb2.Empty()
+
+    async def signal_and_wait_for_shutdown(self, _: empty_pb2.Empty) -> empty_pb2.Empty:
+        """The program registers no more; it stays to serve its callbacks until the operation is done."""
+        await self._d.program_finished()
+        return empty_pb2.Empty()
+
+    # -- resources -------------------------------------------------------------------------------------
+
+    async def register_resource(
+        self, request: resource_pb2.RegisterResourceRequest
+    ) -> resource_pb2.RegisterResourceResponse:
+        """One resource of the program, or one that a provider is to construct."""
+        if request.state_migrations:
+            raise RequestRefused("state migrations are not supported by the embedded engine")
+        type, name, parent = request.type, request.name, request.parent
+        if (request.custom or request.remote) and type.count(":") != 2:
+            raise RequestRefused(f"invalid resource type {type!r}: expected PACKAGE:MODULE:TYPE")
+        if request.envVarMappings and not type.startswith(PROVIDER_TYPE_PREFIX):
+            raise RequestRefused("envVarMappings can only be used with provider resources")
+        if request.envVarMappings:
+            raise RequestRefused("envVarMappings are not supported by the embedded engine")
+        if parent in self._goals:
+            _inherit(request, self._goals[parent])
+        properties = with_hashes(wire.from_struct(request.object), self._d.working_folder)
+        dependencies = list(request.dependencies)
+        by_property = _property_dependencies(request, properties, dependencies)
+        options = self._transform_options(request)
+        own, transforms = self._transforms_for(request)
+        if transforms:
+            properties = _as_outputs(properties, by_property)
+            for callback in transforms:
+                properties, options = await callback.transform(
+                    name, type, request.custom, parent, properties, options
+                )
+            properties = with_hashes(properties, self._d.working_folder)
+            by_property = {k: sorted(output_dependencies(v)) for k, v in properties.items()}
+            dependencies = list(
+                dict.fromkeys([*options.depends_on, *(u for us in by_property.values() for u in us)])
+            )
+        else:
+            for key, value in properties.items():
+                more = output_dependencies(value)
+                if more:
+                    by_property[key] = list(dict.fromkeys([*by_property.get(key, ()), *sorted(more)]))
+        if not request.custom:
+            for package, inherited in self._component_providers.get(parent, {}).items():
+                if package not in options.providers:
+                    options.providers[package] = inherited
+        goal = self._goal(request, options, properties, dependencies, by_property)
+        if request.custom and not type.startswith(PROVIDER_TYPE_PREFIX) or request.remote:
+            goal = replace(goal, provider=await self._provider_reference(request, options))
+        if request.remote:
+            return await self._construct(request, options, goal, own)
+        registered = await self._d.register(replace(goal, properties=without_outputs(goal.properties)))
+        self._remember(registered.state.urn, request, options, own, goal)
+        return self._registered_response(request, registered)
+
+    async def register_resource_outputs(
+        self, request: resource_pb2.RegisterResourceOutputsRequest
+    ) -> empty_pb2.Empty:
+        """The outputs of a component, which is complete now."""
+        outputs = without_outputs(wire.from_struct(request.outputs))
+        await self._d.register_outputs(request.urn, with_hashes(outputs, self._d.working_folder))
+        return empty_pb2.Empty()
+
+    async def read_resource(
+        self, request: resource_pb2.ReadResourceRequest
+    ) -> resource_pb2.ReadResourceResponse:
+        """A resource that the program looks up and does not own."""
+        if request.type.count(":") != 2:
+            raise RequestRefused(f"invalid resource type {request.type!r}: expected PACKAGE:MODULE:TYPE")
+        provider = request.provider
+        if not provider and not request.type.startswith(PROVIDER_TYPE_PREFIX):
+            package = request.type.split(":", 1)[0]
+            plugin = PluginRequest(package, request.version, request.pluginDownloadURL.rstrip("/"))
+            provider = await self._default_reference(plugin, request.type)
+        goal = ReadGoal(
+            type=request.type,
+            name=request.name,
+            id=UNKNOWN if request.id == wire.UNKNOWN_STRING else request.id,  # type: ignore[arg-type]
+            parent=request.parent,
+            provider=provider,
+            properties=without_outputs(wire.from_struct(request.properties)),
+            dependencies=tuple(request.dependencies),
+            additional_secret_outputs=tuple(request.additionalSecretOutputs),
+            source_position=source_position.parse(request.sourcePosition, self._d.root),
+            stack_trace=self._stack_trace(request),
+        )
+        registered = await self._d.read(goal)
+        state = registered.state
+        self._settle(state.urn, request.parent, exists=True)
+        properties = wire.to_struct(
+            state.outputs, secrets=request.acceptSecrets, resources=request.acceptResources
+        )
+        return resource_pb2.ReadResourceResponse(urn=state.urn, properties=properties)
+
+    # -- functions and methods -------------------------------------------------------------------------
+
+    async def invoke(
+        self, request: resource_pb2.ResourceInvokeRequest
+    ) -> resource_pb2.ResourceInvokeResponse:
+        """A function of a provider."""
+        args = without_outputs(wire.from_struct(request.args))
+        package = request.tok.split(":", 1)[0]
+        options = resource_pb2.TransformInvokeOptions(
+            provider=self._resolve_provider(request.provider, {}, request.parent, package),
+            version=request.version,
+            plugin_download_url=request.pluginDownloadURL,
+        )
+        for callback in self._invoke_transforms:
+            args, options = await callback.transform_invoke(request.tok, args, options)
+        plugin = PluginRequest(package, options.version, options.plugin_download_url.rstrip("/"))
+        provider = await self._provider(options.provider, plugin, request.tok)
+        if self._is_pending(request.dependsOn):
+            return resource_pb2.ResourceInvokeResponse(unknown=True)
+        try:
+            result = await provider.invoke(request.tok, args, self._d.options.preview)
+        except ProviderError as error:
+            raise RequestRefused(f"invocation of {request.tok} returned an error: {error}") from error
+        keep = request.acceptResources or request.tok == "pulumi:pulumi:getResource"
+        message = resource_pb2.ResourceInvokeResponse(
+            failures=[
+                provider_pb2.CheckFailure(property=f.property, reason=f.reason) for f in result.failures
+            ]
+        )
+        getattr(message, "return").CopyFrom(wire.to_struct(result.returns, resources=keep))
+        return message
+
+    async def call(self, request: resource_pb2.ResourceCallRequest) -> provider_pb2.CallResponse:
+        """A method of a component."""
+        provider = await self._method_provider(request)
+        args = wire.from_struct(request.args)
+        dependencies = {k: list(v.urns) for k, v in request.argDependencies.items()}
+        for key, value in args.items():
+            more = output_dependencies(value)
+            if more:
+                dependencies[key] = list(dict.fromkeys([*dependencies.get(key, ()), *sorted(more)]))
+        d = self._d
+        call = provider_pb2.CallRequest(
+            tok=request.tok,
+            args=wire.to_struct(_as_outputs(args, dependencies), outputs=True),
+            argDependencies={
+                k: provider_pb2.CallRequest.ArgumentDependencies(urns=v) for k, v in dependencies.items()
+            },
+            project=d.project,
+            stack=d.stack,
+            config=d.program_config,
+            configSecretKeys=d.secret_config_keys,
+            dryRun=d.options.preview,
+            parallel=d.options.parallel,
+            monitorEndpoint=await d.monitor_address(),
+            organization=d.organization,
+            accepts_output_values=True,
+        )
+        try:
+            result = await provider.call(call)
+        except ProviderError as error:
+            d.error(f"call to function '{request.tok}' failed: {error}")
+            d.fail()
+            raise RequestRefused(f"call of {request.tok} returned an error: {error}") from error
+        returned = dict(result.return_dependencies)
+        for key, value in result.returns.items():
+            more = output_dependencies(value)
+            if more:
+                returned[key] = tuple(dict.fromkeys([*returned.get(key, ()), *sorted(more)]))
+        message = provider_pb2.CallResponse(
+            returnDependencies={
+                k: provider_pb2.CallResponse.ReturnDependencies(urns=v) for k, v in returned.items()
+            },
+            failures=[
+                provider_pb2.CheckFailure(property=f.property, reason=f.reason) for f in result.failures
+            ],
+        )
+        getattr(message, "return").CopyFrom(wire.to_struct(result.returns))
+        return message
+
+    async def _method_provider(self, request: resource_pb2.ResourceCallRequest) -> Provider:
+        package = request.tok.split(":", 1)[0]
+        reference = request.provider
+        receiver = request.args.fields.get("__self__") if "__self__" in request.args.fields else None
+        if request.tok.startswith(PROVIDER_TYPE_PREFIX):
+            # A method of a provider resource: the receiver is the provider that handles it.
+            package = request.tok.removeprefix(PROVIDER_TYPE_PREFIX).split("/", 1)[0]
+            if receiver is None:
+                raise RequestRefused("missing __self__ argument for provider method call")
+            fields = receiver.struct_value.fields
+            reference = f"{fields['urn'].string_value}::{fields['id'].string_value}"
+        elif not reference and receiver is not None:
+            urn = receiver.struct_value.fields["urn"].string_value
+            goal = self._goals.get(urn)
+            if goal is None:
+                raise RequestRefused(f"unknown resource {urn}")
+            reference = goal.provider
+        plugin = PluginRequest(package, request.version, request.pluginDownloadURL.rstrip("/"))
+        return await self._provider(reference, plugin, request.tok)
+
+    # -- components that a provider constructs ---------------------------------------------------------
+
+    async def _construct(
+        self,
+        request: resource_pb2.RegisterResourceRequest,
+        options: resource_pb2.TransformResourceOptions,
+        goal: Goal,
+        own: list[Callback],
+    ) -> resource_pb2.RegisterResourceResponse:
+        d = self._d
+        provider = await d.registry.get(goal.provider)
+        by_property = {k: list(v) for k, v in goal.property_dependencies.items()}
+        providers = dict(options.providers)
+        construct = provider_pb2.ConstructRequest(
+            project=d.project,
+            stack=d.stack,
+            config=d.program_config,
+            configSecretKeys=d.secret_config_keys,
+            dryRun=d.options.preview,
+            parallel=d.options.parallel,
+            monitorEndpoint=await d.monitor_address(),
+            organization=d.organization,
+            type=goal.type,
+            name=goal.name,
+            parent=goal.parent,
+            inputs=wire.to_struct(_as_outputs(goal.properties, by_property), outputs=True),
+            inputDependencies={
+                k: provider_pb2.ConstructRequest.PropertyDependencies(urns=v)
+                for k, v in by_property.items()
+            },
+            providers=providers,
+            dependencies=goal.dependencies,
+            aliases=[_alias_message(a) for a in goal.aliases],
+            protect=goal.protect,
+            additionalSecretOutputs=goal.additional_secret_outputs,
+            deletedWith=goal.deleted_with,
+            replace_with=goal.replace_with,
+            deleteBeforeReplace=goal.delete_before_replace,
+            ignoreChanges=goal.ignore_changes,
+            replaceOnChanges=goal.replace_on_changes,
+            retainOnDelete=goal.retain_on_delete,
+            accepts_output_values=True,
+        )
+        if options.HasField("custom_timeouts"):
+            t = options.custom_timeouts
+            construct.customTimeouts.CopyFrom(
+                provider_pb2.ConstructRequest.CustomTimeouts(
+                    create=t.create, update=t.update, delete=t.delete, read=t.read
+                )
+            )
+        if goal.resource_hooks:
+            fields = {HOOK_FIELDS[k]: v for k, v in goal.resource_hooks.items()}
+            construct.resource_hooks.CopyFrom(
+                provider_pb2.ConstructRequest.ResourceHooksBinding(**fields)
+            )
+        try:
+            result = await provider.construct(construct)
+        except ProviderError as error:
+            d.error(f"{goal.type} resource '{goal.name}' has a problem: {error}")
+            d.fail()
+            raise
+        dependencies = dict(result.state_dependencies)
+        for key, value in result.state.items():
+            more = output_dependencies(value)
+            dependencies[key] = tuple(dict.fromkeys([*dependencies.get(key, ()), *sorted(more)]))
+        state = without_outputs(result.state)
+        self._remember(result.urn, request, options, own, goal)
+        return resource_pb2.RegisterResourceResponse(
+            urn=result.urn,
+            object=self._outputs_message(request, state),
+            propertyDependencies={
+                k: resource_pb2.RegisterResourceResponse.PropertyDependencies(urns=v)
+                for k, v in dependencies.items()
+            },
+        )
+
+    # -- within ----------------------------------------------------------------------------------------
+
+    def _goal(
+        self,
+        request: resource_pb2.RegisterResourceRequest,
+        options: resource_pb2.TransformResourceOptions,
+        properties: Properties,
+        dependencies: Iterable[str],
+        by_property: Mapping[str, Iterable[str]],
+    ) -> Goal:
+        if request.type.startswith(PROVIDER_TYPE_PREFIX):
+            properties = with_plugin(properties, options.version, options.plugin_download_url)
+        trigger = None
+        if options.HasField("replacement_trigger"):
+            trigger = without_outputs(wire.from_value(options.replacement_trigger))
+        return Goal(
+            type=request.type,
+            name=request.name,
+            custom=request.custom,
+            properties=properties,
+            parent=request.parent,
+            provider=options.provider if not request.custom and not request.remote else "",
+            dependencies=tuple(dependencies),
+            property_dependencies={k: tuple(v) for k, v in by_property.items()},
+            aliases=tuple(_alias(a) for a in options.aliases),
+            protect=options.protect if options.HasField("protect") else None,
+            retain_on_delete=options.retain_on_delete if options.HasField("retain_on_delete") else None,
+            delete_before_replace=(
+                options.delete_before_replace if options.HasField("delete_before_replace") else None
+            ),
+            deleted_with=options.deleted_with,
+            replace_with=tuple(options.replace_with),
+            ignore_changes=tuple(options.ignore_changes),
+            replace_on_changes=tuple(options.replace_on_changes),
+            replacement_trigger=trigger,
+            additional_secret_outputs=tuple(options.additional_secret_outputs),
+            hide_diff=tuple(options.hide_diff),
+            import_id=getattr(options, "import"),
+            custom_timeouts=_timeouts(options),
+            source_position=source_position.parse(request.sourcePosition, self._d.root),
+            stack_trace=self._stack_trace(request),
+            resource_hooks=_hooks(options),
+        )
+
+    def _transform_options(
+        self, request: resource_pb2.RegisterResourceRequest
+    ) -> resource_pb2.TransformResourceOptions:
+        package = request.type.split(":", 1)[0]
+        provider = request.provider
+        if request.custom or request.remote:
+            provider = self._resolve_provider(provider, request.providers, request.parent, package)
+        options = resource_pb2.TransformResourceOptions(
+            depends_on=request.dependencies,
+            ignore_changes=request.ignoreChanges,
+            replace_on_changes=request.replaceOnChanges,
+            version=request.version,
+            aliases=[*(alias_pb2.Alias(urn=u) for u in request.aliasURNs), *request.aliases],
+            provider=provider,
+            providers=request.providers,
+            hide_diff=request.hideDiffs,
+            plugin_download_url=request.pluginDownloadURL,
+            deleted_with=request.deletedWith,
+            replace_with=request.replace_with,
+            additional_secret_outputs=request.additionalSecretOutputs,
+            plugin_checksums=request.pluginChecksums,
+            **{"import": request.importId},
+        )
+        if request.HasField("protect"):
+            options.protect = request.protect
+        if request.HasField("retainOnDelete"):
+            options.retain_on_delete = request.retainOnDelete
+        if request.deleteBeforeReplaceDefined or request.deleteBeforeReplace:
+            options.delete_before_replace = request.deleteBeforeReplace
+        if request.HasField("customTimeouts"):
+            options.custom_timeouts.CopyFrom(request.customTimeouts)
+        if request.HasField("hooks"):
+            options.hooks.CopyFrom(request.hooks)
+        if request.HasField("replacement_trigger"):
+            options.replacement_trigger.CopyFrom(request.replacement_trigger)
+        return options
+
+    def _transforms_for(
+        self, request: resource_pb2.RegisterResourceRequest
+    ) -> tuple[list[Callback], list[Callback]]:
+        """The resource's own transforms, and all that are to run: its own, its parents', the stack's."""
+        key = (request.parent, request.type, request.name)
+        own = self._pending_transforms.pop(key, None)
+        if own is None:
+            own = [self._callbacks.get(c) for c in request.transforms]
+            if request.remote and own:
+                # The provider will register the component itself: then these are to run, once.
+                self._pending_transforms[key] = own
+        transforms = list(own)
+        ancestor = request.parent
+        while ancestor:
+            transforms += self._transforms.get(ancestor, ())
+            ancestor = self._parents.get(ancestor, "")
+        return own, [*transforms, *self._stack_transforms]
+
+    def _resolve_provider(
+        self, provider: str, providers: Mapping[str, str], parent: str, package: str
+    ) -> str:
+        if provider:
+            return provider
+        if package in providers:
+            return providers[package]
+        return self._component_providers.get(parent, {}).get(package, "")
+
+    async def _provider_reference(
+        self,
+        request: resource_pb2.RegisterResourceRequest,
+        options: resource_pb2.TransformResourceOptions,
+    ) -> str:
+        if request.packageRef:
+            raise RequestRefused(f"unknown provider package '{request.packageRef}'")
+        package = request.type.split(":", 1)[0]
+        plugin = PluginRequest(package, options.version, options.plugin_download_url.rstrip("/"))
+        if options.provider:
+            return options.provider
+        return await self._default_reference(plugin, request.type)
+
+    async def _provider(self, reference: str, plugin: PluginRequest, token: str) -> Provider:
+        if not reference:
+            reference = await self._default_reference(plugin, token)
+        elif "::" not in provider_urn(reference):
+            raise RequestRefused(f"bad provider reference '{reference}'")
+        return await self._d.registry.get(reference)
+
+    async def _default_reference(self, plugin: PluginRequest, token: str) -> str:
+        try:
+            return await self._d.default_providers.reference(plugin)
+        except PermissionError:
+            raise RequestRefused(
+                f"Default provider for '{plugin.package}' disabled. '{token}' must use an explicit provider."
+            ) from None
+
+    def _remember(
+        self,
+        urn: str,
+        request: resource_pb2.RegisterResourceRequest,
+        options: resource_pb2.TransformResourceOptions,
+        own: list[Callback],
+        goal: Goal,
+    ) -> None:
+        self._goals[urn] = goal
+        self._parents[urn] = request.parent
+        if own:
+            self._transforms[urn] = own
+        if not request.custom:
+            self._component_providers[urn] = dict(options.providers)
+            self._settle(urn, request.parent, exists=True)
+
+    def _settle(self, urn: str, parent: str, *, exists: bool) -> None:
+        self._exists[urn] = exists
+        self._children.setdefault(parent, []).append(urn)
+
+    def _is_pending(self, declared: Iterable[str]) -> bool:
+        """Whether anything that a function call depends on, or that lies below it, does not exist yet."""
+        frontier = list(declared)
+        while frontier:
+            urn = frontier.pop()
+            if not self._exists.get(urn, True):
+                return True
+            frontier += self._children.get(urn, ())
+        return False
+
+    def _registered_response(
+        self,
+        request: resource_pb2.RegisterResourceRequest,
+        registered: Registered,
+    ) -> resource_pb2.RegisterResourceResponse:
+        state = registered.state
+        if request.custom:
+            self._settle(state.urn, request.parent, exists=bool(state.id))
+        if registered.result != "success" and not request.supportsResultReporting:
+            raise RequestRefused("resource registration failed")
+        # The outputs of a component that did not change may refer to resources that are not there yet.
+        outputs = state.outputs if request.custom else {}
+        return resource_pb2.RegisterResourceResponse(
+            urn=state.urn,
+            id=state.id,
+            object=self._outputs_message(request, outputs),
+            result=_RESULTS[registered.result],
+            unknown=registered.unknown,
+        )
+
+    @staticmethod
+    def _outputs_message(request: resource_pb2.RegisterResourceRequest, outputs: Properties) -> Any:
+        if not request.supportsPartialValues:
+            outputs = {k: v for k, v in outputs.items() if not contains_unknowns(v)}
+        return wire.to_struct(outputs, secrets=request.acceptSecrets, resources=request.acceptResources)
+
+    def _stack_trace(self, request: Any) -> tuple[str, ...]:
+        frames = request.stackTrace.frames if request.HasField("stackTrace") else ()
+        return tuple(source_position.parse(f.pc, self._d.root) for f in frames)
+
+
+_RESULTS: Final = {
+    "success": resource_pb2.SUCCESS,
+    "failed": resource_pb2.FAIL,
+    "skipped": resource_pb2.SKIP,
+}
+
+
+def _inherit(request: resource_pb2.RegisterResourceRequest, parent: Goal) -> None:
+    """Take from the parent what a child has of it unless it says otherwise."""
+    if not request.deletedWith:
+        request.deletedWith = parent.deleted_with
+    if not request.HasField("protect") and parent.protect is not None:
+        request.protect = parent.protect
+    if not request.HasField("retainOnDelete") and parent.retain_on_delete is not None:
+        request.retainOnDelete = parent.retain_on_delete
+    if not request.provider and parent.provider:
+        package = urns.type_of(provider_urn(parent.provider)).removeprefix(PROVIDER_TYPE_PREFIX)
+        if not (request.remote or request.custom) or package == request.type.split(":", 1)[0]:
+            request.provider = parent.provider
+
+
+def _property_dependencies(
+    request: resource_pb2.RegisterResourceRequest, properties: Properties, dependencies: list[str]
+) -> dict[str, list[str]]:
+    if not request.propertyDependencies and not request.remote:
+        # A client that does not tell them apart: every property may come from every dependency.
+        return {k: list(dependencies) for k in properties}
+    return {k: list(v.urns) for k, v in request.propertyDependencies.items()}
+
+
+def _as_outputs(properties: Properties, dependencies: Mapping[str, Iterable[str]]) -> Properties:
+    """``properties`` with what each came from told in the value itself."""
+
+    def upgraded(value: Any) -> Any:
+        def leave(v: Any) -> Any:
+            if v is UNKNOWN:
+                return Output(UNKNOWN)
+            if isinstance(v, Secret):
+                inner = v.element
+                if isinstance(inner, Output):
+                    return Output(inner.element, True, inner.dependencies)
+                return Output(inner, True)
+            return v
+
+        return transform(value, leave)
+
+    result: Properties = {}
+    for key, value in properties.items():
+        value = upgraded(value)
+        wanted = set(dependencies.get(key, ()))
+        if wanted and not wanted <= output_dependencies(value):
+            if isinstance(value, Output):
+                merged = tuple(sorted(wanted | set(value.dependencies)))
+                value = Output(value.element, value.secret, merged)
+            else:
+                value = Output(value, False, tuple(sorted(wanted)))
+        result[key] = value
+    return result
+
+
+def _alias(message: alias_pb2.Alias) -> Alias:
+    if message.WhichOneof("alias") == "urn":
+        return Alias(urn=message.urn)
+    spec = message.spec
+    return Alias(
+        name=spec.name,
+        type=spec.type,
+        stack=spec.stack,
+        project=spec.project,
+        parent=spec.parentUrn,
+        no_parent=spec.noParent,
+    )
+
+
+def _alias_message(alias: Alias) -> alias_pb2.Alias:
+    if alias.urn:
+        return alias_pb2.Alias(urn=alias.urn)
+    spec = alias_pb2.Alias.Spec(
+        name=alias.name, type=alias.type, stack=alias.stack, project=alias.project
+    )
+    if alias.no_parent:
+        spec.noParent = True
+    elif alias.parent:
+        spec.parentUrn = alias.parent
+    return alias_pb2.Alias(spec=spec)
+
+
+def _timeouts(options: resource_pb2.TransformResourceOptions) -> CustomTimeouts:
+    if not options.HasField("custom_timeouts"):
+        return CustomTimeouts()
+    t = options.custom_timeouts
+    try:
+        return CustomTimeouts(
+            parse_duration(t.create),
+            parse_duration(t.update),
+            parse_duration(t.delete),
+            parse_duration(t.read),
+        )
+    except ValueError as error:
+        raise RequestRefused(f"unable to parse customTimeout Value {error}") from error
+
+
+def _hooks(options: resource_pb2.TransformResourceOptions) -> dict[str, tuple[str, ...]]:
+    if not options.HasField("hooks"):
+        return {}
+    named = {kind: tuple(getattr(options.hooks, field)) for kind, field in HOOK_FIELDS.items()}
+    return {kind: names for kind, names in named.items() if names}

@@ -1,0 +1,312 @@
+"""Providers as resources: loading, configuring, and finding them by reference.
+
+A provider is a resource of the stack (``pulumi:providers:PACKAGE``), and the registry is the provider of
+such resources: its ``check`` loads the plugin, its ``create`` and ``update`` configure it. Source:
+Pulumi's ``pkg/resource/deploy/providers/registry.go``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidepool.engine import urn as urns
+from tidepool.engine.compare import equal
+from tidepool.engine.providers.contract import (
+    CallResult,
+    CheckFailure,
+    CheckResult,
+    ConstructResult,
+    CreateResult,
+    DiffResult,
+    InvokeResult,
+    Provider,
+    ProviderError,
+    ReadResult,
+    UpdateResult,
+)
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
+from tidepool.engine.values import Properties, Secret
+
+#: Options of the engine among a provider's inputs; they are not the provider's to see.
+INTERNAL: Final = "__internal"
+_VERSION: Final = "version"
+_DOWNLOAD_URL: Final = "pluginDownloadURL"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRequest:
+    """The plugin that a provider resource asks for. ``version`` and ``download_url`` may be empty."""
+
+    package: str
+    version: str = ""
+    download_url: str = ""
+
+
+#: Loads a plugin: starts its process, without configuring it.
+Load = Callable[[PluginRequest], Awaitable[Provider]]
+
+
+class Registry:
+    """All providers of an operation. References are ``URN::ID``."""
+
+    def __init__(self, load: Load, old: Callable[[str], ResourceState | None]) -> None:
+        """``old`` finds the state of a provider that the stack began with, by reference."""
+        self._load = load
+        self._old = old
+        self._ready: dict[str, Provider] = {}
+        #: Checked, and not configured yet, by URN.
+        self._checked: dict[str, Provider] = {}
+        self._aliases: dict[str, str] = {}
+        self._all: list[Provider] = []
+        self._ensuring: dict[str, Awaitable[None]] = {}
+
+    # -- for the engine --------------------------------------------------------------------------------
+
+    def has(self, reference: str) -> bool:
+        """Whether a provider is ready under that reference."""
+        return reference in self._ready
+
+    async def get(self, reference: str) -> Provider:
+        """The provider behind a reference, from the stack's state where the program did not register it.
+
+        Raises:
+            ProviderError: where there is none.
+        """
+        if reference not in self._ready:
+            await self.ensure(reference)
+        return self._ready[reference]
+
+    async def ensure(self, reference: str) -> None:
+        """Make sure that the provider of an old resource can be used."""
+        if not reference or reference in self._ready:
+            return
+        running = self._ensuring.get(reference)
+        if running is None:
+            running = asyncio.ensure_future(self._ensure(reference))
+            self._ensuring[reference] = running
+        await running
+
+    async def _ensure(self, reference: str) -> None:
+        state = self._old(reference)
+        if state is None:
+            raise ProviderError(f"unknown provider '{reference}'")
+        await self.same(state, checked=False)
+
+    def alias(self, urn: str, old_urn: str) -> None:
+        """Let the provider ``urn`` be found under its old URN too."""
+        if urn != old_urn:
+            self._aliases[urn] = old_urn
+
+    async def same(self, state: ResourceState, *, checked: bool) -> None:
+        """Make a provider ready that did not change; ``checked`` says that it was just looked at."""
+        reference = f"{state.urn}::{state.id}"
+        if reference in self._ready:
+            return
+        provider = self._checked.pop(state.urn, None) if checked else None
+        if provider is None:
+            provider = await self._load_for(state.urn, state.inputs)
+        await provider.configure(state.urn, state.id, self.configuration(state.inputs))
+        self._set(state.urn, state.id, provider)
+
+    async def load_default(self, package: str) -> Provider:
+        """A provider of that package outside the graph, for the engine's own questions."""
+        return await self._load_plugin(PluginRequest(package))
+
+    async def cancel(self) -> None:
+        """Ask all providers to end what is under way."""
+        for provider in self._all:
+            try:
+                await provider.cancel()
+            except ProviderError:
+                continue  # it is asked to hurry; that it cannot is no reason to stop asking the others
+
+    async def close_all(self) -> None:
+        """End all providers."""
+        await asyncio.gather(*(p.close() for p in self._all))
+
+    @staticmethod
+    def configuration(inputs: Properties) -> Properties:
+        """What the provider itself is configured with."""
+        return {k: v for k, v in inputs.items() if k != INTERNAL}
+
+    # -- the provider of providers ---------------------------------------------------------------------
+
+    async def check(
+        self,
+        urn: str,
+        olds: Properties,
+        news: Properties,
+        random_seed: bytes,
+        preview: bool,
+        autonaming: Mapping[str, Any] | None = None,
+    ) -> CheckResult:
+        """Load the plugin and let it check its configuration."""
+        version = news.get(_VERSION)
+        if version is not None and not isinstance(version, str):
+            return CheckResult({}, (CheckFailure(_VERSION, f"'{_VERSION}' must be a string"),))
+        provider = await self._load_for(urn, news)
+        result = await provider.check_config(urn, self.configuration(olds), self.configuration(news))
+        if result.failures:
+            return result
+        self._checked[urn] = provider
+        inputs = dict(result.inputs)
+        for key in (_VERSION, INTERNAL):
+            if key in news:
+                inputs.setdefault(key, news[key])
+        if not equal(inputs.get(_VERSION), news.get(_VERSION, inputs.get(_VERSION))):
+            raise ProviderError(
+                f'provider "{urn}" attempted to change version from "{news[_VERSION]}" '
+                f'to "{inputs[_VERSION]}"'
+            )
+        return CheckResult(inputs)
+
+    async def diff(
+        self,
+        urn: str,
+        id: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        new_inputs: Properties,
+        ignore_changes: tuple[str, ...],
+    ) -> DiffResult:
+        """Compare configurations."""
+        provider = self._checked.get(urn) or self._ready[f"{urn}::{id}"]
+        news = self.configuration(new_inputs)
+        diff = await provider.diff_config(
+            urn, self.configuration(old_inputs), old_outputs, news, ignore_changes
+        )
+        if diff.changes == "unknown":
+            changes = "none" if equal(old_outputs, news) else "some"
+            return DiffResult(changes, diff.replace_keys)  # type: ignore[arg-type]
+        return diff
+
+    async def create(
+        self, urn: str, inputs: Properties, timeout_s: float, preview: bool
+    ) -> CreateResult:
+        """Configure a new provider. In a preview its id is not known, so resources see it as new."""
+        id = "" if preview else str(uuid.uuid4())
+        provider = self._checked.pop(urn, None) or await self._load_for(urn, inputs)
+        configuration = self.configuration(inputs)
+        await provider.configure(urn, id, configuration)
+        self._set(urn, id or UNKNOWN_ID, provider)
+        return CreateResult(id or UNKNOWN_ID, configuration)
+
+    async def update(
+        self,
+        urn: str,
+        id: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        new_inputs: Properties,
+        timeout_s: float,
+        ignore_changes: tuple[str, ...],
+        preview: bool,
+    ) -> UpdateResult:
+        """Take a newly configured process for an existing provider."""
+        provider = self._checked.pop(urn, None) or await self._load_for(urn, new_inputs)
+        configuration = self.configuration(new_inputs)
+        await provider.configure(urn, id, configuration)
+        self._set(urn, id, provider)
+        return UpdateResult(configuration)
+
+    async def delete(
+        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
+    ) -> None:
+        """Nothing is left to do: the process ends with the operation."""
+
+    async def read(
+        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
+    ) -> ReadResult:
+        """Refuse: there is nothing outside the state to read."""
+        raise ProviderError("provider resources may not be read")
+
+    async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
+        """Refuse: the registry has no configuration."""
+        raise ProviderError("the provider registry is not configurable")
+
+    async def diff_config(
+        self,
+        urn: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        new_inputs: Properties,
+        ignore_changes: tuple[str, ...],
+    ) -> DiffResult:
+        """Refuse: the registry has no configuration."""
+        raise ProviderError("the provider registry is not configurable")
+
+    async def configure(self, urn: str, id: str, inputs: Properties) -> None:
+        """Refuse: the registry has no configuration."""
+        raise ProviderError("the provider registry is not configurable")
+
+    async def construct(self, request: Any) -> ConstructResult:
+        """Refuse: providers are not components."""
+        raise ProviderError("provider resources may not be constructed")
+
+    async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
+        """Refuse: the registry has no functions."""
+        raise ProviderError("the provider registry is not invokable")
+
+    async def call(self, request: Any) -> CallResult:
+        """Refuse: the registry has no methods."""
+        raise ProviderError("the provider registry is not callable")
+
+    async def close(self) -> None:
+        """Nothing to close: see :meth:`close_all`."""
+
+    # -- within ----------------------------------------------------------------------------------------
+
+    def _set(self, urn: str, id: str, provider: Provider) -> None:
+        self._ready[f"{urn}::{id}"] = provider
+        alias = self._aliases.get(urn)
+        if alias is not None:
+            self._ready[f"{alias}::{id}"] = provider
+
+    async def _load_for(self, urn: str, inputs: Properties) -> Provider:
+        return await self._load_plugin(plugin_request(urn, inputs))
+
+    async def _load_plugin(self, request: PluginRequest) -> Provider:
+        provider = await self._load(request)
+        self._all.append(provider)
+        return provider
+
+
+#: The id of a provider that a preview would create.
+UNKNOWN_ID: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+
+
+def plugin_request(urn: str, inputs: Properties) -> PluginRequest:
+    """The plugin that a provider resource asks for by its type and inputs; secrets never name a plugin."""
+    package = urns.type_of(urn).removeprefix(PROVIDER_TYPE_PREFIX)
+    if "parameterization" in _internal(inputs) or "parameterization" in inputs:
+        raise ProviderError(
+            f"provider {urns.name_of(urn)!r} of package {package!r} is parameterized, which the embedded "
+            "engine does not do; the Pulumi CLI does"
+        )
+    url = _internal(inputs).get(_DOWNLOAD_URL, inputs.get(_DOWNLOAD_URL))
+    return PluginRequest(package, _text(inputs.get(_VERSION)), _text(url))
+
+
+def with_plugin(inputs: Properties, version: str, download_url: str) -> Properties:
+    """A provider's inputs that ask for that plugin."""
+    inputs = dict(inputs)
+    if version:
+        inputs[_VERSION] = version
+    if download_url:
+        inputs[INTERNAL] = {**_internal(inputs), _DOWNLOAD_URL: download_url}
+    return inputs
+
+
+def _internal(inputs: Properties) -> Properties:
+    value = inputs.get(INTERNAL)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Secret):
+        value = value.element
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,142 @@
+"""What runs a Pulumi program: its settings, its event loop, and the report of what went wrong.
+
+The engine imports this module to run a program in its own process, and runs it as a script, by path, with
+the interpreter of a project that has one of its own. So it imports nothing but the standard library and
+the SDK. It does what the CLI's ``pulumi-language-python-exec`` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+#: Exit codes: the program failed and told why; it failed and something still has to be said.
+TOLD: Final = 32
+FAILED: Final = 1
+
+
+def run(
+    program: str,
+    *,
+    settings: Mapping[str, Any],
+    config: Mapping[str, str],
+    secret_keys: Sequence[str],
+    hidden: Sequence[str] = (),
+) -> int:
+    """Run ``program`` (a file or a folder with ``__main__.py``) to its end; gives its exit code.
+
+    ``settings`` are those of ``pulumi.runtime.Settings``. Frames of files below the folders in ``hidden``
+    are left out of tracebacks: they are not the person's.
+    """
+    try:
+        import pulumi
+        import pulumi.runtime
+    except ImportError:
+        print(
+            "It looks like the Pulumi SDK has not been installed in "
+            f"{sys.executable}. Have you run `pip install -r requirements.txt` there?",
+            file=sys.stderr,
+        )
+        return FAILED
+    pulumi.runtime.set_all_config(dict(config), list(secret_keys))
+    configured = pulumi.runtime.Settings(**settings)
+    pulumi.runtime.configure(configured)
+    sys.argv = [program]
+    # As the CLI does: the program may import its neighbours.
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    executor = ThreadPoolExecutor(max(configured.parallel or 1, 1) * 4)
+    loop.set_default_executor(executor)
+    # A program that fails leaves futures that nobody awaits; asyncio's word on them helps nobody.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    path = os.path.abspath(program)  # noqa: PTH100 - no pathlib at this point of the start-up
+
+    def execute() -> None:
+        if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):  # noqa: PTH110, PTH112, PTH118
+            pulumi.log.error(f"unable to find main python program `__main__.py` in `{path}`")
+            raise _Told
+        runpy.run_path(program, run_name="__main__")
+
+    try:
+        loop.run_until_complete(pulumi.runtime.run_in_stack(execute))
+    except _Told:
+        return TOLD
+    except pulumi.RunError as error:
+        pulumi.log.error(str(error))
+        return FAILED
+    except SystemExit as error:
+        return _exit_code(error)
+    except Exception as error:
+        message = "Program failed with an unhandled exception:\n"
+        pulumi.log.error(message + own_traceback(error, path, hidden))
+        return TOLD
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+        loop.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+class _Told(Exception):
+    """The person was told what is wrong."""
+
+
+def own_traceback(error: BaseException, program: str, hidden: Sequence[str]) -> str:
+    """The traceback of ``error`` from the program's first frame on, without frames of ``hidden`` folders."""
+    report = traceback.TracebackException.from_exception(error)
+    main = program if program.endswith(".py") else os.path.join(program, "__main__.py")  # noqa: PTH118
+    seen: set[int] = set()
+    pending: list[traceback.TracebackException | None] = [report]
+    while pending:
+        part = pending.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        frames = list(part.stack)
+        for i, frame in enumerate(frames):
+            if os.path.abspath(frame.filename) == main:  # noqa: PTH100
+                frames = frames[i:]
+                break
+        part.stack = traceback.StackSummary.from_list(
+            [f for f in frames if not f.filename.startswith(tuple(hidden))] if hidden else frames
+        )
+        pending += [part.__cause__, part.__context__]
+    return "".join(report.format())
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    print(error.code, file=sys.stderr)
+    return FAILED
+
+
+def _main() -> int:
+    """Run as a script: the settings come as JSON in the environment, not in the arguments that all can see."""
+    task = json.loads(os.environ.pop("TIDEPOOL_PROGRAM"))
+    os.chdir(task["folder"])
+    return run(
+        task["program"],
+        settings=task["settings"],
+        config=json.loads(os.environ.get("PULUMI_CONFIG", "{}")),
+        secret_keys=json.loads(os.environ.get("PULUMI_CONFIG_SECRET_KEYS", "[]")),
+        hidden=[os.path.dirname(os.path.abspath(__file__))],  # noqa: PTH100, PTH120
+    )
+
+
+if __name__ == "__main__":
+    # The program's folder stands where this script's stands: it must not import its neighbours by accident.
+    sys.path.pop(0)
+    sys.exit(_main())

@@ -1,0 +1,70 @@
+"""A program in a process of its own: with another interpreter, or beside another program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
+from tidepool.engine.events import Diagnostic, Severity
+from tidepool.engine.program import host
+from tidepool.engine.program.task import Task, environment, failure, settings
+
+_GRACE_S = 5.0
+
+
+class SubprocessProgram:
+    """Runs the program with ``python``, against a monitor on a port."""
+
+    def __init__(self, task: Task, python: Path, engine_address: str) -> None:
+        self._task = task
+        self._python = python
+        self._engine_address = engine_address
+
+    async def run(self, deployment: Deployment) -> None:
+        """Run it to its end."""
+        task = self._task
+        described = {
+            "program": str(task.path),
+            "folder": str(task.folder),
+            "settings": {
+                **settings(deployment, task),
+                "monitor": await deployment.monitor_address(),
+                "engine": self._engine_address,
+            },
+        }
+        env = {**task.env, **environment(deployment), "TIDEPOOL_PROGRAM": json.dumps(described)}
+        process = await asyncio.create_subprocess_exec(
+            str(self._python),
+            "-u",
+            host.__file__,
+            env=env,
+            cwd=task.folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            # An interrupt of the terminal is the engine's to give: the program may have to finish first.
+            start_new_session=True,
+        )
+        try:
+            await asyncio.gather(
+                _pump(process.stdout, "info", deployment), _pump(process.stderr, "info#err", deployment)
+            )
+            code = await process.wait()
+        except asyncio.CancelledError:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), _GRACE_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+            raise
+        if code:
+            raise ProgramFailed(failure(code), reported=code == host.TOLD)
+
+
+async def _pump(stream: asyncio.StreamReader | None, severity: Severity, deployment: Deployment) -> None:
+    assert stream is not None
+    while line := await stream.readline():
+        deployment.emit(Diagnostic(severity, line.decode(errors="replace")))
