@@ -98,7 +98,10 @@ class Encoder:
         message = struct_pb2.Struct()
         if self.skip_internal:
             properties = {k: v for k, v in properties.items() if not k.startswith("__")}
-        self._fill_fields(message.fields, properties)
+        try:
+            self._fill_fields(message.fields, properties)
+        except OverflowError as e:
+            raise WireError(f"a number is too large to be sent: {e}") from e
         return message
 
     def value(self, value: Value) -> struct_pb2.Value | None:
@@ -256,6 +259,7 @@ class Decoder:
         outputs: keep outputs with their dependencies; else take what they hold.
         unknowns: keep unknown values; else leave them out (in a list: None).
         skip_none: leave out keys whose value is None.
+        reject_unknowns: refuse messages with unknown values.
     """
 
     secrets: bool = True
@@ -263,6 +267,7 @@ class Decoder:
     outputs: bool = True
     unknowns: bool = True
     skip_none: bool = False
+    reject_unknowns: bool = False
 
     def properties(self, message: struct_pb2.Struct) -> Properties:
         """The properties within ``message``.
@@ -290,7 +295,7 @@ class Decoder:
             text = message.string_value
             # Sentinels are GUIDs: their length tells nearly all other strings apart without hashing.
             if len(text) == 36 and text in UNKNOWN_STRINGS:
-                return UNKNOWN if self.unknowns else _LEFT_OUT
+                return self._unknown()
             return text
         if kind == "number_value":
             number = message.number_value
@@ -322,6 +327,11 @@ class Decoder:
             case signature:
                 raise WireError(f"unrecognized signature {signature!r} in an object of properties")
 
+    def _unknown(self) -> Value:
+        if self.reject_unknowns:
+            raise WireError("a value is unknown, where all must be known")
+        return UNKNOWN if self.unknowns else _LEFT_OUT
+
     def _secret(self, value: Value) -> Value:
         return Secret(value) if self.secrets and not isinstance(value, Secret) else value
 
@@ -332,9 +342,8 @@ class Decoder:
             raise WireError("malformed output value: 'secret' is not a bool")
         if not self.outputs:
             if not known:
-                if not self.unknowns:
-                    return _LEFT_OUT
-                return self._secret(UNKNOWN) if is_secret else UNKNOWN
+                unknown = self._unknown()
+                return self._secret(unknown) if is_secret and unknown is UNKNOWN else unknown
             return self._secret(signed["value"]) if is_secret else signed["value"]
         dependencies = signed.get("dependencies", [])
         if not isinstance(dependencies, list) or not all(isinstance(d, str) for d in dependencies):

@@ -160,8 +160,8 @@ def _options(state: ResourceState) -> resource_pb2.ResourceOptions:
         additional_secret_outputs=state.additional_secret_outputs,
         protect=state.protect,
         retain_on_delete=state.retain_on_delete,
-        **{"import": state.import_id},
     )
+    setattr(options, "import", state.import_id)
     if state.resource_hooks:
         options.hooks.CopyFrom(_hook_bindings(state.resource_hooks))
     timeouts = state.custom_timeouts

@@ -38,7 +38,7 @@ METHODS: Final = {
 _MAX_WAITING: Final = 1024
 
 
-class RpcFailed(grpc.RpcError):  # type: ignore[misc]
+class RpcFailed(grpc.RpcError):
     """The error that a stub would raise."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:

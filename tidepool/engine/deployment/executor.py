@@ -44,17 +44,18 @@ class Executor:
         if not chain:
             return True
         async with self._slots:
-            for step in chain:
+            for i, step in enumerate(chain):
                 if self._d.stopping.is_set():
                     return False
                 if not await self._do(step, tolerant):
+                    for left_out in chain[i + 1 :]:
+                        left_out.respond("failed")
                     return False
         return True
 
     async def _do(self, step: Step, tolerant: bool) -> bool:
         preview = self._d.options.preview
-        if not step.internal:
-            self._d.emit(ResourcePre(step.metadata(), preview))
+        self._d.emit(ResourcePre(step.metadata(), preview))
         number = await step.begin(self._d)
         try:
             outcome = await step.apply(self._d)
@@ -85,9 +86,7 @@ class Executor:
             op, counts = step.result_op, True
         elif isinstance(step, ReadStep) and step.op is Op.READ:
             counts = step.counts
-        if step.internal:
-            return
-        if counts:
+        if counts and not step.internal:
             self.changes[op] += 1
         state = step.subject.state
         if d.options.preview or state.custom or isinstance(step, RefreshStep) or step.op is Op.DELETE:
@@ -100,11 +99,10 @@ class Executor:
         if self._d.options.preview:
             self._d.error(f"Preview failed: {message}", urn)
             return
-        if isinstance(outcome.error, ProviderError) and not outcome.partial:
+        if isinstance(outcome.error, ProviderError) and outcome.error.state_unknown:
             self.maybe_corrupt = True
         self._d.error(message, urn)
-        if not step.internal:
-            self._d.emit(ResourceFailed(step.metadata(), 0, sum(self.changes.values())))
+        self._d.emit(ResourceFailed(step.metadata(), 0, sum(self.changes.values())))
 
     def _failed(self, step: Step, error: Exception, tolerant: bool) -> None:
         self.failed = True

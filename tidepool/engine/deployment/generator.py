@@ -36,7 +36,7 @@ from tidepool.engine.deployment.step import (
     Step,
     UpdateStep,
 )
-from tidepool.engine.providers.contract import CheckFailure, DiffResult, Provider
+from tidepool.engine.providers.contract import CheckFailure, DiffResult, DiffUnavailable, Provider
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import UNKNOWN, contains_unknowns
 
@@ -454,9 +454,13 @@ class Generator:
         if provider is None:
             return DiffResult("none" if equal(old.state.inputs, new.state.inputs) else "some")
         before, after = old.state, new.state
-        diff = await provider.diff(
-            urn, before.id, before.inputs, before.outputs, after.inputs, goal.ignore_changes
-        )
+        try:
+            diff = await provider.diff(
+                urn, before.id, before.inputs, before.outputs, after.inputs, goal.ignore_changes
+            )
+        except DiffUnavailable as error:
+            self._d.warn(str(error), urn)
+            return DiffResult("some")
         return with_engine_diff(diff, before.inputs, after.inputs)
 
     async def _provider_changed(self, old: ResourceState, new: ResourceState) -> bool:

@@ -223,7 +223,7 @@ class Monitor:
         goal = ReadGoal(
             type=request.type,
             name=request.name,
-            id=UNKNOWN if request.id == wire.UNKNOWN_STRING else request.id,  # type: ignore[arg-type]
+            id=request.id,
             parent=request.parent,
             provider=provider,
             properties=without_outputs(wire.from_struct(request.properties)),
@@ -481,8 +481,8 @@ class Monitor:
             replace_with=request.replace_with,
             additional_secret_outputs=request.additionalSecretOutputs,
             plugin_checksums=request.pluginChecksums,
-            **{"import": request.importId},
         )
+        setattr(options, "import", request.importId)
         if request.HasField("protect"):
             options.protect = request.protect
         if request.HasField("retainOnDelete"):

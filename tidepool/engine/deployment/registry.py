@@ -30,6 +30,7 @@ from tidepool.engine.providers.contract import (
 )
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import Properties, Secret
+from tidepool.engine.wire import UNKNOWN_STRING
 
 #: Options of the engine among a provider's inputs; they are not the provider's to see.
 INTERNAL: Final = "__internal"
@@ -192,8 +193,8 @@ class Registry:
         provider = self._checked.pop(urn, None) or await self._load_for(urn, inputs)
         configuration = self.configuration(inputs)
         await provider.configure(urn, id, configuration)
-        self._set(urn, id or UNKNOWN_ID, provider)
-        return CreateResult(id or UNKNOWN_ID, configuration)
+        self._set(urn, id or UNKNOWN_STRING, provider)
+        return CreateResult(id or UNKNOWN_STRING, configuration)
 
     async def update(
         self,
@@ -273,10 +274,6 @@ class Registry:
         provider = await self._load(request)
         self._all.append(provider)
         return provider
-
-
-#: The id of a provider that a preview would create.
-UNKNOWN_ID: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 def plugin_request(urn: str, inputs: Properties) -> PluginRequest:

@@ -24,7 +24,8 @@ from tidepool.engine.providers.contract import (
     UpdateResult,
 )
 from tidepool.engine.resource import OperationType, ResourceState
-from tidepool.engine.values import UNKNOWN, Properties, Secret, secret
+from tidepool.engine.values import Properties, Secret, secret
+from tidepool.engine.wire import UNKNOWN_STRING
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
@@ -505,7 +506,7 @@ class ReadStep(Step):
         assert self.new
         state = self.new.state
         outcome = SUCCESS
-        if state.id is UNKNOWN:
+        if state.id == UNKNOWN_STRING:
             self.new.change(outputs={})
         else:
             provider = await deployment.provider_for(state)

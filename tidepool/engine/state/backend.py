@@ -311,10 +311,7 @@ class FileBackend:
             IntegrityError: when ``snapshot`` contradicts itself. It was written all the same, since it may
                 hold what exists nowhere else; the old state is beside it, as ``.bak``.
         """
-        self._ensure_meta()
-        path = self._store.write(
-            ref, wrap_checkpoint(ref.qualified, encode_untyped(snapshot, crypter, self._now()))
-        )
+        path = self.write(ref, self.encode(ref, snapshot, crypter))
         try:
             verify_integrity(snapshot)
         except IntegrityError as error:
@@ -323,6 +320,21 @@ class FileBackend:
                 f"(backup available at {path}.bak): {error}"
             ) from error
         return path
+
+    def encode(self, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> bytes:
+        """What the stack's file is to hold for ``snapshot``."""
+        document = wrap_checkpoint(ref.qualified, encode_untyped(snapshot, crypter, self._now()))
+        return jsontext.dumps(document).encode("utf-8")
+
+    def write(self, ref: StackReference, content: bytes) -> Path:
+        """Save what :meth:`encode` gave; errors as :meth:`save`, but that nothing is verified."""
+        self._ensure_meta()
+        return self._store.write_content(ref, content)
+
+    def content(self, ref: StackReference) -> bytes | None:
+        """What the stack's file holds, as :meth:`encode` gave it; None where there is none."""
+        path = self._store.find(ref)
+        return None if path is None else files.read(path)
 
     def export(self, ref: StackReference) -> dict[str, Any]:
         """The untyped deployment; "deployment" is None where nothing was ever deployed. Errors as :meth:`read`."""

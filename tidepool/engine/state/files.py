@@ -161,7 +161,7 @@ def names(folder: Path) -> list[str]:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove what writes of ``path`` left that were killed. Only for who holds the stack's lock."""
+    """Remove what writes of ``path`` and its ``.bak`` left that were killed. Only for who holds the lock."""
     with contextlib.suppress(FileNotFoundError), os.scandir(path.parent) as entries:
         for entry in entries:
             if entry.name.startswith(f".{path.name}.") and entry.name.endswith(".tmp"):

@@ -33,11 +33,11 @@ class Recovered:
 
 
 def recover(
-    path: Path, checkpoint: Path | None, load: Callable[[], Snapshot], decode: Decode
+    path: Path, checkpoint: bytes | None, load: Callable[[], Snapshot], decode: Decode
 ) -> Recovered | None:
     """What the journal at ``path`` makes of the stack; None where there is nothing to recover.
 
-    ``checkpoint`` is the stack's file and ``load`` reads it. A journal whose records are all in the
+    ``checkpoint`` is what the stack's file holds, and ``load`` reads it. A journal whose records are all in the
     checkpoint is removed.
 
     Raises:
@@ -66,13 +66,6 @@ def recover(
     return Recovered(snapshot, interrupted.operation, len(interrupted.records))
 
 
-def digest(checkpoint: Path | None) -> str:
-    """The SHA-256 of a stack's file; empty where there is none."""
-    if checkpoint is None or not checkpoint.exists():
-        return ""
-    return digest_of(checkpoint.read_bytes())
-
-
-def digest_of(content: bytes) -> str:
-    """The SHA-256 of what a stack's file is to hold."""
-    return hashlib.sha256(content).hexdigest()
+def digest(checkpoint: bytes | None) -> str:
+    """The SHA-256 of what a stack's file holds; empty where there is none."""
+    return "" if checkpoint is None else hashlib.sha256(checkpoint).hexdigest()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 from tidepool.engine.errors import EngineError, NotSupportedError
@@ -125,13 +126,16 @@ class CheckpointStore:
         Raises:
             StorageError: when it cannot be written; what was there is still there.
         """
+        return self.write_content(ref, jsontext.dumps(document).encode("utf-8"))
+
+    def write_content(self, ref: StackReference, content: bytes) -> Path:
+        """Save a checkpoint that is encoded already; otherwise as :meth:`write`."""
         plain = self._layout.checkpoint(ref)
         target = plain.with_name(plain.name + (files.GZIP if self._options.gzip else ""))
         old = self.find(ref)
-        content = jsontext.dumps(document).encode("utf-8")
         if old is not None:
             files.keep_copy(old, old.with_name(old.name + ".bak"))
-            files.remove_unfinished(target)
+            files.remove_unfinished(target)  # .bak's as well: its name begins with the target's
         files.write(target, content)
         if old is not None and old != target:
             files.remove(old)
@@ -162,8 +166,9 @@ class CheckpointStore:
                 when = (found.deployment.get("manifest") or {}).get("time", "an unknown time")
                 lines.append(
                     f"The newest usable backup is {backup} ({found.resource_count} resources, of {when}). "
-                    f"Go back to it with: stack import --stack {ref.name} --file {backup}\n"
-                    "and then compare it with what really exists: refresh"
+                    "Go back to it, and compare it with what really exists, with:\n"
+                    f"  python -m tidepool.engine stack import --stack {ref.name} --file {quote(str(backup))}\n"
+                    f"  python -m tidepool.engine refresh --stack {ref.name}"
                 )
                 return "\n".join(lines)
         lines.append("There is no usable backup of it.")

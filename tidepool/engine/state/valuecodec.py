@@ -42,7 +42,7 @@ FLOAT: Final = "8ad145fe-0d11-4827-bfd7-1abcbf086f5c"
 #: What stands for a value that is not known yet.
 UNKNOWN_TEXT: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
-_ATOMS: Final = frozenset({str, int, bool, type(None)})
+_ATOMS: Final = frozenset({str, bool, type(None)})
 _EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _EXACT: Final = 2**53  # up to here a float64 holds every integer
 
@@ -69,6 +69,15 @@ def decode_value(raw: Any, decrypt: Decrypt) -> Value:
                     changed = list(raw)
                 changed[i] = value
         return raw if changed is None else changed
+    if kind is int and not -_EXACT <= raw <= _EXACT:
+        # All numbers are float64; an integer that is not exactly one would never equal what comes from
+        # a program, and so look changed for ever.
+        try:
+            return float(raw)
+        except OverflowError as error:
+            raise MalformedValue(
+                f"the state holds a number too large for a float64: {raw!r:.40}..."
+            ) from error
     return raw
 
 

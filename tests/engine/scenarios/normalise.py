@@ -1,0 +1,118 @@
+"""Takes out of an observation what differs from run to run, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+_SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
+_SECRET: Final = "1b47061264138c4ac30d75fd1eb44270"
+_UNKNOWN: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+_UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_PROVIDER_REFERENCE: Final = re.compile(rf'(urn:pulumi:[^"\s]*?pulumi:providers:[^"\s]*?)::({_UUID})')
+_ANY_UUID: Final = re.compile(_UUID)
+_COLOUR: Final = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
+_FRAME: Final = re.compile(r'^\s*File "')
+_DURATION: Final = re.compile(r"\b\d+(\.\d+)?(ms|s)\b|\b\d+m\d+s\b")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_ADDRESS: Final = re.compile(r"127\.0\.0\.1:\d+")
+_IN_PROJECT: Final = re.compile(r"project:///[^./][^#]*#\d+")
+
+
+class Normaliser:
+    """Remembers, over all steps of a scenario, which random id is which."""
+
+    def __init__(self, root: str, project: str) -> None:
+        self._root = root
+        self._urns = re.compile(rf"urn:pulumi:(\w+)::{re.escape(project)}::")
+        self._names: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Begin anew: the ids that follow are of another run."""
+        self._names.clear()
+        self._counts.clear()
+
+    def learn(self, document: Any) -> None:
+        """Give a name to each random id of a provider in ``document`` (a state or events, as read)."""
+        for node in _nodes(document):
+            urn, id = node.get("urn"), node.get("id")
+            if isinstance(urn, str) and isinstance(id, str) and _ANY_UUID.fullmatch(id) and id != _UNKNOWN:
+                self._name(urn, id)
+        for urn, id in _PROVIDER_REFERENCE.findall(json.dumps(document)):
+            if id != _UNKNOWN:
+                self._name(urn, id)
+
+    def values(self, document: Any) -> Any:
+        """``document`` with random ids and paths named, secrets shown as ``{"secret": VALUE}``."""
+        return _readable(json.loads(self.text(json.dumps(document, sort_keys=True))))
+
+    def text(self, text: str) -> str:
+        """``text`` without colours, temporary paths and random ids; ``@`` begins a URN of this project."""
+        text = _COLOUR.sub("", text).replace(self._root, "<root>")
+        text = self._urns.sub(lambda m: "@" if m[1] == "dev" else f"{m[1]}@", text)
+        return _ANY_UUID.sub(lambda m: self._names.get(m[0], m[0] if m[0] == _UNKNOWN else "<uuid>"), text)
+
+    def message(self, text: str) -> list[str]:
+        """The lines of a message for a person, without stack frames, times and empty lines."""
+        lines: list[str] = []
+        in_frame = False
+        for line in self.text(text).splitlines():
+            if not line.strip():
+                continue
+            if _FRAME.match(line):
+                in_frame = True
+                continue
+            if in_frame and line.startswith("    "):
+                continue
+            in_frame = False
+            line = _ADDRESS.sub("<address>", _TIME.sub("<time>", _DURATION.sub("<duration>", line))).rstrip()
+            if "Traceback (most recent call last)" not in line:
+                lines.append(line)
+        return lines
+
+    def _name(self, urn: str, id: str) -> None:
+        if id not in self._names:
+            self._counts[urn] = self._counts.get(urn, 0) + 1
+            self._names[id] = f"<id {self._counts[urn]} of {urn.rsplit('::', 1)[-1]}>"
+
+
+def resource(raw: Mapping[str, Any], step_of_time: Mapping[str, int]) -> dict[str, Any]:
+    """One resource of a checkpoint: its times as step numbers, its place only where it is in the project."""
+    kept = {k: v for k, v in raw.items() if k != "stackTrace"}
+    for key in ("created", "modified"):
+        if key in kept:
+            kept[key] = step_of_time.get(kept[key], "<another time>")
+    if not _IN_PROJECT.fullmatch(kept.get("sourcePosition", "")):
+        kept.pop("sourcePosition", None)
+    return kept
+
+
+def _nodes(value: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if isinstance(value, dict):
+        found.append(value)
+        for child in value.values():
+            found += _nodes(child)
+    elif isinstance(value, list):
+        for child in value:
+            found += _nodes(child)
+    return found
+
+
+def _readable(value: Any) -> Any:
+    match value:
+        case dict() if value.get(_SIGNATURE) == _SECRET:
+            if "plaintext" in value:
+                return {"secret": _readable(json.loads(value["plaintext"]))}
+            if "value" in value:
+                return {"secret": _readable(value["value"])}
+            return {"secret": "<not shown>"}
+        case dict():
+            return {k: "<a program>" if k == "__provider" and v else _readable(v) for k, v in value.items()}
+        case list():
+            return [_readable(v) for v in value]
+        case _:
+            return value

@@ -1,0 +1,146 @@
+"""Plays a scenario with a command line: one observation a step."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from . import left, observe, order
+from .format import Scenario, Step
+from .normalise import Normaliser
+from .sandbox import Actor, Ran, Sandbox
+
+_TIMES: Final = re.compile(r'"(?:created|modified)": "([^"]+)"')
+
+
+class Play:
+    """One run of one scenario: ``main`` does the steps that are nobody's in particular.
+
+    ``actors`` has who does the others; where it has nobody, what the step left is taken from ``recorded``.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        root: Path,
+        main: Actor,
+        actors: Mapping[str, Actor],
+        recorded: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self._scenario = scenario
+        self._main = main
+        self._actors = actors
+        self._recorded = recorded
+        self._box = Sandbox(root, scenario)
+        self._names = Normaliser(str(root), scenario.project)
+        self._stacks: set[str] = set()
+        self._resources: list[dict[str, Any]] = []
+        self._step_of_time: dict[str, int] = {}
+        self._calls_seen = 0
+        self._program = 1
+
+    @property
+    def box(self) -> Sandbox:
+        """The folders of this run."""
+        return self._box
+
+    def step(self, number: int, step: Step) -> dict[str, Any]:
+        """Run one step and look at what became of it."""
+        box = self._box
+        actor = self._actors.get(step.by) if step.by else self._main
+        if actor is None:
+            return self._taken_over(self._recorded[number - 1], step)
+        self._program = step.program or self._program
+        env = box.environment(actor, self._program, step.env)
+        box.write_files(step.files)
+        box.edit_world(step.world)
+        if step.stack not in self._stacks and not step.do.startswith("stack init"):
+            self._must(box.run(actor, ["stack", "init", step.stack, "--non-interactive"], env))
+        self._stacks.add(step.stack)
+        log_path = box.root / "events.jsonl"
+        log_path.unlink(missing_ok=True)
+
+        ran = box.run_and_signal(actor, box.arguments(step), env, step.signal_at)
+
+        seen: dict[str, Any] = {"do": step.do, "exit code": ran.exit_code}
+        if step.why:
+            seen["why"] = step.why
+        log_text = log_path.read_text() if log_path.exists() else ""
+        before = order.edges(self._resources)
+        deployment = self._export(actor, env, step.stack)
+        self._learn_times(deployment, number)
+        log = [json.loads(line) for line in log_text.splitlines()]
+        self._names.learn(deployment)
+        self._names.learn(log)
+        self._resources = (deployment or {}).get("resources") or []
+        dependencies = before | order.edges(self._resources)
+        if step.is_operation:
+            seen |= observe.events(log, dependencies, self._names)
+        seen |= observe.calls(self._new_calls(), dependencies, self._names)
+        seen["cloud"] = self._names.values(observe.objects(box.cloud / "objects"))
+        if deployment is not None:
+            seen["state"] = observe.state(deployment, self._step_of_time, self._names)
+        if step.vague:
+            seen.pop("messages", None)
+        if step.text or not step.is_operation or not log:
+            seen["stdout"] = self._names.message(ran.stdout)
+            seen["stderr"] = self._names.message(ran.stderr)
+        seen["leaks"] = observe.leaks(
+            {"stdout": ran.stdout, "stderr": ran.stderr, "event log": log_text} | self._stored(),
+            self._scenario.secrets,
+        )
+        return seen
+
+    def left(self) -> dict[str, Any]:
+        """What the last step left on disk, for a run in which nobody can do that step."""
+        return {"times": dict(self._step_of_time), "files": left.collect(self._box)}
+
+    def _taken_over(self, recorded: dict[str, Any], step: Step) -> dict[str, Any]:
+        """Go on from what the recorded step left, as if it had been done; one before another leaves nothing."""
+        if "left" not in recorded:
+            return recorded
+        self._box.write_files(step.files)
+        self._program = step.program or self._program
+        left.restore(self._box, recorded["left"]["files"])
+        self._stacks.add(step.stack)
+        self._step_of_time = dict(recorded["left"]["times"])
+        self._calls_seen = len(self._calls())
+        self._names.forget()
+        env = self._box.environment(self._main, self._program)
+        deployment = self._export(self._main, env, step.stack)
+        self._names.learn(deployment)
+        self._resources = (deployment or {}).get("resources") or []
+        return recorded
+
+    def _export(self, actor: Actor, env: Mapping[str, str], stack: str) -> dict[str, Any] | None:
+        ran = self._box.run(actor, ["stack", "export", "--show-secrets", "--stack", stack], env)
+        if ran.exit_code != 0:
+            return None  # the stack is gone, which the step's own output says too
+        deployment: dict[str, Any] = json.loads(ran.stdout)["deployment"]
+        return deployment
+
+    def _learn_times(self, deployment: dict[str, Any] | None, number: int) -> None:
+        for time in _TIMES.findall(json.dumps(deployment)):
+            self._step_of_time.setdefault(time, number)
+
+    def _calls(self) -> list[str]:
+        path = self._box.cloud / "calls.jsonl"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def _new_calls(self) -> list[str]:
+        lines = self._calls()
+        new = lines[self._calls_seen :]
+        self._calls_seen = len(lines)
+        return new
+
+    def _stored(self) -> dict[str, str]:
+        """All that ``pulumi`` keeps of the stacks, where a secret must not be in clear."""
+        places = [*self._box.backend.rglob("*"), *self._box.project.glob("Pulumi.*.yaml")]
+        return {p.name: p.read_text(errors="replace") for p in places if p.is_file()} if self._scenario.secrets else {}
+
+    def _must(self, ran: Ran) -> None:
+        if ran.exit_code != 0:
+            raise AssertionError(f"preparing the stack failed: {ran.stdout}{ran.stderr}")

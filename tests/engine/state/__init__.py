@@ -1,0 +1,1 @@
+"""Tests of the checkpoint codec, secrets and the file backend."""

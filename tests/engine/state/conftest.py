@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from state import recordings
+from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.secrets import PassphraseCrypter
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> FileBackend:
+    """An empty backend."""
+    return FileBackend(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def salts() -> dict[str, str]:
+    """The salt of each recorded stack."""
+    found = {}
+    for stack in recordings.STACKS:
+        document = json.loads(recordings.file_of(stack).read_text(encoding="utf-8"))
+        found[stack] = document["checkpoint"]["latest"]["secrets_providers"]["state"]["salt"]
+    return found
+
+
+@pytest.fixture(scope="session")  # a key takes most of a second to derive
+def crypters(salts: dict[str, str]) -> dict[str, PassphraseCrypter]:
+    """A crypter for each recorded stack; keys are derived when they are needed."""
+    return {
+        stack: PassphraseCrypter.open(recordings.PASSPHRASE, salt, stack) for stack, salt in salts.items()
+    }

@@ -1,0 +1,28 @@
+"""The recordings of the real CLI (see recorded/README.md)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tidepool.engine.state.backend import FileBackend, StackReference
+
+FOLDER = Path(__file__).parent / "recorded" / "dot_pulumi"
+PASSPHRASE = "correct horse"
+STACKS = ("empty", "whole", "left", "cut")
+
+
+def file_of(stack: str) -> Path:
+    """The recorded stack file."""
+    return FOLDER / "stacks" / "recorded" / f"{stack}.json"
+
+
+def reference(stack: str) -> StackReference:
+    """A recorded stack."""
+    return StackReference("recorded", stack)
+
+
+def copy_to(root: Path) -> FileBackend:
+    """A backend in ``root`` that holds all recorded stacks."""
+    shutil.copytree(FOLDER, root / ".pulumi")
+    return FileBackend(root)

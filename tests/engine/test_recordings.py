@@ -1,0 +1,86 @@
+"""The embedded engine does what the real CLI did with the same programs.
+
+``recordings/`` holds what the CLI did; ``record.py`` writes it. Where a ``pulumi`` command is on PATH, both
+are run and compared directly as well.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenarios.actors import engine, real_cli
+from scenarios.compare import differences
+from scenarios.format import Scenario, load_all
+from scenarios.play import Play
+from scenarios.recording import unfolded
+from scenarios.sandbox import Actor
+
+HERE = Path(__file__).parent
+SCENARIOS = load_all(HERE / "programs")
+OF_TWO = [s for s in SCENARIOS if s.of_two]
+
+
+def recording_of(scenario: Scenario) -> dict[str, Any]:
+    """The recording of ``scenario``, its steps complete."""
+    recording: dict[str, Any] = json.loads((HERE / "recordings" / f"{scenario.name}.json").read_text())
+    recording["steps"] = unfolded(recording["steps"])
+    return recording
+
+
+def expect_same(scenario: Scenario, play: Play, expected: list[dict[str, Any]]) -> None:
+    """Play all steps and fail with every difference from ``expected``."""
+    report: list[str] = []
+    for number, step in enumerate(scenario.steps, 1):
+        want = {k: v for k, v in expected[number - 1].items() if k != "left"}
+        got = {k: v for k, v in play.step(number, step).items() if k != "left"}
+        if lines := differences(want, got):
+            report += [f"step {number}: {step.do} (program {step.program or 'as before'})", *lines]
+            if want["exit code"] != got["exit code"]:
+                report.append("the steps after it were not played")
+                break
+    assert not report, f"{scenario.name} differs:\n" + "\n".join(report)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_engine_does_as_recorded(scenario: Scenario, tmp_path: Path) -> None:
+    steps = recording_of(scenario)["steps"]
+    expect_same(scenario, Play(scenario, tmp_path, engine(), {"engine": engine()}, steps), steps)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_recording_is_of_this_scenario(scenario: Scenario) -> None:
+    recording = recording_of(scenario)
+    assert [s["do"] for s in recording["steps"]] == [s.do for s in scenario.steps]
+    assert [s["exit code"] == 0 for s in recording["steps"]] == [s.exit == "ok" for s in scenario.steps]
+    assert [s["leaks"] for s in recording["steps"]] == [[] for _ in scenario.steps]
+
+
+@pytest.mark.parametrize("scenario", OF_TWO, ids=lambda s: s.name)
+def test_recording_proves_that_both_work_on_one_stack(scenario: Scenario) -> None:
+    proof = recording_of(scenario)["proof"]
+    assert [(p["by"], p["do"], p["exit code"] == 0) for p in proof] == [
+        (s.by, s.do, s.exit == "ok") for s in scenario.steps
+    ]
+
+
+@pytest.fixture
+def cli() -> Actor:
+    """The real CLI; without one there is nothing to compare with."""
+    found = real_cli()
+    if found is None:
+        pytest.skip("no `pulumi` command on PATH")
+    return found
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_engine_does_as_the_cli_on_path(scenario: Scenario, tmp_path: Path, cli: Actor) -> None:
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "engine").mkdir()
+    alone = Play(scenario, tmp_path / "cli", cli, {"cli": cli, "engine": cli})
+    expected = [alone.step(number, step) for number, step in enumerate(scenario.steps, 1)]
+    # In a scenario of two, the steps of the CLI are its own here, on what the engine left.
+    play = Play(scenario, tmp_path / "engine", engine(), {"cli": cli, "engine": engine()})
+    expect_same(scenario, play, expected)

@@ -1,0 +1,143 @@
+"""`.ci/run` and `scripts/setup`, run in folders of their own with stand-ins for what they call."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+#: Stands for Python, pip and venv; writes down how it was called.
+FAKE_PYTHON = """#!/usr/bin/env bash
+echo "$*" >>"$CALLS"
+case "$1 $2" in
+    "-c "*) [[ ${TOO_OLD:-} == "" ]] ;;
+    "--version "*) echo "Python 3.11.0" ;;
+    "-m venv") mkdir -p "$4/bin"; cp "$0" "$4/bin/python"; echo "#!$PWD/$4/bin/python" >"$4/bin/pip" ;;
+    "-m pip") [[ $* != *"${FAILS:-nothing}"* ]] ;;
+esac
+"""
+
+
+def run(command: list[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Standard error goes where standard output goes, as a CI's log has it."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env={**inherited, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+CLOSING = "==== 1 failed, 2 passed in 3.45s ===="
+
+
+@pytest.mark.parametrize(
+    ("recipe", "code", "last"),
+    [
+        (f"@echo '{CLOSING}'", 0, CLOSING),
+        (f"@echo '{CLOSING}'; echo a straggler", 0, CLOSING),
+        (f"@echo '{CLOSING}'; exit 1", 2, CLOSING),
+        (
+            "@echo lint: wrong; exit 1",
+            2,
+            ".ci/run: pytest did not run to its end; what stopped it stands above",
+        ),
+    ],
+)
+def test_ci_ends_with_pytests_closing_line_and_makes_exit_code(
+    tmp_path: Path, recipe: str, code: int, last: str
+) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
+    (tmp_path / "Makefile").write_text(f"test:\n\t{recipe}\n")
+    done = run([".ci/run"], tmp_path)
+    assert done.returncode == code
+    assert done.stdout.splitlines()[-1] == last
+    assert done.stdout.splitlines().count(CLOSING) <= 2
+
+
+class Clone:
+    """A folder with `scripts/setup` and what it reads, and a Python that only writes down its calls."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.calls = path / "calls"
+        (path / "scripts").mkdir()
+        for name in ("scripts/setup", "requirements-dev.txt", "pyproject.toml"):
+            shutil.copy(ROOT / name, path / name)
+        self.python = path / "python"
+        self.python.write_text(FAKE_PYTHON)
+        self.python.chmod(0o755)
+
+    def setup(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        self.calls.write_text("")
+        given = {"PYTHON": str(self.python), "CALLS": str(self.calls), **environment}
+        return run(["scripts/setup"], self.path, **given)
+
+    def installs(self) -> list[str]:
+        return [call for call in self.calls.read_text().splitlines() if "pip" in call and " install " in call]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    return Clone(tmp_path)
+
+
+def test_setup_installs_by_digest_and_from_wheels(clone: Clone) -> None:
+    done = clone.setup()
+    assert done.returncode == 0, done.stdout
+    packages, project = clone.installs()
+    assert "--require-hashes" in packages
+    assert "--only-binary :all:" in packages
+    assert "--no-deps" in project
+    assert "--no-index" in project
+
+
+def test_setup_does_nothing_the_second_time(clone: Clone) -> None:
+    assert clone.setup().returncode == 0
+    again = clone.setup()
+    assert again.returncode == 0
+    assert again.stdout == ""
+    assert clone.calls.read_text() == ""
+
+
+@pytest.mark.parametrize("changed", ["requirements-dev.txt", "pyproject.toml", "scripts/setup"])
+def test_setup_installs_again_into_the_same_place_when_something_changed(clone: Clone, changed: str) -> None:
+    clone.setup()
+    with (clone.path / changed).open("a") as file:
+        file.write("\n# a change\n")
+    assert clone.setup().returncode == 0
+    assert len(clone.installs()) == 2
+    assert "-m venv" not in clone.calls.read_text()
+
+
+def test_setup_makes_an_environment_anew_that_was_moved(clone: Clone) -> None:
+    clone.setup()
+    (clone.path / ".venv/bin/pip").write_text("#!/elsewhere/.venv/bin/python\n")
+    (clone.path / ".venv/.setup-stamp").write_text("made elsewhere")
+    assert clone.setup().returncode == 0
+    assert "-m venv" in clone.calls.read_text()
+
+
+@pytest.mark.parametrize("step", ["--require-hashes", "--editable", "check"])
+def test_setup_that_failed_is_not_taken_for_done(clone: Clone, step: str) -> None:
+    assert clone.setup(FAILS=step).returncode != 0
+    assert clone.setup().returncode == 0
+    assert len(clone.installs()) == 2
+
+
+def test_setup_refuses_a_python_that_is_too_old(clone: Clone) -> None:
+    done = clone.setup(TOO_OLD="yes")
+    assert done.returncode == 1
+    assert "is not a Python 3.11 or newer" in done.stdout
+    assert not (clone.path / ".venv").exists()

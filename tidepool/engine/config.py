@@ -1,0 +1,455 @@
+"""A stack's configuration: keys, values, and what the program sees of them.
+
+A value is a ``str``, a :class:`Ciphertext`, or an object: a list or dict whose parts are ``None | bool |
+int | float | str | Ciphertext | list | dict``. On the top level numbers and booleans are kept as their
+text, as Pulumi keeps them. Source: Pulumi's ``sdk/go/common/resource/config`` and ``pkg/workspace/config.go``.
+
+Values are never changed in place: every function returns a new mapping.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from tidepool.engine import property_path
+from tidepool.engine.errors import EngineError
+from tidepool.engine.project import Project
+
+MASK: Final = "[secret]"
+
+
+@dataclass(frozen=True, slots=True)
+class Ciphertext:
+    """An encrypted text."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "Ciphertext(...)"
+
+
+class Key(NamedTuple):
+    """``namespace:name``; keys sort as the CLI lists them."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}:{self.name}"
+
+    def pretty(self, project: str | None) -> str:
+        """The key as a person writes it: without the namespace where that is the project."""
+        return self.name if self.namespace == project else str(self)
+
+
+Value: TypeAlias = Any
+Values: TypeAlias = Mapping[Key, Value]
+#: From a ciphertext to its plaintext.
+Decrypt: TypeAlias = Callable[[str], str]
+
+
+class ConfigError(EngineError):
+    """A key or value of the configuration is not right."""
+
+
+def full_key(text: str) -> Key:
+    """The key that ``namespace:name`` (or ``namespace:config:name``) stands for.
+
+    Raises:
+        ConfigError: when it is none.
+    """
+    match text.split(":"):
+        case [namespace, name]:
+            return Key(namespace, name)
+        case [namespace, "config", name]:
+            return Key(namespace, name)
+        case _:
+            raise ConfigError(
+                f"could not parse {text} as a configuration key (configuration keys should be of the form "
+                "`<namespace>:<name>`)"
+            )
+
+
+def parse_key(text: str, project: str, *, path: bool = False) -> Key:
+    """The key that a person means by ``text``; without a namespace it is one of ``project``.
+
+    With ``path``, only the part before the first ``.`` or ``[`` is looked at for a namespace.
+
+    Raises:
+        ConfigError: when it is no key.
+    """
+    if path:
+        match = re.search(r"[\[.]", text)
+        if match is not None and match.start() > 0:
+            top = parse_key(text[: match.start()], project)
+            return Key(top.namespace, top.name + text[match.start() :])
+    return full_key(text if ":" in text else f"{project}:{text}")
+
+
+def from_document(raw: Any) -> Value:
+    """The value that a part of a YAML or JSON document stands for; a top-level one."""
+    value = _part(raw)
+    if value is None:
+        return ""
+    return value if isinstance(value, str | Ciphertext | list | dict) else json_text(value)
+
+
+def to_document(value: Value) -> Any:
+    """``value`` as it is written to YAML or JSON."""
+    match value:
+        case Ciphertext():
+            return {"secure": value.text}
+        case dict():
+            return {k: to_document(v) for k, v in value.items()}
+        case list():
+            return [to_document(v) for v in value]
+        case _:
+            return value
+
+
+def is_secure(value: Value) -> bool:
+    """Whether any part of ``value`` is encrypted."""
+    match value:
+        case Ciphertext():
+            return True
+        case dict():
+            return any(is_secure(v) for v in value.values())
+        case list():
+            return any(is_secure(v) for v in value)
+        case _:
+            return False
+
+
+def is_object(value: Value) -> bool:
+    """Whether ``value`` is a list or a dict (or one of its parts is null)."""
+    return value is None or isinstance(value, list | dict)
+
+
+def decrypted(value: Value, decrypt: Decrypt) -> Value:
+    """``value`` with every ciphertext replaced by its plaintext."""
+    match value:
+        case Ciphertext():
+            return decrypt(value.text)
+        case dict():
+            return {k: decrypted(v, decrypt) for k, v in value.items()}
+        case list():
+            return [decrypted(v, decrypt) for v in value]
+        case _:
+            return value
+
+
+def reencrypted(value: Value, decrypt: Decrypt, encrypt: Callable[[str], str]) -> Value:
+    """``value`` with every ciphertext decrypted by one crypter and encrypted by another."""
+    match value:
+        case Ciphertext():
+            return Ciphertext(encrypt(decrypt(value.text)))
+        case dict():
+            return {k: reencrypted(v, decrypt, encrypt) for k, v in value.items()}
+        case list():
+            return [reencrypted(v, decrypt, encrypt) for v in value]
+        case _:
+            return value
+
+
+def text_of(value: Value, decrypt: Decrypt) -> str:
+    """``value`` as the program gets it: strings as they are, everything else as JSON."""
+    plain = decrypted(value, decrypt)
+    return plain if isinstance(plain, str) else json_text(plain)
+
+
+def mask(_: str) -> str:
+    """A stand-in for decryption where secrets are not shown."""
+    return MASK
+
+
+def get(values: Values, key: Key, *, path: bool = False) -> tuple[Value, bool]:
+    """The value of ``key`` and whether there is one."""
+    if not path:
+        return values.get(key), key in values
+    elements, top = _elements(key)
+    if top not in values:
+        return None, False
+    value: Value = values[top]
+    for element in elements[1:]:
+        match value, element:
+            case dict(), str() if element in value:
+                value = value[element]
+            case list(), int(index) if 0 <= index < len(value):
+                value = value[index]
+            case _:
+                return None, False
+    return value, True
+
+
+def put(values: Values, key: Key, value: Value, *, path: bool = False) -> Values:
+    """``values`` with ``key`` set. Below the top level, text of a number or boolean becomes one.
+
+    Raises:
+        ConfigError: when the path does not fit what is there.
+    """
+    if not path:
+        return {
+            **values,
+            key: value if isinstance(value, str | Ciphertext | list | dict) else json_text(value),
+        }
+    elements, top = _elements(key)
+    if len(elements) == 1:
+        return put(values, top, value)
+    if isinstance(value, str):
+        value = _coerced(value)
+    old = values.get(top)
+    if not isinstance(old, list | dict):
+        # The CLI replaces a plain top-level value silently, so that `a` can become `a.b`.
+        old = _container(elements[1])
+    return {**values, top: _put(old, elements[:1], elements[1:], value)}
+
+
+def remove(values: Values, key: Key, *, path: bool = False) -> Values:
+    """``values`` without ``key``; unchanged where it is not there.
+
+    Raises:
+        ConfigError: when what is left could be mistaken for a ciphertext.
+    """
+    if not path:
+        return {k: v for k, v in values.items() if k != key}
+    elements, top = _elements(key)
+    if len(elements) == 1:
+        return remove(values, top)
+    if top not in values:
+        return values
+    return {**values, top: _remove(values[top], elements, 1)}
+
+
+def typed_text(text: str, type_name: str) -> Any:
+    """``text`` as a value of the type that ``config set --type`` names.
+
+    Raises:
+        ConfigError: when it is none.
+    """
+    match type_name:
+        case "string":
+            return _Literal(text)
+        case "int":
+            if re.fullmatch(r"[+-]?[0-9]+", text) is None:
+                raise ConfigError(f"parsing {json.dumps(text)}: invalid syntax for an int")
+            return int(text)
+        case "float":
+            try:
+                return float(text)
+            except ValueError:
+                raise ConfigError(f"parsing {json.dumps(text)}: invalid syntax for a float") from None
+        case "bool":
+            # What is no boolean is false, as the CLI has it.
+            return text in ("1", "t", "T", "TRUE", "true", "True")
+        case _:
+            raise ConfigError(
+                f"invalid type {json.dumps(type_name)}; must be one of string, int, bool, or float"
+            )
+
+
+def with_project_values(values: Values, project: Project) -> Values:
+    """``values`` with the project's defaults and values for the keys that the stack does not set."""
+    for name in sorted(project.config):
+        declared = project.config[name]
+        key = full_key(name) if ":" in name else Key(project.name, name)
+        if get(values, key, path=True)[1]:
+            continue
+        value = declared.default if declared.default is not None else declared.value
+        if value is not None:
+            values = put(values, key, _declared_value(value), path=True)
+    return values
+
+
+def validate(values: Values, project: Project, stack: str, decrypt: Decrypt) -> None:
+    """Check ``values``, with the project's own already in them, against the project's declarations.
+
+    Raises:
+        ConfigError: when required keys are missing, or a value is not of its declared type.
+    """
+    missing = []
+    typed = []
+    for name in sorted(project.config):
+        declared = project.config[name]
+        key = full_key(name) if ":" in name else Key(project.name, name)
+        value, found = get(values, key, path=True)
+        if not found:
+            if key.namespace == project.name:
+                missing.append(name)
+        elif declared.type is not None:
+            typed.append((name, declared, value))
+    if missing:
+        noun = "value" if len(missing) == 1 else "values"
+        raise ConfigError(
+            f"validating stack config: Stack '{stack}' is missing configuration {noun} {_enumerated(missing)}"
+        )
+    for name, declared, value in typed:
+        if declared.secret and not is_secure(value):
+            raise ConfigError(
+                f"validating stack config: Stack '{stack}' with configuration key '{name}' must be encrypted "
+                "as it's secret"
+            )
+        assert declared.type is not None
+        if not declared.type.admits(_judged(value, decrypt)):
+            raise ConfigError(
+                f"validating stack config: Stack '{stack}' with configuration key '{name}' must be of type "
+                f"'{declared.type}'"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramConfig:
+    """The configuration as a program gets it: full keys to texts, and the keys that hold secrets.
+
+    ``masked`` is the same with secrets replaced, for events and logs; ``recorded`` is what the history
+    keeps, with secrets encrypted.
+    """
+
+    values: Mapping[str, str]
+    secret_keys: tuple[str, ...]
+    masked: Mapping[str, str]
+    recorded: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"ProgramConfig({dict(self.masked)!r})"
+
+
+def program_config(values: Values, decrypt: Decrypt) -> ProgramConfig:
+    """What a program gets to see of ``values``. ``decrypt`` is called only where there are secrets."""
+    ordered = sorted(values)
+    return ProgramConfig(
+        values={str(k): text_of(values[k], decrypt) for k in ordered},
+        secret_keys=tuple(str(k) for k in ordered if is_secure(values[k])),
+        masked={str(k): text_of(values[k], mask) for k in ordered},
+        recorded={str(k): to_document(values[k]) for k in ordered},
+    )
+
+
+def json_text(value: Any) -> str:
+    """``value`` as Go's encoder writes it: keys sorted, no blanks, ``< > &`` escaped."""
+    text = json.dumps(_go_numbers(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    for plain, escaped in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
+        text = text.replace(plain, escaped)
+    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+class _Literal(str):
+    """Text that stays text, whatever it looks like."""
+
+    __slots__ = ()
+
+
+def _go_numbers(value: Any) -> Any:
+    match value:
+        case float() if value.is_integer() and abs(value) < 1e21:
+            return int(value)  # Go writes 1.0 as 1
+        case dict():
+            return {k: _go_numbers(v) for k, v in value.items()}
+        case list():
+            return [_go_numbers(v) for v in value]
+        case _:
+            return value
+
+
+def _part(raw: Any) -> Any:
+    match raw:
+        case {"secure": str(text)} if len(raw) == 1:
+            return Ciphertext(text)
+        case dict():
+            return {k: _part(v) for k, v in raw.items()}
+        case list():
+            return [_part(v) for v in raw]
+        case None | bool() | int() | float() | str():
+            return raw
+        case _:
+            from tidepool.engine.yaml_reading import timestamp_text  # dates in configurations are rare
+
+            return timestamp_text(raw)
+
+
+def _elements(key: Key) -> tuple[property_path.Path, Key]:
+    try:
+        elements = property_path.parse(key.name)
+    except ValueError as error:
+        raise ConfigError(f"invalid config key path: {error}") from error
+    if not elements:
+        raise ConfigError("empty config key path")
+    if not isinstance(elements[0], str):
+        raise ConfigError("first path segment of config key must be a string")
+    if not elements[0]:
+        raise ConfigError("config key is empty")
+    return elements, Key(key.namespace, elements[0])
+
+
+def _coerced(text: str) -> Any:
+    if isinstance(text, _Literal):
+        return str(text)
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"[+-]?[0-9]+", text) is None or (len(text) > 1 and text[0] == "0"):
+        return text
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 or (text[0] != "+" and 0 < number < 2**64) else text
+
+
+def _container(element: str | int) -> Any:
+    return {} if isinstance(element, str) else [None] * (element + 1)
+
+
+def _put(old: Any, done: property_path.Path, rest: property_path.Path, value: Any) -> Any:
+    if not rest:
+        return value
+    element, below = rest[0], (*done, rest[0])
+    if old is None:
+        old = _container(element)
+    if isinstance(old, list):
+        if not isinstance(element, int):
+            raise ConfigError(f"{property_path.format(below)}: key for an array must be an int")
+        if not 0 <= element <= len(old):
+            raise ConfigError(f"{property_path.format(below)}: array index out of range")
+        inner = old[element] if element < len(old) else None
+        return [*old[:element], _put(inner, below, rest[1:], value), *old[element + 1 :]]
+    if isinstance(old, dict):
+        if not isinstance(element, str):
+            raise ConfigError(f"{property_path.format(below)}: key for a map must be a string")
+        if len(rest) == 1 and not old and element == "secure" and isinstance(value, str):
+            raise ConfigError('maps with the single key "secure" are reserved')
+        return {**old, element: _put(old.get(element), below, rest[1:], value)}
+    expected = "an array" if isinstance(element, int) else "a map"
+    raise ConfigError(f"{property_path.format(done)}: expected {expected}")
+
+
+def _remove(value: Any, path: property_path.Path, depth: int) -> Any:
+    element, last = path[depth], depth == len(path) - 1
+    if isinstance(value, list) and isinstance(element, int) and 0 <= element < len(value):
+        inner = [] if last else [_remove(value[element], path, depth + 1)]
+        return [*value[:element], *inner, *value[element + 1 :]]
+    if isinstance(value, dict) and isinstance(element, str) and element in value:
+        if not last:
+            return {**value, element: _remove(value[element], path, depth + 1)}
+        left = {k: v for k, v in value.items() if k != element}
+        if list(left) == ["secure"] and isinstance(left["secure"], str):
+            raise ConfigError(
+                f'{property_path.format(path[1:])}: maps with the single key "secure" are reserved'
+            )
+        return left
+    return value
+
+
+def _declared_value(value: Any) -> Value:
+    if isinstance(value, bool | int):
+        return json_text(value)
+    return value
+
+
+def _judged(value: Value, decrypt: Decrypt) -> Any:
+    """``value`` as its type is judged: plain values as text, objects as what they are."""
+    return decrypted(value, decrypt) if is_object(value) else text_of(value, decrypt)
+
+
+def _enumerated(names: Iterable[str]) -> str:
+    *first, last = (f"'{n}'" for n in names)
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,190 @@
+"""``preview --json``: one JSON document that says what would happen.
+
+The form is Pulumi's ``pkg/display/json.go`` (PreviewDigest), resources are ``apitype.ResourceV3``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import IO, Any
+
+from tidepool.engine.display import markup, words
+from tidepool.engine.display.event_json import changes_json, detailed_diff_json, prefix
+from tidepool.engine.display.secret_filter import MASK
+from tidepool.engine.display.settings import Settings
+from tidepool.engine.display.step_text import is_shown
+from tidepool.engine.display.visible import visible
+from tidepool.engine.events import (
+    Diagnostic,
+    Event,
+    Op,
+    Prelude,
+    ResourceOutputs,
+    ResourcePre,
+    Stdout,
+    StepMetadata,
+    Summary,
+)
+from tidepool.engine.resource import ResourceState
+from tidepool.engine.state import valuecodec
+from tidepool.engine.values import Properties, masked
+
+_NANOSECONDS = 1_000_000_000
+
+
+class DigestDisplay:
+    """Collects a preview and writes its digest when it is closed."""
+
+    def __init__(self, stdout: IO[str], settings: Settings) -> None:
+        self._stdout = stdout
+        self._settings = settings
+        self._config: dict[str, str] = {}
+        self._steps: list[dict[str, Any]] = []
+        self._places: dict[str, int] = {}
+        self._refreshed: set[str] = set()
+        self._diagnostics: list[dict[str, Any]] = []
+        self._summary: Summary | None = None
+
+    def event(self, event: Event) -> None:
+        """Take ``event`` into the digest."""
+        match event:
+            case Prelude():
+                self._config = dict(sorted(event.config.items()))
+            case Diagnostic():
+                if not event.ephemeral and event.severity != "debug":
+                    self._diagnose(event)
+            case Stdout():
+                self._diagnostics.append({"message": markup.plain(event.message), "severity": "info"})
+            case ResourcePre():
+                self._plan(event.metadata)
+            case ResourceOutputs():
+                self._correct(event.metadata)
+            case Summary():
+                self._summary = event
+            case _:
+                pass
+
+    def cancelling(self) -> None:
+        """Nothing is written before the end, so that it is one document."""
+
+    def close(self) -> None:
+        """Write the digest."""
+        text = json.dumps(self.document(), indent=4, ensure_ascii=False)
+        self._stdout.write(_as_go(text) + "\n")
+        self._stdout.flush()
+
+    def document(self) -> dict[str, Any]:
+        """The digest; what is empty is left out."""
+        result: dict[str, Any] = {
+            "config": self._config,
+            "steps": self._steps,
+            "diagnostics": self._diagnostics,
+        }
+        if self._summary is not None:
+            result["duration"] = round(self._summary.duration_s * _NANOSECONDS)
+            result["changeSummary"] = changes_json(self._summary.resource_changes)
+            result["maybeCorrupt"] = self._summary.maybe_corrupt
+        return {key: value for key, value in result.items() if value}
+
+    def _shown(self, step: StepMetadata) -> bool:
+        if words.is_internal(step):
+            return False
+        return words.is_root(step.urn) or is_shown(step, self._settings, steps_of_replacements=False)
+
+    def _plan(self, step: StepMetadata) -> None:
+        if not self._shown(step):
+            return
+        if step.op is Op.REFRESH:
+            self._refreshed.add(step.urn)
+        else:
+            self._refreshed.discard(step.urn)
+        self._places[step.urn] = len(self._steps)
+        self._steps.append(step_json(step, self._settings.suppress_outputs))
+
+    def _correct(self, step: StepMetadata) -> None:
+        """Put what a refresh found in the place of the step that announced it."""
+        found = (step.op is Op.UPDATE and step.detailed_diff is not None) or step.op is Op.DELETE
+        if found and step.urn in self._refreshed and self._shown(step):
+            self._steps[self._places[step.urn]] = step_json(step, self._settings.suppress_outputs)
+
+    def _diagnose(self, event: Diagnostic) -> None:
+        message = markup.plain(prefix(event.severity) + event.message) + "\n"
+        result: dict[str, Any] = {"urn": event.urn} if event.urn else {}
+        self._diagnostics.append(result | {"message": message, "severity": event.severity})
+
+
+def step_json(step: StepMetadata, suppress_outputs: bool) -> dict[str, Any]:
+    """A step of the digest."""
+    result: dict[str, Any] = {"op": step.op.value, "urn": step.urn}
+    if step.provider:
+        result["provider"] = step.provider
+    for key, state in (("oldState", step.old), ("newState", step.new)):
+        if state is not None:
+            result[key] = resource_json(state, suppress_outputs and words.is_root(state.urn))
+    if step.diffs:
+        result["diffReasons"] = list(step.diffs)
+    if step.keys:
+        result["replaceReasons"] = list(step.keys)
+    result["detailedDiff"] = detailed_diff_json(step.detailed_diff, "kind")
+    return result
+
+
+def resource_json(state: ResourceState, without_properties: bool = False) -> dict[str, Any]:
+    """A resource as the checkpoint has it, with ``[secret]`` for each secret; what is empty is left out."""
+    timeouts = state.custom_timeouts
+    result: dict[str, Any] = {
+        "urn": state.urn,
+        "custom": state.custom,
+        "delete": state.delete,
+        "id": state.id,
+        "type": state.type,
+        "inputs": {} if without_properties else _properties(state.inputs),
+        "outputs": {} if without_properties else _properties(state.outputs),
+        "parent": state.parent,
+        "protect": state.protect,
+        "taint": state.taint,
+        "external": state.external,
+        "dependencies": list(state.dependencies),
+        "initErrors": list(state.init_errors),
+        "provider": state.provider,
+        "propertyDependencies": {k: list(v) for k, v in sorted(state.property_dependencies.items())},
+        "pendingReplacement": state.pending_replacement,
+        "additionalSecretOutputs": list(state.additional_secret_outputs),
+        "aliases": list(state.aliases),
+        "customTimeouts": {
+            key: value
+            for key, value in (
+                ("create", timeouts.create_s),
+                ("update", timeouts.update_s),
+                ("delete", timeouts.delete_s),
+                ("read", timeouts.read_s),
+            )
+            if value
+        },
+        "importID": state.import_id,
+        "retainOnDelete": state.retain_on_delete,
+        "deletedWith": state.deleted_with,
+        "replaceWith": list(state.replace_with),
+        "created": state.created,
+        "modified": state.modified,
+        "sourcePosition": state.source_position,
+        "stackTrace": [{"sourcePosition": p} if p else {} for p in state.stack_trace],
+        "ignoreChanges": list(state.ignore_changes),
+        "hideDiff": list(state.hide_diff),
+        "replaceOnChanges": list(state.replace_on_changes),
+        "replacementTrigger": valuecodec.encode_value(masked(state.replacement_trigger), lambda _: MASK),
+        "refreshBeforeUpdate": state.refresh_before_update,
+        "viewOf": state.view_of,
+        "resourceHooks": {k: list(v) for k, v in sorted(state.resource_hooks.items())},
+    }
+    return {key: value for key, value in result.items() if value or key == "custom"}
+
+
+def _properties(properties: Properties) -> dict[str, Any]:
+    return valuecodec.encode_properties(masked(visible(properties, show_secrets=False)), lambda _: MASK)
+
+
+def _as_go(text: str) -> str:
+    """JSON text with Go's escapes for what could end a script element."""
+    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,0 +1,188 @@
+"""Writing events for others while they happen: ``--event-log FILE`` or ``tcp://HOST:PORT``, and ``--json``.
+
+The Automation API follows an operation by the first; with recent CLIs it asks for the second form of it,
+a gRPC stream of the same JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any, Protocol
+
+from tidepool.engine.display import words
+from tidepool.engine.display.event_json import event_json
+from tidepool.engine.errors import EngineError
+from tidepool.engine.events import Event, ResourceFailed, ResourceOutputs, ResourcePre
+from tidepool.engine.state import jsontext
+
+# How long a reader of the gRPC stream may take for what is still under way when the operation has ended.
+_LAST_EVENTS_S = 10.0
+_CONNECT_S = 5.0
+
+
+class EventLogError(EngineError):
+    """The event log cannot be written."""
+
+
+class LineSink(Protocol):
+    """Takes one JSON text after the other."""
+
+    def line(self, text: str) -> None:
+        """Take ``text``, which ends with a newline."""
+        ...
+
+    def close(self) -> None:
+        """Hand on all that was taken."""
+        ...
+
+
+class EventLog:
+    """A display that writes each event as a line of JSON.
+
+    ``clock`` gives seconds since 1970. With ``internal``, steps that are the engine's own business are
+    written too: the event log has them, ``--json`` does not, but their numbers are counted.
+    """
+
+    def __init__(
+        self, sink: LineSink, clock: Callable[[], float], *, raw_color: bool = False, internal: bool = True
+    ) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._raw_color = raw_color
+        self._internal = internal
+        self._sequence = 0
+        self._broken: OSError | None = None
+
+    def event(self, event: Event) -> None:
+        """Write ``event``."""
+        sequence = self._sequence
+        self._sequence += 1
+        if not self._internal and _is_internal(event):
+            return
+        if self._broken is not None:
+            return
+        value = event_json(event, sequence, int(self._clock()), self._raw_color)
+        try:
+            self._sink.line(jsontext.dumps(value) + "\n")
+        except OSError as error:
+            # A full disk is no reason to stop in the middle of an operation; it is told at the end.
+            self._broken = error
+
+    def cancelling(self) -> None:
+        """Nothing is written: the event that tells of it is."""
+
+    def close(self) -> None:
+        """End the log.
+
+        Raises:
+            EventLogError: when not all events could be written.
+        """
+        self._sink.close()
+        if self._broken is not None:
+            raise EventLogError(f"the event log is not complete: {self._broken}") from self._broken
+
+
+class StreamSink:
+    """Writes lines to a text stream, which stays open."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def line(self, text: str) -> None:
+        """Write and flush ``text``."""
+        self._stream.write(text)
+        self._stream.flush()
+
+    def close(self) -> None:
+        """The stream belongs to somebody else."""
+
+
+class FileSink:
+    """Writes lines to a file, each at once: readers follow it while it grows."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            # Emptied first and then appended to: a reader that has it open already never sees a line twice.
+            path.write_bytes(b"")
+            self._file: IO[bytes] = path.open("ab", buffering=0)
+        except OSError as error:
+            raise EventLogError(f"cannot write the event log {path}: {error.strerror or error}") from error
+
+    def line(self, text: str) -> None:
+        """Write ``text`` with one call, so that no reader sees half of it."""
+        self._file.write(text.encode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class GrpcSink:
+    """Sends lines to a ``pulumirpc.Events`` server, in order, without waiting for it."""
+
+    def __init__(self, address: str) -> None:
+        # Late: most operations have no such log, and grpc alone takes longer to import than the rest.
+        import grpc
+        from pulumi.runtime.proto import events_pb2, events_pb2_grpc
+
+        self._grpc = grpc
+        self._queue: SimpleQueue[str | None] = SimpleQueue()
+        self._channel = grpc.insecure_channel(
+            address,
+            # An address of this machine needs no proxy, and an event may be as large as a stack's outputs.
+            options=[("grpc.enable_http_proxy", 0), ("grpc.max_send_message_length", -1)],
+        )
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout=_CONNECT_S)
+        except grpc.FutureTimeoutError:
+            self._channel.close()
+            raise EventLogError(
+                f"cannot send events to tcp://{address}: nobody answered within {_CONNECT_S:.0f} s; "
+                "--event-log takes a file or the address of a listening events server"
+            ) from None
+        request: Any = events_pb2.EventRequest
+        stub = events_pb2_grpc.EventsStub(self._channel)
+
+        def requests() -> Iterator[Any]:
+            while (text := self._queue.get()) is not None:
+                yield request(event=text)
+
+        self._call = stub.StreamEvents.future(requests())
+
+    def line(self, text: str) -> None:
+        """Send ``text`` as one event."""
+        self._queue.put(text)
+
+    def close(self) -> None:
+        """Wait until the server has taken all events.
+
+        Raises:
+            EventLogError: when it did not.
+        """
+        self._queue.put(None)
+        try:
+            self._call.result(timeout=_LAST_EVENTS_S)
+        except (self._grpc.RpcError, self._grpc.FutureTimeoutError) as error:
+            detail = error.details() if isinstance(error, self._grpc.Call) else "it did not answer in time"
+            raise EventLogError(f"the events server did not take all events: {detail}") from error
+        finally:
+            self._channel.close()
+
+
+def open_sink(target: str) -> LineSink:
+    """The sink that ``--event-log TARGET`` names.
+
+    Raises:
+        EventLogError: when it cannot be opened.
+    """
+    if target.startswith("tcp://"):
+        return GrpcSink(target.removeprefix("tcp://"))
+    return FileSink(Path(target))
+
+
+def _is_internal(event: Event) -> bool:
+    return isinstance(event, ResourcePre | ResourceOutputs | ResourceFailed) and words.is_internal(
+        event.metadata
+    )

@@ -1,0 +1,138 @@
+"""Preview, up, refresh and destroy: from a request to a saved state.
+
+An operation takes the stack's lock, recovers what an earlier one left behind, runs on a loop in a thread
+of its own while the main thread runs the program, and saves what it came to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tidepool.engine.arguments import OperationRequest, World
+from tidepool.engine.errors import EngineError
+from tidepool.engine.events import Op
+from tidepool.engine.running import Run, RunResult
+from tidepool.engine.saved_state import SavedState
+from tidepool.engine.state.history import UpdateInfo
+from tidepool.engine.verbs.workspace import OpenStack, open_stack
+
+#: The CLI's words for the operations, in history and display.
+KINDS: Final[Mapping[str, str]] = {
+    "preview": "preview",
+    "up": "update",
+    "refresh": "refresh",
+    "destroy": "destroy",
+}
+_NO_CHANGE: Final = frozenset({Op.SAME, Op.READ, Op.READ_DISCARD, Op.READ_REPLACEMENT})
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """An operation that ended, and how many seconds since 1970 it began and ended."""
+
+    run: RunResult
+    began: int
+    ended: int
+
+
+def run(request: OperationRequest, world: World) -> int:
+    """Do what ``request`` asks for; the exit code.
+
+    Raises:
+        EngineError: for what a person must be told, before anything was changed or after all was saved.
+    """
+    stack = open_stack(world, request.stack, request.config_file)
+    stack = stack.with_overrides(request.config, path=request.config_path)
+    # The program leaves its modules behind: only one can run in the process.
+    own = world.owns_process
+    if request.kind == "preview":
+        return _preview(request, stack, in_process=own)
+    if not request.skip_preview:
+        code = _preview(request, stack, in_process=own and request.preview_only)
+        if code or request.preview_only:
+            return code
+        if not request.yes and not _approves(request, world):
+            return 0
+    return _perform(request, stack, in_process=own)
+
+
+def _preview(request: OperationRequest, stack: OpenStack, *, in_process: bool) -> int:
+    state = SavedState(stack)
+    with state.reading(request):
+        result = Run(request, stack, state, preview=True, in_process=in_process).run()
+    return _exit_code(request, result, preview=True)
+
+
+def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -> int:
+    stack = stack.with_salt()
+    state = SavedState(stack)
+    with state.changing(request):
+        began = int(time.time())
+        try:
+            result = Run(request, stack, state, preview=False, in_process=in_process).run()
+        except BaseException:
+            # What was done is in the journal, and becomes part of the state with the next operation.
+            state.abandon()
+            raise
+        state.save(result.snapshot)
+        _record(request, stack, _Ended(result, began, int(time.time())))
+    code = _exit_code(request, result, preview=False)
+    if request.remove and not code:
+        stack.backend.remove(stack.ref)
+        stack.world.say(f"The resources in the stack have been deleted, and the stack {stack.ref.name} was removed.")
+    return code
+
+
+def _exit_code(request: OperationRequest, result: RunResult, *, preview: bool) -> int:
+    if result.result != "succeeded":
+        return 1
+    if request.expect_no_changes and any(n for op, n in result.changes.items() if op not in _NO_CHANGE):
+        what = "proposed" if preview else "occurred"
+        raise NoChangesExpected(f"no changes were expected but changes {what}")
+    return 0
+
+
+class NoChangesExpected(EngineError):
+    """``--expect-no-changes`` was asked for, and there were some."""
+
+
+def _record(request: OperationRequest, stack: OpenStack, ended: _Ended) -> None:
+    config = stack.program_config(check=False)
+    update = UpdateInfo(
+        kind=KINDS[request.kind],
+        start_time=ended.began,
+        end_time=ended.ended,
+        result="succeeded" if ended.run.result == "succeeded" else "failed",
+        message=request.message,
+        environment=_environment(request),
+        config=config.recorded,
+        resource_changes={str(op): n for op, n in ended.run.changes.items()},
+    )
+    stack.backend.add_history(stack.ref, update)
+
+
+def _environment(request: OperationRequest) -> dict[str, str]:
+    return {
+        "exec.kind": request.exec_kind or "cli",
+        **({"exec.agent": request.exec_agent} if request.exec_agent else {}),
+        "pulumi.version": "tidepool-embedded",
+    }
+
+
+def _approves(request: OperationRequest, world: World) -> bool:
+    """Whether the person at the terminal wants the operation to be done."""
+    import sys
+
+    source = world.stdin or sys.stdin
+    while True:
+        world.stdout.write(f"\nDo you want to perform this {KINDS[request.kind]}? [yes/no] ")
+        world.stdout.flush()
+        answer = source.readline()
+        if not answer or answer.strip().lower() in ("n", "no"):
+            world.say(f"confirmation declined, not proceeding with the {KINDS[request.kind]}")
+            return False
+        if answer.strip().lower() in ("y", "yes"):
+            return True

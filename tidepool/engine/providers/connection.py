@@ -1,0 +1,168 @@
+"""A plugin's process and the channel to it: calls, and what it means when the process ends during one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.engine.errors import EngineError
+from tidepool.engine.providers import protocol, rpc
+from tidepool.engine.providers.capabilities import Capabilities
+from tidepool.engine.providers.contract import ProviderDied
+from tidepool.engine.providers.discovery import PluginCommand
+from tidepool.engine.providers.process import START_DEADLINE_S, LogSink, PluginProcess
+
+#: How long a plugin that has told its port may take to answer its first call.
+_HANDSHAKE_DEADLINE_S: Final = 10.0
+#: A process that dies closes its connections, which the kernel may tell sooner than its end.
+_END_AFTER_DISCONNECT_S: Final = 2.0
+#: And a connection that stays open after the end (a grandchild holds it) is given up after that time.
+_DISCONNECT_AFTER_END_S: Final = 1.0
+_CANCEL_DEADLINE_S: Final = 2.0
+
+
+class Connection:
+    """To one plugin. ``capabilities`` is None where the plugin does not know the handshake."""
+
+    def __init__(self, name: str, process: PluginProcess) -> None:
+        self.name = name
+        self.capabilities: Capabilities | None = None
+        self._process = process
+        self._in_flight: set[Any] = set()
+        self._closing = False
+        self._channel = rpc.open_channel(f"127.0.0.1:{process.port}")
+        self._stub = protocol.load("provider_pb2_grpc").ResourceProviderStub(self._channel)
+        process.ended.add_done_callback(self._ended)
+
+    @classmethod
+    async def open(
+        cls,
+        name: str,
+        command: PluginCommand,
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        engine_address: str,
+        on_log: LogSink,
+        start_deadline_s: float = START_DEADLINE_S,
+    ) -> Connection:
+        """Start the plugin and greet it.
+
+        Args:
+            name: the package.
+            command: how it is started.
+            cwd: where it runs: the program's folder.
+            environ: its environment, to which the command adds.
+            engine_address: where it sends its log messages.
+            on_log: is given each line that it writes to stdout or stderr.
+            start_deadline_s: how long it may take until it tells its port.
+
+        Raises:
+            PluginStartError: when its process does not come up.
+            EngineError: when it does not answer.
+        """
+        process = await PluginProcess.start(
+            name,
+            (*command.argv, engine_address),
+            cwd=cwd,
+            environ={**environ, **command.environ},
+            on_log=on_log,
+            deadline_s=start_deadline_s,
+        )
+        connection = cls(name, process)
+        try:
+            await connection._greet(command.folder, engine_address)
+        except BaseException:
+            await connection.close(cancel=False)
+            raise
+        return connection
+
+    @property
+    def pid(self) -> int:
+        """The process's id, for tests and messages."""
+        return self._process.pid
+
+    async def call(self, method: str, request: Any, about: str = "") -> Any:
+        """Call a method of the plugin.
+
+        Args:
+            method: such as ``Create``.
+            request: its message.
+            about: the URN that it is about, for messages.
+
+        Raises:
+            rpc.Failure: when the plugin answered with an error.
+            ProviderDied: when its process ended before it had answered.
+        """
+        if self._process.ended.done():
+            raise ProviderDied(f"plugin {self.name} is gone: it {self._process.describe_end()}")
+        try:
+            return await rpc.call(getattr(self._stub, method), request, under_way=self._in_flight)
+        except rpc.Failure as failure:
+            if failure.code in {"UNAVAILABLE", "CANCELLED"} and await self._has_ended():
+                of = f" of {about}" if about else ""
+                raise ProviderDied(
+                    f"plugin {self.name} died while {method}{of} was under way, so what became of it is not "
+                    f"known: it {self._process.describe_end()}"
+                ) from failure
+            raise
+
+    async def close(self, *, cancel: bool = True) -> None:
+        """End the process: told first (``cancel``), then asked by signals."""
+        if self._closing:
+            await asyncio.wait([self._process.ended])
+            return
+        self._closing = True
+        if cancel and not self._process.ended.done():
+            await self.cancel()
+        self._channel.close()
+        await self._process.stop()
+
+    async def cancel(self) -> None:
+        """Ask the plugin to end what is under way; one that cannot is ended by signals anyway."""
+        from google.protobuf import empty_pb2
+
+        try:
+            await rpc.call(self._stub.Cancel, empty_pb2.Empty(), deadline_s=_CANCEL_DEADLINE_S)
+        except rpc.Failure:
+            return
+
+    async def _greet(self, folder: Path, engine_address: str) -> None:
+        messages = protocol.load("provider_pb2")
+        request = messages.ProviderHandshakeRequest(
+            engine_address=engine_address,
+            root_directory=str(folder),
+            program_directory=str(folder),
+            configure_with_urn=True,
+            supports_refresh_before_update=True,
+            invoke_with_preview=True,
+            accepts_byte_string=True,
+        )
+        try:
+            response = await rpc.call(
+                self._stub.Handshake, request, deadline_s=_HANDSHAKE_DEADLINE_S, wait_for_ready=True
+            )
+        except rpc.Failure as failure:
+            if failure.code == "UNIMPLEMENTED":
+                return
+            raise EngineError(
+                f"plugin {self.name} did not come alive: {failure.text or failure.code}{self._process.stderr_tail()}"
+            ) from failure
+        self.capabilities = Capabilities.of_handshake(response)
+
+    async def _has_ended(self) -> bool:
+        await asyncio.wait([self._process.ended], timeout=_END_AFTER_DISCONNECT_S)
+        if not self._process.ended.done():
+            return False
+        await self._process.drained()
+        return True
+
+    def _ended(self, _: object) -> None:
+        if self._in_flight and not self._closing:
+            asyncio.get_running_loop().call_later(_DISCONNECT_AFTER_END_S, self._give_up)
+
+    def _give_up(self) -> None:
+        for call in list(self._in_flight):
+            call.cancel()

@@ -1,0 +1,161 @@
+"""Providers by name: the engine's own, or a plugin that is found and started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from tidepool.engine.project import Project
+from tidepool.engine.providers import discovery, interpreters
+from tidepool.engine.providers.builtin import BuiltinProvider, ResourceState, StackOutputs
+from tidepool.engine.providers.contract import Provider
+from tidepool.engine.providers.engine_service import EngineServer, LogSink
+from tidepool.engine.providers.process import START_DEADLINE_S
+
+_BUILTIN: Final = "pulumi"
+
+
+class PluginRequest(Protocol):
+    """Which plugin; version and URL may be empty."""
+
+    @property
+    def package(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def download_url(self) -> str: ...
+
+
+class PluginLoader:
+    """Loads the providers of one operation. Whoever was given a provider closes it."""
+
+    def __init__(
+        self,
+        *,
+        project: Project,
+        env: Mapping[str, str],
+        pulumi_home: Path,
+        python: Path,
+        log: LogSink,
+        stack_outputs: StackOutputs,
+        resource_state: ResourceState,
+        config: Mapping[str, str] | None = None,
+        start_deadline_s: float = START_DEADLINE_S,
+    ) -> None:
+        """What providers are made of.
+
+        Args:
+            project: its plugins and its program's runtime options.
+            env: the environment that plugins inherit.
+            pulumi_home: the folder with ``plugins/``.
+            python: the interpreter where the project asks for no other.
+            log: takes the ``engine_pb2.LogRequest`` of providers; on any thread.
+            stack_outputs: the outputs of a stack by name.
+            resource_state: the live state of a resource by URN; None where there is none.
+            config: the program's configuration as texts, which plugins find in PULUMI_CONFIG.
+            start_deadline_s: how long a plugin may take until it tells its port.
+        """
+        self._project = project
+        self._env = env
+        self._pulumi_home = pulumi_home
+        self._own_python = python
+        self._log = log
+        self._stack_outputs = stack_outputs
+        self._resource_state = resource_state
+        self._config = config
+        self._start_deadline_s = start_deadline_s
+        self._server = EngineServer(log)
+        self._noticed: set[str] = set()
+
+    @property
+    def engine_address(self) -> str:
+        """Where the Engine service listens; started by the first who asks."""
+        return self._server.address
+
+    @property
+    def program_python(self) -> Path:
+        """The interpreter that the project's program runs with.
+
+        Raises:
+            EngineError: when the project asks for an environment that is not there.
+        """
+        project = self._project
+        python, _ = interpreters.find(
+            project.root, project.runtime_options, self._env, str(self._own_python), file=project.file
+        )
+        return Path(python)
+
+    async def load(self, request: PluginRequest) -> Provider:
+        """A new provider, not yet configured.
+
+        Raises:
+            EngineError: when its plugin is missing or does not come up.
+        """
+        if request.package == _BUILTIN:
+            return BuiltinProvider(self._stack_outputs, self._resource_state, self._warn)
+        # Imports grpc, which operations without plugins do without.
+        from tidepool.engine.providers.connection import Connection
+        from tidepool.engine.providers.plugin import PluginProvider
+
+        command = discovery.find(
+            discovery.PluginSpec(request.package, request.version, request.download_url),
+            project_plugins=self._project.providers,
+            environ=self._env,
+            pulumi_home=self._pulumi_home,
+            python=str(self.program_python),
+        )
+        if command.notice and command.notice not in self._noticed:
+            self._noticed.add(command.notice)
+            self._warn("", command.notice)
+        program = self._project.program
+        connection = await Connection.open(
+            request.package,
+            command,
+            cwd=program if program.is_dir() else program.parent,
+            environ=self._environment(),
+            engine_address=self.engine_address,
+            on_log=self._hear if command.shows_output else _hush,
+            start_deadline_s=self._start_deadline_s,
+        )
+        return PluginProvider(connection)
+
+    def close(self) -> None:
+        """Take no more messages of providers."""
+        self._server.close()
+
+    def _environment(self) -> dict[str, str]:
+        options = self._project.runtime_options
+        environ = {**self._env, "PULUMI_PROJECT": self._project.name}
+        environ.update({f"PULUMI_RUNTIME_{k.upper()}": _text(v) for k, v in options.items()})
+        if self._config:
+            environ["PULUMI_CONFIG"] = json.dumps(dict(self._config))
+        return environ
+
+    def _hear(self, line: str, is_stderr: bool) -> None:
+        """A line of a dynamic provider: its author's own words to the person."""
+        if line.strip():
+            self._say("INFO", "", f"{line}\n", stream_id=2 if is_stderr else 1)
+
+    def _warn(self, urn: str, message: str) -> None:
+        self._say("WARNING", urn, message)
+
+    def _say(self, severity: str, urn: str, message: str, stream_id: int = 0) -> None:
+        from tidepool.engine.providers import protocol
+
+        messages: Any = protocol.load("engine_pb2")
+        self._log(
+            messages.LogRequest(
+                severity=messages.LogSeverity.Value(severity), urn=urn, message=message, streamId=stream_id
+            )
+        )
+
+
+def _hush(_line: str, _is_stderr: bool) -> None:
+    """What a plugin writes is for its authors; the last lines are kept for when it dies."""
+
+
+def _text(value: Any) -> str:
+    # As Go prints a value: true, not True.
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,322 @@
+"""One operation in this process: its display, its loop, its program, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TextIO
+
+from tidepool.engine.arguments import OperationRequest
+from tidepool.engine.deployment.deployment import Deployment, Request, Result
+from tidepool.engine.deployment.live import Durable
+from tidepool.engine.deployment.options import Kind, Options, Targets
+from tidepool.engine.deployment.registry import PluginRequest
+from tidepool.engine.display.settings import Display, Settings
+from tidepool.engine.display.settings import Kind as ShownKind
+from tidepool.engine.display.show import make_display
+from tidepool.engine.errors import EngineError
+from tidepool.engine.events import Cancel, Diagnostic, Op, Severity
+from tidepool.engine.program.interpreter import interpreter
+from tidepool.engine.program.main_thread import MainThread
+from tidepool.engine.program.task import Program, Task
+from tidepool.engine.providers.contract import Provider
+from tidepool.engine.providers.loading import PluginLoader
+from tidepool.engine.resource import Snapshot
+from tidepool.engine.saved_state import SavedState
+from tidepool.engine.values import Properties, Secret
+from tidepool.engine.verbs.workspace import OpenStack
+
+_DEPLOYMENT_KINDS: Final[Mapping[str, Kind]] = {
+    "preview": "update",
+    "up": "update",
+    "refresh": "refresh",
+    "destroy": "destroy",
+}
+_SHOWN_KINDS: Final[Mapping[str, ShownKind]] = {
+    "preview": "preview",
+    "up": "update",
+    "refresh": "refresh",
+    "destroy": "destroy",
+}
+_SEVERITIES: Final[tuple[Severity, ...]] = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What an operation came to. ``changes`` counts steps by op."""
+
+    result: Literal["succeeded", "failed", "canceled"]
+    changes: Mapping[Op, int]
+    snapshot: Snapshot
+
+
+class Run:
+    """One preview or operation."""
+
+    def __init__(
+        self,
+        request: OperationRequest,
+        stack: OpenStack,
+        state: SavedState,
+        *,
+        preview: bool,
+        in_process: bool,
+    ) -> None:
+        """``in_process`` lets the program run in this process: only where it is the engine's own, once."""
+        self._request = request
+        self._stack = stack
+        self._state = state
+        self._preview = preview
+        self._in_process = in_process
+        self._config = stack.program_config(check=not request.skip_config_validation)
+        self._main = MainThread()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._deployment: Deployment | None = None
+        self._task: asyncio.Task[Result] | None = None
+        self._interrupts = 0
+        self._outcome: Result | BaseException | None = None
+
+    def run(self) -> RunResult:
+        """Do it: the program runs on this thread, the engine on another."""
+        with self._display() as display, self._interruptible(display):
+            engine = threading.Thread(target=self._run_engine, args=(display,), name="engine")
+            engine.start()
+            self._main.serve()
+            engine.join()
+        outcome = self._outcome
+        assert outcome is not None
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return RunResult(outcome.result, outcome.changes, outcome.snapshot)
+
+    # -- the engine's thread ---------------------------------------------------------------------------
+
+    def _run_engine(self, display: Display) -> None:
+        try:
+            self._outcome = asyncio.run(self._deploy(display))
+        except BaseException as error:  # the main thread raises it
+            self._outcome = error
+        finally:
+            self._main.end()
+
+    async def _deploy(self, display: Display) -> Result:
+        self._loop = asyncio.get_running_loop()
+        for warning in self._state.warnings:
+            display.event(Diagnostic("warning", warning))
+        durable = None
+        if self._state.journal is not None:
+            durable = Durable(self._state.journal, self._state.encode)
+        python = interpreter(self._stack.project)
+        loader = PluginLoader(
+            project=self._stack.project,
+            program_folder=_folder(self._stack.project.program),
+            env=self._stack.world.env,
+            pulumi_home=self._stack.world.pulumi_home,
+            python=python,
+            log=self._log,
+            say=self._say,
+            stack_outputs=self._stack_outputs,
+            resource_state=self._resource_state,
+        )
+
+        def load(plugin: PluginRequest) -> Awaitable[Provider]:
+            return loader.load(plugin.package, plugin.version, plugin.download_url)
+
+        program = self._program(python, loader)
+        try:
+            deployment = Deployment(
+                self._deployment_request(), display.event, load, program.run, durable
+            )
+            self._deployment = deployment
+            self._task = asyncio.ensure_future(deployment.run())
+            result = await self._task
+            if durable is not None:
+                await durable.flush()
+            display.event(Cancel())
+            return result
+        finally:
+            if durable is not None:
+                durable.close()
+            loader.close()
+
+    def _deployment_request(self) -> Request:
+        request, stack = self._request, self._stack
+        project = stack.project
+        config: Properties = {
+            key: Secret(value) if key in self._config.secret_keys else value
+            for key, value in self._config.values.items()
+        }
+        return Request(
+            stack=stack.ref.name,
+            project=project.name,
+            organization="organization",
+            root=stack.root,
+            working_folder=_folder(project.program),
+            options=Options(
+                kind=_DEPLOYMENT_KINDS[request.kind],
+                preview=self._preview,
+                parallel=_parallel(request),
+                continue_on_error=request.continue_on_error,
+                refresh=request.kind == "refresh" or _refreshes(request, stack),
+                run_program=bool(request.run_program),
+                targets=Targets(request.targets),
+                target_dependents=request.target_dependents,
+                excludes=Targets(request.excludes),
+                exclude_dependents=request.exclude_dependents,
+                replace=Targets(request.replace),
+                show_secrets=request.show_secrets,
+            ),
+            base=self._state.base,
+            config=config,
+            program_config=self._config.values,
+            secret_config_keys=self._config.secret_keys,
+            shown_config=self._config.masked,
+        )
+
+    def _program(self, python: Path, loader: PluginLoader) -> Program:
+        request, project = self._request, self._stack.project
+        task = Task(project.program, _folder(project.program), self._stack.root, self._stack.world.env)
+        if request.client:
+            from tidepool.engine.program.client import ClientProgram
+
+            return ClientProgram(task, request.client, loader.engine_address)
+        if self._in_process and python == Path(sys.executable):
+            from tidepool.engine.program.in_process import InProcessProgram
+
+            return InProcessProgram(task, self._main, self._log)
+        from tidepool.engine.program.subprocess import SubprocessProgram
+
+        return SubprocessProgram(task, python, loader.engine_address)
+
+    def _log(self, request: Any) -> None:
+        """A message of the program or of a provider; on any thread."""
+        severity = _SEVERITIES[request.severity]
+        event = Diagnostic(severity, request.message, request.urn, request.streamId, request.ephemeral)
+        if self._loop is not None and self._deployment is not None:
+            self._loop.call_soon_threadsafe(self._deployment.emit, event)
+
+    def _say(self, line: str, is_stderr: bool) -> None:
+        """A line that a dynamic provider printed; on any thread."""
+        if self._loop is not None and self._deployment is not None:
+            event = Diagnostic("info#err" if is_stderr else "info", line)
+            self._loop.call_soon_threadsafe(self._deployment.emit, event)
+
+    def _stack_outputs(self, name: str) -> Properties:
+        """The outputs of another stack of the backend, as last saved."""
+        workspace = self._stack.workspace
+        ref = workspace.parse(name)
+        if not workspace.backend.exists(ref):
+            raise EngineError(f"unknown stack \"{name}\"")
+        other = self._stack if ref == self._stack.ref else workspace.open(ref)
+        snapshot = self._state.base if ref == self._stack.ref else SavedState(other).peek()
+        for state in snapshot.resources:
+            if state.type == "pulumi:pulumi:Stack" and not state.delete:
+                return state.outputs
+        return {}
+
+    def _resource_state(self, urn: str) -> Any:
+        return self._deployment.resource_state(urn) if self._deployment is not None else None
+
+    # -- the person ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _interruptible(self, display: Display) -> Iterator[None]:
+        """Let the first interrupt end the operation soon, and the second at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals are another's
+            return
+
+        def interrupted(_signal: int, _frame: object) -> None:
+            self._interrupts += 1
+            loop, deployment, task = self._loop, self._deployment, self._task
+            if loop is None or deployment is None or task is None:
+                os._exit(1)
+            if self._interrupts == 1:
+                loop.call_soon_threadsafe(deployment.cancel)
+                loop.call_soon_threadsafe(display.cancelling)
+            elif self._interrupts == 2:
+                loop.call_soon_threadsafe(task.cancel)
+            else:
+                os._exit(1)  # the journal holds what was done
+
+        kept = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+
+    @contextmanager
+    def _display(self) -> Iterator[Display]:
+        request, world = self._request, self._stack.world
+        settings = Settings(
+            kind=_SHOWN_KINDS[request.kind],
+            is_preview=self._preview,
+            stack=self._stack.ref.name,
+            project=self._stack.project.name,
+            color=world.color == "always" or (world.color == "auto" and _is_terminal(world.stdout)),
+            show_secrets=request.show_secrets,
+            show_sames=request.show_sames,
+            show_reads=request.show_reads,
+            show_replacement_steps=request.show_replacement_steps,
+            show_config=request.show_config,
+            show_urns=request.show_urns,
+            show_full_output=request.show_full_output,
+            suppress_outputs=request.suppress_outputs,
+            suppress_progress=request.suppress_progress,
+            debug=request.debug,
+        )
+        with _own_stream(world.stdout) as stdout, _own_stream(world.stderr) as stderr:
+            display = make_display(
+                settings,
+                stdout=stdout,
+                stderr=stderr,
+                interactive=world.interactive and _is_terminal(world.stdout),
+                diff=request.diff,
+                json=request.json,
+                stream_previews=world.flag("PULUMI_ENABLE_STREAMING_JSON_PREVIEW"),
+                event_log=request.event_log or "",
+                secrets=[self._config.values[k] for k in self._config.secret_keys],
+            )
+            try:
+                yield display
+            finally:
+                display.close()
+
+
+@contextmanager
+def _own_stream(stream: TextIO) -> Iterator[TextIO]:
+    """``stream``, apart from the process's standard streams, which become the program's."""
+    try:
+        fd = stream.fileno()
+    except (OSError, ValueError):
+        yield stream  # not a file: nobody else writes to it
+        return
+    stream.flush()
+    with os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace", buffering=1) as own:
+        yield own
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty()
+
+
+def _folder(program: Path) -> Path:
+    return program if program.is_dir() else program.parent
+
+
+def _parallel(request: OperationRequest) -> int:
+    if request.parallel is None:
+        return 4 * (os.cpu_count() or 1)
+    return request.parallel if request.parallel > 0 else 2**31 - 1
+
+
+def _refreshes(request: OperationRequest, stack: OpenStack) -> bool:
+    return stack.project.refresh_always if request.refresh is None else request.refresh

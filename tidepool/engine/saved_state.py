@@ -1,0 +1,138 @@
+"""The state of a stack on disk, around one operation: lock, recovery, loading, journal, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tidepool.engine.arguments import OperationRequest
+from tidepool.engine.errors import EngineError
+from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
+from tidepool.engine.state.checkpoint import Crypter, decode_resource, encode_resource
+from tidepool.engine.state.journal import JournalFile
+from tidepool.engine.state.recovery import Recovered, digest, recover
+from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
+from tidepool.engine.verbs.workspace import OpenStack
+
+
+class SavedState:
+    """What an operation begins with, and where it puts what it came to."""
+
+    def __init__(self, stack: OpenStack) -> None:
+        self._stack = stack
+        self._crypter = _crypter(stack)
+        self._journal: JournalFile | None = None
+        #: What a person must be told before the operation begins.
+        self.warnings: list[str] = []
+        self.base = Snapshot()
+
+    @property
+    def crypter(self) -> Crypter:
+        """What encrypts and decrypts the stack's secrets."""
+        return self._crypter
+
+    @property
+    def journal(self) -> JournalFile | None:
+        """The journal of the operation; None while only reading."""
+        return self._journal
+
+    def encode(self, state: ResourceState) -> dict[str, Any]:
+        """A resource as the journal keeps it."""
+        return encode_resource(state, self._crypter.encrypt)
+
+    @contextmanager
+    def reading(self, request: OperationRequest) -> Iterator[None]:
+        """For an operation that changes nothing: nobody is kept away, nothing is written."""
+        recovered = self._load()
+        if recovered is not None:
+            self.warnings.append(recovered.message)
+        self._clear_pending_creates(request)
+        yield
+
+    @contextmanager
+    def changing(self, request: OperationRequest) -> Iterator[None]:
+        """For an operation that changes the state: nobody else may, until it is saved."""
+        if isinstance(self._crypter, PassphraseCrypter):
+            # A wrong passphrase is told before anything is changed. It takes a moment, at the same time
+            # as the rest of the start.
+            self._crypter.warm()
+        backend, ref = self._stack.backend, self._stack.ref
+        with backend.lock(ref) as lock:
+            self.warnings += lock.warnings
+            recovered = self._load()
+            if recovered is not None:
+                self.warnings.append(recovered.message)
+                self._save(self.base)
+                backend.journal_path(ref).unlink()
+            self._clear_pending_creates(request)
+            if isinstance(self._crypter, PassphraseCrypter):
+                self._crypter.verify()
+            self._journal = JournalFile(
+                backend.journal_path(ref), digest(backend.content(ref)), request.kind
+            )
+            yield
+
+    def peek(self) -> Snapshot:
+        """The state as it was last saved."""
+        self._load()
+        return self.base
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Make ``snapshot`` the stack's state, and let go of the journal, which is part of it then."""
+        assert self._journal is not None
+        try:
+            content = self._encode(snapshot)
+            self._journal.commit(digest(content))
+            self._stack.backend.write(self._stack.ref, content)
+        except BaseException:
+            self.abandon()
+            raise
+        self._journal.remove()
+        self._journal = None
+
+    def abandon(self) -> None:
+        """Leave the journal for the next operation to recover."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _load(self) -> Recovered | None:
+        backend, ref = self._stack.backend, self._stack.ref
+
+        def load() -> Snapshot:
+            return backend.load(ref, self._crypter) or Snapshot()
+
+        def decode(raw: Any) -> ResourceState:
+            return decode_resource(raw, self._crypter.decrypt)
+
+        recovered = recover(backend.journal_path(ref), backend.content(ref), load, decode)
+        self.base = recovered.snapshot if recovered is not None else load()
+        return recovered
+
+    def _clear_pending_creates(self, request: OperationRequest) -> None:
+        if request.clear_pending_creates:
+            kept = tuple(op for op in self.base.pending_operations if op.type != "creating")
+            self.base = replace(self.base, pending_operations=kept)
+
+    def _save(self, snapshot: Snapshot) -> None:
+        self._stack.backend.write(self._stack.ref, self._encode(snapshot))
+
+    def _encode(self, snapshot: Snapshot) -> bytes:
+        provider = snapshot.secrets_provider
+        if isinstance(self._crypter, PassphraseCrypter):
+            provider = SecretsProvider("passphrase", {"salt": self._crypter.salt_state})
+            self._crypter.begin_pass()
+        return self._stack.backend.encode(
+            self._stack.ref, replace(snapshot, secrets_provider=provider), self._crypter
+        )
+
+
+def _crypter(stack: OpenStack) -> Crypter:
+    try:
+        return stack.crypter()
+    except EngineError as error:
+        if stack.config.encryption_salt:
+            raise
+        return NoSecrets(str(error))

@@ -1,0 +1,147 @@
+"""``whoami``, ``login`` and ``logout``: which folder state is kept in. Nobody logs in to a folder."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidepool.engine.arguments import World
+from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
+from tidepool.engine.project import ProjectNotFoundError, find_project
+from tidepool.engine.state import files
+from tidepool.engine.state.backend import FileBackend, backend_url
+from tidepool.engine.verbs.showing import json_document
+from tidepool.engine.verbs.workspace import open_workspace
+
+_SCHEMES = ("azblob", "gs", "s3", "file", "https", "http", "postgres")
+
+
+@dataclass(frozen=True, slots=True)
+class WhoAmI:
+    """``whoami``."""
+
+    json: bool = False
+    output: str = "default"
+    verbose: bool = False
+
+    def run(self, world: World) -> int:
+        """Show the person's name and the backend."""
+        url = open_workspace(world).url
+        name = getpass.getuser()
+        if self.json or self.output == "json":
+            world.stdout.write(json_document({"user": name, "url": url}))
+        elif self.verbose:
+            world.say(f"User: {name}\nOrganizations: \nBackend URL: {url}\nToken type: personal")
+        else:
+            world.say(name)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """``login``."""
+
+    url: str = ""
+    cloud_url: str = ""
+    local: bool = False
+
+    def run(self, world: World) -> int:
+        """Choose the folder where state is kept, for all projects that name none."""
+        url = _one_url(self.url, self.cloud_url, self.local) or _current(world)
+        scheme = url.partition(":")[0]
+        if scheme not in _SCHEMES:
+            listed = ", ".join(f"{s}://" for s in _SCHEMES[:-1]) + f" and {_SCHEMES[-1]}://"
+            raise UsageError(
+                f"unknown backend cloudUrl format '{scheme}' (supported Url formats are: {listed})"
+            )
+        if scheme != "file":
+            raise NotSupportedError(f"login to {scheme}:// (only file:// backends are supported)")
+        FileBackend.from_url(url, world.home, world.cwd, world.env)
+        other = world.env.get("PULUMI_BACKEND_URL")
+        if other and other != url:
+            world.tell(
+                f"Warning: The PULUMI_BACKEND_URL environment variable is set to '{other}', which conflicts with "
+                f"the login URL '{url}'."
+            )
+        path = _credentials_path(world)
+        credentials = _read(path)
+        accounts = {**(credentials.get("accounts") or {}), url: {"lastValidatedAt": "0001-01-01T00:00:00Z"}}
+        tokens = {**(credentials.get("accessTokens") or {}), url: ""}
+        _write(path, {**credentials, "current": url, "accessTokens": tokens, "accounts": accounts})
+        world.say(f"Logged in to {socket.gethostname()} as {getpass.getuser()} ({url})")
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Logout:
+    """``logout``."""
+
+    url: str = ""
+    cloud_url: str = ""
+    local: bool = False
+    all: bool = False
+
+    def run(self, world: World) -> int:
+        """Forget a backend."""
+        if self.all and (self.url or self.cloud_url):
+            raise UsageError("only one of --all, --cloud-url or argument URL may be specified, not both")
+        path = _credentials_path(world)
+        if self.all:
+            files.remove(path)
+            world.say("Logged out of everything")
+            return 0
+        url = _one_url(self.url, self.cloud_url, self.local) or _current(world)
+        credentials = _read(path)
+        for section in ("accessTokens", "accounts"):
+            kept = {k: v for k, v in (credentials.get(section) or {}).items() if k != url}
+            credentials = {**credentials, section: kept}
+        if credentials.get("current") == url:
+            credentials = {k: v for k, v in credentials.items() if k != "current"}
+        if any(credentials.values()):
+            _write(path, credentials)
+        else:
+            files.remove(path)
+        world.say(f"Logged out of {url}")
+        return 0
+
+
+def _one_url(argument: str, flag: str, local: bool) -> str:
+    if argument and flag:
+        raise UsageError("only one of --cloud-url or argument URL may be specified, not both")
+    url = argument or flag
+    if local and url:
+        raise UsageError("a URL may not be specified when --local mode is enabled")
+    return "file://~" if local else url
+
+
+def _current(world: World) -> str:
+    try:
+        project = find_project(world.cwd)
+    except ProjectNotFoundError:
+        project = None
+    return backend_url(world.env, project.backend_url if project else None)
+
+
+def _credentials_path(world: World) -> Path:
+    folder = world.env.get("PULUMI_CREDENTIALS_PATH")
+    return (Path(folder) if folder else world.pulumi_home) / "credentials.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        credentials = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"failed to read the Pulumi credentials file {path}: {error}. Fix or delete it"
+        ) from error
+    return credentials if isinstance(credentials, dict) else {}
+
+
+def _write(path: Path, credentials: dict[str, Any]) -> None:
+    files.write(path, json.dumps(credentials, indent=4).encode())

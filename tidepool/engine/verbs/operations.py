@@ -1,0 +1,119 @@
+"""``preview``, ``up``, ``refresh`` and ``destroy``: from the flags to the engine's request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidepool.engine.arguments import OperationKind, OperationRequest, World
+from tidepool.engine.errors import NotSupportedError, UsageError
+from tidepool.engine.project import find_project
+from tidepool.engine.verbs.failures import ConfirmationMissing
+
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One of the operations, checked as far as that can be done without looking at the stack."""
+
+    request: OperationRequest
+
+    def run(self, world: World) -> int:
+        """Carry it out."""
+        request = _with_environment(self.request, world.env)
+        # In the CLI's order: the project, the approval, the stack. And before the engine is imported, which is slow.
+        request = _approved(request, world, find_project(world.cwd).refresh_always)
+        from tidepool.engine import operation
+
+        return operation.run(request, world)
+
+
+def preview(**values: Any) -> Operation:
+    """``preview``."""
+    return _operation("preview", values)
+
+
+def up(template: str = "", **values: Any) -> Operation:
+    """``up``."""
+    if template:
+        raise NotSupportedError(f"`up` from the template '{template}'")
+    return _operation("up", values)
+
+
+def refresh(**values: Any) -> Operation:
+    """``refresh``."""
+    return _operation("refresh", values)
+
+
+def destroy(**values: Any) -> Operation:
+    """``destroy``."""
+    targets = values.get("targets") or values.get("excludes")
+    if targets and values.get("exclude_protected"):
+        raise UsageError("you cannot specify --target and --exclude-protected")
+    if targets and values.get("remove"):
+        raise UsageError("cannot use --target with --remove: the stack still has resources then")
+    return _operation("destroy", values)
+
+
+def _operation(kind: OperationKind, values: dict[str, Any]) -> Operation:
+    if values.pop("output", "default") == "json":
+        values["json"] = True
+    if "refresh" in values:
+        text = values["refresh"]
+        if text not in (*_TRUE, *_FALSE):
+            raise UsageError("unable to determine value for --refresh")
+        values["refresh"] = text in _TRUE
+    both = values.pop("target_replace", ())
+    if both:
+        values["targets"] = (*values.get("targets", ()), *both)
+        values["replace"] = (*values.get("replace", ()), *both)
+    parallel = values.get("parallel")
+    if parallel is not None and parallel < 1:
+        values["parallel"] = 1  # as the CLI takes it: no parallelism
+    if values.get("stack") == "":
+        del values["stack"]
+    if not values.get("config_file"):
+        values.pop("config_file", None)
+    return Operation(OperationRequest(kind, **values))
+
+
+def _with_environment(request: OperationRequest, env: Mapping[str, str]) -> OperationRequest:
+    """``request`` with what the environment says where the flags say nothing."""
+    changes: dict[str, Any] = {}
+    if not request.continue_on_error and env.get("PULUMI_CONTINUE_ON_ERROR", "") in _TRUE:
+        changes["continue_on_error"] = True
+    if request.run_program is None and env.get("PULUMI_RUN_PROGRAM", "") in _TRUE:
+        changes["run_program"] = True
+    parallel = env.get("PULUMI_PARALLEL", "")
+    if request.parallel is None and parallel:
+        if not parallel.isdecimal():
+            raise UsageError(f"PULUMI_PARALLEL is {parallel!r}: expected a whole number")
+        changes["parallel"] = max(int(parallel), 1)
+    return replace(request, **changes) if changes else request
+
+
+def _approved(request: OperationRequest, world: World, refresh_always: bool) -> OperationRequest:
+    """``request`` with its approval made plain; the project may want a refresh.
+
+    Raises:
+        ConfirmationMissing: when it changes something, was not approved, and nobody can be asked.
+        UsageError: when its flags contradict each other.
+    """
+    if request.refresh is None and request.kind in ("preview", "up", "destroy"):
+        request = replace(request, refresh=refresh_always)
+    if request.kind == "preview":
+        return request
+    yes = request.yes or world.flag("PULUMI_SKIP_CONFIRMATIONS")
+    if request.preview_only:
+        if request.skip_preview:
+            raise UsageError("--skip-preview and --preview-only cannot be used together")
+        if request.yes:
+            raise UsageError("--yes and --preview-only cannot be used together")
+        return request
+    yes = yes or request.skip_preview
+    if not yes and not world.interactive:
+        raise ConfirmationMissing(request.kind)
+    return replace(request, yes=yes)

@@ -1,0 +1,221 @@
+"""``stack`` and ``stack output``: what a stack is made of."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tidepool.engine import urn as urns
+from tidepool.engine.arguments import World
+from tidepool.engine.errors import EngineError, UsageError
+from tidepool.engine.state.backend import RawCheckpoint, StackReference
+from tidepool.engine.state.checkpoint import Crypter
+from tidepool.engine.state.secrets import Blind
+from tidepool.engine.state.valuecodec import decode_properties, encode_properties
+from tidepool.engine.values import masked, without_secrets
+from tidepool.engine.verbs.showing import (
+    ago,
+    json_document,
+    output_text,
+    parse_time,
+    sorted_keys,
+    table,
+    time_text,
+)
+from tidepool.engine.verbs.workspace import Workspace, open_passphrase, open_workspace, state_salt
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """``stack`` (and ``stack get``)."""
+
+    stack: str = ""
+    output: str = "default"
+    show_ids: bool = False
+    show_name: bool = False
+    show_secrets: bool = False
+    show_urns: bool = False
+
+    def run(self, world: World) -> int:
+        """Show a stack's resources and outputs."""
+        workspace = open_workspace(world)
+        ref = workspace.require(self.stack or None, offer_new=True)
+        if self.show_name:
+            world.say(ref.qualified if world.qualify_names else ref.name)
+            return 0
+        raw = workspace.backend.read(ref)
+        outputs = stack_outputs(workspace, raw, self.show_secrets)
+        if self.output == "json":
+            world.stdout.write(json_document(self._document(workspace, ref, raw, outputs)))
+            return 0
+        self._text(workspace, ref, raw, outputs)
+        return 0
+
+    def _document(
+        self, workspace: Workspace, ref: StackReference, raw: RawCheckpoint | None, outputs: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "project": ref.project,
+            "stack": ref.name,
+            "backend": workspace.backend_name,
+            "tags": {},
+        }
+        resources: list[dict[str, Any]] = []
+        if raw is not None:
+            manifest = raw.deployment.get("manifest") or {}
+            shown: dict[str, Any] = {}
+            if manifest.get("time"):
+                shown["time"] = time_text(parse_time(manifest["time"]))
+            if manifest.get("version"):
+                shown["pulumiVersion"] = manifest["version"]
+            document["manifest"] = shown
+            for resource in raw.deployment.get("resources") or ():
+                item = {
+                    "urn": resource["urn"],
+                    "type": resource["type"],
+                    "name": urns.name_of(resource["urn"]),
+                }
+                for key in ("id", "parent"):
+                    if resource.get(key):
+                        item[key] = resource[key]
+                resources.append(item)
+        return {**document, "resources": resources, "outputs": outputs}
+
+    def _text(
+        self, workspace: Workspace, ref: StackReference, raw: RawCheckpoint | None, outputs: Mapping[str, Any]
+    ) -> None:
+        say = workspace.world.say
+        say(f"Current stack is {workspace.shown(ref)}:")
+        say(f"    Managed by {workspace.backend_name}")
+        resources: list[dict[str, Any]] = []
+        if raw is None:
+            say("    No updates yet; run `pulumi up`")
+        else:
+            resources = raw.deployment.get("resources") or []
+            manifest = raw.deployment.get("manifest") or {}
+            if manifest.get("time"):
+                moment = parse_time(manifest["time"])
+                local = moment.astimezone()
+                say(
+                    f"    Last updated: {ago(moment, datetime.now(UTC))} ({local:%Y-%m-%d %H:%M:%S.%f %z %Z})"
+                )
+            if manifest.get("version"):
+                say(f"    Pulumi version used: {manifest['version']}")
+        say(f"Current stack resources ({len(resources)}):")
+        if not resources:
+            say("    No resources currently in this stack")
+        else:
+            workspace.world.stdout.write(self._tree(resources))
+            say()
+            workspace.world.stdout.write(outputs_text(outputs))
+        say()
+        say("Use `pulumi stack select` to change stack; `pulumi stack ls` lists known ones")
+
+    def _tree(self, resources: list[dict[str, Any]]) -> str:
+        """The resources below their parents; those without one are children of the stack."""
+        by_urn = {r["urn"]: r for r in resources}
+        root = next(
+            (r for r in by_urn.values() if r["type"] == urns.ROOT_STACK_TYPE and not r.get("parent")), None
+        )
+        children: dict[str, list[dict[str, Any]]] = {}
+        for resource in by_urn.values():
+            parent = resource.get("parent") or (root["urn"] if root is not None else "")
+            if resource is not root:
+                children.setdefault(parent if parent in by_urn else "", []).append(resource)
+        rows: list[tuple[str, str, str]] = []
+
+        def add(resource: dict[str, Any], padding: str, branch: str) -> None:
+            below = children.get(resource["urn"], [])
+            inner = padding + {"├─ ": "│  ", "└─ ": "   "}.get(branch, "")
+            info = inner + ("│  " if below else "   ")
+            more = ""
+            if self.show_urns:
+                more += f"    {info}URN: {resource['urn']}\n"
+            if self.show_ids and resource.get("id"):
+                more += f"    {info}ID: {resource['id']}\n"
+            rows.append((padding + branch + resource["type"], urns.name_of(resource["urn"]), more))
+            for at, child in enumerate(below):
+                add(child, inner, "└─ " if at == len(below) - 1 else "├─ ")
+
+        for top in [root] if root is not None else []:
+            add(top, "", "")
+        for orphan in children.get("", []):
+            add(orphan, "", "")
+        width = max(4, *(len(left) for left, _, _ in rows))
+        lines = [f"    {'TYPE'.ljust(width)}  NAME\n"]
+        lines += [f"    {left.ljust(width)}  {name}\n{more}" for left, name, more in rows]
+        return "".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """``stack output``."""
+
+    name: str = ""
+    stack: str = ""
+    json: bool = False
+    shell: bool = False
+    show_secrets: bool = False
+
+    def run(self, world: World) -> int:
+        """Show a stack's outputs, or one of them."""
+        if self.shell and self.json:
+            raise UsageError("only one of --json and --shell may be set")
+        workspace = open_workspace(world)
+        ref = workspace.require(self.stack or None)
+        outputs = stack_outputs(workspace, workspace.backend.read(ref), self.show_secrets)
+        if self.name and self.name not in outputs:
+            raise EngineError(f"current stack does not have output property '{self.name}'")
+        if self.shell:
+            for name in [self.name] if self.name else outputs:
+                world.say(f"{name}={_shell_quoted(output_text(outputs[name]))}")
+        elif self.json:
+            world.stdout.write(json_document(outputs[self.name] if self.name else outputs))
+        elif self.name:
+            world.say(output_text(outputs[self.name]))
+        else:
+            world.stdout.write(outputs_text(outputs))
+        return 0
+
+
+def stack_outputs(workspace: Workspace, raw: RawCheckpoint | None, show_secrets: bool) -> dict[str, Any]:
+    """The stack's outputs as JSON values by name, in order; secrets are ``"[secret]"`` or plain.
+
+    Raises:
+        SecretsError: when secrets are to be shown and the passphrase is wrong or not set.
+    """
+    for resource in (raw.deployment.get("resources") or ()) if raw is not None else ():
+        if resource["type"] == urns.ROOT_STACK_TYPE and not resource.get("delete"):
+            assert raw is not None
+            crypter = state_crypter(workspace, raw) if show_secrets else Blind()
+            outputs = decode_properties(resource.get("outputs") or {}, crypter.decrypt)
+            plain = without_secrets(outputs) if show_secrets else masked(outputs)
+            encoded = encode_properties(plain, _no_secrets_left)
+            ordered: dict[str, Any] = sorted_keys(encoded)
+            return ordered
+    return {}
+
+
+def state_crypter(workspace: Workspace, raw: RawCheckpoint) -> Crypter:
+    """The crypter of what a stack's state says about its secrets."""
+    salt = state_salt(raw.untyped)
+    return open_passphrase(workspace.world, salt) if salt is not None else Blind()
+
+
+def outputs_text(outputs: Mapping[str, Any]) -> str:
+    """The stack's outputs for a person."""
+    head = f"Current stack outputs ({len(outputs)}):\n"
+    if not outputs:
+        return f"{head}    No output values currently in this stack\n"
+    return head + table(["OUTPUT", "VALUE"], [[k, output_text(v)] for k, v in outputs.items()], "    ")
+
+
+def _shell_quoted(text: str) -> str:
+    return shlex.quote(text)
+
+
+def _no_secrets_left(_: str) -> str:
+    raise AssertionError("a secret was left in outputs that are to be shown")

@@ -1,0 +1,292 @@
+"""Making, selecting, listing, renaming and removing stacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tidepool.engine import config_file
+from tidepool.engine.arguments import World
+from tidepool.engine.config import reencrypted
+from tidepool.engine.errors import EngineError, UsageError
+from tidepool.engine.project import ProjectNotFoundError, find_project
+from tidepool.engine.state.backend import StackAlreadyExists, StackReference
+from tidepool.engine.state.secrets import PassphraseCrypter, SecretsError, read_passphrase
+from tidepool.engine.verbs.failures import NoStackSelected, NoSuchStack, NotConfirmed
+from tidepool.engine.verbs.showing import ago, json_document, parse_time, table, time_text
+from tidepool.engine.verbs.workspace import OpenStack, Workspace, open_workspace, verify_secrets_provider
+
+_FORGOTTEN = "non-interactive mode requires --yes flag"
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """``stack new`` (``stack init``)."""
+
+    name: str = ""
+    stack: str = ""
+    secrets_provider: str = "default"
+    copy_config_from: str = ""
+    no_select: bool = False
+    yes: bool = False
+
+    def run(self, world: World) -> int:
+        """Make an empty stack, and select it."""
+        name = _one_name(self.name, self.stack)
+        workspace = open_workspace(world)
+        verify_secrets_provider(self.secrets_provider)
+        if not name:
+            raise UsageError("missing stack name")
+        ref = workspace.parse(name)
+        if workspace.project is not None and ref.project != workspace.project.name:
+            raise UsageError(
+                f'could not create stack: provided project name "{ref.project}" doesn\'t match Pulumi.yaml'
+            )
+        source = workspace.require(self.copy_config_from) if self.copy_config_from else None
+        made = create_stack(workspace, ref)
+        if source is not None:
+            _copy_config(workspace.open(source), made)
+        if not self.no_select:
+            workspace.select(ref)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """``stack select``."""
+
+    name: str = ""
+    stack: str = ""
+    create: bool = False
+    secrets_provider: str = "default"
+
+    def run(self, world: World) -> int:
+        """Select a stack."""
+        name = _one_name(self.name, self.stack)
+        workspace = open_workspace(world)
+        if not name:
+            error = NoStackSelected("no stack selected; specify a stack name with --stack")
+            error.exit_code = NoSuchStack.exit_code
+            raise error
+        ref = workspace.parse(name)
+        if not workspace.backend.exists(ref):
+            if not self.create:
+                raise NoSuchStack(workspace.shown(ref))
+            verify_secrets_provider(self.secrets_provider)
+            create_stack(workspace, ref)
+        workspace.select(ref)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unselect:
+    """``stack unselect``."""
+
+    def run(self, world: World) -> int:
+        """Select no stack."""
+        from tidepool.engine.verbs import selection
+
+        workspace = open_workspace(world, need_project=True)
+        if selection.selected(world.pulumi_home, workspace.require_project(), workspace.url):
+            workspace.select(None)
+            world.tell("Stack was unselected")
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """``stack list`` (``stack ls``)."""
+
+    all: bool = False
+    organization: str = ""
+    project: str = ""
+    tag: str = ""
+    json: bool = False
+    output: str = "default"
+
+    def run(self, world: World) -> int:
+        """List stacks."""
+        project: str | None = self.project or None
+        if not self.all and not project:
+            try:
+                project = find_project(world.cwd).name
+            except ProjectNotFoundError as error:
+                raise EngineError(f"could not detect current project: {error}") from error
+            except EngineError as error:
+                raise EngineError(f"could not load current project: {error}") from error
+        workspace = open_workspace(world)
+        current = workspace.selected() if workspace.project or "PULUMI_STACK" in world.env else None
+        found = [s for s in workspace.backend.stacks(project) if self._has_tag(workspace, s.ref)]
+        found.sort(key=lambda s: workspace.shown(s.ref))
+        if self.json or self.output == "json":
+            items = []
+            for summary in found:
+                item: dict[str, Any] = {
+                    "name": workspace.shown(summary.ref),
+                    "current": summary.ref == current,
+                }
+                if summary.last_update:
+                    item["lastUpdate"] = time_text(parse_time(summary.last_update))
+                if summary.resource_count is not None:
+                    item["resourceCount"] = summary.resource_count
+                items.append(item)
+            world.stdout.write(json_document(items))
+            return 0
+        rows = [
+            [
+                workspace.shown(s.ref) + ("*" if s.ref == current else ""),
+                ago(parse_time(s.last_update), datetime.now(UTC)) if s.last_update else "n/a",
+                str(s.resource_count) if s.resource_count is not None else "n/a",
+            ]
+            for s in found
+        ]
+        world.stdout.write(table(["NAME", "LAST UPDATE", "RESOURCE COUNT"], rows))
+        return 0
+
+    def _has_tag(self, workspace: Workspace, ref: StackReference) -> bool:
+        # The CLI's file backend takes a tag to filter by and filters by none; so does this.
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """``stack remove`` (``stack rm``)."""
+
+    name: str = ""
+    stack: str = ""
+    yes: bool = False
+    force: bool = False
+    preserve_config: bool = False
+    remove_backups: bool = False
+
+    def run(self, world: World) -> int:
+        """Remove a stack and its configuration."""
+        workspace = open_workspace(world)
+        ref = workspace.require(_one_name(self.name, self.stack) or None)
+        shown = workspace.shown(ref)
+        if not self.yes and not world.flag("PULUMI_SKIP_CONFIRMATIONS"):
+            confirm(world, f"This will permanently remove the '{shown}' stack!", shown)
+        workspace.backend.remove(ref, self.force, self.remove_backups)
+        if not self.preserve_config and ref.project == workspace.project_name:
+            workspace.config_path(ref).unlink(missing_ok=True)
+        world.say(f"Stack '{shown}' has been removed!")
+        if workspace.project is not None:
+            workspace.select(None)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """``stack rename``."""
+
+    new_name: str
+    stack: str = ""
+
+    def run(self, world: World) -> int:
+        """Rename a stack, its state and its configuration."""
+        workspace = open_workspace(world)
+        ref = workspace.require(self.stack or None)
+        new = workspace.parse(self.new_name)
+        project = workspace.require_project()
+        if workspace.backend.exists(new):
+            raise EngineError(f"a stack named {workspace.shown(new)} already exists")
+        workspace.backend.rename(ref, new)
+        old_file, new_file = project.stack_file(ref.name), project.stack_file(new.name)
+        if old_file.exists():
+            old_file.rename(new_file)
+        workspace.select(new)
+        world.say(f"Renamed {workspace.shown(ref)} to {workspace.shown(new)}")
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """``cancel``."""
+
+    name: str = ""
+    stack: str = ""
+    yes: bool = False
+
+    def run(self, world: World) -> int:
+        """Take away the locks of a stack, whoever holds them."""
+        workspace = open_workspace(world)
+        ref = workspace.require(_one_name(self.name, self.stack) or None)
+        if world.interactive and not self.yes:
+            question = f"This will irreversibly cancel the currently running update for '{ref.name}'!"
+            confirm(world, question, ref.name)
+        workspace.backend.break_locks(ref)
+        world.say(f"The currently running update for '{ref.name}' has been canceled!")
+        return 0
+
+
+def create_stack(workspace: Workspace, ref: StackReference) -> OpenStack:
+    """Make an empty stack, with a salt of its own in its configuration file.
+
+    Raises:
+        StackAlreadyExists: when there is one.
+        SecretsError: when no passphrase is set.
+    """
+    world, backend = workspace.world, workspace.backend
+    if backend.exists(ref):
+        raise StackAlreadyExists(ref)
+    project = workspace.require_project()
+    path = project.stack_file(ref.name)
+    config = config_file.read(path, project.name)
+    opened = OpenStack(workspace, ref, config)
+    try:
+        if config.encryption_salt:
+            crypter = opened.crypter()
+            assert isinstance(crypter, PassphraseCrypter)
+            crypter.verify()
+        else:
+            crypter = PassphraseCrypter.new(read_passphrase(world.env, world.cwd))
+    except SecretsError as error:
+        raise SecretsError(f"could not create secrets manager for new stack: {error}") from error
+    backend.create(ref, crypter.provider)
+    world.tell(f"Created stack '{workspace.shown(ref)}'")
+    if not config.encryption_salt:
+        from dataclasses import replace
+
+        opened = OpenStack(workspace, ref, replace(config, encryption_salt=crypter.salt_state), [crypter])
+        opened.save_config()
+    return opened
+
+
+def confirm(world: World, question: str, expected: str) -> None:
+    """Let a person confirm by typing ``expected``.
+
+    Raises:
+        NotConfirmed: when nobody can be asked, or the answer is another one.
+    """
+    if not world.interactive:
+        raise NotConfirmed(_FORGOTTEN)
+    world.stdout.write(
+        f"{question}\nPlease confirm that this is what you'd like to do by typing `{expected}`: "
+    )
+    world.stdout.flush()
+    if _stdin_line(world) != expected:
+        raise NotConfirmed("confirmation declined")
+
+
+def _stdin_line(world: World) -> str:
+    if world.stdin is not None:
+        return world.stdin.readline().strip()
+    import sys
+
+    return sys.stdin.readline().strip()
+
+
+def _copy_config(source: OpenStack, target: OpenStack) -> None:
+    values = {
+        key: reencrypted(value, lambda c: source.crypter().decrypt(c), lambda p: target.crypter().encrypt(p))
+        for key, value in sorted(source.config.values.items())
+    }
+    if values:
+        target.with_config(target.config.with_values({**target.config.values, **values})).save_config()
+
+
+def _one_name(argument: str, flag: str) -> str:
+    if argument and flag:
+        raise UsageError("only one of --stack or argument stack name may be specified, not both")
+    return argument or flag

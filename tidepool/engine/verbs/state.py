@@ -1,0 +1,189 @@
+"""``stack export`` and ``stack import``: a stack's state as a JSON document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidepool.engine import urn as urns
+from tidepool.engine.arguments import World
+from tidepool.engine.errors import EngineError
+from tidepool.engine.state import jsontext
+from tidepool.engine.state.backend import IntegrityError, StackReference
+from tidepool.engine.state.checkpoint import Crypter, decode_deployment, verify_supported
+from tidepool.engine.state.integrity import verify_integrity
+from tidepool.engine.state.secrets import Blind
+from tidepool.engine.state.valuecodec import SECRET_SIGNATURE, SIGNATURE_KEY
+from tidepool.engine.verbs.showing import sorted_keys
+from tidepool.engine.verbs.workspace import Workspace, open_passphrase, open_workspace, state_salt
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """``stack export``."""
+
+    stack: str = ""
+    file: str = ""
+    version: str = ""
+    show_secrets: bool = False
+
+    def run(self, world: World) -> int:
+        """Write the state to stdout or a file."""
+        workspace = open_workspace(world)
+        ref = workspace.require(self.stack or None)
+        if self.version:
+            raise EngineError(
+                f"the current backend ({workspace.backend_name}) does not provide the ability to export previous "
+                f"deployments; copies of them are in {workspace.backend.layout.backups(ref)}"
+            )
+        untyped = workspace.backend.export(ref)
+        if self.show_secrets and untyped.get("deployment"):
+            salt = state_salt(untyped)
+            crypter = open_passphrase(world, salt) if salt is not None else Blind()
+            untyped = {**untyped, "deployment": _with_plaintext(untyped["deployment"], crypter.decrypt)}
+        text = json.dumps(untyped, indent=4, ensure_ascii=False) + "\n"
+        if self.file:
+            try:
+                (world.cwd / self.file).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise EngineError(f"could not open file: {error}") from error
+        else:
+            world.stdout.write(text)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """``stack import``."""
+
+    stack: str = ""
+    file: str = ""
+    force: bool = False
+
+    def run(self, world: World) -> int:
+        """Replace the stack's state by what is read from stdin or a file."""
+        workspace = open_workspace(world)
+        ref = workspace.require(self.stack or None)
+        document = _read(world, self.file)
+        if "checkpoint" not in document:
+            verify_supported(document)
+            document = self._verified(workspace, ref, document)
+        workspace.backend.import_(ref, document)
+        world.say("Import complete.")
+        return 0
+
+    def _verified(
+        self, workspace: Workspace, ref: StackReference, document: dict[str, Any]
+    ) -> dict[str, Any]:
+        deployment = document.get("deployment")
+        if not isinstance(deployment, dict):
+            return document
+        mistakes = [
+            f"resource '{r['urn']}' is from a different stack ({urns.parse(r['urn']).stack} != {ref.name})"
+            for r in deployment.get("resources") or ()
+            if urns.parse(r["urn"]).stack != ref.name
+        ]
+        if not workspace.world.skip_integrity_checks:
+            try:
+                verify_integrity(decode_deployment(deployment, Blind()))
+            except IntegrityError as error:
+                mistakes.append(f"state file contains errors: {error}")
+        if mistakes and not self.force:
+            mistakes.append("importing this file could be dangerous; rerun with --force to proceed anyway")
+            raise EngineError(
+                f"{len(mistakes)} errors occurred:"
+                + "".join(f"\n    {at}) {mistake}" for at, mistake in enumerate(mistakes, 1))
+            )
+        for mistake in mistakes:
+            workspace.world.tell(f"warning: {mistake}")
+        for operation in deployment.get("pending_operations") or ():
+            urn = operation["resource"]["urn"]
+            workspace.world.tell(
+                f"warning: removing pending operation '{operation['type']}' on '{urn}' from snapshot"
+            )
+        kept = {k: v for k, v in deployment.items() if k != "pending_operations"}
+        if kept.get("resources"):
+            kept["resources"] = [_with_sorted_properties(r) for r in kept["resources"]]
+        if _has_plaintext(kept):
+            kept = _encrypted(workspace, ref, document, kept)
+        return {**document, "deployment": kept}
+
+
+def _encrypted(
+    workspace: Workspace, ref: StackReference, document: Mapping[str, Any], deployment: dict[str, Any]
+) -> dict[str, Any]:
+    """``deployment`` with its plain secrets encrypted: with its own salt, or with the stack's."""
+    salt = state_salt(document)
+    crypter: Crypter
+    if salt is not None:
+        crypter = open_passphrase(workspace.world, salt)
+        return _with_ciphertext(deployment, crypter.encrypt)  # type: ignore[no-any-return]
+    opened = workspace.open(ref).with_salt()
+    crypter = opened.crypter()
+    provider = {"type": "passphrase", "state": {"salt": opened.config.encryption_salt}}
+    return {**_with_ciphertext(deployment, crypter.encrypt), "secrets_providers": provider}
+
+
+def _read(world: World, file: str) -> dict[str, Any]:
+    try:
+        if file:
+            content = (world.cwd / file).read_bytes()
+        else:
+            import sys
+
+            content = (world.stdin if world.stdin is not None else sys.stdin).read().encode()
+    except OSError as error:
+        raise EngineError(
+            f"could not open file: open {world.cwd / file}: {_lowered(error.strerror)}"
+        ) from error
+    where = str(world.cwd / file) if file else "stdin"
+    try:
+        document = jsontext.loads(content)
+    except jsontext.JsonDamage as error:
+        raise EngineError(f"{where} is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise EngineError(
+            f"{where} is not an exported stack: expected an object with 'version' and 'deployment'"
+        )
+    return document
+
+
+def _lowered(text: str | None) -> str:
+    return (text or "cannot be read")[:1].lower() + (text or "cannot be read")[1:]
+
+
+def _with_sorted_properties(resource: dict[str, Any]) -> dict[str, Any]:
+    """``resource`` with its properties in order, as Go writes them; a person may have written them otherwise."""
+    return {k: sorted_keys(v) if k in ("inputs", "outputs") else v for k, v in resource.items()}
+
+
+def _is_secret(value: Any) -> bool:
+    return isinstance(value, dict) and value.get(SIGNATURE_KEY) == SECRET_SIGNATURE
+
+
+def _with_plaintext(value: Any, decrypt: Callable[[str], str]) -> Any:
+    if _is_secret(value) and "ciphertext" in value:
+        return {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": decrypt(value["ciphertext"])}
+    return _rebuilt(value, lambda v: _with_plaintext(v, decrypt))
+
+
+def _with_ciphertext(value: Any, encrypt: Callable[[str], str]) -> Any:
+    if _is_secret(value) and "plaintext" in value:
+        return {SIGNATURE_KEY: SECRET_SIGNATURE, "ciphertext": encrypt(value["plaintext"])}
+    return _rebuilt(value, lambda v: _with_ciphertext(v, encrypt))
+
+
+def _has_plaintext(value: Any) -> bool:
+    if _is_secret(value) and "plaintext" in value:
+        return True
+    if isinstance(value, dict):
+        return any(_has_plaintext(v) for v in value.values())
+    return isinstance(value, list) and any(_has_plaintext(v) for v in value)
+
+
+def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {k: change(v) for k, v in value.items()}
+    return [change(v) for v in value] if isinstance(value, list) else value
