@@ -7,5 +7,7 @@ from pathlib import Path
 from tidepool.engine.command import main
 
 if __name__ == "__main__":
+    # Connections end whenever plugins do; gRPC would tell the person of each.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     person = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     sys.exit(main(sys.argv[1:], Path.cwd(), os.environ, sys.stdout, sys.stderr, person, owns_process=True))

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +17,13 @@ from tidepool.engine.arguments import OperationRequest
 from tidepool.engine.deployment.deployment import Deployment, Request, Result
 from tidepool.engine.deployment.live import Durable
 from tidepool.engine.deployment.options import Kind, Options, Targets
-from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.display.settings import Display, Settings
 from tidepool.engine.display.settings import Kind as ShownKind
 from tidepool.engine.display.show import make_display
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Cancel, Diagnostic, Op, Severity
-from tidepool.engine.program.interpreter import interpreter
 from tidepool.engine.program.main_thread import MainThread
 from tidepool.engine.program.task import Program, Task
-from tidepool.engine.providers.contract import Provider
 from tidepool.engine.providers.loading import PluginLoader
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.saved_state import SavedState
@@ -113,26 +110,21 @@ class Run:
         durable = None
         if self._state.journal is not None:
             durable = Durable(self._state.journal, self._state.encode)
-        python = interpreter(self._stack.project)
+        world = self._stack.world
         loader = PluginLoader(
             project=self._stack.project,
-            program_folder=_folder(self._stack.project.program),
-            env=self._stack.world.env,
-            pulumi_home=self._stack.world.pulumi_home,
-            python=python,
+            env=world.env,
+            pulumi_home=world.pulumi_home,
+            python=Path(sys.executable),
             log=self._log,
-            say=self._say,
             stack_outputs=self._stack_outputs,
             resource_state=self._resource_state,
+            config=self._config.values,
         )
-
-        def load(plugin: PluginRequest) -> Awaitable[Provider]:
-            return loader.load(plugin.package, plugin.version, plugin.download_url)
-
-        program = self._program(python, loader)
+        program = self._program(loader)
         try:
             deployment = Deployment(
-                self._deployment_request(), display.event, load, program.run, durable
+                self._deployment_request(), display.event, loader.load, program.run, durable
             )
             self._deployment = deployment
             self._task = asyncio.ensure_future(deployment.run())
@@ -180,13 +172,14 @@ class Run:
             shown_config=self._config.masked,
         )
 
-    def _program(self, python: Path, loader: PluginLoader) -> Program:
+    def _program(self, loader: PluginLoader) -> Program:
         request, project = self._request, self._stack.project
         task = Task(project.program, _folder(project.program), self._stack.root, self._stack.world.env)
         if request.client:
             from tidepool.engine.program.client import ClientProgram
 
             return ClientProgram(task, request.client, loader.engine_address)
+        python = loader.program_python
         if self._in_process and python == Path(sys.executable):
             from tidepool.engine.program.in_process import InProcessProgram
 
@@ -200,12 +193,6 @@ class Run:
         severity = _SEVERITIES[request.severity]
         event = Diagnostic(severity, request.message, request.urn, request.streamId, request.ephemeral)
         if self._loop is not None and self._deployment is not None:
-            self._loop.call_soon_threadsafe(self._deployment.emit, event)
-
-    def _say(self, line: str, is_stderr: bool) -> None:
-        """A line that a dynamic provider printed; on any thread."""
-        if self._loop is not None and self._deployment is not None:
-            event = Diagnostic("info#err" if is_stderr else "info", line)
             self._loop.call_soon_threadsafe(self._deployment.emit, event)
 
     def _stack_outputs(self, name: str) -> Properties:

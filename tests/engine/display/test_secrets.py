@@ -159,3 +159,14 @@ def test_the_filter_s_choices() -> None:
     assert secret_filter.value({"s": kept, "l": ["hunter2"]}) == {"s": kept, "l": ["[secret]"]}
     event = Diagnostic("info", "nothing")
     assert SecretFilter([]).event(event) is event
+
+
+def test_not_even_whether_a_secret_changed_is_told() -> None:
+    urn = streams.server("web")
+    old, new = streams.state(urn, {"s": Secret("a"), "n": 1}), streams.state(urn, {"s": Secret("b"), "n": 2})
+    events: list[Event] = [ResourcePre(streams.step(Op.UPDATE, old, new), False)]
+    settings = Settings("update", False, "dev", "proj")
+    assert "[diff: ~n]" in rendered(events, settings, {})
+    diff = rendered(events, settings, {"diff": True})
+    assert "\n    s: [secret]\n" in diff
+    assert "  ~ n: 1 => 2\n" in diff

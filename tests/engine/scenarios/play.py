@@ -60,6 +60,8 @@ class Play:
         if step.stack not in self._stacks and not step.do.startswith("stack init"):
             self._must(box.run(actor, ["stack", "init", step.stack, "--non-interactive"], env))
         self._stacks.add(step.stack)
+        if step.do.startswith("stack rename "):
+            self._stacks.add(step.do.split()[2])
         log_path = box.root / "events.jsonl"
         log_path.unlink(missing_ok=True)
 

@@ -186,7 +186,7 @@ def is_root(urn: str) -> bool:
 
 def is_internal(step: StepMetadata) -> bool:
     """Whether a step is the engine's own business: in the event log, but shown to nobody."""
-    return False and (
+    return step.op is Op.REMOVE_PENDING_REPLACE or (
         step.type.startswith("pulumi:providers:") and urns.name_of(step.urn).startswith("default")
     )
 

@@ -16,7 +16,7 @@ from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
 from tidepool.engine.program.main_thread import MainThread
-from tidepool.engine.program.task import Task, environment, failure, settings
+from tidepool.engine.program.task import STREAMS, Task, environment, failure, settings
 
 _ENGINE_FOLDER: Final = str(Path(tidepool.engine.__file__).parent)
 
@@ -42,7 +42,8 @@ class InProcessProgram:
         task = self._task
 
         def say(severity: Severity, line: str) -> None:
-            loop.call_soon_threadsafe(deployment.emit, Diagnostic(severity, line))
+            event = Diagnostic(severity, line, stream_id=STREAMS[severity])
+            loop.call_soon_threadsafe(deployment.emit, event)
 
         def execute() -> int:
             os.environ.update(environment(deployment))

@@ -9,7 +9,7 @@ from pathlib import Path
 from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
-from tidepool.engine.program.task import Task, environment, failure, settings
+from tidepool.engine.program.task import STREAMS, Task, environment, failure, settings
 
 _GRACE_S = 5.0
 
@@ -67,4 +67,5 @@ class SubprocessProgram:
 async def _pump(stream: asyncio.StreamReader | None, severity: Severity, deployment: Deployment) -> None:
     assert stream is not None
     while line := await stream.readline():
-        deployment.emit(Diagnostic(severity, line.decode(errors="replace")))
+        text = line.decode(errors="replace")
+        deployment.emit(Diagnostic(severity, text, stream_id=STREAMS[severity]))

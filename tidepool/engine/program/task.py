@@ -6,9 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.events import Severity
+
+
+#: What a program prints is a stream of text, whose pieces belong together: standard output, standard error.
+STREAMS: Final[Mapping[Severity, int]] = {"info": 1, "info#err": 2}
 
 
 @dataclass(frozen=True, slots=True)
