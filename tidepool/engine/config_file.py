@@ -193,6 +193,16 @@ def _merge(parent: Any, key: Any, wanted: Any) -> None:
                 _merge(old, index, value)
     else:
         parent[key] = _node(wanted)
+        _unalign(parent, key)
+
+
+def _unalign(parent: Any, key: Any) -> None:
+    """Let the comment beside an entry follow its new value, not the column where it stood."""
+    from ruamel.yaml.error import CommentMark
+
+    for token in parent.ca.items.get(key) or ():
+        if token is not None and not isinstance(token, list) and not token.value.startswith("\n"):
+            token.start_mark = CommentMark(0)
 
 
 def _delete(mapping: Any, name: Any) -> None:

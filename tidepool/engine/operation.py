@@ -98,6 +98,8 @@ def _exit_code(request: OperationRequest, result: RunResult, *, preview: bool) -
 class NoChangesExpected(EngineError):
     """``--expect-no-changes`` was asked for, and there were some."""
 
+    exit_code = 7
+
 
 def _record(request: OperationRequest, stack: OpenStack, ended: _Ended) -> None:
     config = stack.program_config(check=False)

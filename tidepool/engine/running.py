@@ -42,6 +42,8 @@ _SHOWN_KINDS: Final[Mapping[str, ShownKind]] = {
     "refresh": "refresh",
     "destroy": "destroy",
 }
+#: What the SDK says when the monitor refuses to go on.
+_SHUT_DOWN: Final = "Resource monitor has terminated, shutting down"
 _SEVERITIES: Final[tuple[Severity, ...]] = ("debug", "info", "warning", "error")
 
 
@@ -190,6 +192,9 @@ class Run:
 
     def _log(self, request: Any) -> None:
         """A message of the program or of a provider; on any thread."""
+        deployment = self._deployment
+        if deployment is not None and deployment.stopping.is_set() and request.message == _SHUT_DOWN:
+            return  # we told the program so ourselves, and the person was told why
         severity = _SEVERITIES[request.severity]
         event = Diagnostic(severity, request.message, request.urn, request.streamId, request.ephemeral)
         if self._loop is not None and self._deployment is not None:

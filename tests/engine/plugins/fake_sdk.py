@@ -52,12 +52,22 @@ class Item(pulumi.CustomResource):
         **more: pulumi.Input[Any],
     ) -> None:
         inputs = _given(
-            name=name, value=value, size=size, tags=tags, secret=secret, mint=mint, replace=replace, fail=fail, **more
+            name=name,
+            value=value,
+            size=size,
+            tags=tags,
+            secret=secret,
+            mint=mint,
+            replace=replace,
+            fail=fail,
+            **more,
         )
         super().__init__(self._token, resource_name, inputs | {"serial": None, "token": None}, opts)
 
     @classmethod
-    def get(cls, resource_name: str, id: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None) -> Item:
+    def get(
+        cls, resource_name: str, id: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None
+    ) -> Item:
         """An item that exists already, found by its id."""
         return cls(resource_name, opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(id=id)))
 
@@ -82,7 +92,10 @@ class Slow(pulumi.CustomResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(
-            "fake:index:Slow", resource_name, _given(seconds=seconds, value=value) | {"serial": None, "name": None}, opts
+            "fake:index:Slow",
+            resource_name,
+            _given(seconds=seconds, value=value) | {"serial": None, "name": None},
+            opts,
         )
 
 
@@ -119,7 +132,9 @@ def echo(args: Mapping[str, Any], opts: pulumi.InvokeOptions | None = None) -> p
     return pulumi.runtime.invoke("fake:index:echo", dict(args), opts).value  # type: ignore[no-any-return]
 
 
-def echo_output(args: Mapping[str, Any], opts: pulumi.InvokeOutputOptions | None = None) -> pulumi.Output[Any]:
+def echo_output(
+    args: Mapping[str, Any], opts: pulumi.InvokeOutputOptions | None = None
+) -> pulumi.Output[Any]:
     """The function that returns its arguments, which may be outputs."""
     return pulumi.runtime.invoke_output("fake:index:echo", dict(args), opts)
 

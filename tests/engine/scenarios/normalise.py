@@ -82,6 +82,11 @@ class Normaliser:
 def resource(raw: Mapping[str, Any], step_of_time: Mapping[str, int]) -> dict[str, Any]:
     """One resource of a checkpoint: its times as step numbers, its place only where it is in the project."""
     kept = {k: v for k, v in raw.items() if k != "stackTrace"}
+    # The SDK collects dependencies in sets: their order is chance.
+    if "dependencies" in kept:
+        kept["dependencies"] = sorted(kept["dependencies"])
+    if "propertyDependencies" in kept:
+        kept["propertyDependencies"] = {k: sorted(v or ()) for k, v in kept["propertyDependencies"].items()}
     for key in ("created", "modified"):
         if key in kept:
             kept[key] = step_of_time.get(kept[key], "<another time>")

@@ -36,7 +36,9 @@ def events(log: Sequence[dict[str, Any]], dependencies: set[tuple[str, str]], na
                 open_spans[key] = position
             else:
                 # A component's outputs come as one more outcome, whenever it pleases: that is no step.
-                if (begin := open_spans.pop(key, None)) is not None:
+                begin = open_spans.pop(key, None)
+                is_custom = (metadata.get("new") or metadata.get("old") or {}).get("custom")
+                if begin is not None and is_custom:
                     spans.append(order.Span(metadata["op"], metadata["urn"], begin, position))
             steps.append({"what": f"{metadata['op']} {metadata['urn']}", "is": [word], **_difference(metadata)})
     seen = {

@@ -14,7 +14,7 @@ from tidepool.engine.verbs.operations import Operation, _approved, _with_environ
 from verbs.worlds import Folder
 
 
-def request(folder: Folder, line: str) -> OperationRequest:
+def request_of(folder: Folder, line: str) -> OperationRequest:
     verb, _ = understand(line.split(), folder.world())
     assert isinstance(verb, Operation)
     return verb.request
@@ -78,7 +78,7 @@ def test_up_of_an_inline_program(folder: Folder) -> None:
     ],
 )
 def test_requests(folder: Folder, line: str, expected: OperationRequest) -> None:
-    assert request(folder, line) == expected
+    assert request_of(folder, line) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_requests(folder: Folder, line: str, expected: OperationRequest) -> None
 )
 def test_mistakes(folder: Folder, line: str, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        request(folder, line)
+        request_of(folder, line)
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,10 @@ def test_changes_need_approval_where_nobody_can_be_asked(folder: Folder, kind: A
 
 
 def test_contradicting_approvals(folder: Folder) -> None:
-    for more in ({"yes": True}, {"skip_preview": True}):
+    both = OperationRequest("destroy", preview_only=True)
+    for request in (replace(both, yes=True), replace(both, skip_preview=True)):
         with pytest.raises(UsageError, match="cannot be used together"):
-            _approved(OperationRequest("destroy", preview_only=True, **more), folder.world(), False)
+            _approved(request, folder.world(), False)
 
 
 def test_project_asks_for_refresh(folder: Folder) -> None:

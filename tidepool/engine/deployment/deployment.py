@@ -143,7 +143,12 @@ class Deployment:
         began = time.monotonic()
         self.emit(Prelude(self._request.shown_config))
         try:
-            await self._run()
+            try:
+                await self._run()
+            finally:
+                await self.executor.drain()
+                if self._stack_outputs is not None:
+                    await self._record_stack_outputs()
         except Stopped:
             self._failed = True
         except (GoalError, ProviderError, HookFailed, EngineError, OSError) as error:
@@ -158,12 +163,12 @@ class Deployment:
                 self._server.close()
         if self._fault is not None:
             raise self._fault
-        failed = self._failed or self.executor.failed or self.generator.failed or self.hooks.failed
         result: Literal["succeeded", "failed", "canceled"] = "succeeded"
         kind = "preview" if self.options.preview else "update"
-        if failed:
+        if self._has_failed():
             result = "failed"
-            self.error(f"{kind} failed")
+            if not self._failed:  # else it was told already why
+                self.error(f"{kind} failed")
         elif self._canceled:
             result = "canceled"
             self.error(f"{kind} canceled")
@@ -174,7 +179,8 @@ class Deployment:
                 self.executor.maybe_corrupt,
                 time.monotonic() - began,
                 changes,
-                result,
+                # As the CLI has it: one that was canceled did not do what it should.
+                "succeeded" if result == "succeeded" else "failed",
             )
         )
         return Result(result, changes, self.live.snapshot())
@@ -198,8 +204,6 @@ class Deployment:
             await self._with_program()
         else:
             await self._after_program()
-        if self._stack_outputs is not None:
-            await self._record_stack_outputs()
 
     async def _with_program(self) -> None:
         program = asyncio.ensure_future(self._run_program(self))
@@ -239,6 +243,9 @@ class Deployment:
         if unknown:
             self._report_unknown(unknown)
             raise Stopped
+
+    def _has_failed(self) -> bool:
+        return self._failed or self.executor.failed or self.generator.failed or self.hooks.failed
 
     def _must_end(self) -> bool:
         return self.stopping.is_set() or self.executor.failed
@@ -375,9 +382,8 @@ class Deployment:
         urn, outputs = self._stack_outputs
         if urn not in self.executor.answered:
             return
-        failed = self._failed or self.executor.failed or self.generator.failed or self.hooks.failed
         old = self.live.old(urn)
-        if failed and old is not None:
+        if self._has_failed() and old is not None:
             # What is missing was perhaps only not reached: it is kept.
             outputs = {**old.state.outputs, **outputs}
         await self._record_outputs(urn, outputs)

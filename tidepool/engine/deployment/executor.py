@@ -35,6 +35,13 @@ class Executor:
         self.maybe_corrupt = False
         #: The step that answered for each URN, for outputs that are registered later.
         self.answered: dict[str, Step] = {}
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def drain(self) -> None:
+        """Return when no step is under way any more."""
+        await self._idle.wait()
 
     async def run(self, chain: Sequence[Step], *, tolerant: bool = False) -> bool:
         """Do the steps of ``chain`` one after the other; False where one was not done.
@@ -43,6 +50,16 @@ class Executor:
         """
         if not chain:
             return True
+        self._running += 1
+        self._idle.clear()
+        try:
+            return await self._run(chain, tolerant)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def _run(self, chain: Sequence[Step], tolerant: bool) -> bool:
         async with self._slots:
             for i, step in enumerate(chain):
                 if self._d.stopping.is_set():
@@ -99,7 +116,8 @@ class Executor:
         if self._d.options.preview:
             self._d.error(f"Preview failed: {message}", urn)
             return
-        if isinstance(outcome.error, ProviderError) and outcome.error.state_unknown:
+        # A create that failed left nothing behind that the state would have to know.
+        if isinstance(outcome.error, ProviderError) and outcome.error.state_unknown and step.old is not None:
             self.maybe_corrupt = True
         self._d.error(message, urn)
         self._d.emit(ResourceFailed(step.metadata(), 0, sum(self.changes.values())))

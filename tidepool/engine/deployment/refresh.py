@@ -85,9 +85,8 @@ def mend(entries: list[Entry]) -> None:
 
 def _without_dangling(state: ResourceState, there: set[str]) -> ResourceState:
     dependencies = tuple(u for u in state.dependencies if u in there)
-    by_property = {
-        key: tuple(u for u in urns if u in there) for key, urns in state.property_dependencies.items()
-    }
+    left = {key: [u for u in urns if u in there] for key, urns in state.property_dependencies.items()}
+    by_property = {key: tuple(urns) for key, urns in left.items() if urns}
     replace_with = tuple(u for u in state.replace_with if u in there)
     deleted_with = state.deleted_with if state.deleted_with in there else ""
     if (dependencies, by_property, replace_with, deleted_with) == (

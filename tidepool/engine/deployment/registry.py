@@ -290,11 +290,14 @@ def plugin_request(urn: str, inputs: Properties) -> PluginRequest:
 
 def with_plugin(inputs: Properties, version: str, download_url: str) -> Properties:
     """A provider's inputs that ask for that plugin."""
-    inputs = dict(inputs)
+    if not version and not download_url:
+        return inputs
+    internal = dict(_internal(inputs))
+    inputs = {**inputs, INTERNAL: internal}
     if version:
         inputs[_VERSION] = version
     if download_url:
-        inputs[INTERNAL] = {**_internal(inputs), _DOWNLOAD_URL: download_url}
+        internal[_DOWNLOAD_URL] = download_url
     return inputs
 
 

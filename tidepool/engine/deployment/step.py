@@ -193,11 +193,12 @@ class SameStep(Step):
         assert self.old and self.new
         if self.skipped_create or not outcome.took_effect:
             return
-        if unchanged(self.old.state, self.new.state):
-            self.new.state = self.old.state
+        if self.old.state == self.new.state:
             await deployment.live.end(None, keeps=[self.new], durable=False)
         else:
-            await deployment.live.end(None, puts=[self.new])
+            # Where only the place in the program differs, nothing is lost if it is not on disk yet.
+            durable = not unchanged(self.old.state, self.new.state)
+            await deployment.live.end(None, puts=[self.new], durable=durable)
 
     def respond(self, result: Literal["success", "failed", "skipped"]) -> None:
         if self.answer is not None and not self.answer.done():

@@ -65,4 +65,4 @@ def environment(deployment: Deployment) -> dict[str, str]:
 
 def failure(code: int) -> str:
     """What is said of a program that ended with that exit code."""
-    return f"an unhandled error occurred: Program exited with non-zero exit code: {code}"
+    return f"an unhandled error occurred: program exited with non-zero exit code: {code}"

@@ -210,7 +210,7 @@ class BuiltinProvider:
         try:
             outputs = self._stack_outputs(name)
         except EngineError as e:
-            raise ProviderError(str(e)) from e
+            raise ProviderError(str(e), state_unknown=True) from e
         return {
             "name": name,
             "outputs": outputs,

@@ -17,7 +17,7 @@ from tidepool.engine.providers.process import START_DEADLINE_S, LogSink, PluginP
 #: How long a plugin that has told its port may take to answer its first call.
 _HANDSHAKE_DEADLINE_S: Final = 10.0
 #: A process that dies closes its connections, which the kernel may tell sooner than its end.
-_END_AFTER_DISCONNECT_S: Final = 2.0
+_END_AFTER_DISCONNECT_S: Final = 1.0
 #: And a connection that stays open after the end (a grandchild holds it) is given up after that time.
 _DISCONNECT_AFTER_END_S: Final = 1.0
 _CANCEL_DEADLINE_S: Final = 2.0
@@ -101,7 +101,7 @@ class Connection:
         try:
             return await rpc.call(getattr(self._stub, method), request, under_way=self._in_flight)
         except rpc.Failure as failure:
-            if failure.code in {"UNAVAILABLE", "CANCELLED"} and await self._has_ended():
+            if await self._died(failure):
                 of = f" of {about}" if about else ""
                 raise ProviderDied(
                     f"plugin {self.name} died while {method}{of} was under way, so what became of it is not "
@@ -152,9 +152,12 @@ class Connection:
             ) from failure
         self.capabilities = Capabilities.of_handshake(response)
 
-    async def _has_ended(self) -> bool:
-        await asyncio.wait([self._process.ended], timeout=_END_AFTER_DISCONNECT_S)
-        if not self._process.ended.done():
+    async def _died(self, failure: rpc.Failure) -> bool:
+        """Whether the call failed because the process ended. Plugins use the same codes for reasons of their own."""
+        ended = self._process.ended
+        if failure.code == "UNAVAILABLE":
+            await asyncio.wait([ended], timeout=_END_AFTER_DISCONNECT_S)
+        if failure.code not in {"UNAVAILABLE", "CANCELLED"} or not ended.done():
             return False
         await self._process.drained()
         return True

@@ -51,11 +51,19 @@ class InitializationFailed(ProviderError):
     def __init__(
         self, id: str, outputs: Properties, inputs: Properties | None, reasons: tuple[str, ...]
     ) -> None:
-        super().__init__("; ".join(reasons) or "resource failed to initialize")
+        super().__init__(_listed(reasons))
         self.id = id
         self.outputs = outputs
         self.inputs = inputs
         self.reasons = reasons
+
+
+def _listed(reasons: tuple[str, ...]) -> str:
+    """Several reasons as the Pulumi CLI lists them."""
+    if not reasons:
+        return "resource failed to initialize"
+    count = "1 error" if len(reasons) == 1 else f"{len(reasons)} errors"
+    return f"{count} occurred:\n" + "".join(f"\t* {r}\n" for r in reasons) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ import os
 import subprocess
 from typing import Final
 
-# `read` also returns when the engine calls the watch off by writing a line.
-_SCRIPT: Final = 'read -r off || kill -KILL -- "-$1" 2>/dev/null'
+# `read` succeeds when the engine calls the watch off by writing a line. Dash takes a process group only
+# after `-s KILL`, not after `-KILL`.
+_SCRIPT: Final = 'read -r off || kill -s KILL -- "-$1" 2>/dev/null'
 
 
 class Watchdog:

@@ -191,11 +191,13 @@ def _takes_next(word: str, command: Command, path: Sequence[Command]) -> bool:
     """Whether the flag ``word`` before the command's name is complete takes the next word as its value."""
     if "=" in word:
         return False
+    # A flag of the commands so far comes first: `config --json` takes no word, `config set-all --json` does.
     known = [*visible_flags(path), *_flags_below(command)]
     if word.startswith("--"):
-        return any(f.name == word[2:] and f.takes_word for f in known)
-    found = next((f for f in known if f.short and f.short == word[-1]), None)
-    return found is not None and found.takes_word and (len(word) == 2)
+        found = next((f for f in known if f.name == word[2:]), None)
+    else:
+        found = next((f for f in known if f.short == word[1:]), None)
+    return found is not None and found.takes_word
 
 
 def _flags_below(command: Command) -> Iterator[Flag]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tidepool.engine.arguments import World
 from tidepool.engine.config import is_secure, reencrypted
 from tidepool.engine.state.secrets import PassphraseCrypter
-from tidepool.engine.verbs.state import _with_ciphertext, _with_plaintext
+from tidepool.engine.verbs.state import with_ciphertext, with_plaintext
 from tidepool.engine.verbs.workspace import open_passphrase, open_stack, state_salt, verify_secrets_provider
 
 
@@ -38,9 +38,9 @@ class ChangeSecretsProvider:
             if salt is not None:
                 old = open_passphrase(world, salt)
                 old.verify()
-                deployment = _with_plaintext(deployment, old.decrypt)
+                deployment = with_plaintext(deployment, old.decrypt)
             provider = {"type": "passphrase", "state": {"salt": new.salt_state}}
-            deployment = {**_with_ciphertext(deployment, new.encrypt), "secrets_providers": provider}
+            deployment = {**with_ciphertext(deployment, new.encrypt), "secrets_providers": provider}
         world.say("Migrating old configuration and state to new secrets provider")
         changed = replace(
             old_config, values=values, encryption_salt=new.salt_state, secrets_provider="", encrypted_key=""

@@ -145,8 +145,12 @@ class List:
         return 0
 
     def _has_tag(self, workspace: Workspace, ref: StackReference) -> bool:
-        # The CLI's file backend takes a tag to filter by and filters by none; so does this.
-        return True
+        """Whether the stack has the tag that is asked for: ``NAME``, or ``NAME=VALUE``."""
+        if not self.tag:
+            return True
+        name, with_value, value = self.tag.partition("=")
+        tags = workspace.backend.tags(ref)
+        return name in tags and (not with_value or tags[name] == value)
 
 
 @dataclass(frozen=True, slots=True)

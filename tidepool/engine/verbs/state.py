@@ -42,7 +42,7 @@ class Export:
         if self.show_secrets and untyped.get("deployment"):
             salt = state_salt(untyped)
             crypter = open_passphrase(world, salt) if salt is not None else Blind()
-            untyped = {**untyped, "deployment": _with_plaintext(untyped["deployment"], crypter.decrypt)}
+            untyped = {**untyped, "deployment": with_plaintext(untyped["deployment"], crypter.decrypt)}
         text = json.dumps(untyped, indent=4, ensure_ascii=False) + "\n"
         if self.file:
             try:
@@ -119,11 +119,11 @@ def _encrypted(
     crypter: Crypter
     if salt is not None:
         crypter = open_passphrase(workspace.world, salt)
-        return _with_ciphertext(deployment, crypter.encrypt)  # type: ignore[no-any-return]
+        return with_ciphertext(deployment, crypter.encrypt)  # type: ignore[no-any-return]
     opened = workspace.open(ref).with_salt()
     crypter = opened.crypter()
     provider = {"type": "passphrase", "state": {"salt": opened.config.encryption_salt}}
-    return {**_with_ciphertext(deployment, crypter.encrypt), "secrets_providers": provider}
+    return {**with_ciphertext(deployment, crypter.encrypt), "secrets_providers": provider}
 
 
 def _read(world: World, file: str) -> dict[str, Any]:
@@ -163,16 +163,18 @@ def _is_secret(value: Any) -> bool:
     return isinstance(value, dict) and value.get(SIGNATURE_KEY) == SECRET_SIGNATURE
 
 
-def _with_plaintext(value: Any, decrypt: Callable[[str], str]) -> Any:
+def with_plaintext(value: Any, decrypt: Callable[[str], str]) -> Any:
+    """A part of a deployment with its secrets in plain text."""
     if _is_secret(value) and "ciphertext" in value:
         return {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": decrypt(value["ciphertext"])}
-    return _rebuilt(value, lambda v: _with_plaintext(v, decrypt))
+    return _rebuilt(value, lambda v: with_plaintext(v, decrypt))
 
 
-def _with_ciphertext(value: Any, encrypt: Callable[[str], str]) -> Any:
+def with_ciphertext(value: Any, encrypt: Callable[[str], str]) -> Any:
+    """A part of a deployment with its plain secrets encrypted."""
     if _is_secret(value) and "plaintext" in value:
         return {SIGNATURE_KEY: SECRET_SIGNATURE, "ciphertext": encrypt(value["plaintext"])}
-    return _rebuilt(value, lambda v: _with_ciphertext(v, encrypt))
+    return _rebuilt(value, lambda v: with_ciphertext(v, encrypt))
 
 
 def _has_plaintext(value: Any) -> bool:

@@ -43,7 +43,9 @@ def construct(request: Any) -> Any:
             "value": inputs.get("value"),
         }
         state = to_struct(outputs)
-        monitor.RegisterResourceOutputs(resource_pb.RegisterResourceOutputsRequest(urn=pair.urn, outputs=_plainer(outputs)))
+        monitor.RegisterResourceOutputs(
+            resource_pb.RegisterResourceOutputsRequest(urn=pair.urn, outputs=_plainer(outputs))
+        )
     urns = provider_pb.ConstructResponse.PropertyDependencies
     return provider_pb.ConstructResponse(
         urn=pair.urn,
@@ -67,7 +69,13 @@ def describe(request: Any) -> Any:
 
 
 def _item(
-    monitor: Any, request: Any, parent: str, which: str, inputs: dict[str, Any], provider: str, depends_on: list[str]
+    monitor: Any,
+    request: Any,
+    parent: str,
+    which: str,
+    inputs: dict[str, Any],
+    provider: str,
+    depends_on: list[str],
 ) -> Any:
     return monitor.RegisterResource(
         resource_pb.RegisterResourceRequest(

@@ -64,7 +64,10 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
             context.abort(grpc.StatusCode.UNIMPLEMENTED, "Handshake is not implemented")
         self._log("Handshake")
         return pb.ProviderHandshakeResponse(
-            accept_secrets=True, accept_resources=True, accept_outputs=True, supports_autonaming_configuration=True
+            accept_secrets=True,
+            accept_resources=True,
+            accept_outputs=True,
+            supports_autonaming_configuration=True,
         )
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:
@@ -128,7 +131,9 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
             return pb.DiffResponse(changes=pb.DiffResponse.DIFF_UNKNOWN)
         olds, news = from_struct(request.old_inputs), from_struct(request.news)
         ignored = set(request.ignoreChanges)
-        changed = sorted(k for k in olds.keys() | news.keys() if olds.get(k) != news.get(k) and k not in ignored)
+        changed = sorted(
+            k for k in olds.keys() | news.keys() if olds.get(k) != news.get(k) and k not in ignored
+        )
         replaces = [k for k in ("name", "replace") if k in changed]
         return pb.DiffResponse(
             changes=_changes(changed),
@@ -197,7 +202,9 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
             case "fake:index:lookup":
                 found = self._world.find(plain(args.get("id")))
                 if found is None:
-                    return pb.InvokeResponse(failures=[pb.CheckFailure(property="id", reason="there is none")])
+                    return pb.InvokeResponse(
+                        failures=[pb.CheckFailure(property="id", reason="there is none")]
+                    )
                 return pb.InvokeResponse(**{"return": to_struct(found)})
             case "fake:index:reject":
                 return pb.InvokeResponse(failures=[pb.CheckFailure(property="value", reason="is refused")])
@@ -248,12 +255,16 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
             self._abort_init(context, id, outputs, None)
 
     def _abort_init(self, context: Any, id: str, outputs: Any, inputs: Any) -> None:
-        failed = pb.ErrorResourceInitFailed(id=id, properties=outputs, reasons=["it did not come up", "nor will it"])
+        failed = pb.ErrorResourceInitFailed(
+            id=id, properties=outputs, reasons=["it did not come up", "nor will it"]
+        )
         if inputs is not None:
             failed.inputs.CopyFrom(inputs)
         detail = any_pb2.Any()
         detail.Pack(failed)
-        status = status_pb.Status(code=grpc.StatusCode.UNKNOWN.value[0], message="failed to initialise", details=[detail])
+        status = status_pb.Status(
+            code=grpc.StatusCode.UNKNOWN.value[0], message="failed to initialise", details=[detail]
+        )
         context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
         context.abort(grpc.StatusCode.UNKNOWN, "failed to initialise")
 

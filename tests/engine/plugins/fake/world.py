@@ -33,7 +33,13 @@ class World:
         with self._lock:
             self._catch_up()
             serial = self._serials.get(name, 0) + 1
-            resource = {"id": f"{name}-{serial}", "type": type, "name": name, "serial": serial, "props": props}
+            resource = {
+                "id": f"{name}-{serial}",
+                "type": type,
+                "name": name,
+                "serial": serial,
+                "props": props,
+            }
             self._write({"op": "create"} | resource)
             return resource
 

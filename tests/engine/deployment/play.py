@@ -1,0 +1,253 @@
+"""One operation, played in this process: journal on disk, provider in memory, everything watched.
+
+The loop runs what goes to other threads at once, so that a run is the same each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from tidepool.engine.deployment.deployment import Deployment, Request, Result
+from tidepool.engine.deployment.live import Durable
+from tidepool.engine.deployment.options import Kind, Options
+from tidepool.engine.deployment.registry import PluginRequest
+from tidepool.engine.events import Diagnostic, Event, Op
+from tidepool.engine.resource import ResourceState, Snapshot
+from tidepool.engine.state import journal
+from tidepool.engine.state.checkpoint import decode_resource, encode_resource
+from tidepool.engine.state.integrity import verify_integrity
+from tidepool.engine.state.journal import End, JournalFile, Record
+
+from .programs import PROJECT, STACK, Program
+from .world import Faults, MemoryProvider, World
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be done. ``seed`` decides who goes first wherever several could."""
+
+    kind: Kind = "update"
+    faults: Faults = field(default_factory=dict)
+    continue_on_error: bool = False
+    parallel: int = 8
+    refresh: bool = False
+    preview: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How many records were on disk, and what existed."""
+
+    records: int
+    world: World
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What an operation came to, and all that was seen of it."""
+
+    base: Snapshot
+    result: Result
+    records: tuple[Record, ...]
+    moments: Sequence[Moment]
+    diagnostics: Sequence[Diagnostic]
+    effects: Sequence[str]
+
+    @property
+    def errors(self) -> list[str]:
+        return [d.message for d in self.diagnostics if d.severity == "error"]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.result.snapshot
+
+    def at(self, records: int) -> Snapshot:
+        """What is recovered where the journal ends after so many records."""
+        return journal.fold(self.base, self.records[:records])
+
+
+class InlineLoop(asyncio.SelectorEventLoop):
+    """A loop without other threads: what is handed to them is done at once."""
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - as an executor does
+            future.set_exception(error)
+        return future
+
+
+class WatchedJournal(JournalFile):
+    """A journal that says when records came to disk."""
+
+    wrote: Callable[[], None] = staticmethod(lambda: None)
+    records = 0
+
+    def write(self, text: bytes) -> None:
+        super().write(text)
+        self.records += text.count(b"\n")
+        self.wrote()
+
+
+def play(order: Order, program: Program, base: Snapshot, world: World, folder: Path) -> Played:
+    """Do ``order``; ``world`` is changed."""
+    with asyncio.Runner(loop_factory=InlineLoop) as runner:
+        return runner.run(_play(order, program, base, world, folder))
+
+
+async def _play(order: Order, program: Program, base: Snapshot, world: World, folder: Path) -> Played:
+    chance = random.Random(order.seed)
+    events: list[Event] = []
+    path = folder / "journal"
+    file = None if order.preview else WatchedJournal(path, "", order.kind)
+    durable = Durable(file, _encode) if file is not None else None
+    moments: list[Moment] = []
+
+    def see() -> None:
+        moments.append(Moment(file.records - 1 if file is not None else 0, world.copy()))
+
+    if file is not None:
+        file.wrote = see  # type: ignore[method-assign]
+    providers: list[MemoryProvider] = []
+
+    async def load(request: PluginRequest) -> MemoryProvider:
+        def turns() -> int:
+            return chance.choice((0, 0, 1, 2, 5))
+
+        provider = MemoryProvider(world, order.faults, turns, see, deployment.cancel)
+        providers.append(provider)
+        return provider
+
+    options = Options(
+        order.kind,
+        order.preview,
+        order.parallel,
+        order.continue_on_error,
+        refresh=order.refresh or order.kind == "refresh",
+    )
+    request = Request(STACK, PROJECT, "organization", folder, folder, options, base)
+    before = len(world.effects)
+    deployment = Deployment(request, events.append, load, program.run, durable)
+    result = await deployment.run()
+    left_over = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not left_over, f"the operation ended before {left_over}"
+    assert all(p.closed for p in providers)
+    records: tuple[Record, ...] = ()
+    if file is not None and durable is not None:
+        await durable.flush()
+        durable.close()
+        file.close()
+        interrupted = journal.read(path, _decode)
+        assert interrupted is not None
+        records = interrupted.records
+    diagnostics = [e for e in events if isinstance(e, Diagnostic)]
+    played = Played(base, result, records, moments, diagnostics, world.effects[before:])
+    verify(played, world)
+    return played
+
+
+def verify(played: Played, world: World) -> None:
+    """What holds for every operation, however it ended."""
+    for error in played.errors:
+        assert "Traceback" not in error
+    verify_integrity(played.snapshot)
+    assert journal.fold(played.base, played.records) == played.snapshot
+    states = States(played.base)
+    fold = journal.Fold(played.base)
+    done = 0
+    states.agree(played.base, played.moments[0].world if played.moments else world)
+    for moment in played.moments:
+        for record in played.records[done : moment.records]:
+            fold.apply(record)
+            states.learn(record)
+            # Integral after each record, not only after each write: the last may be torn anywhere.
+            verify_integrity(fold.snapshot())
+        done = moment.records
+        states.agree(fold.snapshot(), moment.world)
+    for record in played.records[done:]:
+        fold.apply(record)
+        states.learn(record)
+        verify_integrity(fold.snapshot())
+    states.agree(played.snapshot, world)
+
+
+class States:
+    """The last known state of everything, to tell what was let go from what was forgotten."""
+
+    def __init__(self, base: Snapshot) -> None:
+        self._last: dict[str, ResourceState] = {r.id: r for r in base.resources if is_real(r)}
+
+    def learn(self, record: Record) -> None:
+        """Take up what a record tells."""
+        if isinstance(record, End):
+            for _, state in (*record.puts, *record.amends):
+                self._last[state.id] = state
+
+    def agree(self, snapshot: Snapshot, world: World) -> None:
+        """The state is what exists, but for what is listed as pending, and what was let go on purpose."""
+        known = {r.id: r for r in snapshot.resources if is_real(r)}
+        pending = {(op.type, op.resource.urn) for op in snapshot.pending_operations}
+        for id, thing in world.things.items():
+            state = known.get(id)
+            if state is None:
+                assert self._was_let_go(id, world) or ("creating", thing.urn) in pending, f"{id} is forgotten"
+            elif not state.init_errors and ("updating", state.urn) not in pending:
+                assert state.inputs == thing.inputs, f"{id} is not known as it is"
+        for id, state in known.items():
+            if id not in world.things:
+                assert ("deleting", state.urn) in pending or self._goes_with(state, world), f"{id} is gone"
+
+    def _was_let_go(self, id: str, world: World) -> bool:
+        state = self._last.get(id)
+        if state is None:
+            return False
+        # A resource that goes with another is not deleted by itself, as with the CLI: its delete is done
+        # when that of the other is.
+        return state.retain_on_delete or world.things[id].inputs.get("inside") in world.things
+
+    def _goes_with(self, state: ResourceState, world: World) -> bool:
+        return False
+
+
+def is_real(state: ResourceState) -> bool:
+    """Whether the provider has the resource."""
+    return state.custom and not state.is_provider and not state.external and not state.pending_replacement
+
+
+def lost(snapshot: Snapshot, world: World) -> World:
+    """``world`` as it is for an engine that goes on from ``snapshot``: what it does not know is unanswered."""
+    known = {r.id for r in snapshot.resources}
+    after = world.copy()
+    after.unanswered = {t.urn: t.id for t in world.things.values() if t.id not in known}
+    return after
+
+
+def unprotected(base: Snapshot) -> Snapshot:
+    """``base`` after `state unprotect --all`."""
+    return replace(base, resources=tuple(replace(r, protect=False) for r in base.resources))
+
+
+def changes(played: Played) -> dict[Op, int]:
+    """The steps that changed something."""
+    return {op: n for op, n in played.result.changes.items() if op is not Op.SAME}
+
+
+def _encode(state: ResourceState) -> dict[str, Any]:
+    return encode_resource(state, lambda text: text)
+
+
+def _decode(raw: Any) -> ResourceState:
+    return decode_resource(raw, lambda text: text)
+
+
+Ending = Literal["as it is", "killed"]

@@ -1,0 +1,262 @@
+"""A provider in memory, the world that it changes, and the faults that it may have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidepool.engine import urn as urns
+from tidepool.engine.providers.contract import (
+    CallResult,
+    CheckFailure,
+    CheckResult,
+    ConstructResult,
+    CreateResult,
+    DiffResult,
+    InitializationFailed,
+    InvokeResult,
+    ProviderDied,
+    ProviderError,
+    ReadResult,
+    UpdateResult,
+)
+from tidepool.engine.values import UNKNOWN, Properties
+
+#: Inputs whose change makes a new resource; of ``early`` the old one is deleted first.
+REPLACING = ("key", "early", "inside")
+#: By (method, name of the resource): "fail", "refuse", "init", "die", "die-after", "cancel".
+Faults = Mapping[tuple[str, str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """What exists. ``inside`` of its inputs is the id of a thing that it goes with."""
+
+    id: str
+    urn: str
+    inputs: Properties
+
+
+@dataclass
+class World:
+    """All that exists, by id. ``unanswered`` are ids by URN: made, and nobody was told."""
+
+    things: dict[str, Thing] = field(default_factory=dict)
+    unanswered: dict[str, str] = field(default_factory=dict)
+    effects: list[str] = field(default_factory=list)
+    serial: int = 0
+
+    def copy(self) -> World:
+        """The world as it is now."""
+        return World(dict(self.things), dict(self.unanswered), [], self.serial)
+
+    def create(self, urn: str, inputs: Properties) -> str:
+        """Make a thing, or take the one that was made for the same URN without anybody being told."""
+        id = self.unanswered.get(urn, "")
+        if id not in self.things:
+            self.serial += 1
+            id = f"{urns.name_of(urn)}-{self.serial}"
+        self.effects.append(f"create {id}")
+        self.things[id] = Thing(id, urn, inputs)
+        self.unanswered[urn] = id
+        return id
+
+    def update(self, id: str, inputs: Properties) -> None:
+        """Change a thing."""
+        self.effects.append(f"update {id}")
+        self.things[id] = replace(self.things[id], inputs=inputs)
+
+    def delete(self, id: str) -> None:
+        """Remove a thing, and all that is inside of it."""
+        self.effects.append(f"delete {id}")
+        self.things.pop(id, None)
+        for other in [t for t in self.things.values() if t.inputs.get("inside") == id]:
+            self.delete(other.id)
+
+
+class MemoryProvider:
+    """The provider of package ``mem``."""
+
+    def __init__(
+        self,
+        world: World,
+        faults: Faults,
+        turns: Callable[[], int],
+        seen: Callable[[], None],
+        cancel: Callable[[], None],
+    ) -> None:
+        """``turns`` says how often a call lets others go first; ``seen`` is called after each effect."""
+        self._world = world
+        self._faults = faults
+        self._turns = turns
+        self._seen = seen
+        self._cancel = cancel
+        self._dead = False
+        self._under_way = 0
+        self.closed = False
+
+    async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
+        await self._begin("check", urn)
+        return CheckResult(news)
+
+    async def diff_config(
+        self,
+        urn: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        new_inputs: Properties,
+        ignore_changes: tuple[str, ...],
+    ) -> DiffResult:
+        await self._begin("diff", urn)
+        if old_inputs == new_inputs:
+            return DiffResult("none")
+        return DiffResult("some", ("key",) if old_inputs.get("key") != new_inputs.get("key") else ())
+
+    async def configure(self, urn: str, id: str, inputs: Properties) -> None:
+        await self._begin("configure", urn)
+
+    async def check(
+        self,
+        urn: str,
+        olds: Properties,
+        news: Properties,
+        random_seed: bytes,
+        preview: bool,
+        autonaming: Mapping[str, Any] | None = None,
+    ) -> CheckResult:
+        if await self._begin("check", urn) == "refuse":
+            return CheckResult({}, (CheckFailure("value", "is refused"),))
+        return CheckResult(news)
+
+    async def diff(
+        self,
+        urn: str,
+        id: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        new_inputs: Properties,
+        ignore_changes: tuple[str, ...],
+    ) -> DiffResult:
+        await self._begin("diff", urn)
+        keys = old_inputs.keys() | new_inputs.keys()
+        changed = {k for k in keys if k not in ignore_changes and old_inputs.get(k) != new_inputs.get(k)}
+        if not changed:
+            return DiffResult("none")
+        replacing = tuple(k for k in REPLACING if k in changed)
+        if "refs" in changed and new_inputs.get("fixed"):
+            replacing += ("refs",)
+        return DiffResult(
+            "some", replacing, changed_keys=tuple(sorted(changed)), delete_before_replace="early" in changed
+        )
+
+    async def create(self, urn: str, inputs: Properties, timeout_s: float, preview: bool) -> CreateResult:
+        if preview:
+            return CreateResult("", {**inputs, "id": UNKNOWN})
+        fault = await self._begin("create", urn)
+        missing = [id for id in inputs.get("refs", ()) if id not in self._world.things]
+        assert not missing, f"{urn} is created before {missing} exist"
+        id = self._world.create(urn, inputs)
+        outputs = {**inputs, "id": id}
+        await self._end(fault, id, outputs)
+        self._world.unanswered.pop(urn, None)
+        if fault == "init":
+            raise InitializationFailed(id, outputs, None, ("it did not come up",))
+        return CreateResult(id, outputs)
+
+    async def read(
+        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
+    ) -> ReadResult:
+        fault = await self._begin("read", urn)
+        thing = self._world.things.get(id)
+        if thing is None:
+            return ReadResult("", None, None)
+        found = {**thing.inputs, "id": id}
+        if fault == "init":
+            raise InitializationFailed(id, found, thing.inputs, ("it is not well",))
+        return ReadResult(id, thing.inputs, found)
+
+    async def update(
+        self,
+        urn: str,
+        id: str,
+        old_inputs: Properties,
+        old_outputs: Properties,
+        new_inputs: Properties,
+        timeout_s: float,
+        ignore_changes: tuple[str, ...],
+        preview: bool,
+    ) -> UpdateResult:
+        outputs = {**new_inputs, "id": id}
+        if preview:
+            return UpdateResult(outputs)
+        fault = await self._begin("update", urn)
+        if id not in self._world.things:
+            raise ProviderError(f"there is no {id}")
+        self._world.update(id, new_inputs)
+        await self._end(fault, id, outputs)
+        return UpdateResult(outputs)
+
+    async def delete(
+        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
+    ) -> None:
+        fault = await self._begin("delete", urn)
+        self._world.delete(id)
+        await self._end(fault, id, None)
+
+    async def construct(self, request: Any) -> ConstructResult:
+        raise NotImplementedError
+
+    async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
+        raise NotImplementedError
+
+    async def call(self, request: Any) -> CallResult:
+        raise NotImplementedError
+
+    async def cancel(self) -> None:
+        """What is under way is left to come to its end."""
+
+    async def close(self) -> None:
+        """End the process: what is under way dies with it."""
+        self.closed = True
+        assert not self._under_way, "the provider is ended while calls are under way"
+
+    async def _begin(self, method: str, urn: str) -> str:
+        assert not self.closed, f"{method} of {urn} is asked of a provider that was ended"
+        self._under_way += 1
+        try:
+            fault = self._faults.get((method, urns.name_of(urn)), "")
+            if fault == "cancel":
+                self._cancel()
+            await self._let_others_go_first()
+            if fault == "die":
+                self._dead = True
+            self._check_alive()
+            if fault == "fail":
+                raise ProviderError(f"{method} of {urn} failed")
+            return fault
+        finally:
+            self._under_way -= 1
+
+    async def _end(self, fault: str, id: str, outputs: Properties | None) -> None:
+        self._seen()
+        self._under_way += 1
+        try:
+            await self._let_others_go_first()
+            if fault == "die-after":
+                self._dead = True
+            self._check_alive()
+            if fault == "init" and outputs is not None:
+                self._world.unanswered.pop(self._world.things[id].urn, None)
+                raise InitializationFailed(id, outputs, None, ("it did not come up",))
+        finally:
+            self._under_way -= 1
+
+    async def _let_others_go_first(self) -> None:
+        for _ in range(self._turns()):
+            await asyncio.sleep(0)
+
+    def _check_alive(self) -> None:
+        if self._dead:
+            raise ProviderDied("the provider died")

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from providers.started import FAKE, PROVIDER_URN, SEED, until
+from tidepool.engine.errors import EngineError
+from tidepool.engine.project import Project
+from tidepool.engine.providers.builtin import BuiltinProvider
+from tidepool.engine.providers.contract import Provider
+from tidepool.engine.providers.loading import PluginLoader
+
+
+@dataclass(frozen=True)
+class Wanted:
+    package: str
+    version: str = ""
+    download_url: str = ""
+
+
+def loader(folder: Path, heard: list[Any], **options: Any) -> PluginLoader:
+    project = Project("p", folder / "Pulumi.yaml", "python", options, providers=(FAKE,))
+    return PluginLoader(
+        project=project,
+        env={**os.environ, "FAKE_WORLD": str(folder / "world")},
+        pulumi_home=folder / "home",
+        python=Path(sys.executable),
+        log=heard.append,
+        stack_outputs=lambda _: {},
+        resource_state=lambda _: None,
+        config={"p:key": "value"},
+    )
+
+
+def test_providers_by_name(tmp_path: Path) -> None:
+    async def run() -> tuple[Provider, Any]:
+        plugins = loader(tmp_path, [])
+        builtin = await plugins.load(Wanted("pulumi"))
+        fake = await plugins.load(Wanted("fake"))
+        await fake.configure(PROVIDER_URN, "1", {})
+        checked = await fake.check("urn:pulumi:dev::p::fake:index:Item::a", {}, {}, SEED, False)
+        await fake.close()
+        with pytest.raises(EngineError, match="no resource plugin 'pulumi-resource-none'"):
+            await plugins.load(Wanted("none"))
+        plugins.close()
+        return builtin, checked.inputs
+
+    builtin, inputs = asyncio.run(run())
+    assert isinstance(builtin, BuiltinProvider)
+    assert inputs == {"name": "a"}
+
+
+def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -> None:
+    """And what it is found by is told, once."""
+    script = tmp_path / "bin/pulumi-resource-odd"
+    script.parent.mkdir()
+    script.write_text(
+        f"#!/bin/sh\npwd > {tmp_path}/told; env | sort >> {tmp_path}/told; mv {tmp_path}/told {tmp_path}/env"
+    )
+    script.chmod(0o755)
+    heard: list[Any] = []
+
+    async def run() -> None:
+        plugins = loader(tmp_path, heard, virtualenv="", typed=True)
+        plugins._env = {**plugins._env, "PATH": f"{script.parent}:{os.environ['PATH']}"}
+        for _ in range(2):
+            with pytest.raises(EngineError, match="ended with exit code 0"):
+                await plugins.load(Wanted("odd"))
+        await until((tmp_path / "env").exists)
+        plugins.close()
+
+    asyncio.run(run())
+    told = (tmp_path / "env").read_text().splitlines()
+    assert told[0] == str(tmp_path)
+    assert {"PULUMI_PROJECT=p", "PULUMI_RUNTIME_TYPED=true", 'PULUMI_CONFIG={"p:key": "value"}'} <= set(told)
+    assert [m.message for m in heard] == [f"using pulumi-resource-odd from $PATH at {script}"]
+
+
+def test_the_programs_interpreter(tmp_path: Path) -> None:
+    assert loader(tmp_path, []).program_python == Path(sys.executable)
+    venv = tmp_path / "env"
+    with pytest.raises(EngineError, match="virtualenv is 'env'"):
+        _ = loader(tmp_path, [], virtualenv="env").program_python
+    # The engine's own environment under another name is still its own.
+    venv.symlink_to(Path(sys.executable).parent.parent)
+    assert loader(tmp_path, [], virtualenv="env").program_python == Path(sys.executable)
+    venv.unlink()
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin/python").touch(0o755)
+    assert loader(tmp_path, [], virtualenv="env").program_python == venv / "bin/python"
