@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tidepool.engine.arguments import OperationRequest, World
@@ -27,15 +26,6 @@ KINDS: Final[Mapping[str, str]] = {
     "destroy": "destroy",
 }
 _NO_CHANGE: Final = frozenset({Op.SAME, Op.READ, Op.READ_DISCARD, Op.READ_REPLACEMENT})
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """An operation that ended, and how many seconds since 1970 it began and ended."""
-
-    run: RunResult
-    began: int
-    ended: int
 
 
 def run(request: OperationRequest, world: World) -> int:
@@ -62,8 +52,8 @@ def run(request: OperationRequest, world: World) -> int:
 def _preview(request: OperationRequest, stack: OpenStack, *, in_process: bool) -> int:
     state = SavedState(stack)
     with state.reading(request):
-        result = Run(request, stack, state, preview=True, in_process=in_process).run()
-    return _exit_code(request, result, preview=True)
+        run = Run(request, stack, state, preview=True, in_process=in_process)
+        return run.run(lambda result: _exit_code(request, result, preview=True))
 
 
 def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -> int:
@@ -71,18 +61,22 @@ def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
     state = SavedState(stack)
     with state.changing(request):
         began = int(time.time())
+
+        def conclude(result: RunResult) -> int:
+            state.save(result.snapshot)
+            _record(request, stack, result, began)
+            return _exit_code(request, result, preview=False)
+
         try:
-            result = Run(request, stack, state, preview=False, in_process=in_process).run()
-        except BaseException:
-            # What was done is in the journal, and becomes part of the state with the next operation.
+            code = Run(request, stack, state, preview=False, in_process=in_process).run(conclude)
+        finally:
+            # Where it was not saved, what was done is in the journal: the next operation recovers it.
             state.abandon()
-            raise
-        state.save(result.snapshot)
-        _record(request, stack, _Ended(result, began, int(time.time())))
-    code = _exit_code(request, result, preview=False)
     if request.remove and not code:
         stack.backend.remove(stack.ref)
-        stack.world.say(f"The resources in the stack have been deleted, and the stack {stack.ref.name} was removed.")
+        stack.world.say(
+            f"The resources in the stack have been deleted, and the stack {stack.ref.name} was removed."
+        )
     return code
 
 
@@ -101,17 +95,17 @@ class NoChangesExpected(EngineError):
     exit_code = 7
 
 
-def _record(request: OperationRequest, stack: OpenStack, ended: _Ended) -> None:
+def _record(request: OperationRequest, stack: OpenStack, result: RunResult, began: int) -> None:
     config = stack.program_config(check=False)
     update = UpdateInfo(
         kind=KINDS[request.kind],
-        start_time=ended.began,
-        end_time=ended.ended,
-        result="succeeded" if ended.run.result == "succeeded" else "failed",
+        start_time=began,
+        end_time=int(time.time()),
+        result="succeeded" if result.result == "succeeded" else "failed",
         message=request.message,
         environment=_environment(request),
         config=config.recorded,
-        resource_changes={str(op): n for op, n in ended.run.changes.items()},
+        resource_changes={str(op): n for op, n in result.changes.items()},
     )
     stack.backend.add_history(stack.ref, update)
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,31 +79,51 @@ class Run:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._deployment: Deployment | None = None
         self._task: asyncio.Task[Result] | None = None
+        self._shown: Display | None = None
         self._interrupts = 0
-        self._outcome: Result | BaseException | None = None
+        self._exit_code = 0
+        self._error: BaseException | None = None
 
-    def run(self) -> RunResult:
-        """Do it: the program runs on this thread, the engine on another."""
-        with self._display() as display, self._interruptible(display):
-            engine = threading.Thread(target=self._run_engine, args=(display,), name="engine")
+    def run(self, conclude: Callable[[RunResult], int]) -> int:
+        """Do it: the program runs on this thread, the engine on another.
+
+        ``conclude`` saves what it came to, on the engine's thread, and gives the exit code: so it is done
+        even where the program does not let go of its thread.
+        """
+        engine = threading.Thread(target=self._run_engine, args=(conclude,), name="engine")
+        with self._interruptible():
             engine.start()
             self._main.serve()
             engine.join()
-        outcome = self._outcome
-        assert outcome is not None
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return RunResult(outcome.result, outcome.changes, outcome.snapshot)
+        if self._error is not None:
+            raise self._error
+        return self._exit_code
 
     # -- the engine's thread ---------------------------------------------------------------------------
 
-    def _run_engine(self, display: Display) -> None:
+    def _run_engine(self, conclude: Callable[[RunResult], int]) -> None:
         try:
-            self._outcome = asyncio.run(self._deploy(display))
-        except BaseException as error:  # the main thread raises it
-            self._outcome = error
-        finally:
-            self._main.end()
+            with self._display() as display:
+                self._shown = display
+                result = asyncio.run(self._deploy(display))
+            self._exit_code = conclude(RunResult(result.result, result.changes, result.snapshot))
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            self._error = error
+        if self._main.is_busy:
+            self._leave()
+        self._main.end()
+
+    def _leave(self) -> None:
+        """End the process under a program that does not end: all is saved."""
+        world = self._stack.world
+        code = self._exit_code
+        if self._error is not None:
+            world.tell(f"error: {self._error}")
+            code = 1
+        world.tell("warning: the program did not end, and was left behind")
+        world.stdout.flush()
+        world.stderr.flush()
+        os._exit(code)
 
     async def _deploy(self, display: Display) -> Result:
         self._loop = asyncio.get_running_loop()
@@ -130,7 +150,10 @@ class Run:
             )
             self._deployment = deployment
             self._task = asyncio.ensure_future(deployment.run())
-            result = await self._task
+            try:
+                result = await self._task
+            except asyncio.CancelledError:
+                result = deployment.abandoned()
             if durable is not None:
                 await durable.flush()
             display.event(Cancel())
@@ -219,7 +242,7 @@ class Run:
     # -- the person ------------------------------------------------------------------------------------
 
     @contextmanager
-    def _interruptible(self, display: Display) -> Iterator[None]:
+    def _interruptible(self) -> Iterator[None]:
         """Let the first interrupt end the operation soon, and the second at once."""
         if threading.current_thread() is not threading.main_thread():
             yield  # signals are another's
@@ -232,7 +255,8 @@ class Run:
                 os._exit(1)
             if self._interrupts == 1:
                 loop.call_soon_threadsafe(deployment.cancel)
-                loop.call_soon_threadsafe(display.cancelling)
+                if self._shown is not None:
+                    loop.call_soon_threadsafe(self._shown.cancelling)
             elif self._interrupts == 2:
                 loop.call_soon_threadsafe(task.cancel)
             else:

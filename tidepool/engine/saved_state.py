@@ -93,10 +93,14 @@ class SavedState:
         self._journal = None
 
     def abandon(self) -> None:
-        """Leave the journal for the next operation to recover."""
-        if self._journal is not None:
+        """Leave the journal for the next operation to recover, where it tells of anything."""
+        if self._journal is None:
+            return
+        if self._journal.is_empty:
+            self._journal.remove()
+        else:
             self._journal.close()
-            self._journal = None
+        self._journal = None
 
     def _load(self) -> Recovered | None:
         backend, ref = self._stack.backend, self._stack.ref

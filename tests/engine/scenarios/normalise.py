@@ -86,7 +86,10 @@ def resource(raw: Mapping[str, Any], step_of_time: Mapping[str, int]) -> dict[st
     if "dependencies" in kept:
         kept["dependencies"] = sorted(kept["dependencies"])
     if "propertyDependencies" in kept:
-        kept["propertyDependencies"] = {k: sorted(v or ()) for k, v in kept["propertyDependencies"].items()}
+        # A property that depends on nothing is listed or left out as it happens: the CLI's refresh leaves it out.
+        kept["propertyDependencies"] = {k: sorted(v) for k, v in kept["propertyDependencies"].items() if v}
+        if not kept["propertyDependencies"]:
+            del kept["propertyDependencies"]
     for key in ("created", "modified"):
         if key in kept:
             kept[key] = step_of_time.get(kept[key], "<another time>")

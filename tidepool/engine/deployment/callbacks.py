@@ -68,7 +68,7 @@ class Callback:
         self, name: str, old: ResourceState | None, new: ResourceState | None, *, after: bool
     ) -> None:
         """Run a resource hook; raises CallbackFailed where it fails."""
-        request = resource_pb2.ResourceHookRequest(**_hook_fields(name, old, new))
+        request = resource_pb2.ResourceHookRequest(**_hook_fields(old, new))
         if after and new is not None:
             request.new_outputs.CopyFrom(wire.to_struct(new.outputs, outputs=True))
         response = await self._invoke(request, resource_pb2.ResourceHookResponse())
@@ -85,7 +85,7 @@ class Callback:
     ) -> bool:
         """Ask an error hook whether the operation is to be tried again."""
         request = resource_pb2.ErrorHookRequest(
-            **_hook_fields(name, old, new), failed_operation=operation, errors=failures
+            **_hook_fields(old, new), failed_operation=operation, errors=failures
         )
         response = await self._invoke(request, resource_pb2.ErrorHookResponse())
         if response.error:
@@ -127,7 +127,7 @@ class Callbacks:
         self._channels.clear()
 
 
-def _hook_fields(name: str, old: ResourceState | None, new: ResourceState | None) -> dict[str, Any]:
+def _hook_fields(old: ResourceState | None, new: ResourceState | None) -> dict[str, Any]:
     state = new or old
     assert state is not None
     fields: dict[str, Any] = {

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tidepool.engine import urn as urns
 from tidepool.engine.compare import equal
@@ -46,6 +46,9 @@ from tidepool.engine.events import (
 from tidepool.engine.providers.contract import DiffResult, Provider, ProviderError
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.values import Properties, Value, contains_secrets
+
+#: How long a program may take to end once it was told that the operation stops.
+_PROGRAM_GRACE_S: Final = 10.0
 
 #: Runs the program against a monitor; returns when it has ended. Raises ProgramFailed where it failed.
 RunProgram = Callable[["Deployment"], Awaitable[None]]
@@ -139,7 +142,12 @@ class Deployment:
     # -- running ---------------------------------------------------------------------------------------
 
     async def run(self) -> Result:
-        """Do the operation."""
+        """Do the operation.
+
+        Raises:
+            EngineError: where it cannot be begun: nothing was changed.
+        """
+        self._refuse_impossible()
         began = time.monotonic()
         self.emit(Prelude(self._request.shown_config))
         try:
@@ -187,7 +195,6 @@ class Deployment:
 
     async def _run(self) -> None:
         options = self.options
-        self._check_targets_exist()
         before_update = any(e.state.refresh_before_update for e in self.live.entries)
         if options.refresh and not options.run_program:
             await refresh(self)
@@ -219,9 +226,22 @@ class Deployment:
             self._released.set()
             finished.cancel()
             stopping.cancel()
-            await asyncio.wait({program})
+            await self._await_end(program)
         if not self.stopping.is_set():
             self._raise_program_error(program)
+
+    async def _await_end(self, program: asyncio.Future[None]) -> None:
+        """Wait for the program; one that was told to end and does not is left behind, unless a person waits."""
+        await self.executor.drain()
+        hurry = self.stopping.is_set() and not self._canceled
+        await asyncio.wait({program}, timeout=_PROGRAM_GRACE_S if hurry else None)
+        if not program.done():
+            self.error("the program did not end after the operation had to stop")
+            program.cancel()
+
+    def abandoned(self) -> Result:
+        """What an operation came to that was ended at once: what was under way is listed as pending."""
+        return Result("canceled", dict(self.executor.changes), self.live.snapshot())
 
     def _raise_program_error(self, program: asyncio.Future[None]) -> None:
         error = program.exception()
@@ -477,12 +497,31 @@ class Deployment:
         """Whether a value must not be shown."""
         return contains_secrets(value)
 
+    def _refuse_delete_hooks(self) -> None:
+        """Hooks are functions of the program: without it they cannot be run, and must not be left out."""
+        hooked = False
+        for entry in self.live.entries:
+            hooks = entry.state.resource_hooks
+            names = [*hooks.get("BeforeDelete", ()), *hooks.get("AfterDelete", ())]
+            if names:
+                hooked = True
+                listed = ", ".join(names)
+                self.error(
+                    "Resource has delete hooks registered, but the program is not running. "
+                    f"Hooks: {listed}",
+                    entry.urn,
+                )
+        if hooked:
+            raise EngineError("You must run with the `--run-program` flag to use delete hooks during destroy.")
+
     # -- targets ---------------------------------------------------------------------------------------
 
-    def _check_targets_exist(self) -> None:
-        """Refuse targets that the stack does not have, where nothing could make them."""
+    def _refuse_impossible(self) -> None:
+        """Refuse targets that the stack does not have, where nothing could make them, and hooks without a program."""
         if self.options.kind == "update":
             return
+        if self.options.kind == "destroy" and not self.options.run_program:
+            self._refuse_delete_hooks()
         for targets in (self.options.targets, self.options.excludes):
             for urn in targets.literals():
                 if not self.live.has_old(urn):

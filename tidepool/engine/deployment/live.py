@@ -56,7 +56,7 @@ class Durable:
             waiting, self._waiting = self._waiting, []
             try:
                 await loop.run_in_executor(self._thread, self._journal.write, self._journal.take())
-            except Exception as error:  # each waiting step gets it: it is their error, not the writer's
+            except Exception as error:  # noqa: BLE001 - each waiting step gets it: it is their error, not the writer's
                 for future in waiting:
                     if not future.done():
                         future.set_exception(error)

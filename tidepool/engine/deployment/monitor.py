@@ -193,7 +193,7 @@ class Monitor:
                 if package not in options.providers:
                     options.providers[package] = inherited
         goal = self._goal(request, options, properties, dependencies, by_property)
-        if request.custom and not type.startswith(PROVIDER_TYPE_PREFIX) or request.remote:
+        if (request.custom and not type.startswith(PROVIDER_TYPE_PREFIX)) or request.remote:
             goal = replace(goal, provider=await self._provider_reference(request, options))
         if request.remote:
             return await self._construct(request, options, goal, own)

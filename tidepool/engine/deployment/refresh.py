@@ -55,10 +55,11 @@ def _chosen(deployment: Deployment) -> list[Entry]:
                 reached.add(entry.urn)
             else:
                 chosen.append(entry)
-        elif not options.targets or entry.urn in options.targets:
-            reached.add(entry.urn)
-            chosen.append(entry)
-        elif options.target_dependents and not reached.isdisjoint(needs):
+        elif (
+            not options.targets
+            or entry.urn in options.targets
+            or (options.target_dependents and not reached.isdisjoint(needs))
+        ):
             reached.add(entry.urn)
             chosen.append(entry)
     return chosen

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tidepool.engine.compare import equal
 from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op, PropertyDiff, StepMetadata
 from tidepool.engine.providers.contract import (
     CreateResult,
     DiffResult,
     InitializationFailed,
     ProviderDied,
+    ProviderError,
     UpdateResult,
 )
 from tidepool.engine.resource import OperationType, ResourceState
@@ -185,8 +187,8 @@ class SameStep(Step):
             try:
                 # The old inputs: a provider that ignores a change is run as it was configured before.
                 await deployment.registry.same(replace(new, inputs=old.inputs), checked=True)
-            except Exception as error:
-                return Outcome(type(error)(f"bad provider state for resource {self.urn}: {error}"))
+            except (ProviderError, EngineError) as error:
+                return Outcome(ProviderError(f"bad provider state for resource {self.urn}: {error}"))
         return SUCCESS
 
     async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:

@@ -75,7 +75,7 @@ def run(
         return FAILED
     except SystemExit as error:
         return _exit_code(error)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever the program raises is told to its author
         message = "Program failed with an unhandled exception:\n"
         pulumi.log.error(message + own_traceback(error, path, hidden))
         return TOLD

@@ -19,11 +19,15 @@ class MainThread:
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        #: Whether something runs on it.
+        self.is_busy = False
 
     def serve(self) -> None:
         """Run what is asked for until :meth:`end`. Signals are handled while it waits."""
         while (job := self._jobs.get()) is not None:
+            self.is_busy = True
             job()
+            self.is_busy = False
 
     def end(self) -> None:
         """Let :meth:`serve` return."""
@@ -36,7 +40,7 @@ class MainThread:
         def job() -> None:
             try:
                 result = function()
-            except BaseException as error:  # it belongs to whoever waits for the result
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the result
                 future.set_exception(error)
             else:
                 future.set_result(result)

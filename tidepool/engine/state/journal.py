@@ -149,6 +149,8 @@ class JournalFile:
     def __init__(self, path: Path, base_digest: str, operation: str) -> None:
         """Begin a journal; raises EngineError where it cannot be written."""
         self.path = path
+        #: Whether it holds anything but its first line.
+        self.is_empty = True
         self._lines: list[bytes] = []
         self._length = 0
         self._unwritten = b""
@@ -162,6 +164,7 @@ class JournalFile:
 
     def append(self, fields: Mapping[str, Any]) -> None:
         """Remember one record for the next write."""
+        self.is_empty = False
         self._lines.append(_line(fields))
 
     def take(self) -> bytes:
