@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from tidepool.engine.arguments import OperationRequest, World
+from tidepool.engine.deployment.protection import protected_with_needs
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
+from tidepool.engine.resource import Snapshot
 from tidepool.engine.running import Run, RunResult
 from tidepool.engine.saved_state import SavedState
 from tidepool.engine.state.history import UpdateInfo
@@ -52,6 +55,9 @@ def run(request: OperationRequest, world: World) -> int:
 def _preview(request: OperationRequest, stack: OpenStack, *, in_process: bool) -> int:
     state = SavedState(stack)
     with state.reading(request):
+        request = _sparing_protected(request, state.base)
+        if request.exclude_protected and _spares_all(request, state.base):
+            return _told_that_all_is_spared(request, stack)
         run = Run(request, stack, state, preview=True, in_process=in_process)
         return run.run(lambda result: _exit_code(request, result, preview=True))
 
@@ -60,6 +66,10 @@ def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
     stack = stack.with_salt()
     state = SavedState(stack)
     with state.changing(request):
+        request = _sparing_protected(request, state.base)
+        if request.exclude_protected and _spares_all(request, state.base):
+            state.abandon()
+            return _told_that_all_is_spared(request, stack)
         began = int(time.time())
 
         def conclude(result: RunResult) -> int:
@@ -72,12 +82,52 @@ def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
         finally:
             # Where it was not saved, what was done is in the journal: the next operation recovers it.
             state.abandon()
-    if request.remove and not code:
-        stack.backend.remove(stack.ref)
-        stack.world.say(
-            f"The resources in the stack have been deleted, and the stack {stack.ref.name} was removed."
-        )
+    if request.kind == "destroy" and not code:
+        _tell_what_is_left(request, stack)
     return code
+
+
+def _sparing_protected(request: OperationRequest, base: Snapshot) -> OperationRequest:
+    if not request.exclude_protected:
+        return request
+    return replace(request, excludes=(*request.excludes, *protected_with_needs(base)))
+
+
+def _spares_all(request: OperationRequest, base: Snapshot) -> bool:
+    return bool(base.resources) and len(request.excludes) == len(base.resources)
+
+
+def _told_that_all_is_spared(request: OperationRequest, stack: OpenStack) -> int:
+    if not request.json:
+        stack.world.say(
+            "There were no unprotected resources to destroy. "
+            f"There are still {len(request.excludes)} protected resources associated with this stack."
+        )
+    return 0
+
+
+def _tell_what_is_left(request: OperationRequest, stack: OpenStack) -> None:
+    spared = len(request.excludes) if request.exclude_protected else 0
+    if spared:
+        if not request.json:
+            stack.world.say(
+                "All unprotected resources were destroyed. "
+                f"There are still {spared} protected resources associated with this stack."
+            )
+        return
+    if request.remove:
+        stack.backend.remove(stack.ref)
+        stack.workspace.config_path(stack.ref).unlink(missing_ok=True)
+        if not request.json:
+            stack.world.say(
+                "The resources in the stack have been deleted, and the history and configuration removed."
+            )
+    elif not request.targets and not request.json:
+        stack.world.say(
+            "The resources in the stack have been deleted, but the history and configuration "
+            "associated with the stack are still maintained. \nIf you want to remove the stack "
+            f"completely, run `pulumi stack rm {stack.workspace.shown(stack.ref)}`."
+        )
 
 
 def _exit_code(request: OperationRequest, result: RunResult, *, preview: bool) -> int:

@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.events import Severity
 
-
 #: What a program prints is a stream of text, whose pieces belong together: standard output, standard error.
 STREAMS: Final[Mapping[Severity, int]] = {"info": 1, "info#err": 2}
 
