@@ -29,11 +29,12 @@ def run(
     settings: Mapping[str, Any],
     config: Mapping[str, str],
     secret_keys: Sequence[str],
+    outputs: Any,
     hidden: Sequence[str] = (),
 ) -> int:
     """Run ``program`` (a file or a folder with ``__main__.py``) to its end; gives its exit code.
 
-    ``settings`` are those of ``pulumi.runtime.Settings``. Frames of files below the folders in ``hidden``
+    ``settings`` are those of ``pulumi.runtime.Settings``; ``outputs`` is an ``OutstandingOutputs``. Frames of files below the folders in ``hidden``
     are left out of tracebacks: they are not the person's.
     """
     try:
@@ -48,6 +49,7 @@ def run(
         return FAILED
     pulumi.runtime.set_all_config(dict(config), list(secret_keys))
     configured = pulumi.runtime.Settings(**settings)
+    configured.outputs = outputs
     pulumi.runtime.configure(configured)
     sys.argv = [program]
     # As the CLI does: the program may import its neighbours.
@@ -123,7 +125,7 @@ def _exit_code(error: SystemExit) -> int:
     return FAILED
 
 
-def _main() -> int:
+def _main(outputs: Any) -> int:
     """Run as a script: the settings come as JSON in the environment, not in the arguments that all can see."""
     task = json.loads(os.environ.pop("TIDEPOOL_PROGRAM"))
     os.chdir(task["folder"])
@@ -132,11 +134,14 @@ def _main() -> int:
         settings=task["settings"],
         config=json.loads(os.environ.get("PULUMI_CONFIG", "{}")),
         secret_keys=json.loads(os.environ.get("PULUMI_CONFIG_SECRET_KEYS", "[]")),
+        outputs=outputs,
         hidden=[os.path.dirname(os.path.abspath(__file__))],  # noqa: PTH100, PTH120
     )
 
 
 if __name__ == "__main__":
-    # The program's folder stands where this script's stands: it must not import its neighbours by accident.
+    from outstanding import OutstandingOutputs  # type: ignore[import-not-found] # beside this script
+
+    # The program must not import what lies beside this script by accident.
     sys.path.pop(0)
-    sys.exit(_main())
+    sys.exit(_main(OutstandingOutputs()))

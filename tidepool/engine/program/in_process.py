@@ -16,6 +16,7 @@ from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
 from tidepool.engine.program.main_thread import MainThread
+from tidepool.engine.program.outstanding import OutstandingOutputs
 from tidepool.engine.program.task import STREAMS, Task, environment, failure, settings
 
 _ENGINE_FOLDER: Final = str(Path(tidepool.engine.__file__).parent)
@@ -54,6 +55,7 @@ class InProcessProgram:
                     settings={**settings(deployment, task), "monitor": monitor, "engine": engine},
                     config=deployment.program_config,
                     secret_keys=deployment.secret_config_keys,
+                    outputs=OutstandingOutputs(),
                     hidden=[_ENGINE_FOLDER],
                 )
 
