@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tidepool.engine.arguments import OperationRequest
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
 from tidepool.engine.state.checkpoint import Crypter, decode_resource, encode_resource
-from tidepool.engine.state.journal import JournalFile
+from tidepool.engine.state.journal import JournalFile, commit_left
 from tidepool.engine.state.recovery import Recovered, digest, recover
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
 from tidepool.engine.verbs.workspace import OpenStack
+
+
+class StateChanged(EngineError):
+    """Somebody else wrote the stack's state while an operation held its lock."""
+
+    def __init__(self, stack: str, set_aside: Path) -> None:
+        super().__init__(
+            f"the state of stack '{stack}' was changed by somebody else while this operation was at work (was its "
+            f"lock taken away by `cancel`?), so it was not overwritten. What this operation came to is in {set_aside}. "
+            "Compare it with `stack export` and with what really exists, and make the state right with `stack import`"
+        )
 
 
 class SavedState:
@@ -24,6 +36,7 @@ class SavedState:
         self._stack = stack
         self._crypter = _crypter(stack)
         self._journal: JournalFile | None = None
+        self._began_with = ""
         #: What a person must be told before the operation begins.
         self.warnings: list[str] = []
         self.base = Snapshot()
@@ -64,14 +77,13 @@ class SavedState:
             recovered = self._load()
             if recovered is not None:
                 self.warnings.append(recovered.message)
-                self._save(self.base)
-                backend.journal_path(ref).unlink()
+                self._save_recovered()
+            backend.journal_path(ref).unlink(missing_ok=True)
             self._clear_pending_creates(request)
             if isinstance(self._crypter, PassphraseCrypter):
                 self._crypter.verify()
-            self._journal = JournalFile(
-                backend.journal_path(ref), digest(backend.content(ref)), request.kind
-            )
+            self._began_with = digest(backend.content(ref))
+            self._journal = JournalFile(backend.journal_path(ref), self._began_with, request.kind)
             yield
 
     def peek(self) -> Snapshot:
@@ -82,10 +94,13 @@ class SavedState:
     def save(self, snapshot: Snapshot) -> None:
         """Make ``snapshot`` the stack's state, and let go of the journal, which is part of it then."""
         assert self._journal is not None
+        backend, ref = self._stack.backend, self._stack.ref
         try:
             content = self._encode(snapshot)
+            if digest(backend.content(ref)) != self._began_with:
+                raise StateChanged(ref.name, backend.set_aside(ref, content))
             self._journal.commit(digest(content))
-            self._stack.backend.write(self._stack.ref, content)
+            backend.write(ref, content)
         except BaseException:
             self.abandon()
             raise
@@ -120,8 +135,14 @@ class SavedState:
             kept = tuple(op for op in self.base.pending_operations if op.type != "creating")
             self.base = replace(self.base, pending_operations=kept)
 
-    def _save(self, snapshot: Snapshot) -> None:
-        self._stack.backend.write(self._stack.ref, self._encode(snapshot))
+    def _save_recovered(self) -> None:
+        backend, ref = self._stack.backend, self._stack.ref
+        if isinstance(self._crypter, PassphraseCrypter):
+            self._crypter.verify()  # or what is written now could be read by nobody
+        content = self._encode(self.base)
+        # Whoever comes after a crash between the two must not take the journal up a second time.
+        commit_left(backend.journal_path(ref), digest(content))
+        backend.write(ref, content)
 
     def _encode(self, snapshot: Snapshot) -> bytes:
         provider = snapshot.secrets_provider

@@ -151,12 +151,14 @@ class Deployment:
         began = time.monotonic()
         self.emit(Prelude(self._request.shown_config))
         try:
+            errored = True
             try:
                 await self._run()
+                errored = False
             finally:
                 await self.executor.drain()
                 if self._stack_outputs is not None:
-                    await self._record_stack_outputs()
+                    await self._record_stack_outputs(errored)
         except Stopped:
             self._failed = True
         except (GoalError, ProviderError, HookFailed, EngineError, OSError) as error:
@@ -397,13 +399,13 @@ class Deployment:
         if self.hooks.failed and not self.options.continue_on_error:
             self.stop()
 
-    async def _record_stack_outputs(self) -> None:
+    async def _record_stack_outputs(self, errored: bool) -> None:
         assert self._stack_outputs is not None
         urn, outputs = self._stack_outputs
         if urn not in self.executor.answered:
             return
         old = self.live.old(urn)
-        if self._has_failed() and old is not None:
+        if (errored or self._has_failed()) and old is not None:
             # What is missing was perhaps only not reached: it is kept.
             outputs = {**old.state.outputs, **outputs}
         await self._record_outputs(urn, outputs)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import OperationType, PendingOperation, ResourceState, Snapshot
 from tidepool.engine.state.journal import Begin, Encode, End, Fold, JournalFile, Record, encode_record
 
@@ -120,7 +121,11 @@ class LiveStack:
         self._steps += 1
         record = Begin(self._steps, PendingOperation(state, type))
         self._fold.apply(record)
-        await self._durable.write(record)
+        try:
+            await self._durable.write(record)
+        except EngineError:
+            await self.end(record.step, durable=False)  # it will not be done, so nothing is pending
+            raise
         return record.step
 
     async def end(

@@ -17,7 +17,7 @@ from tidepool.engine import urn as urns
 from tidepool.engine import wire
 from tidepool.engine.assets import with_hashes
 from tidepool.engine.deployment import source_position
-from tidepool.engine.deployment.callbacks import HOOK_FIELDS, Callback, Callbacks
+from tidepool.engine.deployment.callbacks import HOOK_FIELDS, Callback, CallbackFailed, Callbacks
 from tidepool.engine.deployment.duration import parse_duration
 from tidepool.engine.deployment.goal import Alias, Goal, ReadGoal
 from tidepool.engine.deployment.graph import provider_urn
@@ -175,9 +175,12 @@ class Monitor:
         if transforms:
             properties = _as_outputs(properties, by_property)
             for callback in transforms:
-                properties, options = await callback.transform(
-                    name, type, request.custom, parent, properties, options
-                )
+                try:
+                    properties, options = await callback.transform(
+                        name, type, request.custom, parent, properties, options
+                    )
+                except CallbackFailed as error:
+                    raise RequestRefused(f"invoke transform: {error}") from error
             properties = with_hashes(properties, self._d.working_folder)
             by_property = {k: sorted(output_dependencies(v)) for k, v in properties.items()}
             dependencies = list(
@@ -254,7 +257,10 @@ class Monitor:
             plugin_download_url=request.pluginDownloadURL,
         )
         for callback in self._invoke_transforms:
-            args, options = await callback.transform_invoke(request.tok, args, options)
+            try:
+                args, options = await callback.transform_invoke(request.tok, args, options)
+            except CallbackFailed as error:
+                raise RequestRefused(f"invoke transform: {error}") from error
         plugin = PluginRequest(package, options.version, options.plugin_download_url.rstrip("/"))
         provider = await self._provider(options.provider, plugin, request.tok)
         if self._is_pending(request.dependsOn):

@@ -331,6 +331,12 @@ class FileBackend:
         self._ensure_meta()
         return self._store.write_content(ref, content)
 
+    def set_aside(self, ref: StackReference, content: bytes) -> Path:
+        """Save what :meth:`encode` gave beside the journals, where it is nobody's state; returns the file's path."""
+        path = self.layout.journal(ref).with_name(f"{ref.name}.{time.time_ns()}.json")
+        files.write(path, content)
+        return path
+
     def content(self, ref: StackReference) -> bytes | None:
         """What the stack's file holds, as :meth:`encode` gave it; None where there is none."""
         path = self._store.find(ref)
@@ -341,12 +347,14 @@ class FileBackend:
         raw = self.read(ref)
         return {"version": SCHEMA_VERSION, "deployment": None} if raw is None else raw.untyped
 
-    def import_(self, ref: StackReference, untyped: Mapping[str, Any]) -> None:
+    def import_(self, ref: StackReference, untyped: Mapping[str, Any], *, edited: bool = False) -> None:
         """Replace the stack's state, under its lock. Takes an export or a stack file (a backup, say).
 
-        The present state is not read, so this is the way back from a damaged one.
+        The present state is not read, so this is the way back from a damaged one. ``edited`` says that ``untyped``
+        was made of it: then a journal that was left behind would not fit any more.
 
         Raises:
+            EngineError: when it is ``edited``, and an operation that was cut off is not recovered.
             StackNotFound: when there is no such stack.
             MalformedCheckpoint: when it is neither.
             UnsupportedCheckpoint: when it needs what this engine does not support.
@@ -360,6 +368,8 @@ class FileBackend:
         with self.lock(ref):
             if not self.exists(ref):
                 raise StackNotFound(ref.name)
+            if edited:
+                self._verify_recovered(ref, "edited")
             self._store.write(ref, wrap_checkpoint(ref.qualified, document))
 
     def journal_path(self, ref: StackReference) -> Path:

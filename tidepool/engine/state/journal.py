@@ -197,13 +197,30 @@ class JournalFile:
         self.write(self.take())
 
     def remove(self) -> None:
-        """Close and delete the journal: its records are in the checkpoint."""
+        """Close and delete the journal: its records are in the checkpoint, or there are none."""
+        own = os.fstat(self._fd)
         os.close(self._fd)
-        self.path.unlink(missing_ok=True)
+        # Where the lock was broken, the file may be that of another operation by now.
+        if self.path.exists() and os.path.samestat(own, self.path.stat()):
+            self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the journal and leave it where it is."""
         os.close(self._fd)
+
+
+def commit_left(path: Path, digest: str) -> None:
+    """As :meth:`JournalFile.commit`, for a journal that an operation left behind."""
+    try:
+        with path.open("rb+") as file:
+            # A last line that was cut off would swallow what follows it.
+            file.seek(file.read().rfind(b"\n") + 1)
+            file.truncate()
+            file.write(_line({"commit": digest}))
+            file.flush()
+            os.fdatasync(file.fileno())
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 @dataclass(frozen=True, slots=True)

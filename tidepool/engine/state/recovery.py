@@ -10,6 +10,7 @@ from pathlib import Path
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.state import journal
+from tidepool.engine.state.aliases import normalize_urn_references
 from tidepool.engine.state.journal import Decode
 
 
@@ -37,19 +38,17 @@ def recover(
 ) -> Recovered | None:
     """What the journal at ``path`` makes of the stack; None where there is nothing to recover.
 
-    ``checkpoint`` is what the stack's file holds, and ``load`` reads it. A journal whose records are all in the
-    checkpoint is removed.
+    ``checkpoint`` is what the stack's file holds, and ``load`` reads it. Changes nothing: without the stack's
+    lock, the journal may be that of an operation that is under way.
 
     Raises:
-        EngineError: where the checkpoint was changed by somebody else since; nothing is changed then.
+        EngineError: where the checkpoint was changed by somebody else since.
     """
     interrupted = journal.read(path, decode)
-    if interrupted is None:
-        path.unlink(missing_ok=True)
+    if interrupted is None or not interrupted.records:
         return None
     current = digest(checkpoint)
     if interrupted.commit_digest == current:
-        path.unlink()
         return None
     if interrupted.base_digest != current:
         made = len(interrupted.records)
@@ -59,10 +58,8 @@ def recover(
             f"the state. Look through them, make the state right (`stack export`, `stack import`), and move "
             "the journal away to go on"
         )
-    if not interrupted.records:
-        path.unlink()
-        return None
-    snapshot = journal.fold(load(), interrupted.records)
+    # As the checkpoint that is written of it, so that a renamed resource is found by its new name alone.
+    snapshot = normalize_urn_references(journal.fold(load(), interrupted.records))
     return Recovered(snapshot, interrupted.operation, len(interrupted.records))
 
 

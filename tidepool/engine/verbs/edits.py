@@ -126,7 +126,7 @@ def _edit(
     chosen = list(live.values()) if all_of_them else [live[u] for u in dict.fromkeys(chosen_urns)]
     changed = {**deployment, "resources": change(resources, chosen)}
     verify_integrity(decode_deployment(changed, Blind()))
-    workspace.backend.import_(ref, {**untyped, "deployment": changed})
+    workspace.backend.import_(ref, {**untyped, "deployment": changed}, edited=True)
     return len(chosen)
 
 

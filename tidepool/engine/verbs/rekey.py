@@ -47,7 +47,7 @@ class ChangeSecretsProvider:
         )
         # The state first: it can be brought back from its backup, whatever happens to the file after it.
         if deployment:
-            opened.backend.import_(opened.ref, {**untyped, "deployment": deployment})
+            opened.backend.import_(opened.ref, {**untyped, "deployment": deployment}, edited=True)
         opened.with_config(changed).save_config()
         return 0
 
