@@ -13,4 +13,8 @@ if __name__ == "__main__":
     # Connections end whenever plugins do; gRPC would tell the person of each.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     person = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    sys.exit(main(sys.argv[1:], Path.cwd(), os.environ, sys.stdout, sys.stderr, person, owns_process=True))
+    code = main(sys.argv[1:], Path.cwd(), os.environ, sys.stdout, sys.stderr, person, owns_process=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # All is saved and said: what is left is to take apart, one by one, what the kernel frees at once.
+    os._exit(code)

@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidepool.engine.arguments import OperationRequest, World
 from tidepool.engine.deployment.protection import protected_with_needs
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
 from tidepool.engine.resource import Snapshot
-from tidepool.engine.running import Run, RunResult
 from tidepool.engine.saved_state import SavedState
 from tidepool.engine.state.history import UpdateInfo
 from tidepool.engine.verbs.workspace import OpenStack, open_stack
+
+if TYPE_CHECKING:
+    from tidepool.engine.running import Run, RunResult
 
 #: The CLI's words for the operations, in history and display.
 KINDS: Final[Mapping[str, str]] = {
@@ -58,7 +60,7 @@ def _preview(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
         request = _sparing_protected(request, state.base)
         if request.exclude_protected and _spares_all(request, state.base):
             return _told_that_all_is_spared(request, stack)
-        run = Run(request, stack, state, preview=True, in_process=in_process)
+        run = _prepared(request, stack, state, preview=True, in_process=in_process)
         return run.run(lambda result: _exit_code(request, result, preview=True))
 
 
@@ -78,13 +80,25 @@ def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
             return _exit_code(request, result, preview=False)
 
         try:
-            code = Run(request, stack, state, preview=False, in_process=in_process).run(conclude)
+            run = _prepared(request, stack, state, preview=False, in_process=in_process)
+            code = run.run(conclude)
         finally:
             # Where it was not saved, what was done is in the journal: the next operation recovers it.
             state.abandon()
     if request.kind == "destroy" and not code:
         _tell_what_is_left(request, stack)
     return code
+
+
+def _prepared(
+    request: OperationRequest, stack: OpenStack, state: SavedState, *, preview: bool, in_process: bool
+) -> Run:
+    # Late: it takes time to import, in which the key of the secrets is derived.
+    from tidepool.engine.running import Run
+
+    run = Run(request, stack, state, preview=preview, in_process=in_process)
+    state.verify_passphrase()
+    return run
 
 
 def _sparing_protected(request: OperationRequest, base: Snapshot) -> OperationRequest:

@@ -11,24 +11,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from tidepool.engine.arguments import OperationRequest
-from tidepool.engine.deployment.deployment import Deployment, Request, Result
-from tidepool.engine.deployment.live import Durable
 from tidepool.engine.deployment.options import Kind, Options, Targets
+from tidepool.engine.deployment.plugin_request import PluginRequest, plugin_request
 from tidepool.engine.display.settings import Display, Settings
 from tidepool.engine.display.settings import Kind as ShownKind
 from tidepool.engine.display.show import make_display
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Cancel, Diagnostic, Op, Severity
 from tidepool.engine.program.main_thread import MainThread
-from tidepool.engine.program.task import Program, Task
 from tidepool.engine.providers.loading import PluginLoader
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.saved_state import SavedState
 from tidepool.engine.values import Properties, Secret
 from tidepool.engine.verbs.workspace import OpenStack
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment, Request, Result
+    from tidepool.engine.program.task import Program
 
 _DEPLOYMENT_KINDS: Final[Mapping[str, Kind]] = {
     "preview": "update",
@@ -127,22 +129,17 @@ class Run:
 
     async def _deploy(self, display: Display) -> Result:
         self._loop = asyncio.get_running_loop()
+        loader = self._loader()
+        await loader.start_ahead(providers_in_use(self._state.base))
+        # Late: it takes longer to import than plugins to start.
+        from tidepool.engine.deployment.deployment import Deployment
+        from tidepool.engine.deployment.live import Durable
+
         for warning in self._state.warnings:
             display.event(Diagnostic("warning", warning))
         durable = None
         if self._state.journal is not None:
             durable = Durable(self._state.journal, self._state.encode)
-        world = self._stack.world
-        loader = PluginLoader(
-            project=self._stack.project,
-            env=world.env,
-            pulumi_home=world.pulumi_home,
-            python=Path(sys.executable),
-            log=self._log,
-            stack_outputs=self._stack_outputs,
-            resource_state=self._resource_state,
-            config=self._config.values,
-        )
         program = self._program(loader)
         try:
             deployment = Deployment(
@@ -161,9 +158,24 @@ class Run:
         finally:
             if durable is not None:
                 durable.close()
-            loader.close()
+            await loader.close()
+
+    def _loader(self) -> PluginLoader:
+        world = self._stack.world
+        return PluginLoader(
+            project=self._stack.project,
+            env=world.env,
+            pulumi_home=world.pulumi_home,
+            python=Path(sys.executable),
+            log=self._log,
+            stack_outputs=self._stack_outputs,
+            resource_state=self._resource_state,
+            config=self._config.values,
+        )
 
     def _deployment_request(self) -> Request:
+        from tidepool.engine.deployment.deployment import Request
+
         request, stack = self._request, self._stack
         project = stack.project
         config: Properties = {
@@ -199,16 +211,28 @@ class Run:
 
     def _program(self, loader: PluginLoader) -> Program:
         request, project = self._request, self._stack.project
+        from tidepool.engine.program.task import Task
+
         task = Task(project.program, _folder(project.program), self._stack.root, self._stack.world.env)
         if request.client:
             from tidepool.engine.program.client import ClientProgram
 
             return ClientProgram(task, request.client, loader.engine_address)
         python = loader.program_python
+        program = self._native(task, loader, python)
+        checker = project.runtime_options.get("typechecker")
+        if checker:
+            from tidepool.engine.program.typecheck import CheckedProgram
+
+            return CheckedProgram(program, task, python, checker, project.file)
+        return program
+
+    def _native(self, task: Task, loader: PluginLoader, python: Path) -> Program:
         if self._in_process and python == Path(sys.executable):
             from tidepool.engine.program.in_process import InProcessProgram
 
-            return InProcessProgram(task, self._main, self._log)
+            debug = self._request.debug or bool(self._request.event_log)
+            return InProcessProgram(task, self._main, self._log, debug=debug)
         from tidepool.engine.program.subprocess import SubprocessProgram
 
         return SubprocessProgram(task, python, loader.engine_address)
@@ -305,6 +329,16 @@ class Run:
                 yield display
             finally:
                 display.close()
+
+
+def providers_in_use(base: Snapshot) -> list[PluginRequest]:
+    """The plugins of the stack's providers that have resources: an operation on it most likely loads them."""
+    used = {s.provider for s in base.resources if s.provider}
+    return [
+        plugin_request(s.urn, s.inputs)
+        for s in base.resources
+        if s.is_provider and f"{s.urn}::{s.id}" in used
+    ]
 
 
 @contextmanager

@@ -37,6 +37,8 @@ class SavedState:
         self._crypter = _crypter(stack)
         self._journal: JournalFile | None = None
         self._began_with = ""
+        if isinstance(self._crypter, PassphraseCrypter):
+            self._crypter.warm()  # deriving the key takes a moment: it runs beside the rest of the start
         #: What a person must be told before the operation begins.
         self.warnings: list[str] = []
         self.base = Snapshot()
@@ -67,10 +69,6 @@ class SavedState:
     @contextmanager
     def changing(self, request: OperationRequest) -> Iterator[None]:
         """For an operation that changes the state: nobody else may, until it is saved."""
-        if isinstance(self._crypter, PassphraseCrypter):
-            # A wrong passphrase is told before anything is changed. It takes a moment, at the same time
-            # as the rest of the start.
-            self._crypter.warm()
         backend, ref = self._stack.backend, self._stack.ref
         with backend.lock(ref) as lock:
             self.warnings += lock.warnings
@@ -80,11 +78,18 @@ class SavedState:
                 self._save_recovered()
             backend.journal_path(ref).unlink(missing_ok=True)
             self._clear_pending_creates(request)
-            if isinstance(self._crypter, PassphraseCrypter):
-                self._crypter.verify()
             self._began_with = digest(backend.content(ref))
             self._journal = JournalFile(backend.journal_path(ref), self._began_with, request.kind)
             yield
+
+    def verify_passphrase(self) -> None:
+        """Wait for the key of the stack's secrets.
+
+        Raises:
+            IncorrectPassphrase: where the passphrase is not the stack's.
+        """
+        if isinstance(self._crypter, PassphraseCrypter):
+            self._crypter.verify()
 
     def peek(self) -> Snapshot:
         """The state as it was last saved."""

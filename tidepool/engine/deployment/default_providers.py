@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from tidepool.engine.deployment.goal import Goal
-from tidepool.engine.deployment.registry import PluginRequest, with_plugin
+from tidepool.engine.deployment.plugin_request import PluginRequest, with_plugin
 from tidepool.engine.deployment.step import Registered
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import Properties, Secret

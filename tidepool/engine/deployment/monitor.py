@@ -22,7 +22,7 @@ from tidepool.engine.deployment.duration import parse_duration
 from tidepool.engine.deployment.goal import Alias, Goal, ReadGoal
 from tidepool.engine.deployment.graph import provider_urn
 from tidepool.engine.deployment.hooks import ResourceHook
-from tidepool.engine.deployment.registry import PluginRequest, with_plugin
+from tidepool.engine.deployment.plugin_request import PluginRequest, with_plugin
 from tidepool.engine.deployment.step import Registered
 from tidepool.engine.providers.contract import Provider, ProviderError
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, CustomTimeouts
@@ -260,7 +260,7 @@ class Monitor:
             try:
                 args, options = await callback.transform_invoke(request.tok, args, options)
             except CallbackFailed as error:
-                raise RequestRefused(f"invoke transform: {error}") from error
+                raise RequestRefused(str(error)) from error
         plugin = PluginRequest(package, options.version, options.plugin_download_url.rstrip("/"))
         provider = await self._provider(options.provider, plugin, request.tok)
         if self._is_pending(request.dependsOn):

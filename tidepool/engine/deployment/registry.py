@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from tidepool.engine import urn as urns
 from tidepool.engine.compare import equal
+from tidepool.engine.deployment.plugin_request import INTERNAL, VERSION, PluginRequest, plugin_request
 from tidepool.engine.providers.contract import (
     CallResult,
     CheckFailure,
@@ -28,24 +27,9 @@ from tidepool.engine.providers.contract import (
     ReadResult,
     UpdateResult,
 )
-from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
-from tidepool.engine.values import Properties, Secret
+from tidepool.engine.resource import ResourceState
+from tidepool.engine.values import Properties
 from tidepool.engine.wire import UNKNOWN_STRING
-
-#: Options of the engine among a provider's inputs; they are not the provider's to see.
-INTERNAL: Final = "__internal"
-_VERSION: Final = "version"
-_DOWNLOAD_URL: Final = "pluginDownloadURL"
-
-
-@dataclass(frozen=True, slots=True)
-class PluginRequest:
-    """The plugin that a provider resource asks for. ``version`` and ``download_url`` may be empty."""
-
-    package: str
-    version: str = ""
-    download_url: str = ""
-
 
 #: Loads a plugin: starts its process, without configuring it.
 Load = Callable[[PluginRequest], Awaitable[Provider]]
@@ -146,22 +130,22 @@ class Registry:
         autonaming: Mapping[str, Any] | None = None,
     ) -> CheckResult:
         """Load the plugin and let it check its configuration."""
-        version = news.get(_VERSION)
+        version = news.get(VERSION)
         if version is not None and not isinstance(version, str):
-            return CheckResult({}, (CheckFailure(_VERSION, f"'{_VERSION}' must be a string"),))
+            return CheckResult({}, (CheckFailure(VERSION, f"'{VERSION}' must be a string"),))
         provider = await self._load_for(urn, news)
         result = await provider.check_config(urn, self.configuration(olds), self.configuration(news))
         if result.failures:
             return result
         self._checked[urn] = provider
         inputs = dict(result.inputs)
-        for key in (_VERSION, INTERNAL):
+        for key in (VERSION, INTERNAL):
             if key in news:
                 inputs.setdefault(key, news[key])
-        if not equal(inputs.get(_VERSION), news.get(_VERSION, inputs.get(_VERSION))):
+        if not equal(inputs.get(VERSION), news.get(VERSION, inputs.get(VERSION))):
             raise ProviderError(
-                f'provider "{urn}" attempted to change version from "{news[_VERSION]}" '
-                f'to "{inputs[_VERSION]}"'
+                f'provider "{urn}" attempted to change version from "{news[VERSION]}" '
+                f'to "{inputs[VERSION]}"'
             )
         return CheckResult(inputs)
 
@@ -274,39 +258,3 @@ class Registry:
         provider = await self._load(request)
         self._all.append(provider)
         return provider
-
-
-def plugin_request(urn: str, inputs: Properties) -> PluginRequest:
-    """The plugin that a provider resource asks for by its type and inputs; secrets never name a plugin."""
-    package = urns.type_of(urn).removeprefix(PROVIDER_TYPE_PREFIX)
-    if "parameterization" in _internal(inputs) or "parameterization" in inputs:
-        raise ProviderError(
-            f"provider {urns.name_of(urn)!r} of package {package!r} is parameterized, which the embedded "
-            "engine does not do; the Pulumi CLI does"
-        )
-    url = _internal(inputs).get(_DOWNLOAD_URL, inputs.get(_DOWNLOAD_URL))
-    return PluginRequest(package, _text(inputs.get(_VERSION)), _text(url))
-
-
-def with_plugin(inputs: Properties, version: str, download_url: str) -> Properties:
-    """A provider's inputs that ask for that plugin."""
-    if not version and not download_url:
-        return inputs
-    internal = dict(_internal(inputs))
-    inputs = {**inputs, INTERNAL: internal}
-    if version:
-        inputs[_VERSION] = version
-    if download_url:
-        internal[_DOWNLOAD_URL] = download_url
-    return inputs
-
-
-def _internal(inputs: Properties) -> Properties:
-    value = inputs.get(INTERNAL)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Secret):
-        value = value.element
-    return value if isinstance(value, str) else ""

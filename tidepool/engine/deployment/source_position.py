@@ -23,6 +23,6 @@ def parse(position: Any, root: str) -> str:
 def _relative(uri: str, root: str) -> str:
     url = urlsplit(uri)
     path = unquote(url.path)
-    if url.scheme != "file" or not os.path.isabs(path):  # noqa: PTH117 - of a URL, not of a file
+    if url.scheme != "file" or not os.path.isabs(path):
         return ""
     return quote(os.path.relpath(path, root))

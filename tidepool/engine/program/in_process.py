@@ -29,17 +29,20 @@ class InProcessProgram:
     error are the program's while it runs.
     """
 
-    def __init__(self, task: Task, main: MainThread, log: Callable[[Any], None]) -> None:
-        """``log`` takes the ``engine_pb2.LogRequest`` that the SDK sends; on any thread."""
+    def __init__(
+        self, task: Task, main: MainThread, log: Callable[[Any], None], *, debug: bool = False
+    ) -> None:
+        """``log`` takes the ``engine_pb2.LogRequest`` that the SDK sends, debugging ones if ``debug``; on any thread."""
         self._task = task
         self._main = main
         self._log = log
+        self._debug = debug
 
     async def run(self, deployment: Deployment) -> None:
         """Run it to its end."""
         loop = asyncio.get_running_loop()
         monitor = deployment.monitor
-        engine = LocalEngine(self._log)
+        engine = LocalEngine(self._log, debug=self._debug)
         task = self._task
 
         def say(severity: Severity, line: str) -> None:
@@ -67,19 +70,20 @@ class InProcessProgram:
 class LocalEngine:
     """The engine service as the SDK of a program in this process sees it."""
 
-    def __init__(self, log: Callable[[Any], None]) -> None:
+    def __init__(self, log: Callable[[Any], None], *, debug: bool) -> None:
         from google.protobuf import empty_pb2
         from pulumi.runtime.proto import engine_pb2
 
         self._empty = empty_pb2.Empty()
-        self._debug = engine_pb2.DEBUG
+        #: The severity of messages that nobody sees: there are several for each resource.
+        self._unseen = None if debug else engine_pb2.DEBUG
         self._log = log
         self._root_urn = ""
         self._messages = engine_pb2
 
     def Log(self, request: Any, timeout: float | None = None) -> Any:  # noqa: N802 - the service's name
-        """Take a message; debugging ones, of which there are many, cost as little as can be."""
-        if request.severity != self._debug:
+        """Take a message."""
+        if request.severity != self._unseen:
             self._log(request)
         return self._empty
 

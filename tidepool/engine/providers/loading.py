@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
 from tidepool.engine.providers.builtin import BuiltinProvider, ResourceState, StackOutputs
@@ -68,6 +70,7 @@ class PluginLoader:
         self._start_deadline_s = start_deadline_s
         self._server = EngineServer(log)
         self._noticed: set[str] = set()
+        self._ahead: dict[tuple[str, str, str], asyncio.Task[Provider]] = {}
 
     @property
     def engine_address(self) -> str:
@@ -95,6 +98,20 @@ class PluginLoader:
         """
         if request.package == _BUILTIN:
             return BuiltinProvider(self._stack_outputs, self._resource_state, self._warn)
+        started = self._ahead.pop(_key(request), None)
+        return await (started if started is not None else self._start(request))
+
+    async def start_ahead(self, requests: Iterable[PluginRequest]) -> None:
+        """Start plugins that will most likely be loaded, while others are busy; returns at once.
+
+        One that cannot be started is told of when it is loaded.
+        """
+        for request in requests:
+            if request.package != _BUILTIN and _key(request) not in self._ahead:
+                self._ahead[_key(request)] = asyncio.create_task(self._start(request))
+        await asyncio.sleep(0)  # lets each come as far as its process
+
+    async def _start(self, request: PluginRequest) -> Provider:
         # Imports grpc, which operations without plugins do without.
         from tidepool.engine.providers.connection import Connection
         from tidepool.engine.providers.plugin import PluginProvider
@@ -121,8 +138,15 @@ class PluginLoader:
         )
         return PluginProvider(connection)
 
-    def close(self) -> None:
-        """Take no more messages of providers."""
+    async def close(self) -> None:
+        """End plugins that were started and not loaded, and take no more messages."""
+        for started in self._ahead.values():
+            started.cancel()
+            try:
+                provider = await started
+            except (asyncio.CancelledError, EngineError):
+                continue  # nobody asked for it
+            await provider.close()
         self._server.close()
 
     def _environment(self) -> dict[str, str]:
@@ -150,6 +174,10 @@ class PluginLoader:
                 severity=messages.LogSeverity.Value(severity), urn=urn, message=message, streamId=stream_id
             )
         )
+
+
+def _key(request: PluginRequest) -> tuple[str, str, str]:
+    return request.package, request.version, request.download_url
 
 
 def _hush(_line: str, _is_stderr: bool) -> None:
