@@ -30,7 +30,7 @@ from tidepool.engine.verbs.workspace import OpenStack
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment, Request, Result
-    from tidepool.engine.program.task import Program
+    from tidepool.engine.program.task import Program, Task
 
 _DEPLOYMENT_KINDS: Final[Mapping[str, Kind]] = {
     "preview": "update",

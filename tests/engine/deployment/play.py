@@ -6,12 +6,14 @@ The loop runs what goes to other threads at once, so that a run is the same each
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tidepool.engine.deployment.deployment import Deployment, Request, Result
 from tidepool.engine.deployment.live import Durable
@@ -20,7 +22,13 @@ from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.events import Diagnostic, Event, Op
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.state import journal
-from tidepool.engine.state.checkpoint import decode_resource, encode_resource
+from tidepool.engine.state.aliases import normalize_urn_references
+from tidepool.engine.state.checkpoint import (
+    decode_deployment,
+    decode_resource,
+    encode_deployment,
+    encode_resource,
+)
 from tidepool.engine.state.integrity import verify_integrity
 from tidepool.engine.state.journal import End, JournalFile, Record
 
@@ -66,11 +74,12 @@ class Played:
 
     @property
     def snapshot(self) -> Snapshot:
-        return self.result.snapshot
+        """The state as it is saved."""
+        return saved(self.result.snapshot)
 
     def at(self, records: int) -> Snapshot:
         """What is recovered where the journal ends after so many records."""
-        return journal.fold(self.base, self.records[:records])
+        return saved(journal.fold(self.base, self.records[:records]))
 
 
 class InlineLoop(asyncio.SelectorEventLoop):
@@ -139,8 +148,6 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
     before = len(world.effects)
     deployment = Deployment(request, events.append, load, program.run, durable)
     result = await deployment.run()
-    left_over = asyncio.all_tasks() - {asyncio.current_task()}
-    assert not left_over, f"the operation ended before {left_over}"
     assert all(p.closed for p in providers)
     records: tuple[Record, ...] = ()
     if file is not None and durable is not None:
@@ -161,7 +168,7 @@ def verify(played: Played, world: World) -> None:
     for error in played.errors:
         assert "Traceback" not in error
     verify_integrity(played.snapshot)
-    assert journal.fold(played.base, played.records) == played.snapshot
+    assert journal.fold(played.base, played.records) == played.result.snapshot
     states = States(played.base)
     fold = journal.Fold(played.base)
     done = 0
@@ -171,13 +178,13 @@ def verify(played: Played, world: World) -> None:
             fold.apply(record)
             states.learn(record)
             # Integral after each record, not only after each write: the last may be torn anywhere.
-            verify_integrity(fold.snapshot())
+            verify_integrity(normalize_urn_references(fold.snapshot()))
         done = moment.records
         states.agree(fold.snapshot(), moment.world)
     for record in played.records[done:]:
         fold.apply(record)
         states.learn(record)
-        verify_integrity(fold.snapshot())
+        verify_integrity(normalize_urn_references(fold.snapshot()))
     states.agree(played.snapshot, world)
 
 
@@ -195,17 +202,24 @@ class States:
 
     def agree(self, snapshot: Snapshot, world: World) -> None:
         """The state is what exists, but for what is listed as pending, and what was let go on purpose."""
-        known = {r.id: r for r in snapshot.resources if is_real(r)}
-        pending = {(op.type, op.resource.urn) for op in snapshot.pending_operations}
+        known = {r.id: r for r in snapshot.resources if is_real(r) and r.id not in world.unsure}
+        # What is being made has no id yet; what is being changed may get a new URN at the same time.
+        pending = {(op.type, op.resource.id or op.resource.urn) for op in snapshot.pending_operations}
         for id, thing in world.things.items():
+            if id in world.unsure:
+                continue
             state = known.get(id)
             if state is None:
-                assert self._was_let_go(id, world) or ("creating", thing.urn) in pending, f"{id} is forgotten"
-            elif not state.init_errors and ("updating", state.urn) not in pending:
+                if ("creating", thing.urn) not in pending:
+                    assert id in world.let_go or self._was_let_go(id, world), f"{id} is forgotten"
+                    world.let_go.add(id)
+            elif not state.init_errors and ("updating", id) not in pending:
                 assert state.inputs == thing.inputs, f"{id} is not known as it is"
         for id, state in known.items():
             if id not in world.things:
-                assert ("deleting", state.urn) in pending or self._goes_with(state, world), f"{id} is gone"
+                # What waits for its deletion may have gone with what it was in.
+                went_with = state.delete and state.inputs.get("inside", id) not in world.things
+                assert ("deleting", id) in pending or went_with, f"{id} is gone"
 
     def _was_let_go(self, id: str, world: World) -> bool:
         state = self._last.get(id)
@@ -215,20 +229,37 @@ class States:
         # when that of the other is.
         return state.retain_on_delete or world.things[id].inputs.get("inside") in world.things
 
-    def _goes_with(self, state: ResourceState, world: World) -> bool:
-        return False
-
 
 def is_real(state: ResourceState) -> bool:
     """Whether the provider has the resource."""
     return state.custom and not state.is_provider and not state.external and not state.pending_replacement
 
 
+def saved(snapshot: Snapshot) -> Snapshot:
+    """``snapshot``, written to a stack's file and read again."""
+    written = json.dumps(encode_deployment(snapshot, PLAIN, datetime.now(UTC)))
+    return decode_deployment(json.loads(written), PLAIN)
+
+
+class _Plain:
+    """Encrypts nothing."""
+
+    def encrypt(self, plaintext: str, /) -> str:
+        return plaintext
+
+    def decrypt(self, ciphertext: str, /) -> str:
+        return ciphertext
+
+
+PLAIN = _Plain()
+
+
 def lost(snapshot: Snapshot, world: World) -> World:
     """``world`` as it is for an engine that goes on from ``snapshot``: what it does not know is unanswered."""
-    known = {r.id for r in snapshot.resources}
+    known = {r.id for r in snapshot.resources} | world.let_go
     after = world.copy()
     after.unanswered = {t.urn: t.id for t in world.things.values() if t.id not in known}
+    after.unsure |= {op.resource.id for op in snapshot.pending_operations if op.resource.id}
     return after
 
 
@@ -237,17 +268,28 @@ def unprotected(base: Snapshot) -> Snapshot:
     return replace(base, resources=tuple(replace(r, protect=False) for r in base.resources))
 
 
+def differences(a: Snapshot, b: Snapshot) -> list[str]:
+    """How two snapshots differ, but for their order."""
+    of_a, of_b = ({(r.urn, r.id): r for r in s.resources} for s in (a, b))
+    if of_a.keys() != of_b.keys():
+        return [f"{name}: only in one" for name in of_a.keys() ^ of_b.keys()]
+    return [
+        f"{x.urn}: {field.name}: {getattr(x, field.name)!r} and {getattr(y, field.name)!r}"
+        for name, x in of_a.items()
+        for y in [of_b[name]]
+        for field in fields(ResourceState)
+        if getattr(x, field.name) != getattr(y, field.name)
+    ]
+
+
 def changes(played: Played) -> dict[Op, int]:
     """The steps that changed something."""
     return {op: n for op, n in played.result.changes.items() if op is not Op.SAME}
 
 
 def _encode(state: ResourceState) -> dict[str, Any]:
-    return encode_resource(state, lambda text: text)
+    return encode_resource(state, PLAIN.encrypt)
 
 
 def _decode(raw: Any) -> ResourceState:
-    return decode_resource(raw, lambda text: text)
-
-
-Ending = Literal["as it is", "killed"]
+    return decode_resource(raw, PLAIN.decrypt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
 from tidepool.engine.deployment.endpoint import MonitorClosed
 from tidepool.engine.deployment.goal import Alias, Goal
 from tidepool.engine.deployment.registry import PluginRequest
-from tidepool.engine.deployment.step import Registered
+from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.values import Properties
 
 STACK, PROJECT = "dev", "graph"
@@ -49,6 +49,15 @@ class Node:
     ignore: tuple[str, ...] = ()
     replace_on: tuple[str, ...] = ()
     aliases: tuple[Alias, ...] = ()
+
+    def __repr__(self) -> str:
+        # Hypothesis shows what it found: only what is not as usual.
+        usual = Node("")
+        said = [f"{k}={v!r}" for k in self.__slots__ if (v := getattr(self, k)) != getattr(usual, k)]
+        return f"Node({', '.join(said)})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
 
     def needs(self) -> list[str]:
         """All nodes that it names."""

@@ -45,12 +45,19 @@ class World:
 
     things: dict[str, Thing] = field(default_factory=dict)
     unanswered: dict[str, str] = field(default_factory=dict)
+    #: Ids of things that the stack no longer has, on purpose.
+    let_go: set[str] = field(default_factory=set)
+    #: Ids of things that were being changed or deleted when an operation was cut off. As with the CLI, the next
+    #: operation warns of them and lists them no longer; what became of them only a refresh or a new change tells.
+    unsure: set[str] = field(default_factory=set)
     effects: list[str] = field(default_factory=list)
     serial: int = 0
 
     def copy(self) -> World:
         """The world as it is now."""
-        return World(dict(self.things), dict(self.unanswered), [], self.serial)
+        return World(
+            dict(self.things), dict(self.unanswered), set(self.let_go), set(self.unsure), [], self.serial
+        )
 
     def create(self, urn: str, inputs: Properties) -> str:
         """Make a thing, or take the one that was made for the same URN without anybody being told."""
@@ -196,6 +203,7 @@ class MemoryProvider:
             raise ProviderError(f"there is no {id}")
         self._world.update(id, new_inputs)
         await self._end(fault, id, outputs)
+        self._world.unsure.discard(id)
         return UpdateResult(outputs)
 
     async def delete(
@@ -224,7 +232,9 @@ class MemoryProvider:
 
     async def _begin(self, method: str, urn: str) -> str:
         assert not self.closed, f"{method} of {urn} is asked of a provider that was ended"
-        self._under_way += 1
+        # What has no effect may be cut off; it is asked again.
+        counts = method in ("create", "read", "update", "delete")
+        self._under_way += counts
         try:
             fault = self._faults.get((method, urns.name_of(urn)), "")
             if fault == "cancel":
@@ -237,7 +247,7 @@ class MemoryProvider:
                 raise ProviderError(f"{method} of {urn} failed")
             return fault
         finally:
-            self._under_way -= 1
+            self._under_way -= counts
 
     async def _end(self, fault: str, id: str, outputs: Properties | None) -> None:
         self._seen()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.plugin_request import PluginRequest, with_plugin
-from tidepool.engine.deployment.step import Registered
+from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import Properties, Secret
 

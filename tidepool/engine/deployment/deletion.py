@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 from tidepool.engine.deployment.entry import Entry
 from tidepool.engine.deployment.generator import Stopped
 from tidepool.engine.deployment.graph import Graph
-from tidepool.engine.deployment.step import (
-    DeleteStep,
-    RemovePendingReplaceStep,
-    SameStep,
-    Step,
-)
+from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
+from tidepool.engine.deployment.steps.same import SameStep
+from tidepool.engine.deployment.steps.step import Step
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment

@@ -21,17 +21,15 @@ from tidepool.engine.deployment.goal import Goal, ReadGoal
 from tidepool.engine.deployment.graph import Graph
 from tidepool.engine.deployment.hooks import HookFailed, Hooks
 from tidepool.engine.deployment.live import Durable, LiveStack
-from tidepool.engine.deployment.monitor import Monitor, RequestRefused
+from tidepool.engine.deployment.monitor import Monitor
 from tidepool.engine.deployment.options import Options, Targets
 from tidepool.engine.deployment.refresh import refresh
+from tidepool.engine.deployment.registration import RequestRefused
 from tidepool.engine.deployment.registry import Load, Registry
-from tidepool.engine.deployment.step import (
-    CreateStep,
-    Registered,
-    SameStep,
-    Step,
-    UpdateStep,
-)
+from tidepool.engine.deployment.steps.create import CreateStep
+from tidepool.engine.deployment.steps.same import SameStep
+from tidepool.engine.deployment.steps.step import Registered, Step
+from tidepool.engine.deployment.steps.update import UpdateStep
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import (
     Diagnostic,

@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidepool.engine.deployment.step import (
-    DeleteProtected,
-    Outcome,
-    ReadStep,
-    RefreshStep,
-    Step,
-)
+from tidepool.engine.deployment.steps.delete import DeleteProtected
+from tidepool.engine.deployment.steps.read import ReadStep
+from tidepool.engine.deployment.steps.refresh import RefreshStep
+from tidepool.engine.deployment.steps.step import Outcome, Step
 from tidepool.engine.events import Op, ResourceFailed, ResourceOutputs, ResourcePre
 from tidepool.engine.providers.contract import ProviderError
 

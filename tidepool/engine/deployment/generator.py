@@ -24,18 +24,14 @@ from tidepool.engine.deployment.diffing import (
 from tidepool.engine.deployment.entry import Entry
 from tidepool.engine.deployment.goal import Goal, ReadGoal
 from tidepool.engine.deployment.graph import provider_urn
-from tidepool.engine.deployment.step import (
-    Answer,
-    CreateStep,
-    DeleteStep,
-    ReadStep,
-    RefreshStep,
-    Registered,
-    ReplaceStep,
-    SameStep,
-    Step,
-    UpdateStep,
-)
+from tidepool.engine.deployment.steps.create import CreateStep
+from tidepool.engine.deployment.steps.delete import DeleteStep
+from tidepool.engine.deployment.steps.read import ReadStep
+from tidepool.engine.deployment.steps.refresh import RefreshStep
+from tidepool.engine.deployment.steps.replace import ReplaceStep
+from tidepool.engine.deployment.steps.same import SameStep
+from tidepool.engine.deployment.steps.step import Answer, Registered, Step
+from tidepool.engine.deployment.steps.update import UpdateStep
 from tidepool.engine.providers.contract import CheckFailure, DiffResult, DiffUnavailable, Provider
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import UNKNOWN, contains_unknowns

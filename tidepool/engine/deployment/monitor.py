@@ -13,36 +13,35 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import alias_pb2, callback_pb2, provider_pb2, resource_pb2
 
-from tidepool.engine import urn as urns
 from tidepool.engine import wire
 from tidepool.engine.assets import with_hashes
 from tidepool.engine.deployment import source_position
-from tidepool.engine.deployment.callbacks import HOOK_FIELDS, Callback, CallbackFailed, Callbacks
-from tidepool.engine.deployment.duration import parse_duration
-from tidepool.engine.deployment.goal import Alias, Goal, ReadGoal
+from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, Callbacks
+from tidepool.engine.deployment.construct import construct_request
+from tidepool.engine.deployment.goal import Goal, ReadGoal
 from tidepool.engine.deployment.graph import provider_urn
 from tidepool.engine.deployment.hooks import ResourceHook
-from tidepool.engine.deployment.plugin_request import PluginRequest, with_plugin
-from tidepool.engine.deployment.step import Registered
+from tidepool.engine.deployment.plugin_request import PluginRequest
+from tidepool.engine.deployment.registration import (
+    RequestRefused,
+    as_outputs,
+    goal_of,
+    inherit,
+    property_dependencies,
+    stack_trace,
+)
+from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.providers.contract import Provider, ProviderError
-from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, CustomTimeouts
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import (
-    UNKNOWN,
-    Output,
     Properties,
-    Secret,
     contains_unknowns,
     output_dependencies,
-    transform,
     without_outputs,
 )
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
-
-
-class RequestRefused(Exception):
-    """A request that cannot be served; the text goes back to the program."""
 
 
 _UNSUPPORTED_FEATURES: Final = frozenset({resource_pb2.RESOURCE_MONITOR_FEATURE_PARAMETERIZATION})
@@ -166,14 +165,14 @@ class Monitor:
         if request.envVarMappings:
             raise RequestRefused("envVarMappings are not supported by the embedded engine")
         if parent in self._goals:
-            _inherit(request, self._goals[parent])
+            inherit(request, self._goals[parent])
         properties = with_hashes(wire.from_struct(request.object), self._d.working_folder)
         dependencies = list(request.dependencies)
-        by_property = _property_dependencies(request, properties, dependencies)
+        by_property = property_dependencies(request, properties, dependencies)
         options = self._transform_options(request)
         own, transforms = self._transforms_for(request)
         if transforms:
-            properties = _as_outputs(properties, by_property)
+            properties = as_outputs(properties, by_property)
             for callback in transforms:
                 try:
                     properties, options = await callback.transform(
@@ -195,7 +194,7 @@ class Monitor:
             for package, inherited in self._component_providers.get(parent, {}).items():
                 if package not in options.providers:
                     options.providers[package] = inherited
-        goal = self._goal(request, options, properties, dependencies, by_property)
+        goal = goal_of(request, options, properties, dependencies, by_property, self._d.root)
         if (request.custom and not type.startswith(PROVIDER_TYPE_PREFIX)) or request.remote:
             goal = replace(goal, provider=await self._provider_reference(request, options))
         if request.remote:
@@ -233,7 +232,7 @@ class Monitor:
             dependencies=tuple(request.dependencies),
             additional_secret_outputs=tuple(request.additionalSecretOutputs),
             source_position=source_position.parse(request.sourcePosition, self._d.root),
-            stack_trace=self._stack_trace(request),
+            stack_trace=stack_trace(request, self._d.root),
         )
         registered = await self._d.read(goal)
         state = registered.state
@@ -290,7 +289,7 @@ class Monitor:
         d = self._d
         call = provider_pb2.CallRequest(
             tok=request.tok,
-            args=wire.to_struct(_as_outputs(args, dependencies), outputs=True),
+            args=wire.to_struct(as_outputs(args, dependencies), outputs=True),
             argDependencies={
                 k: provider_pb2.CallRequest.ArgumentDependencies(urns=v) for k, v in dependencies.items()
             },
@@ -357,50 +356,7 @@ class Monitor:
     ) -> resource_pb2.RegisterResourceResponse:
         d = self._d
         provider = await d.registry.get(goal.provider)
-        by_property = {k: list(v) for k, v in goal.property_dependencies.items()}
-        providers = dict(options.providers)
-        construct = provider_pb2.ConstructRequest(
-            project=d.project,
-            stack=d.stack,
-            config=d.program_config,
-            configSecretKeys=d.secret_config_keys,
-            dryRun=d.options.preview,
-            parallel=d.options.parallel,
-            monitorEndpoint=await d.monitor_address(),
-            organization=d.organization,
-            type=goal.type,
-            name=goal.name,
-            parent=goal.parent,
-            inputs=wire.to_struct(_as_outputs(goal.properties, by_property), outputs=True),
-            inputDependencies={
-                k: provider_pb2.ConstructRequest.PropertyDependencies(urns=v)
-                for k, v in by_property.items()
-            },
-            providers=providers,
-            dependencies=goal.dependencies,
-            aliases=[_alias_message(a) for a in goal.aliases],
-            protect=goal.protect,
-            additionalSecretOutputs=goal.additional_secret_outputs,
-            deletedWith=goal.deleted_with,
-            replace_with=goal.replace_with,
-            deleteBeforeReplace=goal.delete_before_replace,
-            ignoreChanges=goal.ignore_changes,
-            replaceOnChanges=goal.replace_on_changes,
-            retainOnDelete=goal.retain_on_delete,
-            accepts_output_values=True,
-        )
-        if options.HasField("custom_timeouts"):
-            t = options.custom_timeouts
-            construct.customTimeouts.CopyFrom(
-                provider_pb2.ConstructRequest.CustomTimeouts(
-                    create=t.create, update=t.update, delete=t.delete, read=t.read
-                )
-            )
-        if goal.resource_hooks:
-            fields = {HOOK_FIELDS[k]: v for k, v in goal.resource_hooks.items()}
-            construct.resource_hooks.CopyFrom(
-                provider_pb2.ConstructRequest.ResourceHooksBinding(**fields)
-            )
+        construct = await construct_request(d, options, goal)
         try:
             result = await provider.construct(construct)
         except ProviderError as error:
@@ -423,48 +379,6 @@ class Monitor:
         )
 
     # -- within ----------------------------------------------------------------------------------------
-
-    def _goal(
-        self,
-        request: resource_pb2.RegisterResourceRequest,
-        options: resource_pb2.TransformResourceOptions,
-        properties: Properties,
-        dependencies: Iterable[str],
-        by_property: Mapping[str, Iterable[str]],
-    ) -> Goal:
-        if request.type.startswith(PROVIDER_TYPE_PREFIX):
-            properties = with_plugin(properties, options.version, options.plugin_download_url)
-        trigger = None
-        if options.HasField("replacement_trigger"):
-            trigger = without_outputs(wire.from_value(options.replacement_trigger))
-        return Goal(
-            type=request.type,
-            name=request.name,
-            custom=request.custom,
-            properties=properties,
-            parent=request.parent,
-            provider=options.provider if not request.custom and not request.remote else "",
-            dependencies=tuple(sorted(dependencies)),
-            property_dependencies={k: tuple(sorted(v)) for k, v in by_property.items()},
-            aliases=tuple(_alias(a) for a in options.aliases),
-            protect=options.protect if options.HasField("protect") else None,
-            retain_on_delete=options.retain_on_delete if options.HasField("retain_on_delete") else None,
-            delete_before_replace=(
-                options.delete_before_replace if options.HasField("delete_before_replace") else None
-            ),
-            deleted_with=options.deleted_with,
-            replace_with=tuple(options.replace_with),
-            ignore_changes=tuple(options.ignore_changes),
-            replace_on_changes=tuple(options.replace_on_changes),
-            replacement_trigger=trigger,
-            additional_secret_outputs=tuple(options.additional_secret_outputs),
-            hide_diff=tuple(options.hide_diff),
-            import_id=getattr(options, "import"),
-            custom_timeouts=_timeouts(options),
-            source_position=source_position.parse(request.sourcePosition, self._d.root),
-            stack_trace=self._stack_trace(request),
-            resource_hooks=_hooks(options),
-        )
 
     def _transform_options(
         self, request: resource_pb2.RegisterResourceRequest
@@ -614,115 +528,9 @@ class Monitor:
             outputs = {k: v for k, v in outputs.items() if not contains_unknowns(v)}
         return wire.to_struct(outputs, secrets=request.acceptSecrets, resources=request.acceptResources)
 
-    def _stack_trace(self, request: Any) -> tuple[str, ...]:
-        frames = request.stackTrace.frames if request.HasField("stackTrace") else ()
-        return tuple(source_position.parse(f.pc, self._d.root) for f in frames)
-
 
 _RESULTS: Final = {
     "success": resource_pb2.SUCCESS,
     "failed": resource_pb2.FAIL,
     "skipped": resource_pb2.SKIP,
 }
-
-
-def _inherit(request: resource_pb2.RegisterResourceRequest, parent: Goal) -> None:
-    """Take from the parent what a child has of it unless it says otherwise."""
-    if not request.deletedWith:
-        request.deletedWith = parent.deleted_with
-    if not request.HasField("protect") and parent.protect is not None:
-        request.protect = parent.protect
-    if not request.HasField("retainOnDelete") and parent.retain_on_delete is not None:
-        request.retainOnDelete = parent.retain_on_delete
-    if not request.provider and parent.provider:
-        package = urns.type_of(provider_urn(parent.provider)).removeprefix(PROVIDER_TYPE_PREFIX)
-        if not (request.remote or request.custom) or package == request.type.split(":", 1)[0]:
-            request.provider = parent.provider
-
-
-def _property_dependencies(
-    request: resource_pb2.RegisterResourceRequest, properties: Properties, dependencies: list[str]
-) -> dict[str, list[str]]:
-    if not request.propertyDependencies and not request.remote:
-        # A client that does not tell them apart: every property may come from every dependency.
-        return {k: list(dependencies) for k in properties}
-    return {k: list(v.urns) for k, v in request.propertyDependencies.items()}
-
-
-def _as_outputs(properties: Properties, dependencies: Mapping[str, Iterable[str]]) -> Properties:
-    """``properties`` with what each came from told in the value itself."""
-
-    def upgraded(value: Any) -> Any:
-        def leave(v: Any) -> Any:
-            if v is UNKNOWN:
-                return Output(UNKNOWN)
-            if isinstance(v, Secret):
-                inner = v.element
-                if isinstance(inner, Output):
-                    return Output(inner.element, True, inner.dependencies)
-                return Output(inner, True)
-            return v
-
-        return transform(value, leave)
-
-    result: Properties = {}
-    for key, value in properties.items():
-        value = upgraded(value)
-        wanted = set(dependencies.get(key, ()))
-        if wanted and not wanted <= output_dependencies(value):
-            if isinstance(value, Output):
-                merged = tuple(sorted(wanted | set(value.dependencies)))
-                value = Output(value.element, value.secret, merged)
-            else:
-                value = Output(value, False, tuple(sorted(wanted)))
-        result[key] = value
-    return result
-
-
-def _alias(message: alias_pb2.Alias) -> Alias:
-    if message.WhichOneof("alias") == "urn":
-        return Alias(urn=message.urn)
-    spec = message.spec
-    return Alias(
-        name=spec.name,
-        type=spec.type,
-        stack=spec.stack,
-        project=spec.project,
-        parent=spec.parentUrn,
-        no_parent=spec.noParent,
-    )
-
-
-def _alias_message(alias: Alias) -> alias_pb2.Alias:
-    if alias.urn:
-        return alias_pb2.Alias(urn=alias.urn)
-    spec = alias_pb2.Alias.Spec(
-        name=alias.name, type=alias.type, stack=alias.stack, project=alias.project
-    )
-    if alias.no_parent:
-        spec.noParent = True
-    elif alias.parent:
-        spec.parentUrn = alias.parent
-    return alias_pb2.Alias(spec=spec)
-
-
-def _timeouts(options: resource_pb2.TransformResourceOptions) -> CustomTimeouts:
-    if not options.HasField("custom_timeouts"):
-        return CustomTimeouts()
-    t = options.custom_timeouts
-    try:
-        return CustomTimeouts(
-            parse_duration(t.create),
-            parse_duration(t.update),
-            parse_duration(t.delete),
-            parse_duration(t.read),
-        )
-    except ValueError as error:
-        raise RequestRefused(f"unable to parse customTimeout Value {error}") from error
-
-
-def _hooks(options: resource_pb2.TransformResourceOptions) -> dict[str, tuple[str, ...]]:
-    if not options.HasField("hooks"):
-        return {}
-    named = {kind: tuple(getattr(options.hooks, field)) for kind, field in HOOK_FIELDS.items()}
-    return {kind: names for kind, names in named.items() if names}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.step import RefreshStep
+from tidepool.engine.deployment.steps.refresh import RefreshStep
 from tidepool.engine.resource import ResourceState
 
 if TYPE_CHECKING:

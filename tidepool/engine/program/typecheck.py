@@ -33,6 +33,8 @@ class CheckedProgram:
                 f"'{file}': runtime.options.typechecker: unknown {checker!r}; allowed are {', '.join(_CHECKERS)}"
             )
         self._program = program
+        #: Relative to the program's folder, where the checker is run.
+        self._environment = os.path.relpath(python.parent.parent, task.folder)
         self._task = task
         self._python = python
         self._checker = checker
@@ -52,8 +54,7 @@ class CheckedProgram:
 
     async def _check(self, deployment: Deployment) -> tuple[int, str]:
         folder = self._task.folder
-        environment = os.path.relpath(self._python.parent.parent, folder)
-        excluded = ["--exclude", re.escape(environment)] if self._checker == "mypy" else []
+        excluded = ["--exclude", re.escape(self._environment)] if self._checker == "mypy" else []
         process = await asyncio.create_subprocess_exec(
             str(self._python), "-m", self._checker, *excluded, str(folder),
             env=dict(self._task.env), cwd=folder, stdin=asyncio.subprocess.DEVNULL,

@@ -8,7 +8,9 @@ fake:index:Pair   a component of two Items, with the method fake:index:Pair/desc
 functions         fake:index:echo, fake:index:lookup(id), fake:index:reject, fake:index:fail
 
 Environment: FAKE_WORLD (a folder, see world.py), FAKE_LOG (a file: one JSON line for each call),
-FAKE_FAULTS (see faults.py), FAKE_PLAIN=1 (as an old provider: no Handshake, takes no secrets, no previews).
+FAKE_FAULTS (see faults.py), FAKE_SIGNAL (see signals.py), FAKE_PLAIN=1 (as an old provider: no Handshake,
+takes no secrets, no previews), FAKE_IDEMPOTENT=1 (Create of what exists already, with the same properties,
+gives that one: so an engine that never got the answer can ask again).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import grpc
 import light_proto
 from faults import Faults
 from google.protobuf import any_pb2, empty_pb2
+from signals import Signals
 from values import UNKNOWN, from_struct, plain, secret, to_struct
 from world import World
 
@@ -52,7 +55,9 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
         self._world = World(Path(world) if world else None)
         self._faults = Faults(environ.get("FAKE_FAULTS", ""))
         self._plain = environ.get("FAKE_PLAIN") == "1"
+        self._idempotent = environ.get("FAKE_IDEMPOTENT") == "1"
         self._cancelled = threading.Event()
+        self._signals = Signals(environ.get("FAKE_SIGNAL", ""), self._cancelled)
         self._engine_address = engine_address
         log = environ.get("FAKE_LOG")
         self._log_fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644) if log else -1
@@ -151,9 +156,11 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
         if request.preview:
             return pb.CreateResponse(properties=to_struct(_outputs(inputs, UNKNOWN, UNKNOWN)))
         fault, wish = self._begin("create", request, context, inputs)
-        resource = self._world.create(request.type, plain(inputs["name"]), plain(inputs))
+        resource = self._world.create(
+            request.type, plain(inputs["name"]), plain(inputs), once=self._idempotent
+        )
         outputs = to_struct(_outputs(inputs, resource["id"], resource["serial"]))
-        self._finish(fault, wish, context, resource["id"], outputs)
+        self._finish("create", fault, wish, context, resource["id"], outputs)
         return pb.CreateResponse(id=resource["id"], properties=outputs)
 
     def Update(self, request: Any, context: Any) -> Any:
@@ -167,14 +174,14 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
                 self._world.update(request.id, plain(inputs))
             except KeyError:
                 context.abort(grpc.StatusCode.NOT_FOUND, f"there is no {request.id}")
-            self._finish(fault, wish, context, request.id, outputs)
+            self._finish("update", fault, wish, context, request.id, outputs)
         return pb.UpdateResponse(properties=outputs)
 
     def Delete(self, request: Any, context: Any) -> Any:
         self._log("Delete", request, id=request.id)
         fault, wish = self._begin("delete", request, context, from_struct(request.properties))
         self._world.delete(request.id)
-        self._finish(fault, wish, context, request.id, None)
+        self._finish("delete", fault, wish, context, request.id, None)
         return empty_pb2.Empty()
 
     def Read(self, request: Any, context: Any) -> Any:
@@ -241,12 +248,16 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
             context.abort(grpc.StatusCode.UNKNOWN, f"{method} of {request.name} failed")
         if fault.startswith("hang:"):
             self._wait(float(fault.removeprefix("hang:")), context)
+        if fault.startswith("deaf:"):
+            time.sleep(float(fault.removeprefix("deaf:")))
         if request.type == "fake:index:Slow" and inputs is not None:
             self._wait(float(plain(inputs.get("seconds", 0))), context)
+        self._signals.at(method, "before")
         return fault, wish
 
-    def _finish(self, fault: str, wish: str, context: Any, id: str, outputs: Any) -> None:
+    def _finish(self, method: str, fault: str, wish: str, context: Any, id: str, outputs: Any) -> None:
         """Suffer what comes after the effect."""
+        self._signals.at(method, "after")
         if fault == "lost-answer":
             os._exit(8)
         if fault == "fail-after":

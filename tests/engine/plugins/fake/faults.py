@@ -8,7 +8,8 @@ fail-after    it is done, and the call fails all the same
 die           the process ends before anything is done
 lost-answer   it is done, and the process ends before it has answered
 init          it is done, and reported as having failed to initialise (create and update)
-hang:SECONDS  it is done only after that time
+hang:SECONDS  it is done only after that time; a cancel ends it before
+deaf:SECONDS  it is done only after that time, whoever cancels it
 """
 
 from __future__ import annotations

@@ -28,11 +28,17 @@ class World:
             folder.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(folder / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def create(self, type: str, name: str, props: dict[str, Any]) -> dict[str, Any]:
-        """Make a resource; its id is ``name`` and how often one of that name was made."""
+    def create(self, type: str, name: str, props: dict[str, Any], *, once: bool = False) -> dict[str, Any]:
+        """Make a resource; its id is ``name`` and how often one of that name was made.
+
+        ``once`` takes the last one of that name, where it is still there and the same in everything.
+        """
         with self._lock:
             self._catch_up()
             serial = self._serials.get(name, 0) + 1
+            last = self._resources.get(f"{name}-{serial - 1}")
+            if once and last is not None and (last["type"], last["props"]) == (type, props):
+                return last
             resource = {
                 "id": f"{name}-{serial}",
                 "type": type,

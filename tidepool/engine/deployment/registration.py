@@ -1,0 +1,185 @@
+"""From the message of a registration to the goal that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pulumi.runtime.proto import alias_pb2, resource_pb2
+
+from tidepool.engine import urn as urns
+from tidepool.engine import wire
+from tidepool.engine.deployment import source_position
+from tidepool.engine.deployment.callbacks import HOOK_FIELDS
+from tidepool.engine.deployment.duration import parse_duration
+from tidepool.engine.deployment.goal import Alias, Goal
+from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.plugin_request import with_plugin
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, CustomTimeouts
+from tidepool.engine.values import (
+    UNKNOWN,
+    Output,
+    Properties,
+    Secret,
+    output_dependencies,
+    transform,
+    without_outputs,
+)
+
+
+class RequestRefused(Exception):
+    """A request that cannot be served; the text goes back to the program."""
+
+
+def goal_of(
+    request: resource_pb2.RegisterResourceRequest,
+    options: resource_pb2.TransformResourceOptions,
+    properties: Properties,
+    dependencies: Iterable[str],
+    by_property: Mapping[str, Iterable[str]],
+    root: str,
+) -> Goal:
+    """What ``request`` asks for, its ``options`` as the transforms left them. ``root`` is the project's folder."""
+    if request.type.startswith(PROVIDER_TYPE_PREFIX):
+        properties = with_plugin(properties, options.version, options.plugin_download_url)
+    trigger = None
+    if options.HasField("replacement_trigger"):
+        trigger = without_outputs(wire.from_value(options.replacement_trigger))
+    return Goal(
+        type=request.type,
+        name=request.name,
+        custom=request.custom,
+        properties=properties,
+        parent=request.parent,
+        provider=options.provider if not request.custom and not request.remote else "",
+        dependencies=tuple(sorted(dependencies)),
+        property_dependencies={k: tuple(sorted(v)) for k, v in by_property.items()},
+        aliases=tuple(_alias(a) for a in options.aliases),
+        protect=options.protect if options.HasField("protect") else None,
+        retain_on_delete=options.retain_on_delete if options.HasField("retain_on_delete") else None,
+        delete_before_replace=(
+            options.delete_before_replace if options.HasField("delete_before_replace") else None
+        ),
+        deleted_with=options.deleted_with,
+        replace_with=tuple(options.replace_with),
+        ignore_changes=tuple(options.ignore_changes),
+        replace_on_changes=tuple(options.replace_on_changes),
+        replacement_trigger=trigger,
+        additional_secret_outputs=tuple(options.additional_secret_outputs),
+        hide_diff=tuple(options.hide_diff),
+        import_id=getattr(options, "import"),
+        custom_timeouts=_timeouts(options),
+        source_position=source_position.parse(request.sourcePosition, root),
+        stack_trace=stack_trace(request, root),
+        resource_hooks=_hooks(options),
+    )
+
+
+def stack_trace(request: Any, root: str) -> tuple[str, ...]:
+    """Where in the program a request came from, innermost call first."""
+    frames = request.stackTrace.frames if request.HasField("stackTrace") else ()
+    return tuple(source_position.parse(f.pc, root) for f in frames)
+
+
+def inherit(request: resource_pb2.RegisterResourceRequest, parent: Goal) -> None:
+    """Take from the parent what a child has of it unless it says otherwise."""
+    if not request.deletedWith:
+        request.deletedWith = parent.deleted_with
+    if not request.HasField("protect") and parent.protect is not None:
+        request.protect = parent.protect
+    if not request.HasField("retainOnDelete") and parent.retain_on_delete is not None:
+        request.retainOnDelete = parent.retain_on_delete
+    if not request.provider and parent.provider:
+        package = urns.type_of(provider_urn(parent.provider)).removeprefix(PROVIDER_TYPE_PREFIX)
+        if not (request.remote or request.custom) or package == request.type.split(":", 1)[0]:
+            request.provider = parent.provider
+
+
+def property_dependencies(
+    request: resource_pb2.RegisterResourceRequest, properties: Properties, dependencies: list[str]
+) -> dict[str, list[str]]:
+    """What each property comes from, by URN."""
+    if not request.propertyDependencies and not request.remote:
+        # A client that does not tell them apart: every property may come from every dependency.
+        return {k: list(dependencies) for k in properties}
+    return {k: list(v.urns) for k, v in request.propertyDependencies.items()}
+
+
+def as_outputs(properties: Properties, dependencies: Mapping[str, Iterable[str]]) -> Properties:
+    """``properties`` with what each came from told in the value itself."""
+
+    def upgraded(value: Any) -> Any:
+        def leave(v: Any) -> Any:
+            if v is UNKNOWN:
+                return Output(UNKNOWN)
+            if isinstance(v, Secret):
+                inner = v.element
+                if isinstance(inner, Output):
+                    return Output(inner.element, True, inner.dependencies)
+                return Output(inner, True)
+            return v
+
+        return transform(value, leave)
+
+    result: Properties = {}
+    for key, value in properties.items():
+        value = upgraded(value)
+        wanted = set(dependencies.get(key, ()))
+        if wanted and not wanted <= output_dependencies(value):
+            if isinstance(value, Output):
+                merged = tuple(sorted(wanted | set(value.dependencies)))
+                value = Output(value.element, value.secret, merged)
+            else:
+                value = Output(value, False, tuple(sorted(wanted)))
+        result[key] = value
+    return result
+
+
+def _alias(message: alias_pb2.Alias) -> Alias:
+    if message.WhichOneof("alias") == "urn":
+        return Alias(urn=message.urn)
+    spec = message.spec
+    return Alias(
+        name=spec.name,
+        type=spec.type,
+        stack=spec.stack,
+        project=spec.project,
+        parent=spec.parentUrn,
+        no_parent=spec.noParent,
+    )
+
+
+def alias_message(alias: Alias) -> alias_pb2.Alias:
+    """The alias as messages carry it."""
+    if alias.urn:
+        return alias_pb2.Alias(urn=alias.urn)
+    spec = alias_pb2.Alias.Spec(
+        name=alias.name, type=alias.type, stack=alias.stack, project=alias.project
+    )
+    if alias.no_parent:
+        spec.noParent = True
+    elif alias.parent:
+        spec.parentUrn = alias.parent
+    return alias_pb2.Alias(spec=spec)
+
+
+def _timeouts(options: resource_pb2.TransformResourceOptions) -> CustomTimeouts:
+    if not options.HasField("custom_timeouts"):
+        return CustomTimeouts()
+    t = options.custom_timeouts
+    try:
+        return CustomTimeouts(
+            parse_duration(t.create),
+            parse_duration(t.update),
+            parse_duration(t.delete),
+            parse_duration(t.read),
+        )
+    except ValueError as error:
+        raise RequestRefused(f"unable to parse customTimeout Value {error}") from error
+
+
+def _hooks(options: resource_pb2.TransformResourceOptions) -> dict[str, tuple[str, ...]]:
+    if not options.HasField("hooks"):
+        return {}
+    named = {kind: tuple(getattr(options.hooks, field)) for kind, field in HOOK_FIELDS.items()}
+    return {kind: names for kind, names in named.items() if names}

@@ -1,0 +1,1 @@
+"""The steps of an operation, one kind a file."""

@@ -1,0 +1,102 @@
+"""Removing a resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.steps.step import SUCCESS, Outcome, Step
+from tidepool.engine.events import Op
+from tidepool.engine.providers.contract import (
+    ProviderDied,
+)
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment
+
+
+class DeleteProtected(Exception):
+    """A protected resource stands in the way; other deletes may go on, so that all are told at once."""
+
+
+class DeleteStep(Step):
+    """A resource is removed; with ``replacing``, because another takes its place.
+
+    ``before_create`` says that it is removed first: its state stays, marked, until the new one is there.
+    """
+
+    pending = "deleting"
+
+    def __init__(self, old: Entry, *, replacing: bool = False, before_create: bool = False) -> None:
+        super().__init__(old, None)
+        self.replacing = replacing
+        self.before_create = before_create
+        self.logical = not replacing
+        if old.state.external:
+            self.op = Op.DISCARD_REPLACED if replacing else Op.READ_DISCARD
+        else:
+            self.op = Op.DELETE_REPLACED if replacing else Op.DELETE
+
+    async def apply(self, deployment: Deployment) -> Outcome:
+        assert self.old
+        state = self.old.state
+        hooks = deployment.hooks
+        await hooks.run("BeforeDelete", state, None)
+        if state.protect and not self.replacing:
+            return Outcome(
+                DeleteProtected(
+                    f'resource "{state.urn}" cannot be deleted\n'
+                    "because it is protected. To unprotect the resource, "
+                    "either remove the `protect` flag from the resource in your Pulumi "
+                    "program and run `pulumi up`, or use the command:\n"
+                    f"`pulumi state unprotect '{state.urn}'`"
+                )
+            )
+        gone_with_another = bool(state.deleted_with) and state.deleted_with in deployment.generator.deletes
+        leave = state.external or state.retain_on_delete or gone_with_another
+        if state.custom and not leave and not deployment.options.preview:
+            provider = await deployment.provider_for(state)
+
+            async def delete() -> None:
+                await provider.delete(
+                    state.urn, state.id, state.inputs, state.outputs, state.custom_timeouts.delete_s
+                )
+
+            try:
+                await hooks.with_retries("delete", state, None, delete)
+            except ProviderDied as died:
+                return Outcome(died, lost=True)
+        if self.before_create:
+            self.old.change(pending_replacement=True)
+        await hooks.run_after("AfterDelete", state, None)
+        return SUCCESS
+
+    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+        assert self.old
+        if not outcome.took_effect:
+            await super().end(deployment, number, outcome)
+        elif self.before_create:
+            await deployment.live.end(number, amends=[self.old])
+        else:
+            await deployment.live.end(number, drops=[self.old])
+
+
+class RemovePendingReplaceStep(Step):
+    """A resource that was deleted for a replacement that never came leaves the state."""
+
+    op = Op.REMOVE_PENDING_REPLACE
+    logical = False
+
+    def __init__(self, old: Entry) -> None:
+        super().__init__(old, None)
+
+    @property
+    def internal(self) -> bool:
+        return True
+
+    async def apply(self, deployment: Deployment) -> Outcome:
+        return SUCCESS
+
+    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+        assert self.old
+        await deployment.live.end(None, drops=[self.old])

@@ -1,0 +1,121 @@
+"""Comparing the state of a resource with what exists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tidepool.engine.compare import equal
+from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.steps.step import SUCCESS, Outcome, Step, keep_secrets, now
+from tidepool.engine.events import Op, PropertyDiff, StepMetadata
+from tidepool.engine.providers.contract import (
+    DiffResult,
+    InitializationFailed,
+)
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment
+
+
+class RefreshStep(Step):
+    """A resource's state is compared with what the provider finds.
+
+    ``in_program`` is set where the step comes from a registration: then its result is recorded at once,
+    in its place; else the refresh as a whole rebuilds the state when all its steps are done.
+    """
+
+    op = Op.REFRESH
+    logical = False
+
+    def __init__(self, old: Entry, *, in_program: bool = False) -> None:
+        super().__init__(old, old)
+        self.in_program = in_program
+        self.before = old.state
+        self._changed = False
+
+    @property
+    def internal(self) -> bool:
+        return super().internal or (self.in_program and (not self.before.custom or self.before.is_provider))
+
+    @property
+    def subject(self) -> Entry:
+        assert self.old
+        return self.old
+
+    @property
+    def gone(self) -> bool:
+        """Whether the provider no longer has the resource."""
+        return self.new is None
+
+    @property
+    def result_op(self) -> Op:
+        if self.gone:
+            return Op.DELETE
+        return Op.UPDATE if self._changed else Op.SAME
+
+    def metadata(self) -> StepMetadata:
+        metadata = super().metadata()
+        return replace(metadata, op=Op.REFRESH, old=self.before)
+
+    async def apply(self, deployment: Deployment) -> Outcome:
+        assert self.old
+        before = self.before
+        if not before.custom or before.is_provider or before.pending_replacement:
+            return SUCCESS
+        provider = await deployment.provider_for(before)
+        reasons: tuple[str, ...] = ()
+        try:
+            found = await provider.read(
+                before.urn, before.id, before.inputs, before.outputs, before.custom_timeouts.read_s
+            )
+            id, inputs, outputs = found.id, found.inputs, found.outputs
+        except InitializationFailed as failed:
+            id, inputs, outputs, reasons = failed.id, failed.inputs, failed.outputs, failed.reasons
+            listed = "\n* ".join(reasons)
+            deployment.warn(f"Refreshed resource is in an unhealthy state:\n* {listed}", before.urn)
+        if not id or outputs is None:
+            self.new = None
+            return SUCCESS
+        inputs = before.inputs if inputs is None else inputs
+        after = self.old.change(id=id, inputs=inputs, outputs=outputs, init_errors=reasons)
+        after = keep_secrets(self.old)
+        if not equal(after.inputs, before.inputs) or not equal(after.outputs, before.outputs):
+            self.old.change(modified=now())
+        if before.external:
+            self._changed = not equal(after.outputs, before.outputs)
+            return SUCCESS
+        # The difference that the next update would see, told from the other side.
+        diff = await deployment.diff(provider, after.urn, after.id, after.inputs, after.outputs, before)
+        inverse = inverted(diff)
+        self._changed = diff.changes != "none"
+        self.diffs, self.detailed_diff = inverse.changed_keys, inverse.detailed_diff
+        return SUCCESS
+
+    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+        if not self.in_program or outcome.error is not None:
+            return
+        assert self.old
+        if self.gone:
+            await deployment.live.end(None, drops=[self.old])
+        else:
+            await deployment.live.end(None, amends=[self.old])
+
+
+_INVERSE: Final = {
+    "add": "delete",
+    "add-replace": "delete-replace",
+    "delete": "add",
+    "delete-replace": "add-replace",
+}
+
+
+def inverted(diff: DiffResult) -> DiffResult:
+    """The same difference with old and new changed over."""
+    if diff.detailed_diff is None:
+        return diff
+    detailed = {
+        path: PropertyDiff(_INVERSE.get(d.kind, d.kind), d.input_diff)  # type: ignore[arg-type]
+        for path, d in diff.detailed_diff.items()
+    }
+    return replace(diff, detailed_diff=detailed)

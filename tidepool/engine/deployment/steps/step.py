@@ -1,0 +1,155 @@
+"""The steps of an operation: what is to be done to one resource, and the doing of it.
+
+A step is decided by the generator and done by the executor, in three acts: ``begin`` records the intent,
+``apply`` has the effect, ``end`` records what it came to. A preview applies without effects and records
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.events import Op, PropertyDiff, StepMetadata
+from tidepool.engine.resource import OperationType, ResourceState
+from tidepool.engine.values import Properties, Secret, secret
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The answer to a registration. ``unknown`` is set where a create was left out."""
+
+    state: ResourceState
+    result: Literal["success", "failed", "skipped"] = "success"
+    unknown: bool = False
+
+
+#: Where the answer to a registration is awaited; None for steps that the engine made by itself.
+Answer = asyncio.Future[Registered] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What applying a step came to.
+
+    ``partial`` says that the resource is there in spite of the error; ``lost`` that nobody knows.
+    """
+
+    error: Exception | None = None
+    partial: bool = False
+    lost: bool = False
+
+    @property
+    def took_effect(self) -> bool:
+        """Whether the state is to be changed."""
+        return self.error is None or self.partial
+
+
+SUCCESS: Final = Outcome()
+
+
+class Step:
+    """What is to be done to one resource. ``old`` and ``new`` are it before and after."""
+
+    op: Op
+    #: Whether the step is one that the program asked for, not a part of a larger one.
+    logical: bool = True
+    pending: OperationType | None = None
+    keys: tuple[str, ...] = ()
+    diffs: tuple[str, ...] = ()
+    detailed_diff: Mapping[str, PropertyDiff] | None = None
+
+    def __init__(self, old: Entry | None, new: Entry | None, answer: Answer = None) -> None:
+        self.old = old
+        self.new = new
+        self.answer = answer
+
+    @property
+    def result_op(self) -> Op:
+        """The op that the step is counted as."""
+        return self.op
+
+    @property
+    def subject(self) -> Entry:
+        """The resource that the step is about."""
+        entry = self.new or self.old
+        assert entry is not None
+        return entry
+
+    @property
+    def urn(self) -> str:
+        """The resource's URN."""
+        return self.subject.urn
+
+    @property
+    def internal(self) -> bool:
+        """Whether the step is the engine's own business: default providers, book-keeping."""
+        return is_default_provider(self.urn)
+
+    def metadata(self) -> StepMetadata:
+        """The step as events tell of it."""
+        state = self.subject.state
+        return StepMetadata(
+            op=self.result_op,
+            urn=state.urn,
+            type=state.type,
+            provider=state.provider,
+            old=self.old.state if self.old else None,
+            new=self.new.state if self.new else None,
+            keys=self.keys,
+            diffs=self.diffs,
+            detailed_diff=self.detailed_diff,
+            logical=self.logical,
+        )
+
+    async def begin(self, deployment: Deployment) -> int | None:
+        """Record durably what is about to be done."""
+        if self.pending is None:
+            return None
+        return await deployment.live.begin(self.pending, self.subject.state)
+
+    async def apply(self, deployment: Deployment) -> Outcome:
+        """Do it."""
+        raise NotImplementedError
+
+    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+        """Record what it came to."""
+        if self.pending is not None and not outcome.lost:
+            await deployment.live.end(number)
+
+    def respond(self, result: Literal["success", "failed", "skipped"]) -> None:
+        """Answer the registration that asked for the step."""
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(Registered(self.subject.state, result))
+
+
+def is_default_provider(urn: str) -> bool:
+    """Whether the URN is that of a provider that the engine made by itself."""
+    _, _, rest = urn.partition("::pulumi:providers:")
+    name = rest.rpartition("::")[2]
+    return bool(rest) and (name == "default" or name.startswith("default_"))
+
+
+def now() -> str:
+    """The time as the checkpoint writes it: UTC, RFC 3339."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+def keep_secrets(entry: Entry) -> ResourceState:
+    """Mark the outputs that are secret by option, or equal by key to a secret input."""
+    state = entry.state
+    if not state.outputs:
+        return state
+    marked = {k for k in state.additional_secret_outputs if k != "id"}
+    marked.update(k for k, v in state.inputs.items() if isinstance(v, Secret))
+    if not any(k in marked and not isinstance(v, Secret) for k, v in state.outputs.items()):
+        return state
+    outputs: Properties = {k: secret(v) if k in marked else v for k, v in state.outputs.items()}
+    return entry.change(outputs=outputs)
