@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.generator import Stopped
 from tidepool.engine.deployment.graph import Graph
 from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Step
+from tidepool.engine.deployment.stopping import Stopped
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
@@ -21,7 +21,7 @@ class Deletion:
 
     def __init__(self, deployment: Deployment) -> None:
         self._d = deployment
-        self._graph = Graph([*deployment.generator.to_delete, *deployment.live.entries])
+        self._graph = Graph([*deployment.generator.books.to_delete, *deployment.live.entries])
 
     async def run(self) -> None:
         """Decide what is to be deleted, and delete it, each resource after all that depend on it."""
@@ -39,23 +39,23 @@ class Deletion:
             if state.view_of:
                 continue
             if allowed is not None and entry.urn not in allowed:
-                if not generator.is_operated_on(entry.urn) and not state.delete:
+                if not generator.books.is_operated_on(entry.urn) and not state.delete:
                     sames.append(SameStep(entry, d.live.successor(entry, state), untargeted=True))
                 continue
             if state.delete:
-                if entry in generator.pending_deletes:
+                if entry in generator.books.pending_deletes:
                     continue
                 deletes.append(DeleteStep(entry, replacing=True))
-            elif not generator.is_operated_on(entry.urn):
+            elif not generator.books.is_operated_on(entry.urn):
                 deletes.append(
                     RemovePendingReplaceStep(entry) if state.pending_replacement else DeleteStep(entry)
                 )
             else:
                 continue
-            generator.deletes.add(entry.urn)
-        for entry in generator.to_delete:
+            generator.books.deletes.add(entry.urn)
+        for entry in generator.books.to_delete:
             if allowed is None or entry.urn in allowed:
-                generator.deletes.add(entry.urn)
+                generator.books.deletes.add(entry.urn)
                 deletes.append(DeleteStep(entry))
         self._check_targets(deletes)
         return sames, deletes
@@ -71,9 +71,9 @@ class Deletion:
                 affected = [root, *self._graph.dependents(root, children=True)]
                 for entry in affected:
                     allowed.add(entry.urn)
-                    condemned = await d.generator.dependent_replacements(entry)
+                    condemned = await d.generator.replacement.dependent_replacements(entry)
                     allowed.update(c.entry.urn for c in condemned)
-                    allowed.update(e.urn for e in d.generator.cascades(entry.urn))
+                    allowed.update(e.urn for e in d.generator.replacement.cascades(entry.urn))
             return allowed
         if d.options.excludes:
             return {e.urn for e in d.live.entries} - self._kept()
@@ -107,7 +107,7 @@ class Deletion:
                 )
                 refused = True
         if refused:
-            self._d.generator.failed = True
+            self._d.generator.books.failed = True
             if not self._d.options.preview:
                 raise Stopped
 

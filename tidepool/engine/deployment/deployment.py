@@ -16,7 +16,7 @@ from tidepool.engine.deployment.deletion import Deletion
 from tidepool.engine.deployment.diffing import with_engine_diff
 from tidepool.engine.deployment.endpoint import LocalMonitor, MonitorClosed, MonitorServer
 from tidepool.engine.deployment.executor import Executor
-from tidepool.engine.deployment.generator import Generator, GoalError, Stopped
+from tidepool.engine.deployment.generator import Generator
 from tidepool.engine.deployment.goal import Goal, ReadGoal
 from tidepool.engine.deployment.graph import Graph
 from tidepool.engine.deployment.hooks import HookFailed, Hooks
@@ -30,6 +30,7 @@ from tidepool.engine.deployment.steps.create import CreateStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Registered, Step
 from tidepool.engine.deployment.steps.update import UpdateStep
+from tidepool.engine.deployment.stopping import GoalError, Stopped
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import (
     Diagnostic,
@@ -265,7 +266,7 @@ class Deployment:
             raise Stopped
 
     def _has_failed(self) -> bool:
-        return self._failed or self.executor.failed or self.generator.failed or self.hooks.failed
+        return self._failed or self.executor.failed or self.generator.books.failed or self.hooks.failed
 
     def _must_end(self) -> bool:
         return self.stopping.is_set() or self.executor.failed
@@ -468,7 +469,7 @@ class Deployment:
         for entry in self.live.old_all(urn):
             if entry.state.id == id:
                 return entry.state
-        current = self.generator.providers.get(urn)
+        current = self.generator.books.providers.get(urn)
         return current.state if current is not None and current.state.id == id else None
 
     # -- telling ---------------------------------------------------------------------------------------
@@ -537,7 +538,7 @@ class Deployment:
         return [
             u
             for u in sorted(targets.literals())
-            if not self.live.has_old(u) and u not in self.generator.seen
+            if not self.live.has_old(u) and u not in self.generator.books.seen
         ]
 
     def _report_unknown(self, targets: list[str]) -> None:

@@ -27,7 +27,7 @@ async def refresh(
         for entry in _chosen(deployment)
         if not entry.state.view_of
         and (not only_before_update or entry.state.refresh_before_update)
-        and (not only_unseen or not deployment.generator.is_operated_on(entry.urn))
+        and (not only_unseen or not deployment.generator.books.is_operated_on(entry.urn))
     ]
     steps = {entry: RefreshStep(entry) for entry in chosen}
     await asyncio.gather(*(deployment.executor.run([step], tolerant=True) for step in steps.values()))

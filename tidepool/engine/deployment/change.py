@@ -1,0 +1,207 @@
+"""What becomes of a resource that is there already: it stays, is updated, or replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from tidepool.engine import urn as urns
+from tidepool.engine.compare import equal
+from tidepool.engine.deployment.books import Books
+from tidepool.engine.deployment.diffing import (
+    trigger_fired,
+    with_engine_diff,
+    with_replace_on_changes,
+)
+from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.goal import Goal
+from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.replacement import Replacement
+from tidepool.engine.deployment.steps.create import CreateStep
+from tidepool.engine.deployment.steps.delete import DeleteStep
+from tidepool.engine.deployment.steps.replace import ReplaceStep
+from tidepool.engine.deployment.steps.same import SameStep
+from tidepool.engine.deployment.steps.step import Answer, Step
+from tidepool.engine.deployment.steps.update import UpdateStep
+from tidepool.engine.deployment.stopping import Stopped
+from tidepool.engine.providers.contract import CheckFailure, DiffResult, DiffUnavailable, Provider
+from tidepool.engine.resource import ResourceState
+from tidepool.engine.values import contains_unknowns
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment
+
+
+class Change:
+    """Compares a resource with its goal, and decides."""
+
+    def __init__(self, deployment: Deployment, books: Books, replacement: Replacement) -> None:
+        self._d = deployment
+        self._books = books
+        self._replacement = replacement
+
+    async def steps(
+        self,
+        urn: str,
+        goal: Goal,
+        old: Entry,
+        new: Entry,
+        answer: Answer,
+        provider: Provider | None,
+        seed: bytes,
+    ) -> list[Step]:
+        """The steps that make ``new`` of ``old``; ``new`` holds inputs that the provider checked."""
+        if not self._d.options.preview and contains_unknowns(new.state.replacement_trigger):
+            self._d.error(f"replacement trigger contains unknowns for {urn}", urn)
+            self._books.failed = True
+            raise Stopped
+        triggered = trigger_fired(old.state.replacement_trigger, new.state.replacement_trigger)
+        if triggered:
+            diff = DiffResult("some")
+        else:
+            diff = await self._diff(urn, goal, old, new, provider)
+        if urn in self._books.deletes or old.urn in self._books.deletes:
+            # While we waited, another replacement found that this one has to go first.
+            return self.recreate(urn, old, new, answer)
+        has_init_errors = bool(old.state.init_errors)
+        diff = with_replace_on_changes(diff, goal.replace_on_changes, has_init_errors)
+        if diff.changes == "some" or old.state.pending_replacement:
+            if diff.replaces or triggered or old.state.pending_replacement:
+                return await self._replace(urn, goal, old, new, answer, provider, diff, seed)
+            self._books.updates.add(urn)
+            return [UpdateStep(old, new, answer, diff)]
+        if has_init_errors:
+            self._books.updates.add(urn)
+            return [UpdateStep(old, new, answer, diff)]
+        self._books.sames.add(urn)
+        return [SameStep(old, new, answer)]
+
+    def recreate(self, urn: str, old: Entry, new: Entry, answer: Answer) -> list[Step]:
+        """The resource was deleted for the sake of another; now it is clear that it is to come back."""
+        self._books.deletes.discard(urn)
+        self._books.deletes.discard(old.urn)
+        self._books.replaces.add(urn)
+        replacement = self._d.live.new_entry(new.state)
+        keys = self._books.dependent_keys.get(old.urn, ())
+        return [ReplaceStep(old, replacement), CreateStep(old, replacement, answer, keys=keys)]
+
+    def is_targeted_replace(self, urn: str, old: Entry | None) -> bool:
+        """Whether a person asked for the resource to be replaced."""
+        return urn in self._d.options.replace or (old is not None and old.state.taint)
+
+    async def _diff(
+        self, urn: str, goal: Goal, old: Entry, new: Entry, provider: Provider | None
+    ) -> DiffResult:
+        if self.is_targeted_replace(urn, old):
+            return DiffResult("some", replace_keys=("id",))
+        if not self._books.replaces.isdisjoint(new.state.replace_with):
+            return DiffResult("some", replace_keys=("replaceWith",))
+        if new.state.deleted_with and new.state.deleted_with in self._books.replaces:
+            return DiffResult("some", replace_keys=("deletedWith",))
+        if await self._provider_changed(old.state, new.state):
+            return DiffResult("some", replace_keys=("provider",))
+        if provider is None:
+            return DiffResult("none" if equal(old.state.inputs, new.state.inputs) else "some")
+        before, after = old.state, new.state
+        try:
+            diff = await provider.diff(
+                urn, before.id, before.inputs, before.outputs, after.inputs, goal.ignore_changes
+            )
+        except DiffUnavailable as error:
+            self._d.warn(str(error), urn)
+            return DiffResult("some")
+        return with_engine_diff(diff, before.inputs, after.inputs)
+
+    async def _provider_changed(self, old: ResourceState, new: ResourceState) -> bool:
+        """Whether the resource came to a provider that cannot take it over."""
+        if old.provider == new.provider:
+            return False
+        if not old.provider or not new.provider:
+            return True
+        old_urn, new_urn = provider_urn(old.provider), provider_urn(new.provider)
+        if self._books.aliased.get(old_urn) == new_urn:
+            return False
+        before, after = self._d.live.old(old_urn), self._books.providers.get(new_urn)
+        if before is None or after is None:
+            return True
+        provider = await self._d.registry.get(new.provider)
+        diff = await provider.diff_config(
+            new_urn,
+            self._d.registry.configuration(before.state.inputs),
+            before.state.outputs,
+            self._d.registry.configuration(after.state.inputs),
+            (),
+        )
+        return diff.replaces
+
+    async def _replace(
+        self,
+        urn: str,
+        goal: Goal,
+        old: Entry,
+        new: Entry,
+        answer: Answer,
+        provider: Provider | None,
+        diff: DiffResult,
+        seed: bytes,
+    ) -> list[Step]:
+        if new.state.protect and old.state.protect:
+            self._d.error(
+                f'unable to replace resource "{urn}"\n'
+                "as it is currently marked for protection. To unprotect the resource, "
+                "remove the `protect` flag from the resource in your Pulumi "
+                "program and run `pulumi up`",
+                urn,
+            )
+            self._books.failed = True
+            if not self._d.options.preview:
+                raise Stopped
+        self._books.replaces.add(urn)
+        if provider is not None and not self.is_targeted_replace(urn, old):
+            # Defaults were carried over from the old resource, which is not to be the new one.
+            checked = await provider.check(urn, {}, goal.properties, seed, self._d.options.preview)
+            if self.report(new.state, checked.failures):
+                raise Stopped
+            new.change(inputs=checked.inputs)
+        replacement = self._d.live.new_entry(new.state)
+        if new.state.is_provider:
+            self._books.providers[urn] = replacement
+        before_create = diff.delete_before_replace
+        if goal.delete_before_replace is not None:
+            before_create = goal.delete_before_replace
+        if not before_create:
+            return [
+                CreateStep(
+                    old, replacement, answer, pending_delete=True, keys=diff.replace_keys, diff=diff
+                ),
+                ReplaceStep(old, replacement, keys=diff.replace_keys, diff=diff),
+            ]
+        steps = await self._replacement.delete_dependents_first(urn, old)
+        await self._d.registry.ensure(old.state.provider)
+        if not old.state.pending_replacement:
+            self._books.deletes.add(old.urn)
+            steps.append(DeleteStep(old, replacing=True, before_create=True))
+        return [
+            *steps,
+            ReplaceStep(old, replacement, keys=diff.replace_keys, diff=diff),
+            CreateStep(old, replacement, answer, keys=diff.replace_keys, diff=diff),
+        ]
+
+    def report(self, state: ResourceState, failures: Collection[CheckFailure]) -> bool:
+        """Tell the person of mistakes in a resource's inputs; whether there are any."""
+        for failure in failures:
+            name = urns.name_of(state.urn)
+            if failure.property:
+                value = state.inputs.get(failure.property)
+                shown = "[secret]" if self._d.is_secret(value) else _shown(value)
+                message = (
+                    f"{state.type} resource '{name}': property {failure.property} value {{{shown}}} "
+                    f"has a problem: {failure.reason}"
+                )
+            else:
+                message = f"{state.type} resource '{name}' has a problem: {failure.reason}"
+            self._d.error(message, state.urn)
+        return bool(failures)
+
+def _shown(value: object) -> str:
+    return "<nil>" if value is None else str(value)

@@ -1,0 +1,127 @@
+"""Replacing a resource before its successor is made: what depends on it goes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidepool.engine.deployment.books import Books
+from tidepool.engine.deployment.diffing import (
+    with_engine_diff,
+    with_replace_on_changes,
+)
+from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.steps.delete import DeleteStep
+from tidepool.engine.deployment.steps.step import Step
+from tidepool.engine.deployment.stopping import Stopped
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
+from tidepool.engine.values import UNKNOWN
+
+if TYPE_CHECKING:
+    from tidepool.engine.deployment.deployment import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Condemned:
+    """A resource that must be deleted before another is replaced, and the keys that make it so."""
+
+    entry: Entry
+    keys: tuple[str, ...]
+
+
+class Replacement:
+    """Finds and condemns what cannot stay while a resource is deleted and made anew."""
+
+    def __init__(self, deployment: Deployment, books: Books) -> None:
+        self._d = deployment
+        self._books = books
+
+    async def delete_dependents_first(self, urn: str, old: Entry) -> list[Step]:
+        """The steps that delete what a replacement of ``old``, now ``urn``, would replace, dependents first."""
+        condemned = await self.dependent_replacements(old) if old in self._d.graph else []
+        condemned += self._cascades(urn)
+        steps: list[Step] = []
+        # Decided anew after the waiting: some may have been decided otherwise in the meantime.
+        decided = self._books.decided()
+        for one in reversed(condemned):
+            entry = one.entry
+            if entry in self._books.pending_deletes or entry is old or entry.urn in decided:
+                continue
+            self._books.dependent_keys[entry.urn] = one.keys
+            if entry.state.protect and not entry.state.delete:
+                self._d.error(
+                    f'unable to replace resource "{entry.urn}" as part of replacing "{urn}" '
+                    "as it is currently marked for protection. To unprotect the resource, "
+                    "remove the `protect` flag from the resource in your Pulumi "
+                    "program and run `pulumi up`, or use the command:\n"
+                    f"`pulumi state unprotect '{entry.urn}'`",
+                    urn,
+                )
+                self._books.failed = True
+                raise Stopped
+            await self._d.registry.ensure(entry.state.provider)
+            if entry.state.delete:
+                steps.append(DeleteStep(entry))
+            else:
+                steps.append(DeleteStep(entry, replacing=True, before_create=True))
+            self._books.deletes.add(entry.urn)
+            self._books.pending_deletes.add(entry)
+        return steps
+
+    async def dependent_replacements(self, root: Entry) -> list[Condemned]:
+        """The resources that a replacement of ``root`` would replace, each after those it depends on.
+
+        Those whose inputs come from a resource of the set are asked, through the provider's diff with
+        these inputs unknown, whether they would be replaced.
+        """
+        replaced = {root.urn}
+        found: list[Condemned] = []
+        for entry in self._d.graph.dependents(root, ignore=self._books.decided()):
+            keys = await self._replacement_keys(entry.state, replaced)
+            if keys is not None:
+                found.append(Condemned(entry, keys))
+                replaced.add(entry.urn)
+        return found
+
+    async def _replacement_keys(
+        self, state: ResourceState, replaced: set[str]
+    ) -> tuple[str, ...] | None:
+        if not state.custom or state.external:
+            return None
+        if state.provider and provider_urn(state.provider) in replaced:
+            await self._d.registry.ensure(state.provider)
+            return ()
+        if state.deleted_with in replaced:
+            return ()
+        inputs = {
+            key: UNKNOWN
+            if not replaced.isdisjoint(state.property_dependencies.get(key, ()))
+            else value
+            for key, value in state.inputs.items()
+        }
+        if not any(value is UNKNOWN for value in inputs.values()):
+            return None
+        if state.type.startswith(PROVIDER_TYPE_PREFIX):
+            await self._d.registry.same(state, checked=False)
+        else:
+            await self._d.registry.ensure(state.provider)
+        provider = await self._d.provider_for(state)
+        diff = await provider.diff(
+            state.urn, state.id, state.inputs, state.outputs, inputs, state.ignore_changes
+        )
+        diff = with_engine_diff(diff, state.inputs, inputs)
+        diff = with_replace_on_changes(diff, state.replace_on_changes, False)
+        return diff.replace_keys if diff.replaces else None
+
+    def _cascades(self, urn: str) -> list[Condemned]:
+        """Resources that are replaced or deleted with ``urn`` by option."""
+        return [
+            Condemned(e, ())
+            for e in self._d.live.entries
+            if not e.state.delete and (urn in e.state.replace_with or e.state.deleted_with == urn)
+        ]
+
+    def cascades(self, urn: str) -> list[Entry]:
+        """Resources that are replaced or deleted with ``urn`` by option."""
+        return [c.entry for c in self._cascades(urn)]
