@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from tidepool.engine import urn as urns
 from tidepool.engine.compare import equal
+from tidepool.engine.deployment import preconditions
 from tidepool.engine.deployment.default_providers import DefaultProviders
 from tidepool.engine.deployment.deletion import Deletion
 from tidepool.engine.deployment.diffing import with_engine_diff
@@ -22,7 +23,7 @@ from tidepool.engine.deployment.graph import Graph
 from tidepool.engine.deployment.hooks import HookFailed, Hooks
 from tidepool.engine.deployment.live import Durable, LiveStack
 from tidepool.engine.deployment.monitor import Monitor
-from tidepool.engine.deployment.options import Options, Targets
+from tidepool.engine.deployment.options import Options
 from tidepool.engine.deployment.refresh import refresh
 from tidepool.engine.deployment.registration import RequestRefused
 from tidepool.engine.deployment.registry import Load, Registry
@@ -146,7 +147,7 @@ class Deployment:
         Raises:
             EngineError: where it cannot be begun: nothing was changed.
         """
-        self._refuse_impossible()
+        preconditions.refuse_impossible(self)
         began = time.monotonic()
         self.emit(Prelude(self._request.shown_config))
         try:
@@ -206,8 +207,8 @@ class Deployment:
             if self._must_end():
                 return
         elif self._request.base.pending_operations and not options.preview:
-            self._warn_of_pending()
-        self._check_known(options.replace)
+            preconditions.warn_of_pending(self, self._request.base.pending_operations)
+        preconditions.require_known(self, options.replace)
         if options.kind == "update" or options.run_program:
             await self._with_program()
         else:
@@ -256,13 +257,13 @@ class Deployment:
         raise Stopped
 
     async def _after_program(self) -> None:
-        unknown = self._unknown(self.options.targets)
+        unknown = preconditions.unknown(self, self.options.targets)
         if self.options.kind == "refresh":
             await refresh(self, only_unseen=True)
         else:
             await Deletion(self).run()
         if unknown:
-            self._report_unknown(unknown)
+            preconditions.report_unknown(self, unknown)
             raise Stopped
 
     def _has_failed(self) -> bool:
@@ -497,67 +498,3 @@ class Deployment:
     def is_secret(value: Value) -> bool:
         """Whether a value must not be shown."""
         return contains_secrets(value)
-
-    def _refuse_delete_hooks(self) -> None:
-        """Hooks are functions of the program: without it they cannot be run, and must not be left out."""
-        hooked = False
-        for entry in self.live.entries:
-            hooks = entry.state.resource_hooks
-            names = [*hooks.get("BeforeDelete", ()), *hooks.get("AfterDelete", ())]
-            if names:
-                hooked = True
-                listed = ", ".join(names)
-                self.error(
-                    "Resource has delete hooks registered, but the program is not running. "
-                    f"Hooks: {listed}",
-                    entry.urn,
-                )
-        if hooked:
-            raise EngineError("You must run with the `--run-program` flag to use delete hooks during destroy.")
-
-    # -- targets ---------------------------------------------------------------------------------------
-
-    def _refuse_impossible(self) -> None:
-        """Refuse targets that the stack does not have, where nothing could make them, and hooks without a program."""
-        if self.options.kind == "update":
-            return
-        if self.options.kind == "destroy" and not self.options.run_program:
-            self._refuse_delete_hooks()
-        for targets in (self.options.targets, self.options.excludes):
-            for urn in targets.literals():
-                if not self.live.has_old(urn):
-                    raise EngineError(f"no resource named '{urn}' found")
-
-    def _check_known(self, targets: Targets) -> None:
-        unknown = [u for u in sorted(targets.literals()) if not self.live.has_old(u)]
-        if unknown:
-            self._report_unknown(unknown)
-            raise Stopped
-
-    def _unknown(self, targets: Targets) -> list[str]:
-        return [
-            u
-            for u in sorted(targets.literals())
-            if not self.live.has_old(u) and u not in self.generator.books.seen
-        ]
-
-    def _report_unknown(self, targets: list[str]) -> None:
-        for urn in targets:
-            hint = "" if "$" in urn else " Did you forget to escape $ in your shell?"
-            self.error(f"Target '{urn}' could not be found in the stack.{hint}")
-
-    def _warn_of_pending(self) -> None:
-        pending = self._request.base.pending_operations
-        listed = "".join(f"  * {op.resource.urn}, interrupted while {op.type}\n" for op in pending)
-        self.warn(
-            f"Attempting to deploy or update resources with {len(pending)} pending operations from "
-            f"previous deployment.\n{listed}"
-            "These resources are in an unknown state because the Pulumi CLI was interrupted while "
-            "waiting for changes to these resources to complete. You should confirm whether or not the "
-            "operations listed completed successfully by checking the state of the appropriate provider. "
-            "For example, if you are using AWS, you can confirm using the AWS Console.\n\n"
-            "Once you have confirmed the status of the interrupted operations, you can repair your stack "
-            "using `pulumi refresh` which will refresh the state from the provider you are using and "
-            "clear the pending operations if there are any.\n\n"
-            "Note that `pulumi refresh` will need to be run interactively to clear pending CREATE operations."
-        )

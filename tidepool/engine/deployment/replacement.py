@@ -40,7 +40,7 @@ class Replacement:
     async def delete_dependents_first(self, urn: str, old: Entry) -> list[Step]:
         """The steps that delete what a replacement of ``old``, now ``urn``, would replace, dependents first."""
         condemned = await self.dependent_replacements(old) if old in self._d.graph else []
-        condemned += self._cascades(urn)
+        condemned += [Condemned(entry, ()) for entry in self.cascades(urn)]
         steps: list[Step] = []
         # Decided anew after the waiting: some may have been decided otherwise in the meantime.
         decided = self._books.decided()
@@ -114,14 +114,10 @@ class Replacement:
         diff = with_replace_on_changes(diff, state.replace_on_changes, False)
         return diff.replace_keys if diff.replaces else None
 
-    def _cascades(self, urn: str) -> list[Condemned]:
+    def cascades(self, urn: str) -> list[Entry]:
         """Resources that are replaced or deleted with ``urn`` by option."""
         return [
-            Condemned(e, ())
+            e
             for e in self._d.live.entries
             if not e.state.delete and (urn in e.state.replace_with or e.state.deleted_with == urn)
         ]
-
-    def cascades(self, urn: str) -> list[Entry]:
-        """Resources that are replaced or deleted with ``urn`` by option."""
-        return [c.entry for c in self._cascades(urn)]
