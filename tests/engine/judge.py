@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             verdict = verdict_on(case, options.checkout.resolve(), cli, built)
             verdicts.append(verdict)
             times = f"{verdict.engine_s:.1f} s, CLI {verdict.cli_s:.1f} s"
-            _tell(f"[{number}/{len(cases)}] {case.program}: {verdict.word} ({times}) {verdict.why}")
+            _tell(f"[{number}/{len(cases)}] {case.name}: {verdict.word} ({times}) {verdict.why}")
             for line in verdict.details:
                 _tell(f"    {line}")
     sys.stdout.write(f"pulumi {version_of(cli) if cli else '(not there: nothing was compared)'}\n\n")

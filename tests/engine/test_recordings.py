@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from scenarios.actors import engine, real_cli
-from scenarios.compare import differences
+from scenarios.compare import differences, without
 from scenarios.format import Scenario, load_all
 from scenarios.play import Play
 from scenarios.recording import unfolded
@@ -34,17 +34,19 @@ def expect_same(scenario: Scenario, play: Play, expected: list[dict[str, Any]]) 
     """Play all steps and fail with every difference from ``expected``."""
     report: list[str] = []
     for number, step in enumerate(scenario.steps, 1):
-        want = {k: v for k, v in expected[number - 1].items() if k != "left"}
-        got = {k: v for k, v in play.step(number, step).items() if k != "left"}
+        apart = ("left", *step.unlike.get("parts", ()))
+        want = without(expected[number - 1], apart)
+        got = without(play.step(number, step), apart)
         if lines := differences(want, got):
             report += [f"step {number}: {step.do} (program {step.program or 'as before'})", *lines]
-            if want["exit code"] != got["exit code"]:
+            if want.get("exit code") != got.get("exit code"):
                 report.append("the steps after it were not played")
                 break
     if report:
         pytest.fail(f"{scenario.name} differs from what the CLI does:\n" + "\n".join(report), pytrace=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_engine_does_as_recorded(scenario: Scenario, tmp_path: Path) -> None:
     steps = recording_of(scenario)["steps"]
@@ -56,7 +58,8 @@ def test_recording_is_of_this_scenario(scenario: Scenario) -> None:
     recording = recording_of(scenario)
     assert [s["do"] for s in recording["steps"]] == [s.do for s in scenario.steps]
     assert [s["exit code"] == 0 for s in recording["steps"]] == [s.exit == "ok" for s in scenario.steps]
-    assert [s["leaks"] for s in recording["steps"]] == [[] for _ in scenario.steps]
+    asked = ("config get", "stack output --json --show-secrets")
+    assert not [s["leaks"] for s in recording["steps"] if s["leaks"] and not s["do"].startswith(asked)]
 
 
 @pytest.mark.parametrize("scenario", OF_TWO, ids=lambda s: s.name)
@@ -76,6 +79,8 @@ def cli() -> Actor:
     return found
 
 
+@pytest.mark.cli
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_engine_does_as_the_cli_on_path(scenario: Scenario, tmp_path: Path, cli: Actor) -> None:
     (tmp_path / "cli").mkdir()

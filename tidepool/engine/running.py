@@ -233,7 +233,7 @@ class Run:
 
             debug = self._request.debug or bool(self._request.event_log)
             return InProcessProgram(task, self._main, self._log, debug=debug)
-        from tidepool.engine.program.subprocess import SubprocessProgram
+        from tidepool.engine.program.child import SubprocessProgram
 
         return SubprocessProgram(task, python, loader.engine_address)
 

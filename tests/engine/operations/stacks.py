@@ -6,14 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
 _CHECKOUT: Final = Path(__file__).parents[3]
 _PLUGINS: Final = _CHECKOUT / "tests" / "engine" / "plugins"
-_DEADLINE_S: Final = 120
+_DEADLINE_S: Final = 60
 PASSPHRASE: Final = "correct horse"
 
 #: A program of so many resources as ``$COUNT`` says: ``r0`` to ``rN``.
@@ -195,11 +195,17 @@ def ended(process: subprocess.Popen[str]) -> Ran:
     return Ran(process.returncode, out, err)
 
 
-def await_line(stream: IO[str], wanted: Callable[[str], bool]) -> str:
-    """The first line that is ``wanted``; fails where the stream ends before."""
+def await_line(process: subprocess.Popen[str], stream: IO[str] | None, wanted: str) -> None:
+    """Wait until a line of ``stream`` holds ``wanted``; fails where the process ends before, or takes too long."""
+    assert stream is not None
+    late = threading.Timer(_DEADLINE_S, process.kill)
+    late.start()
     seen: list[str] = []
-    for line in stream:
-        if wanted(line):
-            return line
-        seen.append(line)
-    raise AssertionError(f"it never came: {''.join(seen)}")
+    try:
+        for line in stream:
+            seen.append(line)
+            if wanted in line:
+                return
+    finally:
+        late.cancel()
+    raise AssertionError(f"{wanted!r} never came: {''.join(seen)}{ended(process).text}")

@@ -12,13 +12,18 @@ from .stacks import Stack, await_line, ended
 ENDLESS = """
 import time
 from fake_sdk import Item
-Item("r0", value=0)
-{wait}
+
+def wait(_):
+    {wait}
+
+Item("r0", value=0).id.apply(wait)
 """
 WAITS = {
     "busy": "while True: pass",
     "asleep": "time.sleep(10_000)",
-    "deaf": "while True:\n    try: time.sleep(10_000)\n    except BaseException: pass",
+    "deaf": """while True:
+        try: time.sleep(10_000)
+        except BaseException: pass""",
 }
 
 
@@ -62,11 +67,9 @@ def test_an_interrupted_destroy_keeps_the_rest(stack: Stack) -> None:
 def test_the_second_interrupt_ends_a_program_that_never_ends(stack: Stack, wait: str) -> None:
     stack.write(ENDLESS.format(wait=WAITS[wait]))
     process = stack.start("up")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    await_line(process.stdout, lambda line: "r0 created" in line)
+    await_line(process, process.stdout, "r0 created")
     process.send_signal(signal.SIGINT)
-    await_line(process.stderr, lambda line: "Interrupt again to end at once" in line)
+    await_line(process, process.stdout, "Interrupt again to end at once")
     process.send_signal(signal.SIGINT)
     ran = ended(process)
     assert ran.code != 0
@@ -74,18 +77,16 @@ def test_the_second_interrupt_ends_a_program_that_never_ends(stack: Stack, wait:
     assert list(stack.states()) == list(stack.world()) == ["r0-1"]
     assert not stack.locked()
     assert not stack.journal.exists()
-    stack.write(ENDLESS.format(wait=""))
+    stack.write(ENDLESS.format(wait="pass"))
     assert "cut off" not in stack.up().text
     assert list(stack.world()) == ["r0-1"]
 
 
 def test_the_second_interrupt_leaves_a_hanging_step_pending(stack: Stack) -> None:
     process = stack.start("up", FAKE_FAULTS=json.dumps({"create:r1": "deaf:600"}))
-    assert process.stdout is not None
-    assert process.stderr is not None
-    await_line(process.stdout, lambda line: "r1 creating" in line)
+    await_line(process, process.stdout, "r1 creating")
     process.send_signal(signal.SIGINT)
-    await_line(process.stderr, lambda line: "Interrupt again to end at once" in line)
+    await_line(process, process.stdout, "Interrupt again to end at once")
     process.send_signal(signal.SIGINT)
     ran = ended(process)
     assert ran.code != 0

@@ -16,7 +16,7 @@ from tidepool.engine.state.checkpoint import decode_resource
 from tidepool.engine.state.recovery import Recovered, recover
 from tidepool.engine.state.secrets import NoSecrets
 
-from .stacks import Stack, ended, world_in
+from .stacks import Stack, await_line, ended, world_in
 
 DYING = str(Path(__file__).with_name("dying.py"))
 DEV = StackReference("ops", "dev")
@@ -203,10 +203,7 @@ def test_what_was_made_without_an_answer_stays_listed(stack: Stack) -> None:
 
 def test_a_killed_engine_leaves_no_provider_behind(stack: Stack) -> None:
     process = stack.start("up", COUNT="1", FAKE_FAULTS=json.dumps({"create:r0": "hang:600"}), FAKE_LOG=str(stack.root / "log"))
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "r0 creating" in line:
-            break
+    await_line(process, process.stdout, "r0 creating")
     children = _children(process.pid)
     assert children
     process.kill()

@@ -21,9 +21,8 @@ HANGS = json.dumps({"create:r0": "hang:600"})
 @contextmanager
 def at_work(stack: Stack) -> Iterator[subprocess.Popen[str]]:
     """An ``up`` that is in the middle of a create, and stays there."""
-    process = stack.start("up", FAKE_FAULTS=HANGS)
-    assert process.stdout is not None
-    await_line(process.stdout, lambda line: "r0 creating" in line)
+    process = stack.start("up", COUNT="1", FAKE_FAULTS=HANGS)
+    await_line(process, process.stdout, "r0 creating")
     try:
         yield process
     finally:

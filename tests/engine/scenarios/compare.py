@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Iterable
 from typing import Any
+
+
+def without(seen: dict[str, Any], parts: Iterable[str]) -> dict[str, Any]:
+    """``seen`` without ``parts``, each a key or ``KEY.KEY WITHIN``."""
+    kept = dict(seen)
+    for part in parts:
+        key, _, inner = part.partition(".")
+        if inner and isinstance(kept.get(key), dict):
+            kept[key] = {k: v for k, v in kept[key].items() if k != inner}
+        elif not inner:
+            kept.pop(key, None)
+    return kept
 
 
 def differences(expected: dict[str, Any], got: dict[str, Any]) -> list[str]:

@@ -37,6 +37,8 @@ class Step:
     ``by``: who runs the step in a scenario of two; None is the one under test.
     ``text``: what the command prints is part of what is compared.
     ``vague``: what the messages say is not compared (they are gRPC's own, or a matter of timing).
+    ``unlike``: ``{parts: [...], because: ...}``: where the engine means to do otherwise, and why; a part is a
+    key of the observation or ``KEY.KEY WITHIN``.
     ``parallel``: how many steps may run at a time.
     """
 
@@ -52,6 +54,7 @@ class Step:
     by: Literal["cli", "engine"] | None = None
     text: bool = False
     vague: bool = False
+    unlike: dict[str, Any] = field(default_factory=dict)
     parallel: int = 1
 
     @property

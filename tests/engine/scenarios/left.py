@@ -21,7 +21,9 @@ def collect(box: Sandbox) -> dict[str, Any]:
     for path in _paths(box):
         text = path.read_text()
         name = str(path.relative_to(box.root))
-        found[name] = _without_outside(json.loads(text)) if "/stacks/" in name and path.suffix == ".json" else text
+        found[name] = (
+            _without_outside(json.loads(text)) if "/stacks/" in name and path.suffix == ".json" else text
+        )
     return found
 
 
@@ -38,7 +40,9 @@ def restore(box: Sandbox, files: dict[str, Any]) -> None:
 def _paths(box: Sandbox) -> Iterator[Path]:
     kept = (box.backend / ".pulumi" / "stacks", box.cloud)
     for folder in kept:
-        yield from (p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix not in (".bak", ".attrs"))
+        yield from (
+            p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix not in (".bak", ".attrs")
+        )
     yield from (p for p in (box.backend / ".pulumi").glob("meta.yaml"))
     yield from sorted(box.project.glob("Pulumi.*.yaml"))
 

@@ -15,9 +15,16 @@ _PROVIDER_REFERENCE: Final = re.compile(rf'(urn:pulumi:[^"\s]*?pulumi:providers:
 _ANY_UUID: Final = re.compile(_UUID)
 _COLOUR: Final = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
 _FRAME: Final = re.compile(r'^\s*File "')
+_PROGRESS: Final = re.compile(r"^@ \w+( \w+)?\.+$")
+#: What Python says of a program that the CLI ended by an interrupt.
+_INTERRUPT: Final = (
+    "KeyboardInterrupt",
+    "During handling of the above exception, another exception occurred:",
+)
 _DURATION: Final = re.compile(r"\b\d+(\.\d+)?(ms|s)\b|\b\d+m\d+s\b")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _ADDRESS: Final = re.compile(r"127\.0\.0\.1:\d+")
+_PASSING: Final = ("stackTrace", "timestamp", "sequence", "duration", "durationSeconds")
 _IN_PROJECT: Final = re.compile(r"project:///[^./][^#]*#\d+")
 
 
@@ -55,6 +62,18 @@ class Normaliser:
         text = self._urns.sub(lambda m: "@" if m[1] == "dev" else f"{m[1]}@", text)
         return _ANY_UUID.sub(lambda m: self._names.get(m[0], m[0] if m[0] == _UNKNOWN else "<uuid>"), text)
 
+    def printed(self, text: str) -> Any:
+        """What a command printed: JSON as values (one document, or one a line), anything else as lines."""
+        try:
+            return self.values(_shape(json.loads(text)))
+        except json.JSONDecodeError:
+            pass
+        try:
+            lines = [json.loads(line) for line in text.splitlines()]
+        except json.JSONDecodeError:
+            return self.message(text)
+        return [self.values(_shape(line)) for line in lines if not _is_debug(line)]
+
     def message(self, text: str) -> list[str]:
         """The lines of a message for a person, without stack frames, times and empty lines."""
         lines: list[str] = []
@@ -69,6 +88,8 @@ class Normaliser:
                 continue
             in_frame = False
             line = _ADDRESS.sub("<address>", _TIME.sub("<time>", _DURATION.sub("<duration>", line))).rstrip()
+            if _PROGRESS.match(line) or line in _INTERRUPT:
+                continue
             if "Traceback (most recent call last)" not in line:
                 lines.append(line)
         return lines
@@ -77,6 +98,11 @@ class Normaliser:
         if id not in self._names:
             self._counts[urn] = self._counts.get(urn, 0) + 1
             self._names[id] = f"<id {self._counts[urn]} of {urn.rsplit('::', 1)[-1]}>"
+
+
+def instant(time: str) -> str:
+    """``time`` as RFC 3339 without trailing zeros: who writes it on may leave them out or not."""
+    return time.removesuffix("Z").rstrip("0").rstrip(".") if "." in time else time.removesuffix("Z")
 
 
 def resource(raw: Mapping[str, Any], step_of_time: Mapping[str, int]) -> dict[str, Any]:
@@ -92,10 +118,31 @@ def resource(raw: Mapping[str, Any], step_of_time: Mapping[str, int]) -> dict[st
             del kept["propertyDependencies"]
     for key in ("created", "modified"):
         if key in kept:
-            kept[key] = step_of_time.get(kept[key], "<another time>")
+            kept[key] = step_of_time.get(instant(kept[key]), "<another time>")
     if not _IN_PROJECT.fullmatch(kept.get("sourcePosition", "")):
         kept.pop("sourcePosition", None)
     return kept
+
+
+def _shape(value: Any) -> Any:
+    """A JSON document without times, durations, counters and frames outside the project."""
+    match value:
+        case dict():
+            return {
+                k: _shape(v)
+                for k, v in value.items()
+                if k not in _PASSING
+                and not (k == "sourcePosition" and not _IN_PROJECT.fullmatch(v))
+                and not (isinstance(v, str) and _TIME.fullmatch(v))
+            }
+        case list():
+            return [_shape(v) for v in value]
+        case _:
+            return value
+
+
+def _is_debug(event: Any) -> bool:
+    return isinstance(event, dict) and event.get("diagnosticEvent", {}).get("severity") == "debug"
 
 
 def _nodes(value: Any) -> list[dict[str, Any]]:

@@ -18,7 +18,9 @@ _KINDS: Final = {
 }
 
 
-def events(log: Sequence[dict[str, Any]], dependencies: set[tuple[str, str]], names: Normaliser) -> dict[str, Any]:
+def events(
+    log: Sequence[dict[str, Any]], dependencies: set[tuple[str, str]], names: Normaliser
+) -> dict[str, Any]:
     """What an event log says: each step and how it came out, the order that matters, messages, summary."""
     spans: list[order.Span] = []
     open_spans: dict[tuple[str, str], int] = {}
@@ -31,16 +33,22 @@ def events(log: Sequence[dict[str, Any]], dependencies: set[tuple[str, str]], na
             metadata = event[kind]["metadata"]
             for state in (metadata.get("old"), metadata.get("new")):
                 found |= order.edges([state] if state else [])
+            is_custom = bool((metadata.get("new") or metadata.get("old") or {}).get("custom"))
             key = (metadata["op"], metadata["urn"])
             if word == "begins":
                 open_spans[key] = position
             else:
                 # A component's outputs come as one more outcome, whenever it pleases: that is no step.
                 begin = open_spans.pop(key, None)
-                is_custom = (metadata.get("new") or metadata.get("old") or {}).get("custom")
                 if begin is not None and is_custom:
                     spans.append(order.Span(metadata["op"], metadata["urn"], begin, position))
-            steps.append({"what": f"{metadata['op']} {metadata['urn']}", "is": [word], **_difference(metadata)})
+            what = f"{metadata['op']} {metadata['urn']}"
+            steps.append({"what": what, "is": [word], "custom": is_custom, **_difference(metadata)})
+    if any("summaryEvent" in e and e["summaryEvent"]["result"] != "succeeded" for e in log):
+        # Whether a component still got to its outputs when something else failed is a matter of timing.
+        steps = [s for s in steps if s["custom"] or s["is"] == ["begins"]]
+    for step in steps:
+        del step["custom"]
     seen = {
         "steps": sorted(names.values(_merged(steps)), key=lambda s: json.dumps(s, sort_keys=True)),
         "order": names.values(order.pairs(spans, found)),
@@ -50,7 +58,9 @@ def events(log: Sequence[dict[str, Any]], dependencies: set[tuple[str, str]], na
     for event in log:
         if "summaryEvent" in event:
             summary = event["summaryEvent"]
-            seen["summary"] = {k: v for k, v in summary.items() if k not in ("durationSeconds", "PolicyPacks")}
+            seen["summary"] = {
+                k: v for k, v in summary.items() if k not in ("durationSeconds", "PolicyPacks")
+            }
         if "preludeEvent" in event:
             seen["config"] = names.values(event["preludeEvent"]["config"])
     return seen
@@ -63,7 +73,9 @@ def calls(lines: Iterable[str], dependencies: set[tuple[str, str]], names: Norma
     spans: list[order.Span] = []
     for position, line in enumerate(lines):
         call = json.loads(line)
-        shown = names.values({k: v for k, v in call.items() if v or k not in ("timeout", "preview", "ignore_changes")})
+        shown = names.values(
+            {k: v for k, v in call.items() if v or k not in ("timeout", "preview", "ignore_changes")}
+        )
         if call["op"] in ("check", "diff", "configure", "invoke") or call.get("preview"):
             questions[json.dumps(shown, sort_keys=True)] = shown
         else:
@@ -76,7 +88,9 @@ def calls(lines: Iterable[str], dependencies: set[tuple[str, str]], names: Norma
     }
 
 
-def state(deployment: Mapping[str, Any], step_of_time: Mapping[str, int], names: Normaliser) -> dict[str, Any]:
+def state(
+    deployment: Mapping[str, Any], step_of_time: Mapping[str, int], names: Normaliser
+) -> dict[str, Any]:
     """A checkpoint's deployment (secrets in clear) with its resources sorted."""
     seen = {k: v for k, v in deployment.items() if k not in ("manifest", "resources", "pending_operations")}
     if "secrets_providers" in seen:
@@ -98,7 +112,9 @@ def objects(folder: Path) -> dict[str, Any]:
 
 def leaks(texts: Mapping[str, str], secrets: Sequence[str]) -> list[str]:
     """Where a secret stands in clear."""
-    return sorted(f"{secret} in {place}" for place, text in texts.items() for secret in secrets if secret in text)
+    return sorted(
+        f"{secret} in {place}" for place, text in texts.items() for secret in secrets if secret in text
+    )
 
 
 def _difference(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,8 +151,13 @@ def _messages(log: Sequence[dict[str, Any]], names: Normaliser) -> list[dict[str
             if key[0] != "debug" and not diagnostic.get("ephemeral"):
                 joined[key] = joined.get(key, "") + diagnostic["message"]
     # The CLI ends a program that it no longer wants by an interrupt, of which Python then tells on stderr.
-    told = {key: text for key, text in joined.items() if key[0] != "info#err" or "KeyboardInterrupt" not in text}
-    found = [{"severity": s, "urn": names.text(u), "lines": names.message(text)} for (s, u), text in sorted(told.items())]
+    told = {
+        key: text for key, text in joined.items() if key[0] != "info#err" or "KeyboardInterrupt" not in text
+    }
+    found = [
+        {"severity": s, "urn": names.text(u), "lines": names.message(text)}
+        for (s, u), text in sorted(told.items())
+    ]
     return [message for message in found if message["lines"]]
 
 

@@ -41,6 +41,9 @@ def pairs(spans: Sequence[Span], dependencies: set[tuple[str, str]]) -> list[str
     found: set[str] = set()
     for a in spans:
         for b in spans:
-            if a is not b and a.end < b.begin and (a.urn == b.urn or (a.urn, b.urn) in related):
-                found.add(f"{a.what} {a.urn} < {b.what} {b.urn}")
+            if a is b or a.end >= b.begin or (a.urn != b.urn and (a.urn, b.urn) not in related):
+                continue
+            if a.urn == b.urn and a.what.startswith("delete") and b.what.startswith("delete"):
+                continue  # two states of one resource go in any order
+            found.add(f"{a.what} {a.urn} < {b.what} {b.urn}")
     return sorted(found)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from . import left, observe, order
+from . import left, normalise, observe, order
 from .format import Scenario, Step
 from .normalise import Normaliser
 from .sandbox import Actor, Ran, Sandbox
@@ -39,7 +41,10 @@ class Play:
         self._stacks: set[str] = set()
         self._resources: list[dict[str, Any]] = []
         self._step_of_time: dict[str, int] = {}
+        self._starts: list[float] = []
         self._calls_seen = 0
+        self._stored_last: tuple[str, tuple[bytes, ...]] | None = None
+        self._exported_last: dict[str, Any] | None = None
         self._program = 1
 
     @property
@@ -72,8 +77,9 @@ class Play:
             seen["why"] = step.why
         log_text = log_path.read_text() if log_path.exists() else ""
         before = order.edges(self._resources)
-        deployment = self._export(actor, env, step.stack)
-        self._learn_times(deployment, number)
+        deployment = self._state_after(actor, env, step)
+        self._starts.append(ran.started)
+        self._learn_times(deployment)
         log = [json.loads(line) for line in log_text.splitlines()]
         self._names.learn(deployment)
         self._names.learn(log)
@@ -88,7 +94,7 @@ class Play:
         if step.vague:
             seen.pop("messages", None)
         if step.text or not step.is_operation or not log:
-            seen["stdout"] = self._names.message(ran.stdout)
+            seen["stdout"] = self._names.printed(ran.stdout)
             seen["stderr"] = self._names.message(ran.stderr)
         seen["leaks"] = observe.leaks(
             {"stdout": ran.stdout, "stderr": ran.stderr, "event log": log_text} | self._stored(),
@@ -117,6 +123,16 @@ class Play:
         self._resources = (deployment or {}).get("resources") or []
         return recorded
 
+    def _state_after(self, actor: Actor, env: Mapping[str, str], step: Step) -> dict[str, Any] | None:
+        """The stack's state with secrets in clear; read again only where the step may have changed it."""
+        folder = self._box.backend / ".pulumi" / "stacks"
+        stored = (step.stack, tuple(p.read_bytes() for p in sorted(folder.rglob("*.json"))))
+        # After a kill there may be more than the checkpoint says.
+        if stored != self._stored_last or step.signal_at:
+            self._exported_last = self._export(actor, env, step.stack)
+            self._stored_last = stored
+        return self._exported_last
+
     def _export(self, actor: Actor, env: Mapping[str, str], stack: str) -> dict[str, Any] | None:
         ran = self._box.run(actor, ["stack", "export", "--show-secrets", "--stack", stack], env)
         if ran.exit_code != 0:
@@ -124,9 +140,12 @@ class Play:
         deployment: dict[str, Any] = json.loads(ran.stdout)["deployment"]
         return deployment
 
-    def _learn_times(self, deployment: dict[str, Any] | None, number: int) -> None:
+    def _learn_times(self, deployment: dict[str, Any] | None) -> None:
+        """Find the step that each new time in the state falls in."""
         for time in _TIMES.findall(json.dumps(deployment)):
-            self._step_of_time.setdefault(time, number)
+            key = normalise.instant(time)
+            if key not in self._step_of_time:
+                self._step_of_time[key] = bisect_right(self._starts, datetime.fromisoformat(time).timestamp())
 
     def _calls(self) -> list[str]:
         path = self._box.cloud / "calls.jsonl"
@@ -141,7 +160,11 @@ class Play:
     def _stored(self) -> dict[str, str]:
         """All that ``pulumi`` keeps of the stacks, where a secret must not be in clear."""
         places = [*self._box.backend.rglob("*"), *self._box.project.glob("Pulumi.*.yaml")]
-        return {p.name: p.read_text(errors="replace") for p in places if p.is_file()} if self._scenario.secrets else {}
+        return (
+            {p.name: p.read_text(errors="replace") for p in places if p.is_file()}
+            if self._scenario.secrets
+            else {}
+        )
 
     def _must(self, ran: Ran) -> None:
         if ran.exit_code != 0:

@@ -14,10 +14,12 @@ _LASTING: Final = ("cloud", "state")
 def folded(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """``steps`` with each lasting part that is as in the step before replaced by a mark."""
     result: list[dict[str, Any]] = []
-    last: dict[str, Any] = {}
+    last: dict[str, str] = {}
     for step in steps:
-        result.append({k: _AS_BEFORE if k in _LASTING and last.get(k) == v else v for k, v in step.items()})
-        last |= {k: step.get(k) for k in _LASTING}
+        # As text: to Python, True is 1.
+        now: dict[str, str] = {k: json.dumps(step[k], sort_keys=True) for k in _LASTING if k in step}
+        result.append({k: _AS_BEFORE if k in now and last.get(k) == now[k] else v for k, v in step.items()})
+        last |= now
     return result
 
 
@@ -27,7 +29,7 @@ def unfolded(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     last: dict[str, Any] = {}
     for step in steps:
         result.append({k: last[k] if k in _LASTING and v == _AS_BEFORE else v for k, v in step.items()})
-        last |= {k: result[-1].get(k) for k in _LASTING}
+        last |= {k: result[-1][k] for k in _LASTING if k in step}
     return result
 
 

@@ -50,7 +50,9 @@ class Sandbox:
         self.root = root
         programs = scenario.folder.parent
         self.project = root / "program"
-        shutil.copytree(scenario.folder, self.project, ignore=shutil.ignore_patterns("__pycache__", "scenario.yaml"))
+        shutil.copytree(
+            scenario.folder, self.project, ignore=shutil.ignore_patterns("__pycache__", "scenario.yaml")
+        )
         for module in (programs / "sdk").glob("*.py"):
             shutil.copy(module, self.project)
         shutil.copytree(programs / "plugins", root / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
@@ -62,7 +64,9 @@ class Sandbox:
         for folder in (self.backend, root / "home", self.cloud / "objects", self.cloud / "began"):
             folder.mkdir(parents=True)
 
-    def environment(self, actor: Actor, program: int, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(
+        self, actor: Actor, program: int, extra: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
         """The whole environment of a command: nothing of the caller's own Pulumi leaks in."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("PULUMI_") and k != "PYTHONPATH"}
         env |= {
@@ -79,7 +83,7 @@ class Sandbox:
         }
         if actor.python_path:
             env["PYTHONPATH"] = actor.python_path
-        return env | (extra or {})
+        return {**env, **(extra or {})}
 
     def run(self, actor: Actor, arguments: Sequence[str], env: Mapping[str, str]) -> Ran:
         """Run a command to its end; raises TimeoutError where it does not come to one."""
@@ -101,7 +105,9 @@ class Sandbox:
                     self._signal(process, signal_at)
                 exit_code = process.wait(_DEADLINE_S)
             except subprocess.TimeoutExpired as error:
-                raise TimeoutError(f"{shlex.join(arguments)} did not end: {out.read_text()}{err.read_text()}") from error
+                raise TimeoutError(
+                    f"{shlex.join(arguments)} did not end: {out.read_text()}{err.read_text()}"
+                ) from error
             finally:
                 _kill_all(process)
         return Ran(exit_code, out.read_text(), err.read_text(), started, time.time())
@@ -169,6 +175,9 @@ class Sandbox:
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:
     """End a command and all it started: plugins have process groups of their own, but share its session."""
+    # First of all the one that could still write down that another has died.
+    process.kill()
+    process.wait()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             # pid (name) state ppid pgrp session ...; a name may hold spaces and parentheses
@@ -177,4 +186,3 @@ def _kill_all(process: subprocess.Popen[bytes]) -> None:
                 os.kill(int(stat.parent.name), signal.SIGKILL)
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended meanwhile, as it should
-    process.wait()

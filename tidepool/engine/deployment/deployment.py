@@ -317,7 +317,7 @@ class Deployment:
             if error is None:
                 return task.result()
             self._take(error)
-            if self.stopping.is_set() and not isinstance(error, RequestRefused):
+            if self.stopping.is_set():
                 raise MonitorClosed
             raise error
         # The step may be under way: it is finished for its own sake, and nobody waits for the answer.

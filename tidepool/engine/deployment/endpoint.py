@@ -82,8 +82,8 @@ def _waiting(
             raise RpcFailed(
                 grpc.StatusCode.UNAVAILABLE, "resource monitor shut down while waiting on step's done channel"
             ) from error
-        except Exception as error:
-            raise RpcFailed(grpc.StatusCode.UNKNOWN, str(error)) from error
+        except Exception as error:  # noqa: BLE001 - passed on, without those of the engine that are behind it
+            raise RpcFailed(grpc.StatusCode.UNKNOWN, str(error)) from None
 
     return call
 

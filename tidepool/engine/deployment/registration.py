@@ -51,7 +51,6 @@ def goal_of(
         custom=request.custom,
         properties=properties,
         parent=request.parent,
-        provider=options.provider if not request.custom and not request.remote else "",
         dependencies=tuple(sorted(dependencies)),
         property_dependencies={k: tuple(sorted(v)) for k, v in by_property.items()},
         aliases=tuple(_alias(a) for a in options.aliases),

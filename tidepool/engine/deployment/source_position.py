@@ -12,17 +12,15 @@ def parse(position: Any, root: str) -> str:
     """``project:///FILE#LINE,COLUMN`` of a ``source_pb2.SourcePosition``; empty where it says nothing usable."""
     if position is None or not position.uri or position.line < 0 or position.column < 0:
         return ""
-    file = _relative(position.uri, root)
-    if not file:
-        return ""
-    column = f",{position.column}" if position.column else ""
-    return f"project:///{file}#{position.line}{column}"
+    return _text(position.uri, position.line, position.column, root)
 
 
+# One text a place in the program, however many resources stand there.
 @lru_cache(maxsize=4096)
-def _relative(uri: str, root: str) -> str:
+def _text(uri: str, line: int, column: int, root: str) -> str:
     url = urlsplit(uri)
     path = unquote(url.path)
     if url.scheme != "file" or not os.path.isabs(path):
         return ""
-    return quote(os.path.relpath(path, root))
+    file = quote(os.path.relpath(path, root))
+    return f"project:///{file}#{line},{column}" if column else f"project:///{file}#{line}"

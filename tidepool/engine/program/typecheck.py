@@ -41,18 +41,20 @@ class CheckedProgram:
 
     async def run(self, deployment: Deployment) -> None:
         """Check it, and run it to its end."""
-        code, output = await self._check(deployment)
+        code, output = await self._check()
         if code and f"No module named {self._checker}" in output:
             raise ProgramFailed(
                 f"The typechecker option is set to {self._checker}, but {self._checker} is not installed. Please add an "
                 f"entry for {self._checker} to requirements.txt and run `{self._python} -m pip install -r requirements.txt`",
                 reported=False,
             )
+        for line in output.splitlines():
+            deployment.emit(Diagnostic("info", f"{line}\n", stream_id=STREAMS["info"]))
         if code:
             raise ProgramFailed(f"{self._checker} failed: exit status {code}\n{output}", reported=False)
         await self._program.run(deployment)
 
-    async def _check(self, deployment: Deployment) -> tuple[int, str]:
+    async def _check(self) -> tuple[int, str]:
         folder = self._task.folder
         excluded = ["--exclude", re.escape(self._environment)] if self._checker == "mypy" else []
         process = await asyncio.create_subprocess_exec(
@@ -66,7 +68,4 @@ class CheckedProgram:
             process.kill()
             await process.wait()
             raise
-        text = output.decode(errors="replace")
-        for line in text.splitlines():
-            deployment.emit(Diagnostic("info", f"{line}\n", stream_id=STREAMS["info"]))
-        return process.returncode or 0, text
+        return process.returncode or 0, output.decode(errors="replace")

@@ -1,0 +1,134 @@
+"""What the comparison of two runs rests on: it must see what matters and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scenarios import observe, order
+from scenarios.compare import differences, without
+from scenarios.format import load
+from scenarios.normalise import Normaliser, instant, resource
+from scenarios.order import Span
+from scenarios.recording import dump, folded, unfolded
+
+A, B, C = (f"urn:pulumi:dev::p::t::{name}" for name in "abc")
+UUIDS = ("11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000")
+
+
+def test_order_is_kept_for_dependents_and_for_one_resource_only() -> None:
+    spans = [
+        Span("create", A, 0, 1),
+        Span("create", B, 2, 3),
+        Span("create", C, 4, 5),
+        Span("delete", A, 6, 7),
+    ]
+    found = order.pairs(spans, {(B, A)})
+    assert found == [
+        f"create {A} < create {B}",
+        f"create {A} < delete {A}",
+        f"create {B} < delete {A}",
+    ]
+
+
+def test_what_runs_side_by_side_has_no_order() -> None:
+    assert order.pairs([Span("create", A, 0, 3), Span("create", B, 1, 2)], {(B, A)}) == []
+
+
+def test_dependencies_of_all_kinds_are_edges() -> None:
+    found = order.edges(
+        [
+            {
+                "urn": A,
+                "parent": B,
+                "provider": f"{C}::id",
+                "deletedWith": "d",
+                "propertyDependencies": {"x": ["e"]},
+            }
+        ]
+    )
+    assert found == {(A, B), (A, C), (A, "d"), (A, "e")}
+
+
+def test_random_ids_get_the_same_names_in_two_runs() -> None:
+    texts = []
+    for id in UUIDS:
+        names = Normaliser("/tmp/x", "p")
+        state = {"urn": "urn:pulumi:dev::p::pulumi:providers:cloud::default", "id": id}
+        names.learn([state])
+        texts.append(names.values([state, f"{state['urn']}::{id}"]))
+    assert texts[0] == texts[1]
+    assert UUIDS[0] not in str(texts[0])
+
+
+def test_a_new_id_of_one_resource_is_seen() -> None:
+    names = Normaliser("/tmp/x", "p")
+    states = [{"urn": A, "id": id} for id in UUIDS]
+    names.learn(states)
+    first, second = names.values(states)
+    assert first["id"] != second["id"]
+
+
+def test_secrets_are_told_from_plain_values() -> None:
+    names = Normaliser("/tmp/x", "p")
+    kept = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": '"x"'}
+    assert names.values({"a": kept, "b": "x"}) == {"a": {"secret": "x"}, "b": "x"}
+
+
+def test_messages_lose_frames_and_times_but_not_their_text() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/a/b.py", line 3, in f\n    g()\nValueError: no (3s)\n'
+    )
+    assert Normaliser("/tmp/x", "p").message(text) == ["ValueError: no (<duration>)"]
+
+
+def test_times_become_steps() -> None:
+    raw = {"created": "2026-01-01T00:00:00.10Z", "modified": "2026-01-01T00:00:00.2Z", "stackTrace": [{}]}
+    steps = {instant("2026-01-01T00:00:00.1Z"): 1, instant("2026-01-01T00:00:00.200Z"): 4}
+    assert resource(raw, steps) == {"created": 1, "modified": 4}
+
+
+def test_a_state_out_of_order_is_seen() -> None:
+    names = Normaliser("/tmp/x", "p")
+    resources = [{"urn": B, "dependencies": [A]}, {"urn": A}]
+    assert observe.state({"resources": resources}, {}, names)["out of order"] == ["@t::b before @t::a"]
+    assert observe.state({"resources": resources[::-1]}, {}, names)["out of order"] == []
+
+
+def test_a_leak_is_found() -> None:
+    assert observe.leaks({"stdout": "my hunter2", "log": "-"}, ["hunter2"]) == ["hunter2 in stdout"]
+
+
+def test_differences_name_the_part() -> None:
+    report = differences({"exit code": 0, "same": 1}, {"exit code": 1, "same": 1})
+    assert "exit code" in report[0]
+    assert not any("same" in line for line in report)
+    assert differences({"a": [1]}, {"a": [1]}) == []
+    assert differences({}, {"more": 1}) != []
+
+
+def test_parts_can_be_left_out_within_a_key() -> None:
+    seen = {"state": {"resources": [1], "pending": [2]}, "messages": []}
+    assert without(seen, ("state.pending", "messages")) == {"state": {"resources": [1]}}
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.lists(st.fixed_dictionaries({"do": st.just("up"), "state": values, "cloud": values}), max_size=5))
+def test_a_recording_is_read_as_it_was_written(steps: list[dict[str, object]]) -> None:
+    import json
+
+    assert unfolded(json.loads(dump(folded(steps)))) == steps
+
+
+def test_an_unknown_key_of_a_step_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "scenario.yaml").write_text("about: x\nsteps:\n- {do: up, progam: 2}\n")
+    with pytest.raises(ValueError, match="progam"):
+        load(tmp_path)
