@@ -32,6 +32,7 @@ class Step:
     ``over``: a folder of the checkout that is laid over the program first.
     ``outputs``: stack outputs that there must be; ``says`` and ``silent``: texts that must or must not be told.
     ``resources``: how many there are afterwards.
+    ``previewed``: the operation shows its preview first.
     ``interrupt``: a text; once it was told, or a file of that name is in SENTINEL_DIR, the command is interrupted.
     """
 
@@ -43,6 +44,7 @@ class Step:
     silent: tuple[str, ...] = ()
     resources: int | None = None
     interrupt: str = ""
+    previewed: bool = False
 
     @property
     def is_operation(self) -> bool:

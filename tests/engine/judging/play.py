@@ -78,7 +78,8 @@ class Play:
         words = [*shlex.split(step.do), "--stack", "dev", "--non-interactive"]
         if step.is_operation:
             words += ["--event-log", str(log_path), "--parallel", "1"]
-            words += [] if step.do.startswith("preview") else ["--yes", "--skip-preview"]
+            if not step.do.startswith("preview"):
+                words += ["--yes"] if step.previewed else ["--yes", "--skip-preview"]
         began = time.monotonic()
         code, printed = self._run(words, step.interrupt)
         seconds = time.monotonic() - began
@@ -97,6 +98,8 @@ class Play:
         if step.is_operation:
             parts |= observe.events(log, before | order.edges(self._resources), self._names)
             parts["messages"] = [m for m in parts["messages"] if not m["lines"][0].startswith(_ASIDE)]
+        else:
+            parts["printed"] = self._names.printed(self._without_chance(printed))
         parts["state"] = observe.state(deployment, self._step_of_time, self._names)
         told = printed + "".join(e.get("diagnosticEvent", {}).get("message", "") for e in log)
         return Seen(step, parts, list(_wrong(step, code, self._resources, told)), seconds, printed)

@@ -59,7 +59,7 @@ def judge(case: Case, engine: Sequence[Seen], cli: Sequence[Seen]) -> Verdict:
 def table(verdicts: Sequence[Verdict]) -> str:
     """All verdicts as a table in Markdown."""
     lines = ["| program | what it shows | verdict | why |", "|---|---|---|---|"]
-    lines += [f"| {_name(v.case)} | {v.case.about} | {v.word} | {_cell(v.why)} |" for v in verdicts]
+    lines += [f"| {_name(v.case)} | {_cell(v.case.about)} | {v.word} | {_cell(v.why)} |" for v in verdicts]
     return "\n".join(lines)
 
 

@@ -15,6 +15,7 @@ from tidepool.engine.project import Project
 from tidepool.engine.providers.builtin import BuiltinProvider
 from tidepool.engine.providers.contract import Provider
 from tidepool.engine.providers.loading import PluginLoader
+from tidepool.engine.providers.plugin import PluginProvider
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,34 @@ def test_providers_by_name(tmp_path: Path) -> None:
         await fake.close()
         with pytest.raises(EngineError, match="no resource plugin 'pulumi-resource-none'"):
             await plugins.load(Wanted("none"))
-        plugins.close()
+        await plugins.close()
         return builtin, checked.inputs
 
     builtin, inputs = asyncio.run(run())
     assert isinstance(builtin, BuiltinProvider)
     assert inputs == {"name": "a"}
+
+
+def test_a_plugin_that_was_started_ahead_is_the_one_that_is_loaded(tmp_path: Path) -> None:
+    """And one that nobody loads is ended; one that cannot be started is told of when it is loaded."""
+
+    async def run() -> tuple[int, int, bool]:
+        plugins = loader(tmp_path, [])
+        await plugins.start_ahead([Wanted("fake"), Wanted("fake"), Wanted("none"), Wanted("fake", "9.9.9")])
+        ahead = await plugins.load(Wanted("fake"))
+        another = await plugins.load(Wanted("fake"))
+        with pytest.raises(EngineError, match="no resource plugin 'pulumi-resource-none'"):
+            await plugins.load(Wanted("none"))
+        await plugins.close()
+        assert isinstance(ahead, PluginProvider)
+        assert isinstance(another, PluginProvider)
+        pids = ahead.pid, another.pid
+        await asyncio.gather(ahead.close(), another.close())
+        return *pids, ahead is another
+
+    first, second, same = asyncio.run(run())
+    assert first != second
+    assert not same
 
 
 def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -> None:
@@ -73,7 +96,7 @@ def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -
             with pytest.raises(EngineError, match="ended with exit code 0"):
                 await plugins.load(Wanted("odd"))
         await until((tmp_path / "env").exists)
-        plugins.close()
+        await plugins.close()
 
     asyncio.run(run())
     told = (tmp_path / "env").read_text().splitlines()

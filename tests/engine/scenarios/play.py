@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -41,7 +40,7 @@ class Play:
         self._stacks: set[str] = set()
         self._resources: list[dict[str, Any]] = []
         self._step_of_time: dict[str, int] = {}
-        self._starts: list[float] = []
+        self._starts: dict[int, float] = {}
         self._calls_seen = 0
         self._stored_last: tuple[str, tuple[bytes, ...]] | None = None
         self._exported_last: dict[str, Any] | None = None
@@ -78,7 +77,7 @@ class Play:
         log_text = log_path.read_text() if log_path.exists() else ""
         before = order.edges(self._resources)
         deployment = self._state_after(actor, env, step)
-        self._starts.append(ran.started)
+        self._starts[number] = ran.started
         self._learn_times(deployment)
         log = [json.loads(line) for line in log_text.splitlines()]
         self._names.learn(deployment)
@@ -113,11 +112,13 @@ class Play:
         self._box.write_files(step.files)
         self._program = step.program or self._program
         left.restore(self._box, recorded["left"]["files"])
+        env = self._box.environment(self._main, self._program)
+        if step.stack not in self._stacks:
+            self._must(self._box.run(self._main, ["stack", "select", step.stack, "--non-interactive"], env))
         self._stacks.add(step.stack)
         self._step_of_time = dict(recorded["left"]["times"])
         self._calls_seen = len(self._calls())
         self._names.forget()
-        env = self._box.environment(self._main, self._program)
         deployment = self._export(self._main, env, step.stack)
         self._names.learn(deployment)
         self._resources = (deployment or {}).get("resources") or []
@@ -145,7 +146,10 @@ class Play:
         for time in _TIMES.findall(json.dumps(deployment)):
             key = normalise.instant(time)
             if key not in self._step_of_time:
-                self._step_of_time[key] = bisect_right(self._starts, datetime.fromisoformat(time).timestamp())
+                moment = datetime.fromisoformat(time).timestamp()
+                self._step_of_time[key] = max(
+                    (n for n, begun in self._starts.items() if begun <= moment), default=0
+                )
 
     def _calls(self) -> list[str]:
         path = self._box.cloud / "calls.jsonl"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidepool.engine.arguments import OperationKind, OperationRequest, World
 from tidepool.engine.errors import NotSupportedError, UsageError
-from tidepool.engine.project import find_project
+from tidepool.engine.project import find_project, require_python
 from tidepool.engine.verbs.failures import ConfirmationMissing
 
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
@@ -25,7 +25,10 @@ class Operation:
         """Carry it out."""
         request = _with_environment(self.request, world.env)
         # In the CLI's order: the project, the approval, the stack. And before the engine is imported, which is slow.
-        request = _approved(request, world, find_project(world.cwd).refresh_always)
+        project = find_project(world.cwd)
+        if not request.client and (request.kind in ("preview", "up") or request.run_program):
+            require_python(project)
+        request = _approved(request, world, project.refresh_always)
         from tidepool.engine import operation
 
         return operation.run(request, world)
