@@ -82,6 +82,8 @@ class Run:
         self._deployment: Deployment | None = None
         self._task: asyncio.Task[Result] | None = None
         self._shown: Display | None = None
+        #: The person's, also while standard error is the program's.
+        self._stderr: TextIO = stack.world.stderr
         self._interrupts = 0
         self._exit_code = 0
         self._error: BaseException | None = None
@@ -93,7 +95,7 @@ class Run:
         even where the program does not let go of its thread.
         """
         engine = threading.Thread(target=self._run_engine, args=(conclude,), name="engine")
-        with self._interruptible():
+        with _own_stream(self._stack.world.stderr) as self._stderr, self._interruptible():
             engine.start()
             self._main.serve()
             engine.join()
@@ -117,14 +119,13 @@ class Run:
 
     def _leave(self) -> None:
         """End the process under a program that does not end: all is saved."""
-        world = self._stack.world
         code = self._exit_code
         if self._error is not None:
-            world.tell(f"error: {self._error}")
+            self._stderr.write(f"error: {self._error}\n")
             code = 1
-        world.tell("warning: the program did not end, and was left behind")
-        world.stdout.flush()
-        world.stderr.flush()
+        self._state.let_go()
+        self._stderr.write("warning: the program did not end, and was left behind\n")
+        self._stderr.flush()
         os._exit(code)
 
     async def _deploy(self, display: Display) -> Result:
@@ -282,6 +283,7 @@ class Run:
                 if self._shown is not None:
                     loop.call_soon_threadsafe(self._shown.cancelling)
             elif self._interrupts == 2:
+                loop.call_soon_threadsafe(deployment.abandon)
                 loop.call_soon_threadsafe(task.cancel)
             else:
                 os._exit(1)  # the journal holds what was done

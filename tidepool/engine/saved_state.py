@@ -13,6 +13,7 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
 from tidepool.engine.state.checkpoint import Crypter, decode_resource, encode_resource
 from tidepool.engine.state.journal import JournalFile, commit_left
+from tidepool.engine.state.lock import StackLock
 from tidepool.engine.state.recovery import Recovered, digest, recover
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
 from tidepool.engine.verbs.workspace import OpenStack
@@ -37,6 +38,7 @@ class SavedState:
         self._crypter = _crypter(stack)
         self._journal: JournalFile | None = None
         self._began_with = ""
+        self._lock: StackLock | None = None
         if isinstance(self._crypter, PassphraseCrypter):
             self._crypter.warm()  # deriving the key takes a moment: it runs beside the rest of the start
         #: What a person must be told before the operation begins.
@@ -71,6 +73,7 @@ class SavedState:
         """For an operation that changes the state: nobody else may, until it is saved."""
         backend, ref = self._stack.backend, self._stack.ref
         with backend.lock(ref) as lock:
+            self._lock = lock
             self.warnings += lock.warnings
             recovered = self._load()
             if recovered is not None:
@@ -121,6 +124,12 @@ class SavedState:
         else:
             self._journal.close()
         self._journal = None
+
+    def let_go(self) -> None:
+        """Do what leaving :meth:`changing` does, for a process that ends without leaving it."""
+        self.abandon()
+        if self._lock is not None:
+            self._lock.release()
 
     def _load(self) -> Recovered | None:
         backend, ref = self._stack.backend, self._stack.ref

@@ -17,8 +17,8 @@ from typing import Any
 
 from tidepool.engine.deployment.deployment import Deployment, Request, Result
 from tidepool.engine.deployment.live import Durable
-from tidepool.engine.deployment.options import Kind, Options
-from tidepool.engine.deployment.registry import PluginRequest
+from tidepool.engine.deployment.options import Kind, Options, Targets
+from tidepool.engine.deployment.plugin_request import PluginRequest
 from tidepool.engine.events import Diagnostic, Event, Op
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.state import journal
@@ -45,8 +45,15 @@ class Order:
     continue_on_error: bool = False
     parallel: int = 8
     refresh: bool = False
+    targets: tuple[str, ...] = ()
+    target_dependents: bool = False
     preview: bool = False
     seed: int = 0
+
+    @property
+    def refreshes(self) -> bool:
+        """Whether everything is looked at."""
+        return self.refresh or self.kind == "refresh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         moments.append(Moment(file.records - 1 if file is not None else 0, world.copy()))
 
     if file is not None:
-        file.wrote = see  # type: ignore[method-assign]
+        file.wrote = see
     providers: list[MemoryProvider] = []
 
     async def load(request: PluginRequest) -> MemoryProvider:
@@ -142,7 +149,9 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         order.preview,
         order.parallel,
         order.continue_on_error,
-        refresh=order.refresh or order.kind == "refresh",
+        refresh=order.refreshes,
+        targets=Targets(tuple(f"**::{name}" for name in order.targets)),
+        target_dependents=order.target_dependents,
     )
     request = Request(STACK, PROJECT, "organization", folder, folder, options, base)
     before = len(world.effects)

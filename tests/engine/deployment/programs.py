@@ -13,7 +13,7 @@ from tidepool.engine import urn as urns
 from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
 from tidepool.engine.deployment.endpoint import MonitorClosed
 from tidepool.engine.deployment.goal import Alias, Goal
-from tidepool.engine.deployment.registry import PluginRequest
+from tidepool.engine.deployment.plugin_request import PluginRequest
 from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.values import Properties
 
@@ -61,7 +61,14 @@ class Node:
 
     def needs(self) -> list[str]:
         """All nodes that it names."""
-        named = (*self.refs, *self.depends_on, self.parent, self.provider, self.deleted_with, self.replace_with)
+        named = (
+            *self.refs,
+            *self.depends_on,
+            self.parent,
+            self.provider,
+            self.deleted_with,
+            self.replace_with,
+        )
         return [n for n in dict.fromkeys(named) if n]
 
     def only(self, there: dict[str, Node]) -> Node:
@@ -98,7 +105,12 @@ class Program:
         await _Running(self, deployment).run()
 
     def by_name(self) -> dict[str, Node]:
+        """All nodes."""
         return {n.name: n for n in self.nodes}
+
+    def cooperative(self) -> Program:
+        """This program without protection, and without a failure at its end."""
+        return Program(tuple(replace(n, protect=False) for n in self.nodes))
 
 
 @dataclass
@@ -152,7 +164,9 @@ class _Running:
         urn_of = {name: r.state.urn for name, r in found.items()}
         dependencies = [urn_of[n] for n in (*node.refs, *node.depends_on)]
         return Goal(
-            type={"item": "mem:index:Item", "group": "mem:index:Group", "provider": "pulumi:providers:mem"}[node.kind],
+            type={"item": "mem:index:Item", "group": "mem:index:Group", "provider": "pulumi:providers:mem"}[
+                node.kind
+            ],
             name=node.name,
             custom=node.kind != "group",
             properties=_inputs(node, {n: r.state.id for n, r in found.items()}),
@@ -190,7 +204,7 @@ def _inputs(node: Node, ids: dict[str, str]) -> Properties:
 
 _KINDS: list[Kind] = ["item", "item", "item", "item", "group", "provider"]
 _NUMBERS = st.integers(0, 1)
-_OPTIONS = st.fixed_dictionaries(
+_OPTIONS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={
         "protect": st.just(True),
@@ -278,14 +292,14 @@ def _edit(draw: st.DrawFn, program: Program) -> tuple[Node, ...]:
             new = replace(old, name=f"{old.name}x", aliases=(Alias(name=old.name),))
             if new.name in program.by_name():
                 return nodes
-            return nodes[:at] + (new,) + tuple(_calling(n, old.name, new.name) for n in nodes[at + 1 :])
+            return (*nodes[:at], new, *tuple(_calling(n, old.name, new.name) for n in nodes[at + 1 :]))
         case _:
             groups = ["", *(n.name for n in nodes[:at] if n.kind == "group")]
             parent = draw(st.sampled_from(groups))
             if parent == old.parent:
                 return nodes
             new = replace(old, parent=parent, aliases=(_former_place(old, program),))
-    return nodes[:at] + (new,) + nodes[at + 1 :]
+    return (*nodes[:at], new, *nodes[at + 1 :])
 
 
 def _plain(old: Node) -> Node:
@@ -317,7 +331,9 @@ def urn_of(program: Program, name: str) -> str:
     """The URN that a group or item of ``program`` has."""
     node = program.by_name()[name]
     parent = urns.qualified_type_of(urn_of(program, node.parent)) if node.parent else ""
-    type = {"item": "mem:index:Item", "group": "mem:index:Group", "provider": "pulumi:providers:mem"}[node.kind]
+    type = {"item": "mem:index:Item", "group": "mem:index:Group", "provider": "pulumi:providers:mem"}[
+        node.kind
+    ]
     return urns.make(STACK, PROJECT, parent, type, node.name)
 
 

@@ -83,6 +83,15 @@ class World:
             self.delete(other.id)
 
 
+    def drift(self, id: str, inputs: Properties | None) -> None:
+        """Change or remove a thing behind everybody's back."""
+        self.unsure.add(id)
+        if inputs is None:
+            self.delete(id)
+        else:
+            self.things[id] = replace(self.things[id], inputs=inputs)
+
+
 class MemoryProvider:
     """The provider of package ``mem``."""
 

@@ -88,11 +88,15 @@ class Stack:
 
     # -- running ---------------------------------------------------------------------------------------
 
-    def start(self, *args: str, script: tuple[str, ...] = ("-m", "tidepool.engine"), **env: str) -> subprocess.Popen[str]:
+    def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
         """Start a command line in the project's folder. ``env`` is added to the environment."""
+        return self.start_script(("-m", "tidepool.engine"), *args, **env)
+
+    def start_script(self, script: tuple[str, ...], *args: str, **env: str) -> subprocess.Popen[str]:
+        """As :meth:`start`, but for the words that start the engine."""
         words = [*args]
         if args and args[0] in ("up", "refresh", "destroy"):
-            words += ["--yes", "--skip-preview"]
+            words += ["--yes"] if "--yes" in args else ["--yes", "--skip-preview"]
         if args and args[0] in ("up", "preview", "refresh", "destroy", "cancel"):
             words += ["--stack", "dev"]
         return subprocess.Popen(
@@ -137,6 +141,11 @@ class Stack:
     def world(self) -> dict[str, dict[str, Any]]:
         """What the fake provider has, by id."""
         return world_in(self.world_folder)
+
+    def lose(self, id: str) -> None:
+        """Let something be gone from outside."""
+        with (self.world_folder / "world.jsonl").open("a") as file:
+            file.write(json.dumps({"op": "delete", "id": id}) + "\n")
 
     def effects(self) -> int:
         """How many effects the fake provider ever had."""
@@ -191,7 +200,7 @@ def ended(process: subprocess.Popen[str]) -> Ran:
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
-        raise AssertionError(f"{process.args} did not end:\n{out}{err}") from None
+        raise AssertionError(f"{process.args!r} did not end:\n{out}{err}") from None
     return Ran(process.returncode, out, err)
 
 

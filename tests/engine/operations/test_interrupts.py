@@ -73,6 +73,8 @@ def test_the_second_interrupt_ends_a_program_that_never_ends(stack: Stack, wait:
     process.send_signal(signal.SIGINT)
     ran = ended(process)
     assert ran.code != 0
+    assert "error: update canceled" in ran.text
+    assert "warning: the program did not end, and was left behind" in ran.err
     assert ran.has_no_engine_frames()
     assert list(stack.states()) == list(stack.world()) == ["r0-1"]
     assert not stack.locked()
@@ -91,7 +93,7 @@ def test_the_second_interrupt_leaves_a_hanging_step_pending(stack: Stack) -> Non
     ran = ended(process)
     assert ran.code != 0
     assert ran.has_no_engine_frames()
-    assert ("r1", "creating") in stack.pending()
+    assert ("r1", "creating") in stack.pending(), ran.text
     assert not stack.locked()
     assert not stack.journal.exists()
     stack.up()

@@ -26,7 +26,7 @@ KILLED = -9
 def dies(stack: Stack, point: str, number: int, **env: str) -> None:
     """Run an ``up`` that is killed at a point of :mod:`.dying`."""
     when, _, what = point.partition(" ")
-    ran = ended(stack.start("up", script=(DYING, when, what, str(number)), **env))
+    ran = ended(stack.start_script((DYING, when, what, str(number)), "up", **env))
     assert ran.code == KILLED, f"{point} {number} never came: {ran.text}"
 
 
@@ -112,7 +112,7 @@ def test_killed_while_recovering(of_five: Stack, point: str) -> None:
 
 def test_killed_before_any_access_to_the_backend(of_five: Stack, tmp_path: Path) -> None:
     images = tmp_path / "images"
-    ran = ended(of_five.start("up", script=(DYING, "watch", str(images), "0"), COUNT="9"))
+    ran = ended(of_five.start_script((DYING, "watch", str(images), "0"), "up", COUNT="9"))
     assert ran.code == 0, ran.text
     found = sorted(images.iterdir())
     assert len(found) > 40

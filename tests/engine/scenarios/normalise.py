@@ -35,12 +35,19 @@ class Normaliser:
         self._root = root
         self._urns = re.compile(rf"urn:pulumi:(\w+)::{re.escape(project)}::")
         self._names: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
+        self._ids: dict[str, list[str]] = {}
 
-    def forget(self) -> None:
-        """Begin anew: the ids that follow are of another run."""
+    def known(self) -> dict[str, list[str]]:
+        """The random ids seen so far of each URN, in the order they were seen."""
+        return {urn: list(ids) for urn, ids in self._ids.items()}
+
+    def go_on_from(self, known: Mapping[str, list[str]]) -> None:
+        """Begin anew with what another run knew."""
         self._names.clear()
-        self._counts.clear()
+        self._ids.clear()
+        for urn, ids in known.items():
+            for id in ids:
+                self._name(urn, id)
 
     def learn(self, document: Any) -> None:
         """Give a name to each random id of a provider in ``document`` (a state or events, as read)."""
@@ -96,8 +103,9 @@ class Normaliser:
 
     def _name(self, urn: str, id: str) -> None:
         if id not in self._names:
-            self._counts[urn] = self._counts.get(urn, 0) + 1
-            self._names[id] = f"<id {self._counts[urn]} of {urn.rsplit('::', 1)[-1]}>"
+            ids = self._ids.setdefault(urn, [])
+            ids.append(id)
+            self._names[id] = f"<id {len(ids)} of {urn.rsplit('::', 1)[-1]}>"
 
 
 def instant(time: str) -> str:

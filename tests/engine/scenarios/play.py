@@ -103,7 +103,11 @@ class Play:
 
     def left(self) -> dict[str, Any]:
         """What the last step left on disk, for a run in which nobody can do that step."""
-        return {"times": dict(self._step_of_time), "files": left.collect(self._box)}
+        return {
+            "times": dict(self._step_of_time),
+            "ids": self._names.known(),
+            "files": left.collect(self._box),
+        }
 
     def _taken_over(self, recorded: dict[str, Any], step: Step) -> dict[str, Any]:
         """Go on from what the recorded step left, as if it had been done; one before another leaves nothing."""
@@ -118,7 +122,7 @@ class Play:
         self._stacks.add(step.stack)
         self._step_of_time = dict(recorded["left"]["times"])
         self._calls_seen = len(self._calls())
-        self._names.forget()
+        self._names.go_on_from(recorded["left"]["ids"])
         deployment = self._export(self._main, env, step.stack)
         self._names.learn(deployment)
         self._resources = (deployment or {}).get("resources") or []

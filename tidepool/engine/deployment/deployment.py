@@ -131,6 +131,8 @@ class Deployment:
         self.news: dict[str, ResourceState] = {}
         self._failed = False
         self._canceled = False
+        self._abandoned = asyncio.Event()
+        self._began = 0.0
         self._fault: BaseException | None = None
         self._finished = asyncio.Event()
         self._released = asyncio.Event()
@@ -148,7 +150,7 @@ class Deployment:
             EngineError: where it cannot be begun: nothing was changed.
         """
         preconditions.refuse_impossible(self)
-        began = time.monotonic()
+        began = self._began = time.monotonic()
         self.emit(Prelude(self._request.shown_config))
         try:
             errored = True
@@ -156,7 +158,7 @@ class Deployment:
                 await self._run()
                 errored = False
             finally:
-                await self.executor.drain()
+                await self._unless_abandoned(asyncio.ensure_future(self.executor.drain()))
                 if self._stack_outputs is not None:
                     await self._record_stack_outputs(errored)
         except Stopped:
@@ -173,6 +175,9 @@ class Deployment:
                 self._server.close()
         if self._fault is not None:
             raise self._fault
+        return self._conclude(began)
+
+    def _conclude(self, began: float) -> Result:
         result: Literal["succeeded", "failed", "canceled"] = "succeeded"
         kind = "preview" if self.options.preview else "update"
         if self._has_failed():
@@ -234,16 +239,25 @@ class Deployment:
 
     async def _await_end(self, program: asyncio.Future[None]) -> None:
         """Wait for the program; one that was told to end and does not is left behind, unless a person waits."""
-        await self.executor.drain()
+        await self._unless_abandoned(asyncio.ensure_future(self.executor.drain()))
         hurry = self.stopping.is_set() and not self._canceled
-        await asyncio.wait({program}, timeout=_PROGRAM_GRACE_S if hurry else None)
+        await self._unless_abandoned(program, timeout_s=_PROGRAM_GRACE_S if hurry else None)
         if not program.done():
             self.error("the program did not end after the operation had to stop")
             program.cancel()
+        elif not program.cancelled():
+            program.exception()  # it was taken note of: asyncio need not tell of it
+
+    async def _unless_abandoned(self, awaited: asyncio.Future[None], timeout_s: float | None = None) -> None:
+        """Wait for ``awaited``, but no longer than until the operation is to end at once."""
+        abandoned = asyncio.ensure_future(self._abandoned.wait())
+        awaiting: set[asyncio.Future[Any]] = {awaited, abandoned}
+        await asyncio.wait(awaiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        abandoned.cancel()
 
     def abandoned(self) -> Result:
         """What an operation came to that was ended at once: what was under way is listed as pending."""
-        return Result("canceled", dict(self.executor.changes), self.live.snapshot())
+        return self._conclude(self._began)
 
     def _raise_program_error(self, program: asyncio.Future[None]) -> None:
         error = program.exception()
@@ -288,6 +302,10 @@ class Deployment:
         self._canceled = True
         self.stop()
         self._hurry = asyncio.ensure_future(self.registry.cancel())
+
+    def abandon(self) -> None:
+        """A person asks again: wait for nothing that is under way. For whoever cancels :meth:`run`."""
+        self._abandoned.set()
 
     def is_fault(self, error: Exception) -> bool:
         """Whether an error is one of the engine, not of a provider, a program or a person.

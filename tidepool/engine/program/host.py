@@ -94,26 +94,46 @@ class _Told(Exception):
 
 
 def own_traceback(error: BaseException, program: str, hidden: Sequence[str]) -> str:
-    """The traceback of ``error`` from the program's first frame on, without frames of ``hidden`` folders."""
+    """The traceback of ``error`` from the program's first frame on, without frames of ``hidden`` folders.
+
+    What was not raised in the program's code, nor in code that it called, is told without a traceback: a refused
+    request or a mistake in the program's text.
+    """
+    from grpc import RpcError
+
     report = traceback.TracebackException.from_exception(error)
     main = program if program.endswith(".py") else os.path.join(program, "__main__.py")  # noqa: PTH118
+    machinery = _machinery(hidden)
     seen: set[int] = set()
-    pending: list[traceback.TracebackException | None] = [report]
+    pending: list[tuple[traceback.TracebackException | None, BaseException | None]] = [(report, error)]
     while pending:
-        part = pending.pop()
-        if part is None or id(part) in seen:
+        part, raised = pending.pop()
+        if part is None or raised is None or id(part) in seen:
             continue
         seen.add(id(part))
+        if isinstance(raised.__context__, RpcError):
+            # The SDK made its own error of it, with the same text.
+            part.__context__ = None
         frames = list(part.stack)
-        for i, frame in enumerate(frames):
-            if os.path.abspath(frame.filename) == main:  # noqa: PTH100
-                frames = frames[i:]
-                break
-        part.stack = traceback.StackSummary.from_list(
-            [f for f in frames if not f.filename.startswith(tuple(hidden))] if hidden else frames
-        )
-        pending += [part.__cause__, part.__context__]
+        own = [n for n, f in enumerate(frames) if os.path.abspath(f.filename) == main]  # noqa: PTH100
+        own = own or [n for n, f in enumerate(frames) if not f.filename.startswith(machinery)]
+        if own:
+            kept = [f for f in frames[own[0] :] if not (hidden and f.filename.startswith(tuple(hidden)))]
+            part.stack = traceback.StackSummary.from_list(kept)
+        else:
+            part.stack = None  # type: ignore[assignment]  # then there is no heading either
+        pending += [(part.__cause__, raised.__cause__), (part.__context__, raised.__context__)]
     return "".join(report.format())
+
+
+def _machinery(hidden: Sequence[str]) -> tuple[str, ...]:
+    """Where code lies that runs programs: the standard library, the SDK, the engine."""
+    import pulumi
+
+    library = os.path.dirname(os.__file__)  # noqa: PTH120
+    parts = [os.path.join(library, name) for name in ("asyncio", "concurrent", "threading.py", "contextlib.py")]  # noqa: PTH118
+    sdk = os.path.dirname(pulumi.__file__) + os.sep  # noqa: PTH120
+    return ("<frozen ", sdk, *parts, *hidden)
 
 
 def _exit_code(error: SystemExit) -> int:

@@ -38,6 +38,9 @@ class MainThread:
         future: Future[T] = Future()
 
         def job() -> None:
+            # From here on the future cannot be cancelled: nobody can stop the function.
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 result = function()
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the result

@@ -94,18 +94,19 @@ class Connection:
 
         Raises:
             rpc.Failure: when the plugin answered with an error.
-            ProviderDied: when its process ended before it had answered.
+            ProviderDied: when its process ended, or was ended by :meth:`close`, before it had answered.
         """
         if self._process.ended.done():
             raise ProviderDied(f"plugin {self.name} is gone: it {self._process.describe_end()}")
         try:
             return await rpc.call(getattr(self._stub, method), request, under_way=self._in_flight)
         except rpc.Failure as failure:
+            under_way = f"while {method}{f' of {about}' if about else ''} was under way, so what became of it is not known"
+            if self._closing and failure.code in {"UNAVAILABLE", "CANCELLED"}:
+                raise ProviderDied(f"plugin {self.name} was ended {under_way}") from failure
             if await self._died(failure):
-                of = f" of {about}" if about else ""
                 raise ProviderDied(
-                    f"plugin {self.name} died while {method}{of} was under way, so what became of it is not "
-                    f"known: it {self._process.describe_end()}"
+                    f"plugin {self.name} died {under_way}: it {self._process.describe_end()}"
                 ) from failure
             raise
 

@@ -26,7 +26,7 @@ from typing import Any
 import component
 import grpc
 import light_proto
-from faults import Faults
+from faults import Faults, fill
 from google.protobuf import any_pb2, empty_pb2
 from signals import Signals
 from values import UNKNOWN, from_struct, plain, secret, to_struct
@@ -243,6 +243,7 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
         fault = self._faults.of(method, request.name)
         wish = plain((inputs or {}).get("fail", ""))
         if fault == "die" or wish == f"die-{method}":
+            os.write(2, f"fake: cannot go on\nfake: gave up in {method} of {request.name}\n".encode())
             os._exit(7)
         if fault == "fail" or wish == method:
             context.abort(grpc.StatusCode.UNKNOWN, f"{method} of {request.name} failed")
@@ -260,6 +261,8 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
         self._signals.at(method, "after")
         if fault == "lost-answer":
             os._exit(8)
+        if fault.startswith("fill:"):
+            fill(Path(fault.removeprefix("fill:")))
         if fault == "fail-after":
             context.abort(grpc.StatusCode.UNKNOWN, "it was done, but this answer says that it failed")
         if outputs is not None and (fault == "init" or wish == "init"):

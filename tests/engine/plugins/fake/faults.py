@@ -9,13 +9,16 @@ die           the process ends before anything is done
 lost-answer   it is done, and the process ends before it has answered
 init          it is done, and reported as having failed to initialise (create and update)
 hang:SECONDS  it is done only after that time; a cancel ends it before
+fill:FILE     it is done, and the disk that FILE lies on is full before it is answered
 deaf:SECONDS  it is done only after that time, whoever cancels it
 """
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 
 class Faults:
@@ -33,3 +36,16 @@ class Faults:
             if key in faults:
                 return faults[key]
         return ""
+
+
+def fill(path: Path) -> None:
+    """Fill the disk that ``path`` is to lie on."""
+    size = 1 << 20
+    with path.open("wb", buffering=0) as file:
+        while size:
+            try:
+                file.write(b"x" * size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                size //= 2

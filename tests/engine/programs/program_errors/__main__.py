@@ -24,8 +24,6 @@ match step:
         pulumi.Config().require("not_there")
     case 6:
         pulumi.Config("other").require_secret("neither")
-    case 7:
-        pulumi.export("broken", a.address.apply(lambda address: 1 / 0))
     case 8:
         raise SystemExit(3)
     case 9:
@@ -41,3 +39,5 @@ match step:
 if step not in (9, 10):
     z = Server("z", peer=a.address)
     pulumi.export("late", z.address)
+if step == 7:
+    pulumi.export("broken", z.address.apply(lambda address: 1 / 0))
