@@ -212,7 +212,9 @@ def table(figures: dict[tuple[str, str, int], list[Figure]]) -> str:
         "| operation | resources | " + " | ".join(f"{n}, s | MiB" for n in names) + " | target |",
         "|---|---:|" + "---:|---:|" * len(names) + "---|",
     ]
-    for operation, size in sorted({(o, s) for _, o, s in figures}, key=lambda k: (list(OPERATIONS).index(k[0]), k[1])):
+    for operation, size in sorted(
+        {(o, s) for _, o, s in figures}, key=lambda k: (list(OPERATIONS).index(k[0]), k[1])
+    ):
         cells: list[str] = []
         for name in names:
             runs = figures.get((name, operation, size))
@@ -231,7 +233,11 @@ def table(figures: dict[tuple[str, str, int], list[Figure]]) -> str:
 def machine() -> str:
     """What the figures were taken on."""
     model = next(
-        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
         platform.processor(),
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -249,14 +255,22 @@ def machine() -> str:
 
 def main() -> None:
     """Measure, and print or write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", default="10,12,100,1000,10000")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=120.0, help="an actor that takes longer sits out the rest")
-    parser.add_argument("--write", type=Path, help="a file whose text after the marker is replaced by the table")
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="an actor that takes longer sits out the rest"
+    )
+    parser.add_argument(
+        "--write", type=Path, help="a file whose text after the marker is replaced by the table"
+    )
     options = parser.parse_args()
     figures = rounds([int(s) for s in options.sizes.split(",")], options.rounds, options.limit)
-    report = f"{time.strftime('%Y-%m-%d')}, {machine()}, medians of {options.rounds} rounds.\n\n{table(figures)}\n"
+    report = (
+        f"{time.strftime('%Y-%m-%d')}, {machine()}, medians of {options.rounds} rounds.\n\n{table(figures)}\n"
+    )
     print(report)
     if options.write:
         marker = "<!-- figures -->\n"

@@ -1,4 +1,4 @@
-"""Let Pulumi's own integration programs judge the engine: ``python tests/engine/judge.py CHECKOUT [PROGRAM...]``.
+"""Let Pulumi's own integration programs judge the engine: ``python -m tests.engine.judge CHECKOUT [PROGRAM...]``.
 
 CHECKOUT is a checkout of github.com/pulumi/pulumi at the version that ``pulumi version`` says. Where a
 ``pulumi`` command is on PATH each program is run by both and all that can be seen is compared: exit codes,
@@ -14,13 +14,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from judging.case import Case, load_all
-from judging.copy import Copy, NotHere
-from judging.play import Play, Seen
-from judging.sdk import generate
-from judging.verdict import Verdict, judge, table
-from scenarios.actors import engine, real_cli, version_of
-from scenarios.sandbox import Actor
+from tests.engine.judging.case import Case, load_all
+from tests.engine.judging.copy import Copy, NotHere
+from tests.engine.judging.play import Play, Seen
+from tests.engine.judging.sdk import generate
+from tests.engine.judging.verdict import Verdict, judge, table
+from tests.engine.scenarios.actors import engine, real_cli, version_of
+from tests.engine.scenarios.sandbox import Actor
 
 HERE = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""Write down what the real CLI does with the programs: ``python tests/engine/record.py [NAME...]``.
+"""Write down what the real CLI does with the programs: ``python -m tests.engine.record [NAME...]``.
 
 Needs a ``pulumi`` command with its Python language plugin on PATH. Running it twice changes nothing. A
 scenario of two is played by the CLI alone first, then by the CLI and the embedded engine in turns: where
@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from scenarios.actors import engine, real_cli, version_of
-from scenarios.compare import differences, without
-from scenarios.format import Scenario, Step, load_all
-from scenarios.play import Play
-from scenarios.recording import dump, folded, unfolded
-from scenarios.sandbox import Actor
+from tests.engine.scenarios.actors import engine, real_cli, version_of
+from tests.engine.scenarios.compare import differences, without
+from tests.engine.scenarios.format import Scenario, Step, load_all
+from tests.engine.scenarios.play import Play
+from tests.engine.scenarios.recording import dump, folded, unfolded
+from tests.engine.scenarios.sandbox import Actor
 
 HERE = Path(__file__).parent
 

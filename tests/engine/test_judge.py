@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import judge
 import pytest
-from judging.case import Case, Step, load_all
-from judging.play import Seen
-from judging.verdict import judge as verdict_of
-from judging.verdict import table
+
+from tests.engine import judge
+from tests.engine.judging.case import Case, Step, load_all
+from tests.engine.judging.play import Seen
+from tests.engine.judging.verdict import judge as verdict_of
+from tests.engine.judging.verdict import table
 
 PROGRAMS = Path(judge.__file__).parent / "judging" / "programs.yaml"
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenarios.actors import engine, real_cli
-from scenarios.compare import differences, without
-from scenarios.format import Scenario, load_all
-from scenarios.play import Play
-from scenarios.recording import unfolded
-from scenarios.sandbox import Actor
+
+from tests.engine.scenarios.actors import engine, real_cli
+from tests.engine.scenarios.compare import differences, without
+from tests.engine.scenarios.format import Scenario, load_all
+from tests.engine.scenarios.play import Play
+from tests.engine.scenarios.recording import unfolded
+from tests.engine.scenarios.sandbox import Actor
 
 HERE = Path(__file__).parent
 SCENARIOS = load_all(HERE / "programs")

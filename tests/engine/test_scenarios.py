@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scenarios import observe, order
-from scenarios.compare import differences, without
-from scenarios.format import load
-from scenarios.normalise import Normaliser, instant, resource
-from scenarios.order import Span
-from scenarios.recording import dump, folded, unfolded
+
+from tests.engine.scenarios import observe, order
+from tests.engine.scenarios.compare import differences, without
+from tests.engine.scenarios.format import load
+from tests.engine.scenarios.normalise import Normaliser, instant, resource
+from tests.engine.scenarios.order import Span
+from tests.engine.scenarios.recording import dump, folded, unfolded
 
 A, B, C = (f"urn:pulumi:dev::p::t::{name}" for name in "abc")
 UUIDS = ("11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000")

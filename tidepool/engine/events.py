@@ -34,9 +34,7 @@ class Op(StrEnum):
 
 
 Severity = Literal["debug", "info", "info#err", "warning", "error"]
-DiffKind = Literal[
-    "add", "add-replace", "delete", "delete-replace", "update", "update-replace"
-]
+DiffKind = Literal["add", "add-replace", "delete", "delete-replace", "update", "update-replace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +132,7 @@ class Cancel:
 
 
 Event: TypeAlias = (
-    Prelude
-    | ResourcePre
-    | ResourceOutputs
-    | ResourceFailed
-    | Diagnostic
-    | Stdout
-    | Summary
-    | Cancel
+    Prelude | ResourcePre | ResourceOutputs | ResourceFailed | Diagnostic | Stdout | Summary | Cancel
 )
 
 #: Where events go. Called on the engine's own thread, in order; must not block for long.

@@ -117,9 +117,7 @@ def _reset(path: Path, old: Value, new: Value, old_secret: bool, new_secret: boo
     return {**new, first: value}, done
 
 
-def _reset_all(
-    rest: Path, old: Value, new: Value, old_secret: bool, new_secret: bool
-) -> tuple[Value, bool]:
+def _reset_all(rest: Path, old: Value, new: Value, old_secret: bool, new_secret: bool) -> tuple[Value, bool]:
     def one(o: Value, n: Value) -> tuple[Value, bool]:
         if rest:
             return _reset(rest, o, n, old_secret, new_secret)

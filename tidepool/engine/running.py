@@ -253,7 +253,7 @@ class Run:
         workspace = self._stack.workspace
         ref = workspace.parse(name)
         if not workspace.backend.exists(ref):
-            raise EngineError(f"unknown stack \"{name}\"")
+            raise EngineError(f'unknown stack "{name}"')
         other = self._stack if ref == self._stack.ref else workspace.open(ref)
         snapshot = self._state.base if ref == self._stack.ref else SavedState(other).peek()
         for state in snapshot.resources:

@@ -75,15 +75,21 @@ class SavedState:
         with backend.lock(ref) as lock:
             self._lock = lock
             self.warnings += lock.warnings
-            recovered = self._load()
-            if recovered is not None:
-                self.warnings.append(recovered.message)
-                self._save_recovered()
-            backend.journal_path(ref).unlink(missing_ok=True)
+            self._take_up_journal()
             self._clear_pending_creates(request)
             self._began_with = digest(backend.content(ref))
             self._journal = JournalFile(backend.journal_path(ref), self._began_with, request.kind)
             yield
+
+    def mend(self) -> None:
+        """Take up the journal of an operation that was killed, for whoever comes next: the CLI reads no journals.
+
+        Raises:
+            StackLocked: where the operation still lives, or may.
+            EngineError: where the journal cannot be taken up; it stays.
+        """
+        with self._stack.backend.lock(self._stack.ref):
+            self._take_up_journal()
 
     def verify_passphrase(self) -> None:
         """Wait for the key of the stack's secrets.
@@ -143,6 +149,13 @@ class SavedState:
         recovered = recover(backend.journal_path(ref), backend.content(ref), load, decode)
         self.base = recovered.snapshot if recovered is not None else load()
         return recovered
+
+    def _take_up_journal(self) -> None:
+        recovered = self._load()
+        if recovered is not None:
+            self.warnings.append(recovered.message)
+            self._save_recovered()
+        self._stack.backend.journal_path(self._stack.ref).unlink(missing_ok=True)
 
     def _clear_pending_creates(self, request: OperationRequest) -> None:
         if request.clear_pending_creates:

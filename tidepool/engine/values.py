@@ -99,9 +99,7 @@ def contains_unknowns(value: Value) -> bool:
     """Whether any part of ``value`` is unknown."""
     if value.__class__ in _PLAIN:
         return False
-    return any(
-        v is UNKNOWN or (isinstance(v, ResourceReference) and v.id is UNKNOWN) for v in walk(value)
-    )
+    return any(v is UNKNOWN or (isinstance(v, ResourceReference) and v.id is UNKNOWN) for v in walk(value))
 
 
 def contains_secrets(value: Value) -> bool:

@@ -211,23 +211,22 @@ class States:
 
     def agree(self, snapshot: Snapshot, world: World) -> None:
         """The state is what exists, but for what is listed as pending, and what was let go on purpose."""
-        known = {r.id: r for r in snapshot.resources if is_real(r) and r.id not in world.unsure}
+        known = {r.id: r for r in snapshot.resources if is_real(r)}
         # What is being made has no id yet; what is being changed may get a new URN at the same time.
         pending = {(op.type, op.resource.id or op.resource.urn) for op in snapshot.pending_operations}
         for id, thing in world.things.items():
-            if id in world.unsure:
-                continue
             state = known.get(id)
             if state is None:
-                if ("creating", thing.urn) not in pending:
-                    assert id in world.let_go or self._was_let_go(id, world), f"{id} is forgotten"
+                if self._was_let_go(id, world):
                     world.let_go.add(id)
-            elif not state.init_errors and ("updating", id) not in pending:
+                listed = ("creating", thing.urn) in pending
+                assert listed or id in world.let_go | world.unsure, f"{id} is forgotten"
+            elif not state.init_errors and ("updating", id) not in pending and id not in world.unsure:
                 assert state.inputs == thing.inputs, f"{id} is not known as it is"
         for id, state in known.items():
-            if id not in world.things:
-                # What waits for its deletion may have gone with what it was in.
-                went_with = state.delete and state.inputs.get("inside", id) not in world.things
+            if id not in world.things and id not in world.unsure:
+                # It may have gone with what it was in; its place in another makes it be replaced anyway.
+                went_with = "inside" in state.inputs and state.inputs["inside"] not in world.things
                 assert ("deleting", id) in pending or went_with, f"{id} is gone"
 
     def _was_let_go(self, id: str, world: World) -> bool:

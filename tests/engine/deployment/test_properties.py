@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from tidepool.engine import urn as urns
 from tidepool.engine.resource import Snapshot
 
 from .play import Order, States, changes, differences, lost, play, unprotected
-from .programs import Program, edited, programs
+from .programs import edited, programs
 from .world import Faults, World
 
 EXAMPLES = settings(
@@ -83,7 +82,9 @@ class Story:
     def _drift(self) -> None:
         if self.world.things and not self._draw(st.integers(0, 5), label="drift where 0"):
             thing = self.world.things[self._draw(st.sampled_from(sorted(self.world.things)))]
-            changed = {**thing.inputs, "value": 7} if self._draw(st.booleans(), label="is there still") else None
+            changed = (
+                {**thing.inputs, "value": 7} if self._draw(st.booleans(), label="is there still") else None
+            )
             if thing.id not in self.world.let_go | set(self.world.unanswered.values()):
                 self.world.drift(thing.id, changed)
 
@@ -141,7 +142,9 @@ def test_after_any_faults_the_next_update_makes_it_right(data: st.DataObject, fo
 
 @EXAMPLES
 @given(data=st.data())
-def test_a_preview_changes_nothing_and_says_what_the_update_will_do(data: st.DataObject, folder: Path) -> None:
+def test_a_preview_changes_nothing_and_says_what_the_update_will_do(
+    data: st.DataObject, folder: Path
+) -> None:
     world = World()
     first = data.draw(programs())
     program = data.draw(edited(first)).cooperative()

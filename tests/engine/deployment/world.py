@@ -82,14 +82,14 @@ class World:
         for other in [t for t in self.things.values() if t.inputs.get("inside") == id]:
             self.delete(other.id)
 
-
     def drift(self, id: str, inputs: Properties | None) -> None:
         """Change or remove a thing behind everybody's back."""
-        self.unsure.add(id)
+        before = set(self.things)
         if inputs is None:
             self.delete(id)
         else:
             self.things[id] = replace(self.things[id], inputs=inputs)
+        self.unsure |= {id} | (before - self.things.keys())
 
 
 class MemoryProvider:
@@ -172,6 +172,8 @@ class MemoryProvider:
             return CreateResult("", {**inputs, "id": UNKNOWN})
         fault = await self._begin("create", urn)
         missing = [id for id in inputs.get("refs", ()) if id not in self._world.things]
+        if not self._world.unsure.isdisjoint(missing):
+            raise ProviderError(f"{missing} went away")
         assert not missing, f"{urn} is created before {missing} exist"
         id = self._world.create(urn, inputs)
         outputs = {**inputs, "id": id}

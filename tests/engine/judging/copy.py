@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from scenarios.sandbox import PASSPHRASE, Actor
+
+from tests.engine.scenarios.sandbox import PASSPHRASE, Actor
 
 from .case import Case
 

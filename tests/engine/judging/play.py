@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from scenarios import observe, order
-from scenarios.normalise import Normaliser, instant
-from scenarios.sandbox import Actor
+
+from tests.engine.scenarios import observe, order
+from tests.engine.scenarios.normalise import Normaliser, instant
+from tests.engine.scenarios.sandbox import Actor
 
 from .case import Case, Step
 from .copy import Copy

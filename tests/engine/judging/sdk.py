@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from scenarios.sandbox import Actor
+import grpc
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from tests.engine.scenarios.sandbox import Actor
 
 from .copy import Copy, NotHere
 
 #: What generated SDKs import, besides ``pulumi`` and what that brings.
 _IMPORTED: Final = "parver"
-_IN_PYTHON: Final = ("--language", "python", "--local")
+_DEADLINE_S: Final = 60.0
 
 
 def generate(words: str, copy: Copy, cli: Actor | None, built: Path) -> None:
@@ -27,27 +30,54 @@ def generate(words: str, copy: Copy, cli: Actor | None, built: Path) -> None:
     if cli is None:
         raise NotHere("needs `pulumi` on PATH, which generates the SDK that the program imports")
     path, *parameters = shlex.split(words)
-    out = copy.scratch / "sdk"
+    source = copy.place(path)
     env = copy.environment(cli, {})
+    if source.is_dir():
+        # The CLI would make an environment for the plugin before it asks it for its schema.
+        schema = copy.scratch / "schema.json"
+        schema.write_text(_schema(source, parameters, env))
+        source = schema
+    out = copy.scratch / "sdk"
     _run(
-        [*cli.argv, "package", "gen-sdk", str(copy.place(path)), *parameters, "--out", str(out), *_IN_PYTHON],
-        copy.project,
+        [*cli.argv, "package", "gen-sdk", str(source), "--language", "python", "--local", "--out", str(out)],
         env,
     )
-    for package in out.rglob("pulumi_*"):
-        if (package / "__init__.py").is_file():
-            shutil.copytree(package, copy.project / package.name)
+    # With its metadata, which it reads its version from.
+    _install(["--no-deps", "--no-build-isolation", str(out / "python")], copy.project, env)
     packages = built / "packages"
     if not packages.is_dir():
-        _run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), _IMPORTED],
-            copy.project,
-            env,
-        )
+        _install([_IMPORTED], packages, env)
     copy.packages = packages
 
 
-def _run(command: list[str], folder: Path, env: dict[str, str]) -> None:
-    done = subprocess.run(command, cwd=folder, env=env, check=False, capture_output=True, text=True)
+def _schema(plugin: Path, parameters: Sequence[str], env: dict[str, str]) -> str:
+    # It wants the address of an engine, which it does not call for this.
+    command = [sys.executable, str(plugin), "127.0.0.1:1"]
+    with subprocess.Popen(command, env=env, cwd=plugin, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = process.stdout.readline().strip()
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                provider = provider_pb2_grpc.ResourceProviderStub(channel)
+                request = provider_pb2.GetSchemaRequest()
+                if parameters:
+                    args = provider_pb2.ParameterizeRequest.ParametersArgs(args=parameters)
+                    answer = provider.Parameterize(
+                        provider_pb2.ParameterizeRequest(args=args), timeout=_DEADLINE_S
+                    )
+                    request.subpackage_name = answer.name
+                    request.subpackage_version = answer.version
+                schema: str = provider.GetSchema(request, timeout=_DEADLINE_S).schema
+                return schema
+        finally:
+            process.kill()
+
+
+def _install(what: list[str], target: Path, env: dict[str, str]) -> None:
+    _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), *what], env)
+
+
+def _run(command: list[str], env: dict[str, str]) -> None:
+    done = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
     if done.returncode:
         raise NotHere(f"{shlex.join(command[:4])}: {done.stderr.strip() or done.stdout.strip()}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from scenarios.compare import differences
+from tests.engine.scenarios.compare import differences
 
 from .case import Case
 from .play import Seen

@@ -15,6 +15,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +23,7 @@ WHEN, WHAT, NUMBER = sys.argv[1:4]
 BACKEND = Path(os.environ["PULUMI_BACKEND_URL"].removeprefix("file://"))
 WORLD = Path(os.environ["FAKE_WORLD"])
 seen: Counter[str] = Counter()
-images = 0
+images = count(1)
 copyfile, real_write = shutil.copyfile, os.write
 
 
@@ -45,9 +46,7 @@ def _name(access: str, path: Any) -> str:
 
 def image(torn: tuple[int, bytes] | None) -> None:
     """Copy what there is; ``torn`` is written in part before, and taken back."""
-    global images
-    images += 1
-    folder = Path(WHAT) / f"{images:04}"
+    folder = Path(WHAT) / f"{next(images):04}"
     if torn is not None:
         fd, text = torn
         length = os.fstat(fd).st_size

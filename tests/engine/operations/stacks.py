@@ -59,7 +59,11 @@ class Stack:
         self.journal = below / "journals" / "ops" / "dev.journal"
         self.locks = below / "locks" / "organization" / "ops" / "dev"
         self.history = below / "history" / "ops" / "dev"
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("PULUMI_", "FAKE_")) and k != "PYTHONPATH"}
+        env = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("PULUMI_", "FAKE_")) and k != "PYTHONPATH"
+        }
         self.env = env | {
             # The person's Python is this one; the engine is found as an installed package would be.
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),

@@ -97,7 +97,7 @@ def test_a_local_program_goes_through_its_life(folder: Stack) -> None:
     folder.lose("a-1")
     refreshed = stack.refresh()
     assert refreshed.summary.resource_changes is not None
-    assert refreshed.summary.resource_changes["delete"] == 1
+    assert refreshed.summary.resource_changes[automation.OpType.DELETE] == 1
     assert folder.states() == {}
     assert stack.up().summary.resource_changes == {"same": 1, "create": 1}
 
@@ -182,7 +182,9 @@ def test_a_stack_that_is_there_already(folder: Stack) -> None:
 
 
 def test_two_at_once(folder: Stack) -> None:
-    process: subprocess.Popen[str] = folder.start("up", COUNT="1", FAKE_FAULTS=json.dumps({"create:r0": "hang:600"}))
+    process: subprocess.Popen[str] = folder.start(
+        "up", COUNT="1", FAKE_FAULTS=json.dumps({"create:r0": "hang:600"})
+    )
     try:
         await_line(process, process.stdout, "r0 creating")
         stack = automation.select_stack("dev", work_dir=str(folder.project), opts=options())

@@ -64,7 +64,14 @@ def test_a_provider_that_dies_among_many_steps(stack: Stack) -> None:
 
 
 def test_with_continue_on_error_a_death_fails_the_rest(stack: Stack) -> None:
-    ran = stack.run("up", "--continue-on-error", "--parallel", "1", COUNT="5", FAKE_FAULTS=json.dumps({"create:r1": "die"}))
+    ran = stack.run(
+        "up",
+        "--continue-on-error",
+        "--parallel",
+        "1",
+        COUNT="5",
+        FAKE_FAULTS=json.dumps({"create:r1": "die"}),
+    )
     assert ran.code == 1
     assert ran.has_no_engine_frames()
     assert sorted(stack.states()) == sorted(stack.world()) == ["r0-1"]
@@ -85,7 +92,10 @@ def test_a_provider_that_dies_while_comparing_leaves_nothing_pending(stack: Stac
 
 
 def test_a_provider_that_does_not_start(stack: Stack) -> None:
-    for start, told in (("die", "the fake provider does not start today"), ("babble", "where its port is expected")):
+    for start, told in (
+        ("die", "the fake provider does not start today"),
+        ("babble", "where its port is expected"),
+    ):
         ran = stack.run("up", FAKE_START=start)
         assert ran.code == 1
         assert told in ran.text
@@ -96,7 +106,11 @@ def test_a_provider_that_does_not_start(stack: Stack) -> None:
 
 
 PROGRAMS = {
-    "an exception": ('def deep():\n    raise ValueError("too deep")\n', "deep()", ["ValueError: too deep", "in deep"]),
+    "an exception": (
+        'def deep():\n    raise ValueError("too deep")\n',
+        "deep()",
+        ["ValueError: too deep", "in deep"],
+    ),
     "an exception in an apply": ("", 'a.id.apply(lambda _: {}["nowhere"])', ["KeyError: 'nowhere'"]),
     "a cause": (
         "",

@@ -97,7 +97,12 @@ def test_killed_while_writing(of_five: Stack, point: str, number: int) -> None:
     of_five.check_exact(9)
 
 
-RECOVERING = ["after sync journal", "before rename checkpoint", "after rename checkpoint", "before remove journal"]
+RECOVERING = [
+    "after sync journal",
+    "before rename checkpoint",
+    "after rename checkpoint",
+    "before remove journal",
+]
 
 
 @pytest.mark.parametrize("point", RECOVERING, ids=lambda p: p.replace(" ", "-"))
@@ -174,7 +179,9 @@ def test_killed_while_changing_and_deleting(of_five: Stack, method: str) -> None
     of_five.up(COUNT="5" if method == "update" else "2")
     world, states = of_five.world(), of_five.states()
     assert world.keys() == states.keys()
-    assert {id: s["inputs"]["value"] for id, s in states.items()} == {id: t["props"]["value"] for id, t in world.items()}
+    assert {id: s["inputs"]["value"] for id, s in states.items()} == {
+        id: t["props"]["value"] for id, t in world.items()
+    }
     assert of_five.pending() == []
 
 
@@ -202,7 +209,9 @@ def test_what_was_made_without_an_answer_stays_listed(stack: Stack) -> None:
 
 
 def test_a_killed_engine_leaves_no_provider_behind(stack: Stack) -> None:
-    process = stack.start("up", COUNT="1", FAKE_FAULTS=json.dumps({"create:r0": "hang:600"}), FAKE_LOG=str(stack.root / "log"))
+    process = stack.start(
+        "up", COUNT="1", FAKE_FAULTS=json.dumps({"create:r0": "hang:600"}), FAKE_LOG=str(stack.root / "log")
+    )
     await_line(process, process.stdout, "r0 creating")
     children = _children(process.pid)
     assert children
@@ -214,5 +223,7 @@ def test_a_killed_engine_leaves_no_provider_behind(stack: Stack) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True
+    )
     return [int(line) for line in found.stdout.split()]

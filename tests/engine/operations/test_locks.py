@@ -45,7 +45,9 @@ def test_the_second_is_told_who_is_at_work(stack: Stack) -> None:
             second = stack.run(verb)
             assert second.code != 0
             assert "the stack is currently locked by 1 lock(s)" in second.err
-            assert f"created by {getpass.getuser()}@{socket.gethostname()} (pid {first.pid}) at 2" in second.err
+            assert (
+                f"created by {getpass.getuser()}@{socket.gethostname()} (pid {first.pid}) at 2" in second.err
+            )
             assert "delete the lock file with `pulumi cancel`" in second.err
             assert second.has_no_engine_frames()
         assert_untouched(stack, before)
@@ -117,7 +119,11 @@ def test_what_would_part_the_state_from_its_journal_is_refused(stack: Stack, ver
     ran = stack.run("up", COUNT="5", FAKE_SIGNAL="create:2:after:KILL")
     assert ran.code == -9
     before = stack.file.read_bytes()
-    refused = stack.run(*verb, "--yes", "--stack", "dev") if verb[0] == "state" else stack.run(*verb, "--stack", "dev")
+    refused = (
+        stack.run(*verb, "--yes", "--stack", "dev")
+        if verb[0] == "state"
+        else stack.run(*verb, "--stack", "dev")
+    )
     assert refused.code != 0
     assert "its last operation was cut off" in refused.err
     assert "Run `refresh` or `up` on it first" in refused.err

@@ -20,7 +20,10 @@ COMMANDS = {
     "another place": (["up", "--remote"], "remote"),
     "a new project": (["new", "python"], "new"),
     "an unknown stack": (["stack", "select", "nowhere"], "no stack named 'nowhere' found"),
-    "a target that is not there": (["destroy", "--target", "urn:pulumi:dev::ops::fake:index:Item::none"], "Item::none"),
+    "a target that is not there": (
+        ["destroy", "--target", "urn:pulumi:dev::ops::fake:index:Item::none"],
+        "Item::none",
+    ),
 }
 
 
@@ -44,9 +47,11 @@ FEATURES = {
         "envVarMappings",
     ),
     "a parameterized package": (
-        "from pulumi.runtime.proto import resource_pb2 as pb\n"
-        "pulumi.runtime.settings.get_monitor().RegisterPackage(pb.RegisterPackageRequest("
-        'name="terraform", parameterization=pb.Parameterization(name="sub", version="1.0.0", value=b"x")))',
+        (
+            "from pulumi.runtime.proto import resource_pb2 as pb\n"
+            "pulumi.runtime.settings.get_monitor().RegisterPackage(pb.RegisterPackageRequest("
+            'name="terraform", parameterization=pb.Parameterization(name="sub", version="1.0.0", value=b"x")))'
+        ),
         "parameterized",
     ),
     "a missing plugin": ('pulumi.CustomResource("nowhere:index:Thing", "t", {})', "nowhere"),
@@ -94,7 +99,9 @@ def test_a_wrong_passphrase_says_so(stack: Stack) -> None:
 
 
 def test_a_wrong_passphrase_does_not_spoil_what_is_to_be_recovered(stack: Stack) -> None:
-    stack.write("import fake_sdk, pulumi\nfor i in range(6): fake_sdk.Item(f'r{i}', value=i, secret=pulumi.Output.secret('hid'+'den'))\n")
+    stack.write(
+        "import fake_sdk, pulumi\nfor i in range(6): fake_sdk.Item(f'r{i}', value=i, secret=pulumi.Output.secret('hid'+'den'))\n"
+    )
     assert stack.run("up", FAKE_SIGNAL="create:4:after:KILL").code == -9
     before = stack.file.read_bytes(), stack.journal.read_bytes()
     ran = stack.run("up", PULUMI_CONFIG_PASSPHRASE="wrong")

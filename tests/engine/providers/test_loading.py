@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from providers.started import FAKE, PROVIDER_URN, SEED, until
+from tests.engine.providers.started import FAKE, PROVIDER_URN, SEED, until
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers.builtin import BuiltinProvider

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from providers.started import PROVIDER_URN, SEED, Heard, calls, connected, fake, until, urn, world
+from tests.engine.providers.started import (
+    PROVIDER_URN,
+    SEED,
+    Heard,
+    calls,
+    connected,
+    fake,
+    until,
+    urn,
+    world,
+)
 from tidepool.engine.events import PropertyDiff
 from tidepool.engine.providers import protocol
 from tidepool.engine.providers.contract import (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.started import Heard, connected, is_running, script, until
+from tests.engine.providers.started import Heard, connected, is_running, script, until
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers import connection, process
 from tidepool.engine.providers.discovery import PluginCommand
@@ -143,7 +143,7 @@ def test_sigterm_ends_what_was_started_to_ignore_sigint(tmp_path: Path) -> None:
 _ENGINE = """
 import asyncio, os, sys
 from pathlib import Path
-from providers.started import connected
+from tests.engine.providers.started import connected
 async def main():
     async with connected(Path(sys.argv[1])) as provider:
         print(provider.pid, os.getpgid(provider.pid), os.getpgid(0), flush=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from state import recordings
+from tests.engine.state import recordings
 from tidepool.engine.state.backend import FileBackend
 from tidepool.engine.state.secrets import PassphraseCrypter
 

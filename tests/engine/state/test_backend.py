@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from state import recordings
+from tests.engine.state import recordings
 from tidepool.engine.errors import EngineError, NotSupportedError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
 from tidepool.engine.state import files

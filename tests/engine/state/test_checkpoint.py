@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from state import recordings
+from tests.engine.state import recordings
 from tidepool.engine.resource import CustomTimeouts, PendingOperation, ResourceState, Snapshot
 from tidepool.engine.state import jsontext
 from tidepool.engine.state.checkpoint import (

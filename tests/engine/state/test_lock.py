@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from state import recordings
+from tests.engine.state import recordings
 from tidepool.engine.state.backend import FileBackend, StackLocked, StackReference
 from tidepool.engine.state.lock import Holder, is_gone
 

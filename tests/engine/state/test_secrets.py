@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from state import recordings
+from tests.engine.state import recordings
 from tidepool.engine.errors import NotSupportedError
 from tidepool.engine.resource import SecretsProvider
 from tidepool.engine.state import secrets

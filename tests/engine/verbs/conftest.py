@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from verbs.worlds import Folder, make_folder
+from tests.engine.verbs.worlds import Folder, make_folder
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Record what the Pulumi CLI answers to the scenarios: ``python tests/engine/verbs/record.py [NAME...]``.
+"""Record what the Pulumi CLI answers to the scenarios: ``python -m tests.engine.verbs.record [NAME...]``.
 
 Needs a ``pulumi`` command on PATH; its version is kept in the recordings.
 """
@@ -16,9 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from verbs.scenarios import SCENARIOS, UNSET, Scenario
+from tests.engine.verbs.scenarios import SCENARIOS, UNSET, Scenario
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pulumi import automation as auto
 
+from tests.engine.verbs.worlds import Folder
 from tidepool.engine import EmbeddedPulumiCommand, choose_command
 from tidepool.engine.errors import EngineError
-from verbs.worlds import Folder
 
 
 @pytest.fixture

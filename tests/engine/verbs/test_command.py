@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.engine.verbs.worlds import Folder, make_folder
 from tidepool.engine.arguments import World
 from tidepool.engine.command import main
 from tidepool.engine.state.backend import FileBackend, StackReference, UpdateInfo
 from tidepool.engine.verbs.about import Version
-from verbs.worlds import Folder, make_folder
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"

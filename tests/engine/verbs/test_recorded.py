@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.engine.verbs.record import RECORDED, environment, normalized, prepare
+from tests.engine.verbs.scenarios import SCENARIOS, Scenario
 from tidepool.engine import yaml_reading
 from tidepool.engine.command import main
-from verbs.record import RECORDED, environment, normalized, prepare
-from verbs.scenarios import SCENARIOS, Scenario
 
 #: Where our text is deliberately another one: a part of the CLI's stderr, and what ours must match instead.
 #: The exit code must be the CLI's all the same, unless a number says which is ours.

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.engine.verbs.worlds import Folder
 from tidepool.engine.arguments import HelpRequest, OperationRequest, understand
 from tidepool.engine.errors import NotSupportedError, UsageError
 from tidepool.engine.verbs.failures import ConfirmationMissing
 from tidepool.engine.verbs.operations import Operation, _approved, _with_environment
-from verbs.worlds import Folder
 
 
 def request_of(folder: Folder, line: str) -> OperationRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from tidepool.engine.deployment.entry import Entry
@@ -16,7 +17,8 @@ class Books:
         skipped_creates: creates that were left out: not targeted, or a destroy that runs the program.
         aliased: old URN -> new URN of resources that were found under an alias; ``adopted`` the other way.
         to_delete: resources that a destroy which runs the program deletes when the program is done.
-        pending_deletes: old resources (not URNs) whose delete was decided already.
+        pending_deletes: old resources (not URNs) whose delete was decided already; the event tells that their
+            step is over, well or not.
         providers: provider resources of this operation, by URN.
         dependent_keys: what makes a resource be replaced for the sake of another, by URN.
         reached_targets: URNs that are targeted, dependents included where those count.
@@ -36,7 +38,7 @@ class Books:
     aliased: dict[str, str] = field(default_factory=dict)
     adopted: dict[str, str] = field(default_factory=dict)
     to_delete: list[Entry] = field(default_factory=list)
-    pending_deletes: set[Entry] = field(default_factory=set)
+    pending_deletes: dict[Entry, asyncio.Event] = field(default_factory=dict)
     providers: dict[str, Entry] = field(default_factory=dict)
     dependent_keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     reached_targets: set[str] = field(default_factory=set)
@@ -54,6 +56,14 @@ class Books:
     def decided(self) -> set[str]:
         """URNs for which anything was decided, but for refreshes."""
         return self.reads | self.creates | self.sames | self.updates | self.deletes | self.replaces
+
+    def is_decided(self, entry: Entry) -> bool:
+        """Whether anything was decided for a resource that was there before, under its old name or a new one."""
+        urns = {entry.urn, self.aliased.get(entry.urn, entry.urn)}
+        return entry in self.pending_deletes or any(
+            not urns.isdisjoint(decided)
+            for decided in (self.reads, self.creates, self.sames, self.updates, self.deletes, self.replaces)
+        )
 
     def has_step(self, urn: str) -> bool:
         """Whether the resource has a step in this operation, or will have one."""

@@ -93,9 +93,7 @@ class Callback:
         return bool(response.retry)
 
     async def _invoke(self, request: Message, response: M) -> M:
-        message = callback_pb2.CallbackInvokeRequest(
-            token=self._token, request=request.SerializeToString()
-        )
+        message = callback_pb2.CallbackInvokeRequest(token=self._token, request=request.SerializeToString())
         try:
             answer = await call(self._stub.Invoke, message)
         except grpc.RpcError as error:

@@ -62,7 +62,9 @@ class Change:
             diff = await self._diff(urn, goal, old, new, provider)
         if urn in self._books.deletes or old.urn in self._books.deletes:
             # While we waited, another replacement found that this one has to go first.
-            return self.recreate(urn, old, new, answer)
+            recreated = await self.recreate(urn, old, new, answer)
+            if recreated is not None:
+                return recreated
         has_init_errors = bool(old.state.init_errors)
         diff = with_replace_on_changes(diff, goal.replace_on_changes, has_init_errors)
         if diff.changes == "some" or old.state.pending_replacement:
@@ -76,10 +78,18 @@ class Change:
         self._books.sames.add(urn)
         return [SameStep(old, new, answer)]
 
-    def recreate(self, urn: str, old: Entry, new: Entry, answer: Answer) -> list[Step]:
-        """The resource was deleted for the sake of another; now it is clear that it is to come back."""
+    async def recreate(self, urn: str, old: Entry, new: Entry, answer: Answer) -> list[Step] | None:
+        """The steps for a resource that was deleted for the sake of another; now it is clear that it is to come back.
+
+        None where it was not deleted after all.
+        """
+        over = self._books.pending_deletes.get(old)
+        if over is not None:
+            await over.wait()  # the two must not be there at the same time
         self._books.deletes.discard(urn)
         self._books.deletes.discard(old.urn)
+        if not old.state.pending_replacement:
+            return None
         self._books.replaces.add(urn)
         replacement = self._d.live.new_entry(new.state)
         keys = self._books.dependent_keys.get(old.urn, ())
@@ -171,9 +181,7 @@ class Change:
             before_create = goal.delete_before_replace
         if not before_create:
             return [
-                CreateStep(
-                    old, replacement, answer, pending_delete=True, keys=diff.replace_keys, diff=diff
-                ),
+                CreateStep(old, replacement, answer, pending_delete=True, keys=diff.replace_keys, diff=diff),
                 ReplaceStep(old, replacement, keys=diff.replace_keys, diff=diff),
             ]
         steps = await self._replacement.delete_dependents_first(urn, old)
@@ -202,6 +210,7 @@ class Change:
                 message = f"{state.type} resource '{name}' has a problem: {failure.reason}"
             self._d.error(message, state.urn)
         return bool(failures)
+
 
 def _shown(value: object) -> str:
     return "<nil>" if value is None else str(value)

@@ -35,8 +35,7 @@ async def construct_request(
         parent=goal.parent,
         inputs=wire.to_struct(as_outputs(goal.properties, by_property), outputs=True),
         inputDependencies={
-            k: provider_pb2.ConstructRequest.PropertyDependencies(urns=v)
-            for k, v in by_property.items()
+            k: provider_pb2.ConstructRequest.PropertyDependencies(urns=v) for k, v in by_property.items()
         },
         providers=providers,
         dependencies=goal.dependencies,
@@ -60,7 +59,5 @@ async def construct_request(
         )
     if goal.resource_hooks:
         fields = {HOOK_FIELDS[k]: v for k, v in goal.resource_hooks.items()}
-        construct.resource_hooks.CopyFrom(
-            provider_pb2.ConstructRequest.ResourceHooksBinding(**fields)
-        )
+        construct.resource_hooks.CopyFrom(provider_pb2.ConstructRequest.ResourceHooksBinding(**fields))
     return construct

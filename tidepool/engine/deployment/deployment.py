@@ -381,7 +381,12 @@ class Deployment:
                 self.skipped.add(step.urn)
             else:
                 runnable.append(step)
-        await self.executor.run(runnable)
+        try:
+            await self.executor.run(runnable)
+        finally:
+            for step in steps:
+                if step.old is not None and (over := self.generator.books.pending_deletes.get(step.old)):
+                    over.set()
         if not answer.done() and self.stopping.is_set():
             raise MonitorClosed
         return await answer
@@ -465,9 +470,7 @@ class Deployment:
         wanted: ResourceState,
     ) -> DiffResult:
         """What changing a resource to the inputs of ``wanted`` would mean."""
-        diff = await provider.diff(
-            urn, id, old_inputs, old_outputs, wanted.inputs, wanted.ignore_changes
-        )
+        diff = await provider.diff(urn, id, old_inputs, old_outputs, wanted.inputs, wanted.ignore_changes)
         return with_engine_diff(diff, old_inputs, wanted.inputs)
 
     def note_new(self, step: Step) -> None:

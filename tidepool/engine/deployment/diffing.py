@@ -27,14 +27,10 @@ def with_engine_diff(diff: DiffResult, old_inputs: Properties, new_inputs: Prope
     detailed = detailed_diff(old_inputs, new_inputs)
     if not detailed:
         return replace(diff, changes="none")
-    return replace(
-        diff, changes="some", changed_keys=changed_keys(detailed), detailed_diff=detailed
-    )
+    return replace(diff, changes="some", changed_keys=changed_keys(detailed), detailed_diff=detailed)
 
 
-def with_replace_on_changes(
-    diff: DiffResult, paths: tuple[str, ...], has_init_errors: bool
-) -> DiffResult:
+def with_replace_on_changes(diff: DiffResult, paths: tuple[str, ...], has_init_errors: bool) -> DiffResult:
     """``diff`` with the changes that are to be replacements turned into such.
 
     Raises:

@@ -259,7 +259,9 @@ class Generator:
         if invalid:
             raise Stopped
         if urn in self.books.deletes and old is not None:
-            return self._change.recreate(urn, old, new, answer)
+            recreated = await self._change.recreate(urn, old, new, answer)
+            if recreated is not None:
+                return recreated
         if was_external and old is not None:
             self.books.creates.add(urn)
             replacement = self._d.live.new_entry(new.state)

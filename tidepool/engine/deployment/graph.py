@@ -55,9 +55,7 @@ class Graph:
         """Let ``entry`` stand in the place of ``existing``."""
         self._place[entry] = self._place[existing]
 
-    def dependents(
-        self, root: Entry, *, ignore: Collection[str] = (), children: bool = False
-    ) -> list[Entry]:
+    def dependents(self, root: Entry, *, ignore: Collection[str] = (), children: bool = False) -> list[Entry]:
         """All that depend on ``root``, directly or not, each after those that it depends on.
 
         ``ignore`` names URNs that are known not to depend on it; ``children`` counts a child as dependent.

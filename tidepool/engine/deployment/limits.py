@@ -28,7 +28,8 @@ class Limits:
         options = self._d.options
         if options.targets:
             return state.urn in options.targets or (
-                options.target_dependents and not self._books.reached_targets.isdisjoint(state.all_dependencies())
+                options.target_dependents
+                and not self._books.reached_targets.isdisjoint(state.all_dependencies())
             )
         if options.excludes:
             return not self.is_excluded(state)
@@ -38,7 +39,8 @@ class Limits:
         """Whether a person asked for the resource to be left alone."""
         options = self._d.options
         return state.urn in options.excludes or (
-            options.exclude_dependents and not self._books.reached_excludes.isdisjoint(state.all_dependencies())
+            options.exclude_dependents
+            and not self._books.reached_excludes.isdisjoint(state.all_dependencies())
         )
 
     def untargeted(self, urn: str, old: Entry, answer: Answer) -> list[Step]:

@@ -172,7 +172,8 @@ class Monitor:
         options = self._transform_options(request)
         own, transforms = self._transforms_for(request)
         if transforms:
-            properties = as_outputs(properties, by_property)
+            # As the CLI has it: only to transforms of its own do values tell what they came from.
+            properties = as_outputs(properties, by_property if request.transforms else {})
             for callback in transforms:
                 try:
                     properties, options = await callback.transform(
@@ -181,6 +182,7 @@ class Monitor:
                 except CallbackFailed as error:
                     raise RequestRefused(f"invoke transform: {error}") from error
             properties = with_hashes(properties, self._d.working_folder)
+        if request.transforms:
             by_property = {k: sorted(output_dependencies(v)) for k, v in properties.items()}
             dependencies = list(
                 dict.fromkeys([*options.depends_on, *(u for us in by_property.values() for u in us)])

@@ -80,8 +80,7 @@ def _refuse_delete_hooks(deployment: Deployment) -> None:
             hooked = True
             listed = ", ".join(names)
             deployment.error(
-                "Resource has delete hooks registered, but the program is not running. "
-                f"Hooks: {listed}",
+                f"Resource has delete hooks registered, but the program is not running. Hooks: {listed}",
                 entry.urn,
             )
     if hooked:

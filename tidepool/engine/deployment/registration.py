@@ -152,9 +152,7 @@ def alias_message(alias: Alias) -> alias_pb2.Alias:
     """The alias as messages carry it."""
     if alias.urn:
         return alias_pb2.Alias(urn=alias.urn)
-    spec = alias_pb2.Alias.Spec(
-        name=alias.name, type=alias.type, stack=alias.stack, project=alias.project
-    )
+    spec = alias_pb2.Alias.Spec(name=alias.name, type=alias.type, stack=alias.stack, project=alias.project)
     if alias.no_parent:
         spec.noParent = True
     elif alias.parent:

@@ -144,8 +144,7 @@ class Registry:
                 inputs.setdefault(key, news[key])
         if not equal(inputs.get(VERSION), news.get(VERSION, inputs.get(VERSION))):
             raise ProviderError(
-                f'provider "{urn}" attempted to change version from "{news[VERSION]}" '
-                f'to "{inputs[VERSION]}"'
+                f'provider "{urn}" attempted to change version from "{news[VERSION]}" to "{inputs[VERSION]}"'
             )
         return CheckResult(inputs)
 
@@ -169,9 +168,7 @@ class Registry:
             return DiffResult(changes, diff.replace_keys)  # type: ignore[arg-type]
         return diff
 
-    async def create(
-        self, urn: str, inputs: Properties, timeout_s: float, preview: bool
-    ) -> CreateResult:
+    async def create(self, urn: str, inputs: Properties, timeout_s: float, preview: bool) -> CreateResult:
         """Configure a new provider. In a preview its id is not known, so resources see it as new."""
         id = "" if preview else str(uuid.uuid4())
         provider = self._checked.pop(urn, None) or await self._load_for(urn, inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,13 +41,18 @@ class Replacement:
     async def delete_dependents_first(self, urn: str, old: Entry) -> list[Step]:
         """The steps that delete what a replacement of ``old``, now ``urn``, would replace, dependents first."""
         condemned = await self.dependent_replacements(old) if old in self._d.graph else []
-        condemned += [Condemned(entry, ()) for entry in self.cascades(urn)]
+        for entry in self.cascades(urn):
+            condemned.append(Condemned(entry, ()))
+            if entry.state.is_provider:
+                # Its successor has another id, by which its resources refer to it.
+                condemned += await self.dependent_replacements(entry)
+        condemned.sort(key=lambda one: self._d.graph.place(one.entry))
         steps: list[Step] = []
-        # Decided anew after the waiting: some may have been decided otherwise in the meantime.
-        decided = self._books.decided()
         for one in reversed(condemned):
             entry = one.entry
-            if entry in self._books.pending_deletes or entry is old or entry.urn in decided:
+            await self._d.registry.ensure(entry.state.provider)
+            # Decided anew after each waiting: the program may have registered it in the meantime.
+            if entry is old or self._books.is_decided(entry):
                 continue
             self._books.dependent_keys[entry.urn] = one.keys
             if entry.state.protect and not entry.state.delete:
@@ -60,13 +66,12 @@ class Replacement:
                 )
                 self._books.failed = True
                 raise Stopped
-            await self._d.registry.ensure(entry.state.provider)
             if entry.state.delete:
                 steps.append(DeleteStep(entry))
             else:
                 steps.append(DeleteStep(entry, replacing=True, before_create=True))
-            self._books.deletes.add(entry.urn)
-            self._books.pending_deletes.add(entry)
+                self._books.deletes.add(entry.urn)
+            self._books.pending_deletes[entry] = asyncio.Event()
         return steps
 
     async def dependent_replacements(self, root: Entry) -> list[Condemned]:
@@ -84,9 +89,7 @@ class Replacement:
                 replaced.add(entry.urn)
         return found
 
-    async def _replacement_keys(
-        self, state: ResourceState, replaced: set[str]
-    ) -> tuple[str, ...] | None:
+    async def _replacement_keys(self, state: ResourceState, replaced: set[str]) -> tuple[str, ...] | None:
         if not state.custom or state.external:
             return None
         if state.provider and provider_urn(state.provider) in replaced:
@@ -95,9 +98,7 @@ class Replacement:
         if state.deleted_with in replaced:
             return ()
         inputs = {
-            key: UNKNOWN
-            if not replaced.isdisjoint(state.property_dependencies.get(key, ()))
-            else value
+            key: UNKNOWN if not replaced.isdisjoint(state.property_dependencies.get(key, ())) else value
             for key, value in state.inputs.items()
         }
         if not any(value is UNKNOWN for value in inputs.values()):

@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final
 
 #: Exit codes: the program failed and told why; it failed and something still has to be said.
@@ -130,9 +131,9 @@ def _machinery(hidden: Sequence[str]) -> tuple[str, ...]:
     """Where code lies that runs programs: the standard library, the SDK, the engine."""
     import pulumi
 
-    library = os.path.dirname(os.__file__)  # noqa: PTH120
-    parts = [os.path.join(library, name) for name in ("asyncio", "concurrent", "threading.py", "contextlib.py")]  # noqa: PTH118
-    sdk = os.path.dirname(pulumi.__file__) + os.sep  # noqa: PTH120
+    library = Path(os.__file__).parent
+    parts = [str(library / name) for name in ("asyncio", "concurrent", "threading.py", "contextlib.py")]
+    sdk = f"{Path(pulumi.__file__).parent}{os.sep}"
     return ("<frozen ", sdk, *parts, *hidden)
 
 

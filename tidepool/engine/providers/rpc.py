@@ -33,13 +33,14 @@ class Failure(Exception):
 
 def as_error(failure: Failure) -> ProviderError:
     """What is raised for a failure that nothing more is known of."""
-    text = failure.text or f"the provider failed without a message ({failure.code})"
+    text = failure.text
     cause = failure.detail("ErrorCause")
     if cause is not None:
         text = f"{text}: {cause.message}"
     wrong = failure.detail("InputPropertiesError")
     if wrong is not None:
         text += "".join(f"\n\t\t- property {e.property_path} has a problem: {e.reason}" for e in wrong.errors)
+    text = text or f"the provider failed without a message ({failure.code})"
     if failure.code == "UNIMPLEMENTED":
         return ProviderUnimplemented(text)
     return ProviderError(text, state_unknown=failure.code in {"INTERNAL", "DATA_LOSS", "UNKNOWN"})

@@ -12,6 +12,7 @@ from tidepool.engine.config import reencrypted
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
 from tidepool.engine.state.backend import StackAlreadyExists, StackReference
+from tidepool.engine.state.lock import StackLocked
 from tidepool.engine.state.secrets import PassphraseCrypter, SecretsError, read_passphrase
 from tidepool.engine.verbs.failures import NoStackSelected, NoSuchStack, NotConfirmed
 from tidepool.engine.verbs.showing import ago, json_document, parse_time, table, time_text
@@ -213,12 +214,14 @@ class Cancel:
     yes: bool = False
 
     def run(self, world: World) -> int:
-        """Take away the locks of a stack, whoever holds them."""
+        """Take away the locks of a stack, whoever holds them, and take up what a killed operation left."""
         workspace = open_workspace(world)
         ref = workspace.require(_one_name(self.name, self.stack) or None)
         if world.interactive and not self.yes:
             question = f"This will irreversibly cancel the currently running update for '{ref.name}'!"
             confirm(world, question, ref.name)
+        if workspace.backend.journal_path(ref).exists():
+            _mend(workspace, ref)
         workspace.backend.break_locks(ref)
         world.say(f"The currently running update for '{ref.name}' has been canceled!")
         return 0
@@ -294,3 +297,22 @@ def _one_name(argument: str, flag: str) -> str:
     if argument and flag:
         raise UsageError("only one of --stack or argument stack name may be specified, not both")
     return argument or flag
+
+
+def _mend(workspace: Workspace, ref: StackReference) -> None:
+    """Take up the journal; where that cannot be, the next operation does it, or says why not."""
+    from tidepool.engine.saved_state import SavedState
+
+    world = workspace.world
+    try:
+        state = SavedState(workspace.open(ref))
+        state.mend()
+    except StackLocked:
+        return  # whoever holds the lock may still write his journal
+    except EngineError as error:
+        world.tell(
+            f"warning: what the operation did is still in its journal only, which could not be read: {error}"
+        )
+        return
+    for warning in state.warnings:
+        world.tell(f"warning: {warning}")

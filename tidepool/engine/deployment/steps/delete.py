@@ -52,7 +52,9 @@ class DeleteStep(Step):
                     f"`pulumi state unprotect '{state.urn}'`"
                 )
             )
-        gone_with_another = bool(state.deleted_with) and state.deleted_with in deployment.generator.books.deletes
+        gone_with_another = (
+            bool(state.deleted_with) and state.deleted_with in deployment.generator.books.deletes
+        )
         leave = state.external or state.retain_on_delete or gone_with_another
         if state.custom and not leave and not deployment.options.preview:
             provider = await deployment.provider_for(state)

@@ -60,9 +60,7 @@ class ReadStep(Step):
         keep_secrets(self.new)
         if self.old is not None:
             old = self.old.state
-            changed = not equal(state.inputs, old.inputs) or not equal(
-                self.new.state.outputs, old.outputs
-            )
+            changed = not equal(state.inputs, old.inputs) or not equal(self.new.state.outputs, old.outputs)
             self.new.change(created=old.created, modified=now() if changed else old.modified)
             if self.replacing:
                 self.old.change(delete=True)

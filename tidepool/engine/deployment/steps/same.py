@@ -102,9 +102,5 @@ def unchanged(old: ResourceState, new: ResourceState) -> bool:
     )
 
 
-def _same_dependencies(
-    old: Mapping[str, tuple[str, ...]], new: Mapping[str, tuple[str, ...]]
-) -> bool:
-    return old == new or {k: set(v) for k, v in old.items() if v} == {
-        k: set(v) for k, v in new.items() if v
-    }
+def _same_dependencies(old: Mapping[str, tuple[str, ...]], new: Mapping[str, tuple[str, ...]]) -> bool:
+    return old == new or {k: set(v) for k, v in old.items() if v} == {k: set(v) for k, v in new.items() if v}
