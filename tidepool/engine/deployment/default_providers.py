@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from tidepool.engine.deployment.goal import Goal
-from tidepool.engine.deployment.plugin_request import PluginRequest, with_plugin
+from tidepool.engine.deployment.plugin_request import PluginRequest, plugin_request, with_plugin
 from tidepool.engine.deployment.steps.step import Registered
-from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
+from tidepool.engine.providers.contract import ProviderError
+from tidepool.engine.providers.versions import Version
+from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import Properties, Secret
 
 #: Packages whose providers are made of the program itself: they see the whole configuration.
@@ -23,10 +25,11 @@ Register = Callable[[Goal], Coroutine[Any, Any, Registered]]
 class DefaultProviders:
     """References of default providers, each registered when it is first asked for."""
 
-    def __init__(self, config: Properties, register: Register) -> None:
-        """``config`` holds full keys (``ns:name``), secret values as secrets."""
+    def __init__(self, config: Properties, base: Iterable[ResourceState], register: Register) -> None:
+        """``config`` holds full keys (``ns:name``), secret values as secrets; ``base`` is the stack's state."""
         self._config = config
         self._register = register
+        self._usual = newest_plugins(base)
         self._references: dict[PluginRequest, asyncio.Task[str]] = {}
 
     async def reference(self, request: PluginRequest) -> str:
@@ -37,11 +40,19 @@ class DefaultProviders:
         """
         if self._is_disabled(request.package):
             raise PermissionError(request.package)
+        request = self.completed(request)
         task = self._references.get(request)
         if task is None:
             task = asyncio.create_task(self._make(request))
             self._references[request] = task
         return await asyncio.shield(task)
+
+    def completed(self, request: PluginRequest) -> PluginRequest:
+        """``request`` with what it leaves open as the stack has it already: its newest plugin of the package."""
+        usual = self._usual.get(request.package, request)
+        return PluginRequest(
+            request.package, request.version or usual.version, request.download_url or usual.download_url
+        )
 
     async def _make(self, request: PluginRequest) -> str:
         goal = Goal(
@@ -73,6 +84,23 @@ class DefaultProviders:
         except (ValueError, TypeError) as error:
             raise ValueError(f"Failed to parse {value}: {error}") from error
         return "*" in barred or package in barred
+
+
+def newest_plugins(states: Iterable[ResourceState]) -> dict[str, PluginRequest]:
+    """The plugin with the highest version that providers among ``states`` ask for, by package."""
+    newest: dict[str, tuple[Version | None, PluginRequest]] = {}
+    for state in states:
+        if not state.is_provider:
+            continue
+        try:
+            plugin = plugin_request(state.urn, state.inputs)
+            version = Version.parse(plugin.version) if plugin.version else None
+        except (ProviderError, ValueError):
+            continue  # not one that can be loaded: whoever needs this very provider is told why
+        best, _ = newest.get(plugin.package, (None, plugin))
+        if best is None or (version is not None and version >= best):
+            newest[plugin.package] = version, plugin
+    return {package: plugin for package, (_, plugin) in newest.items()}
 
 
 def default_name(request: PluginRequest) -> str:

@@ -10,7 +10,6 @@ from tidepool.engine.deployment.graph import Graph
 from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Step
-from tidepool.engine.deployment.stopping import Stopped
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
@@ -26,6 +25,8 @@ class Deletion:
     async def run(self) -> None:
         """Decide what is to be deleted, and delete it, each resource after all that depend on it."""
         sames, deletes = await self._decide()
+        if self._are_refused(deletes) and not self._d.options.preview:
+            return
         await self._d.executor.run(sames)
         await self._delete(deletes)
 
@@ -57,7 +58,6 @@ class Deletion:
             if allowed is None or entry.urn in allowed:
                 generator.books.deletes.add(entry.urn)
                 deletes.append(DeleteStep(entry))
-        self._check_targets(deletes)
         return sames, deletes
 
     async def _allowed(self) -> set[str] | None:
@@ -93,10 +93,11 @@ class Deletion:
                         kept.update(e.urn for e in self._graph.transitive_dependencies(dependent))
         return kept
 
-    def _check_targets(self, deletes: list[Step]) -> None:
+    def _are_refused(self, deletes: list[Step]) -> bool:
+        """Whether any are of resources that are no targets, which is reported."""
         options = self._d.options
         if not options.targets or options.target_dependents:
-            return
+            return False
         refused = False
         for step in deletes:
             if step.urn not in options.targets:
@@ -108,31 +109,28 @@ class Deletion:
                 refused = True
         if refused:
             self._d.generator.books.failed = True
-            if not self._d.options.preview:
-                raise Stopped
+        return refused
 
     async def _delete(self, steps: list[Step]) -> None:
-        """Run the steps beside each other; each waits for those of the resources that depend on it."""
+        """Run the steps beside each other that do not depend on each other, dependents first.
+
+        As the CLI has it, a resource goes no earlier than its own dependencies demand: those that
+        depend on nothing that is deleted go last, all together.
+        """
         by_entry: dict[Entry, Step] = {step.subject: step for step in steps}
-        dependents: dict[Entry, list[Entry]] = {entry: [] for entry in by_entry}
-        for entry in by_entry:
-            for dependency in self._graph.dependencies(entry):
-                if dependency in dependents:
-                    dependents[dependency].append(entry)
-        needed = self._needed_by_failed()
-        done: dict[Entry, asyncio.Task[bool]] = {}
+        depths: dict[Entry, int] = {}
+        for entry in sorted(by_entry, key=self._graph.place):
+            needs = (depths[d] for d in self._graph.dependencies(entry) if d in depths)
+            depths[entry] = 1 + max(needs, default=0)
 
-        async def delete(entry: Entry) -> bool:
-            results = [await asyncio.shield(done[d]) for d in dependents[entry]]
-            if not all(results) or entry in needed:
-                return False  # something that needs the resource is still there
+        async def delete(entry: Entry) -> None:
             await self._d.registry.ensure(entry.state.provider)
-            return await self._d.executor.run([by_entry[entry]])
+            await self._d.executor.run([by_entry[entry]])
 
-        order = sorted(by_entry, key=self._graph.place, reverse=True)
-        for entry in order:
-            done[entry] = asyncio.create_task(delete(entry))
-        await asyncio.gather(*done.values())
+        for depth in sorted(set(depths.values()), reverse=True):
+            needed = self._needed_by_failed()
+            chosen = [e for e in reversed(depths) if depths[e] == depth and e not in needed]
+            await asyncio.gather(*(delete(entry) for entry in chosen))
 
     def _needed_by_failed(self) -> set[Entry]:
         """What resources need whose steps failed: it stays, as they may."""

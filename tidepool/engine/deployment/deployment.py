@@ -120,7 +120,9 @@ class Deployment:
         self.hooks = Hooks(self)
         self.generator = Generator(self)
         self.executor = Executor(self)
-        self.default_providers = DefaultProviders(request.config, self._register_default)
+        self.default_providers = DefaultProviders(
+            request.config, request.base.resources, self._register_default
+        )
         self.graph = Graph(self.live.entries)
         self.refreshes_in_program = request.options.refresh and request.options.run_program
         #: URNs of resources that failed or were left out, in an operation that goes on after errors.

@@ -114,7 +114,11 @@ class Executor:
             self._d.error(f"Preview failed: {message}", urn)
             return
         # A create that failed left nothing behind that the state would have to know.
-        if isinstance(outcome.error, ProviderError) and outcome.error.state_unknown and step.old is not None:
+        if (
+            isinstance(outcome.error, ProviderError)
+            and outcome.error.state_unknown
+            and step.pending != "creating"
+        ):
             self.maybe_corrupt = True
         self._d.error(message, urn)
         self._d.emit(ResourceFailed(step.metadata(), 0, sum(self.changes.values())))

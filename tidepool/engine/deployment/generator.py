@@ -28,7 +28,7 @@ from tidepool.engine.deployment.steps.replace import ReplaceStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Answer, Registered, Step
 from tidepool.engine.deployment.stopping import GoalError, Stopped
-from tidepool.engine.providers.contract import Provider
+from tidepool.engine.providers.contract import Provider, ProviderError
 from tidepool.engine.resource import ResourceState
 
 if TYPE_CHECKING:
@@ -68,7 +68,10 @@ class Generator:
         else:
             steps = None
         if steps is None:
-            steps = await self._steps(urn, goal, old, entry, answer, invalid)
+            try:
+                steps = await self._steps(urn, goal, old, entry, answer, invalid)
+            except ProviderError as error:
+                raise GoalError(str(error), urn) from error
         return self.limits.validated(steps)
 
     async def read(self, goal: ReadGoal, answer: Answer) -> list[Step]:

@@ -196,6 +196,10 @@ class Monitor:
             for package, inherited in self._component_providers.get(parent, {}).items():
                 if package not in options.providers:
                     options.providers[package] = inherited
+        if type.startswith(PROVIDER_TYPE_PREFIX) and not (options.version or options.plugin_download_url):
+            package = type.removeprefix(PROVIDER_TYPE_PREFIX)
+            plugin = self._d.default_providers.completed(PluginRequest(package))
+            options.version, options.plugin_download_url = plugin.version, plugin.download_url
         goal = goal_of(request, options, properties, dependencies, by_property, self._d.root)
         if (request.custom and not type.startswith(PROVIDER_TYPE_PREFIX)) or request.remote:
             goal = replace(goal, provider=await self._provider_reference(request, options))

@@ -35,7 +35,8 @@ async def refresh(
     kept = [entry for entry in deployment.live.entries if entry not in gone]
     before = {entry: steps[entry].before if entry in steps else entry.state for entry in kept}
     mend(kept)
-    changed = [entry for entry in kept if entry.state is not before[entry]]
+    # What the program already made something of is recorded as that.
+    changed = [e for e in kept if e.state is not before[e] and not deployment.generator.books.is_decided(e)]
     if changed or gone:
         await deployment.live.end(None, amends=changed, drops=gone)
     deployment.live.rebase(kept)

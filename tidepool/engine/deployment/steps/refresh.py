@@ -62,6 +62,8 @@ class RefreshStep(Step):
         assert self.old
         before = self.before
         if not before.custom or before.is_provider or before.pending_replacement:
+            # As the CLI has it: nobody looked, and where the state is recorded anew that counts as a change.
+            self._changed = self.in_program
             return SUCCESS
         provider = await deployment.provider_for(before)
         reasons: tuple[str, ...] = ()
@@ -79,11 +81,11 @@ class RefreshStep(Step):
             return SUCCESS
         inputs = before.inputs if inputs is None else inputs
         after = self.old.change(id=id, inputs=inputs, outputs=outputs, init_errors=reasons)
-        after = keep_secrets(self.old)
         if not equal(after.inputs, before.inputs) or not equal(after.outputs, before.outputs):
             self.old.change(modified=now())
+        marked = keep_secrets(self.old)  # after the comparison above, as in the CLI; nor does a diff see it
         if before.external:
-            self._changed = not equal(after.outputs, before.outputs)
+            self._changed = not equal(marked.outputs, before.outputs)
             return SUCCESS
         # The difference that the next update would see, told from the other side.
         diff = await deployment.diff(provider, after.urn, after.id, after.inputs, after.outputs, before)
