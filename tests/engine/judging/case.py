@@ -32,6 +32,7 @@ class Step:
     ``over``: a folder of the checkout that is laid over the program first.
     ``outputs``: stack outputs that there must be; ``says`` and ``silent``: texts that must or must not be told.
     ``resources``: how many there are afterwards.
+    ``leaves``: files that there must be in SENTINEL_DIR afterwards.
     ``previewed``: the operation shows its preview first.
     ``interrupt``: a text; once it was told, or a file of that name is in SENTINEL_DIR, the command is interrupted.
     """
@@ -45,6 +46,7 @@ class Step:
     resources: int | None = None
     interrupt: str = ""
     previewed: bool = False
+    leaves: tuple[str, ...] = ()
 
     @property
     def is_operation(self) -> bool:
@@ -116,7 +118,7 @@ def _case(raw: dict[str, Any]) -> Case:
 
 def _step(program: str, raw: dict[str, Any]) -> Step:
     _known(Step, raw, f"{program}: {raw.get('do')}")
-    return Step(**_tuples(raw, "says", "silent"))
+    return Step(**_tuples(raw, "says", "silent", "leaves"))
 
 
 def _known(kind: type, raw: Mapping[str, Any], where: str) -> None:

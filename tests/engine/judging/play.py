@@ -24,6 +24,8 @@ from .copy import Copy
 
 _DEADLINE_S: Final = 240.0
 _POLL_S: Final = 0.05
+#: How long an interrupted command may take before it is interrupted again.
+_PATIENCE_S: Final = 15.0
 #: What Python may say of asyncio when an interpreter ends: a matter of timing.
 _ASIDE: Final = "Exception ignored in: <function BaseEventLoop"
 _TIMES: Final = re.compile(r'"(?:created|modified)": "([^"]+)"')
@@ -51,6 +53,7 @@ class Play:
     _step_of_time: dict[str, int] = field(default_factory=dict)
     _resources: list[dict[str, Any]] = field(default_factory=list)
     _chance: set[str] = field(default_factory=set)
+    _interrupts: int = 0
 
     def __post_init__(self) -> None:
         project = yaml.safe_load((self.copy.project / "Pulumi.yaml").read_text())["name"]
@@ -96,6 +99,8 @@ class Play:
         self._names.learn(deployment)
         self._names.learn(log)
         parts = {"exit code": code, "outputs": self._names.values(_outputs(self._resources))}
+        if step.interrupt:
+            parts["interrupts"] = self._interrupts
         if step.is_operation:
             parts |= observe.events(log, before | order.edges(self._resources), self._names)
             parts["messages"] = [m for m in parts["messages"] if not m["lines"][0].startswith(_ASIDE)]
@@ -103,7 +108,9 @@ class Play:
             parts["printed"] = self._names.printed(self._without_chance(printed))
         parts["state"] = observe.state(deployment, self._step_of_time, self._names)
         told = printed + "".join(e.get("diagnosticEvent", {}).get("message", "") for e in log)
-        return Seen(step, parts, list(_wrong(step, code, self._resources, told)), seconds, printed)
+        wrong = _wrong(step, code, self._resources, told)
+        wrong += [f"there is no file {n!r}" for n in step.leaves if not (self.copy.scratch / n).exists()]
+        return Seen(step, parts, wrong, seconds, printed)
 
     def _run(self, words: list[str], interrupt: str) -> tuple[int, str]:
         output = self.copy.root / "output"
@@ -115,13 +122,24 @@ class Play:
             try:
                 if interrupt:
                     self._await(process, interrupt, output)
-                    process.send_signal(signal.SIGINT)
+                    self._interrupt(process)
                 code = process.wait(_DEADLINE_S)
             except subprocess.TimeoutExpired:
                 code = -1
             finally:
                 _end(process)
         return code, output.read_text(errors="replace")
+
+    def _interrupt(self, process: subprocess.Popen[bytes]) -> None:
+        """Interrupt it, and a second time where that does not end it."""
+        for number in (1, 2):
+            self._interrupts = number
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                continue
+            return
 
     def _await(self, process: subprocess.Popen[bytes], sign: str, output: Path) -> None:
         deadline = time.monotonic() + _DEADLINE_S

@@ -14,7 +14,7 @@ from typing import Any, Final
 import tidepool.engine
 from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
-from tidepool.engine.program import host
+from tidepool.engine.program import host, interrupts
 from tidepool.engine.program.main_thread import MainThread
 from tidepool.engine.program.outstanding import OutstandingOutputs
 from tidepool.engine.program.task import STREAMS, Task, environment, failure, settings
@@ -52,7 +52,8 @@ class InProcessProgram:
         def execute() -> int:
             os.environ.update(environment(deployment))
             os.chdir(task.folder)
-            with captured(1, lambda t: say("info", t)), captured(2, lambda t: say("info#err", t)):
+            out, err = captured(1, lambda t: say("info", t)), captured(2, lambda t: say("info#err", t))
+            with out, err, interrupts.shared():
                 return host.run(
                     str(task.path),
                     settings={**settings(deployment, task), "monitor": monitor, "engine": engine},
