@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from tidepool.engine.arguments import World, understand
-from tidepool.engine.errors import AlreadyReported, EngineError
+from tidepool.engine.errors import EXIT_INTERRUPTED, AlreadyReported, EngineError
 
 EXIT_INTERNAL: Final = 255
-EXIT_INTERRUPTED: Final = 130
 
 
 def main(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+#: Of a command that a person interrupted before it began anything.
+EXIT_INTERRUPTED: Final = 130
+
 
 class EngineError(Exception):
     """A person's mistake or a fault of their world. Its text is shown as it is, without a traceback.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
@@ -19,8 +18,9 @@ from tidepool.engine.deployment.plugin_request import PluginRequest, plugin_requ
 from tidepool.engine.display.settings import Display, Settings
 from tidepool.engine.display.settings import Kind as ShownKind
 from tidepool.engine.display.show import make_display
-from tidepool.engine.errors import EngineError
+from tidepool.engine.errors import EXIT_INTERRUPTED, EngineError
 from tidepool.engine.events import Cancel, Diagnostic, Op, Severity
+from tidepool.engine.program.interrupts import Interrupts
 from tidepool.engine.program.main_thread import MainThread
 from tidepool.engine.providers.loading import PluginLoader
 from tidepool.engine.resource import Snapshot
@@ -85,6 +85,7 @@ class Run:
         #: The person's, also while standard error is the program's.
         self._stderr: TextIO = stack.world.stderr
         self._interrupts = 0
+        self._signals = Interrupts(self._interrupted)
         self._exit_code = 0
         self._error: BaseException | None = None
 
@@ -95,7 +96,10 @@ class Run:
         even where the program does not let go of its thread.
         """
         engine = threading.Thread(target=self._run_engine, args=(conclude,), name="engine")
-        with _own_stream(self._stack.world.stderr) as self._stderr, self._interruptible():
+        # On another thread than the main one, signals are another's.
+        ours = threading.current_thread() is threading.main_thread()
+        heard = self._signals.heard() if ours else nullcontext()
+        with _own_stream(self._stack.world.stderr) as self._stderr, heard:
             engine.start()
             self._main.serve()
             engine.join()
@@ -233,7 +237,7 @@ class Run:
             from tidepool.engine.program.in_process import InProcessProgram
 
             debug = self._request.debug or bool(self._request.event_log)
-            return InProcessProgram(task, self._main, self._log, debug=debug)
+            return InProcessProgram(task, self._main, self._signals, self._log, debug=debug)
         from tidepool.engine.program.child import SubprocessProgram
 
         return SubprocessProgram(task, python, loader.engine_address)
@@ -266,34 +270,28 @@ class Run:
 
     # -- the person ------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Let the first interrupt end the operation soon, and the second at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield  # signals are another's
-            return
-
-        def interrupted(_signal: int, _frame: object) -> None:
-            self._interrupts += 1
-            loop, deployment, task = self._loop, self._deployment, self._task
-            if loop is None or deployment is None or task is None:
-                os._exit(1)
+    def _interrupted(self) -> None:
+        """The first interrupt ends the operation soon, the second at once. On a thread of its own."""
+        self._interrupts += 1
+        loop, deployment, task = self._loop, self._deployment, self._task
+        if loop is None or deployment is None or task is None:
+            # Nothing was begun.
+            self._stderr.write("error: interrupted\n")
+            self._state.let_go()
+            os._exit(EXIT_INTERRUPTED)
+        if self._interrupts > 2:
+            os._exit(1)  # the journal holds what was done
+        try:
             if self._interrupts == 1:
                 loop.call_soon_threadsafe(deployment.cancel)
                 if self._shown is not None:
                     loop.call_soon_threadsafe(self._shown.cancelling)
-            elif self._interrupts == 2:
+            else:
                 loop.call_soon_threadsafe(deployment.abandon)
                 loop.call_soon_threadsafe(task.cancel)
-            else:
-                os._exit(1)  # the journal holds what was done
-
-        kept = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in kept.items():
-                signal.signal(number, handler)
+        except RuntimeError:
+            # The loop is closed: the operation has ended and is being saved, which nothing should cut off.
+            pass
 
     @contextmanager
     def _display(self) -> Iterator[Display]:

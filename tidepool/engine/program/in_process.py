@@ -14,7 +14,8 @@ from typing import Any, Final
 import tidepool.engine
 from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
-from tidepool.engine.program import host, interrupts
+from tidepool.engine.program import host
+from tidepool.engine.program.interrupts import Interrupts
 from tidepool.engine.program.main_thread import MainThread
 from tidepool.engine.program.outstanding import OutstandingOutputs
 from tidepool.engine.program.task import STREAMS, Task, environment, failure, settings
@@ -30,11 +31,18 @@ class InProcessProgram:
     """
 
     def __init__(
-        self, task: Task, main: MainThread, log: Callable[[Any], None], *, debug: bool = False
+        self,
+        task: Task,
+        main: MainThread,
+        interrupts: Interrupts,
+        log: Callable[[Any], None],
+        *,
+        debug: bool = False,
     ) -> None:
         """``log`` takes the ``engine_pb2.LogRequest`` that the SDK sends, debugging ones if ``debug``; on any thread."""
         self._task = task
         self._main = main
+        self._interrupts = interrupts
         self._log = log
         self._debug = debug
 
@@ -53,7 +61,7 @@ class InProcessProgram:
             os.environ.update(environment(deployment))
             os.chdir(task.folder)
             out, err = captured(1, lambda t: say("info", t)), captured(2, lambda t: say("info#err", t))
-            with out, err, interrupts.shared():
+            with out, err, self._interrupts.shared():
                 return host.run(
                     str(task.path),
                     settings={**settings(deployment, task), "monitor": monitor, "engine": engine},
