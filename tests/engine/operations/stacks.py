@@ -16,12 +16,21 @@ _PLUGINS: Final = _CHECKOUT / "tests" / "engine" / "plugins"
 _DEADLINE_S: Final = 60
 PASSPHRASE: Final = "correct horse"
 
-#: A program of so many resources as ``$COUNT`` says: ``r0`` to ``rN``.
+#: A program of so many resources as ``$COUNT`` says: ``r0`` to ``rN``. The SDK registers them in any order.
 MANY: Final = """
 import os
 from fake_sdk import Item
 for i in range(int(os.environ.get("COUNT", "3"))):
     Item(f"r{i}", value=i)
+"""
+
+#: As many, each of which waits for the one before it.
+CHAIN: Final = """
+import os
+from fake_sdk import Item
+before = None
+for i in range(int(os.environ.get("COUNT", "3"))):
+    before = Item(f"r{i}", value=i, size=before.serial if before else 0)
 """
 
 
@@ -71,6 +80,7 @@ class Stack:
             "PULUMI_HOME": str(self.root / "home"),
             "PULUMI_BACKEND_URL": self.backend.as_uri(),
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
+            "PYTHONFAULTHANDLER": "1",
             "FAKE_WORLD": str(self.world_folder),
             "FAKE_IDEMPOTENT": "1",
             **self.env,

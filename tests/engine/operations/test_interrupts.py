@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from .stacks import Stack, await_line, ended
+from .stacks import CHAIN, Stack, await_line, ended
 
 ENDLESS = """
 import time
@@ -30,7 +30,8 @@ WAITS = {
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_interrupt_lets_what_is_under_way_end(stack: Stack, number: signal.Signals) -> None:
     name = number.name.removeprefix("SIG")
-    ran = stack.run("up", "--parallel", "1", COUNT="10", FAKE_SIGNAL=f"create:4:before:{name}")
+    stack.write(CHAIN)
+    ran = stack.run("up", COUNT="10", FAKE_SIGNAL=f"create:4:before:{name}")
     assert ran.code == 1
     assert ran.has_no_engine_frames()
     assert "update canceled" in ran.text

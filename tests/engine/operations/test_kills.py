@@ -16,7 +16,7 @@ from tidepool.engine.state.checkpoint import decode_resource
 from tidepool.engine.state.recovery import Recovered, recover
 from tidepool.engine.state.secrets import NoSecrets
 
-from .stacks import Stack, await_line, ended, world_in
+from .stacks import CHAIN, Stack, await_line, ended, world_in
 
 DYING = str(Path(__file__).with_name("dying.py"))
 DEV = StackReference("ops", "dev")
@@ -125,7 +125,8 @@ def test_killed_before_any_access_to_the_backend(of_five: Stack, tmp_path: Path)
         check_nothing_forgotten(recovered(image / "backend"), world_in(image / "world"))
 
 
-def test_killed_in_the_middle_of_any_line(of_five: Stack, tmp_path: Path) -> None:
+def test_killed_in_the_middle_of_any_line(of_five: Stack) -> None:
+    of_five.write(CHAIN)  # the one before it is on disk when the third is made
     ran = of_five.run("up", COUNT="9", FAKE_SIGNAL="create:3:after:KILL")
     assert ran.code == KILLED
     lines = of_five.journal.read_bytes().splitlines(keepends=True)

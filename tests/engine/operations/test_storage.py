@@ -13,18 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from .stacks import MANY, Ran, Stack
+from .stacks import CHAIN, MANY, Ran, Stack
 
 KILL = "create:2:after:KILL"
-
-#: Resources one after the other.
-CHAIN = """
-import os
-from fake_sdk import Item
-before = None
-for i in range(int(os.environ.get("COUNT", "3"))):
-    before = Item(f"r{i}", value=i, size=before.serial if before else 0)
-"""
 
 #: Fills the disk when all resources are there.
 FILLING = (

@@ -78,6 +78,7 @@ class Sandbox:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DEBUG_COMMANDS": "true",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONFAULTHANDLER": "1",
             "CLOUD_DIR": str(self.cloud),
             "STEP": str(program),
         }
@@ -110,6 +111,11 @@ class Sandbox:
                 ) from error
             finally:
                 _kill_all(process)
+        if exit_code < 0 and not signal_at:
+            killer = signal.Signals(-exit_code).name
+            raise RuntimeError(
+                f"{shlex.join(arguments)} died of {killer}: {out.read_text()}{err.read_text()}"
+            )
         return Ran(exit_code, out.read_text(), err.read_text(), started, time.time())
 
     def edit_world(self, edits: Sequence[Mapping[str, Any]]) -> None:
