@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
 
 from pulumi.runtime.proto import alias_pb2, resource_pb2
 
@@ -25,6 +27,9 @@ from tidepool.engine.values import (
     transform,
     without_outputs,
 )
+
+#: Where the frames of what runs a program are.
+_ENGINE: Final = Path(__file__).parents[1].as_uri() + "/"
 
 
 class RequestRefused(Exception):
@@ -75,9 +80,14 @@ def goal_of(
 
 
 def stack_trace(request: Any, root: str) -> tuple[str, ...]:
-    """Where in the program a request came from, innermost call first."""
+    """Where in the program a request came from, innermost call first.
+
+    What ran the program is not told: it is of no use to a person, differs from machine to machine, and would be the
+    larger part of the state.
+    """
     frames = request.stackTrace.frames if request.HasField("stackTrace") else ()
-    return tuple(source_position.parse(f.pc, root) for f in frames)
+    of_program = takewhile(lambda f: not f.pc.uri.startswith(_ENGINE), frames)
+    return tuple(source_position.parse(f.pc, root) for f in of_program)
 
 
 def inherit(request: resource_pb2.RegisterResourceRequest, parent: Goal) -> None:
