@@ -82,7 +82,9 @@ class Stack:
         text = (self._project / "Pulumi.yaml").read_text()
         plugin = "../../../tests/engine/plugins/fake"
         (self._project / "Pulumi.yaml").write_text(text.replace(plugin, str(PLUGINS / "fake")))
-        self._env = {k: v for k, v in os.environ.items() if not k.startswith("PULUMI_")} | {
+        # As on a person's machine, Python keeps what it compiles.
+        others = ("PULUMI_", "PYTHONDONTWRITEBYTECODE")
+        self._env = {k: v for k, v in os.environ.items() if not k.startswith(others)} | {
             "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_CONFIG_PASSPHRASE": "bench",
