@@ -6,20 +6,13 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tidepool.engine.resource import ResourceState, Snapshot
-from tidepool.engine.state.backend import FileBackend, StackReference
-from tidepool.engine.state.checkpoint import decode_resource
-from tidepool.engine.state.recovery import Recovered, recover
-from tidepool.engine.state.secrets import NoSecrets
-
+from .recovered import check_nothing_forgotten, recovered
 from .stacks import CHAIN, Stack, await_line, ended, world_in
 
 DYING = str(Path(__file__).with_name("dying.py"))
-DEV = StackReference("ops", "dev")
 KILLED = -9
 
 
@@ -28,29 +21,6 @@ def dies(stack: Stack, point: str, number: int, **env: str) -> None:
     when, _, what = point.partition(" ")
     ran = ended(stack.start_script((DYING, when, what, str(number)), "up", **env))
     assert ran.code == KILLED, f"{point} {number} never came: {ran.text}"
-
-
-def recovered(backend_folder: Path) -> Snapshot:
-    """The state that the next operation begins with, and what is in the way of it."""
-    backend = FileBackend(backend_folder)
-
-    def decode(raw: Any) -> ResourceState:
-        return decode_resource(raw, NoSecrets().decrypt)
-
-    def load() -> Snapshot:
-        return backend.load(DEV, NoSecrets()) or Snapshot()
-
-    found: Recovered | None = recover(backend.journal_path(DEV), backend.content(DEV), load, decode)
-    return found.snapshot if found is not None else load()
-
-
-def check_nothing_forgotten(snapshot: Snapshot, world: dict[str, dict[str, Any]]) -> None:
-    """What exists is in the state or pending; what is in the state exists."""
-    known = [r.id for r in snapshot.resources if r.type.startswith("fake:")]
-    pending = {op.resource.urn.rpartition("::")[2] for op in snapshot.pending_operations}
-    assert len(set(known)) == len(known)
-    assert set(known) <= world.keys()
-    assert {world[id]["name"] for id in world.keys() - set(known)} <= pending
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from .recovered import check_nothing_forgotten, recovered
 from .stacks import CHAIN, MANY, Ran, Stack
 
 KILL = "create:2:after:KILL"
@@ -148,18 +149,20 @@ def test_a_disk_that_fills_while_journaling(on_small_disk: Stack, parallel: str)
     stack = on_small_disk
     stack.write(CHAIN)
     faults = json.dumps({"create:r2": f"fill:{stack.env['BALLAST']}"})
-    ran = stack.run("up", "--parallel", parallel, COUNT="6", FAKE_FAULTS=faults)
+    ran = stack.run("up", "--parallel", parallel, COUNT="20", FAKE_FAULTS=faults)
     check_told(ran, stack)
     assert f"cannot write the journal {stack.journal}" in ran.text.replace(
         str(stack.backend.resolve()), str(stack.backend)
     )
     # Not a step was begun that the journal does not know.
-    assert sorted(stack.world()) == ["r0-1", "r1-1", "r2-1"]
+    check_nothing_forgotten(recovered(stack.backend), stack.world())
+    # The last page of the file may still take some.
+    assert 3 <= len(stack.world()) < 20
     assert not stack.locked()
     make_room(stack)
-    again = stack.up(COUNT="6")
+    again = stack.up(COUNT="20")
     assert "the last up of this stack was cut off" in again.text
-    assert sorted(stack.world()) == sorted(stack.states()) == [f"r{i}-1" for i in range(6)]
+    stack.check_exact(20)
 
 
 def test_a_disk_that_fills_before_saving(on_small_disk: Stack) -> None:
