@@ -6,20 +6,22 @@ the engine's loop; :mod:`.endpoint` serves them to programs, over gRPC or in thi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import alias_pb2, callback_pb2, provider_pb2, resource_pb2
+from pulumi.runtime.proto import callback_pb2, provider_pb2, resource_pb2
 
 from tidepool.engine import wire
 from tidepool.engine.assets import with_hashes
 from tidepool.engine.deployment import source_position
 from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, Callbacks
+from tidepool.engine.deployment.chosen_provider import default_reference
 from tidepool.engine.deployment.construct import construct_request
+from tidepool.engine.deployment.family import Family
+from tidepool.engine.deployment.functions import Functions
 from tidepool.engine.deployment.goal import Goal, ReadGoal
-from tidepool.engine.deployment.graph import provider_urn
 from tidepool.engine.deployment.hooks import ResourceHook
 from tidepool.engine.deployment.plugin_request import PluginRequest
 from tidepool.engine.deployment.registration import (
@@ -29,9 +31,11 @@ from tidepool.engine.deployment.registration import (
     inherit,
     property_dependencies,
     stack_trace,
+    transform_options,
+    with_own_dependencies,
 )
 from tidepool.engine.deployment.steps.step import Registered
-from tidepool.engine.providers.contract import Provider, ProviderError
+from tidepool.engine.providers.contract import ProviderError
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import (
     Properties,
@@ -74,16 +78,10 @@ class Monitor:
     def __init__(self, deployment: Deployment) -> None:
         self._d = deployment
         self._callbacks = Callbacks()
-        self._goals: dict[str, Goal] = {}
-        self._parents: dict[str, str] = {}
-        self._component_providers: dict[str, dict[str, str]] = {}
-        self._transforms: dict[str, list[Callback]] = {}
+        self._family = Family()
+        self._functions = Functions(deployment, self._family)
         self._pending_transforms: dict[tuple[str, str, str], list[Callback]] = {}
         self._stack_transforms: list[Callback] = []
-        self._invoke_transforms: list[Callback] = []
-        #: Whether each registered resource exists by now; False for one that a preview would create.
-        self._exists: dict[str, bool] = {}
-        self._children: dict[str, list[str]] = {}
 
     def close(self) -> None:
         """Close the connections to the program."""
@@ -127,7 +125,7 @@ class Monitor:
 
     async def register_stack_invoke_transform(self, request: callback_pb2.Callback) -> empty_pb2.Empty:
         """Let a function of the program change every function call."""
-        self._invoke_transforms.append(self._callbacks.get(request))
+        self._functions.transforms.append(self._callbacks.get(request))
         return empty_pb2.Empty()
 
     async def register_resource_hook(
@@ -157,30 +155,26 @@ class Monitor:
         """One resource of the program, or one that a provider is to construct."""
         if request.state_migrations:
             raise RequestRefused("state migrations are not supported by the embedded engine")
-        type, name, parent = request.type, request.name, request.parent
+        type, parent = request.type, request.parent
         if (request.custom or request.remote) and type.count(":") != 2:
             raise RequestRefused(f"invalid resource type {type!r}: expected PACKAGE:MODULE:TYPE")
-        if request.envVarMappings and not type.startswith(PROVIDER_TYPE_PREFIX):
-            raise RequestRefused("envVarMappings can only be used with provider resources")
         if request.envVarMappings:
-            raise RequestRefused("envVarMappings are not supported by the embedded engine")
-        if parent in self._goals:
-            inherit(request, self._goals[parent])
+            raise RequestRefused(
+                "envVarMappings are not supported by the embedded engine"
+                if type.startswith(PROVIDER_TYPE_PREFIX)
+                else "envVarMappings can only be used with provider resources"
+            )
+        if parent in self._family.goals:
+            inherit(request, self._family.goals[parent])
         properties = with_hashes(wire.from_struct(request.object), self._d.working_folder)
         dependencies = list(request.dependencies)
         by_property = property_dependencies(request, properties, dependencies)
-        options = self._transform_options(request)
+        options = transform_options(request, self._family.providers_of(parent))
         own, transforms = self._transforms_for(request)
         if transforms:
             # As the CLI has it: only to transforms of its own do values tell what they came from.
             properties = as_outputs(properties, by_property if request.transforms else {})
-            for callback in transforms:
-                try:
-                    properties, options = await callback.transform(
-                        name, type, request.custom, parent, properties, options
-                    )
-                except CallbackFailed as error:
-                    raise RequestRefused(f"invoke transform: {error}") from error
+            properties, options = await _transformed(request, properties, options, transforms)
             properties = with_hashes(properties, self._d.working_folder)
         if request.transforms:
             by_property = {k: sorted(output_dependencies(v)) for k, v in properties.items()}
@@ -188,12 +182,9 @@ class Monitor:
                 dict.fromkeys([*options.depends_on, *(u for us in by_property.values() for u in us)])
             )
         else:
-            for key, value in properties.items():
-                more = output_dependencies(value)
-                if more:
-                    by_property[key] = list(dict.fromkeys([*by_property.get(key, ()), *sorted(more)]))
+            by_property = with_own_dependencies(properties, by_property)
         if not request.custom:
-            for package, inherited in self._component_providers.get(parent, {}).items():
+            for package, inherited in self._family.providers_of(parent).items():
                 if package not in options.providers:
                     options.providers[package] = inherited
         if type.startswith(PROVIDER_TYPE_PREFIX) and not (options.version or options.plugin_download_url):
@@ -227,7 +218,7 @@ class Monitor:
         if not provider and not request.type.startswith(PROVIDER_TYPE_PREFIX):
             package = request.type.split(":", 1)[0]
             plugin = PluginRequest(package, request.version, request.pluginDownloadURL.rstrip("/"))
-            provider = await self._default_reference(plugin, request.type)
+            provider = await default_reference(self._d, plugin, request.type)
         goal = ReadGoal(
             type=request.type,
             name=request.name,
@@ -242,7 +233,7 @@ class Monitor:
         )
         registered = await self._d.read(goal)
         state = registered.state
-        self._settle(state.urn, request.parent, exists=True)
+        self._family.settle(state.urn, request.parent, exists=True)
         properties = wire.to_struct(
             state.outputs, secrets=request.acceptSecrets, resources=request.acceptResources
         )
@@ -254,102 +245,11 @@ class Monitor:
         self, request: resource_pb2.ResourceInvokeRequest
     ) -> resource_pb2.ResourceInvokeResponse:
         """A function of a provider."""
-        args = without_outputs(wire.from_struct(request.args))
-        package = request.tok.split(":", 1)[0]
-        options = resource_pb2.TransformInvokeOptions(
-            provider=self._resolve_provider(request.provider, {}, request.parent, package),
-            version=request.version,
-            plugin_download_url=request.pluginDownloadURL,
-        )
-        for callback in self._invoke_transforms:
-            try:
-                args, options = await callback.transform_invoke(request.tok, args, options)
-            except CallbackFailed as error:
-                raise RequestRefused(str(error)) from error
-        plugin = PluginRequest(package, options.version, options.plugin_download_url.rstrip("/"))
-        provider = await self._provider(options.provider, plugin, request.tok)
-        if self._is_pending(request.dependsOn):
-            return resource_pb2.ResourceInvokeResponse(unknown=True)
-        try:
-            result = await provider.invoke(request.tok, args, self._d.options.preview)
-        except ProviderError as error:
-            raise RequestRefused(f"invocation of {request.tok} returned an error: {error}") from error
-        keep = request.acceptResources or request.tok == "pulumi:pulumi:getResource"
-        message = resource_pb2.ResourceInvokeResponse(
-            failures=[
-                provider_pb2.CheckFailure(property=f.property, reason=f.reason) for f in result.failures
-            ]
-        )
-        getattr(message, "return").CopyFrom(wire.to_struct(result.returns, resources=keep))
-        return message
+        return await self._functions.invoke(request)
 
     async def call(self, request: resource_pb2.ResourceCallRequest) -> provider_pb2.CallResponse:
         """A method of a component."""
-        provider = await self._method_provider(request)
-        args = wire.from_struct(request.args)
-        dependencies = {k: list(v.urns) for k, v in request.argDependencies.items()}
-        for key, value in args.items():
-            more = output_dependencies(value)
-            if more:
-                dependencies[key] = list(dict.fromkeys([*dependencies.get(key, ()), *sorted(more)]))
-        d = self._d
-        call = provider_pb2.CallRequest(
-            tok=request.tok,
-            args=wire.to_struct(as_outputs(args, dependencies), outputs=True),
-            argDependencies={
-                k: provider_pb2.CallRequest.ArgumentDependencies(urns=v) for k, v in dependencies.items()
-            },
-            project=d.project,
-            stack=d.stack,
-            config=d.program_config,
-            configSecretKeys=d.secret_config_keys,
-            dryRun=d.options.preview,
-            parallel=d.options.parallel,
-            monitorEndpoint=await d.monitor_address(),
-            organization=d.organization,
-            accepts_output_values=True,
-        )
-        try:
-            result = await provider.call(call)
-        except ProviderError as error:
-            d.error(f"call to function '{request.tok}' failed: {error}")
-            d.fail()
-            raise RequestRefused(f"call of {request.tok} returned an error: {error}") from error
-        returned = dict(result.return_dependencies)
-        for key, value in result.returns.items():
-            more = output_dependencies(value)
-            if more:
-                returned[key] = tuple(dict.fromkeys([*returned.get(key, ()), *sorted(more)]))
-        message = provider_pb2.CallResponse(
-            returnDependencies={
-                k: provider_pb2.CallResponse.ReturnDependencies(urns=v) for k, v in returned.items()
-            },
-            failures=[
-                provider_pb2.CheckFailure(property=f.property, reason=f.reason) for f in result.failures
-            ],
-        )
-        getattr(message, "return").CopyFrom(wire.to_struct(result.returns))
-        return message
-
-    async def _method_provider(self, request: resource_pb2.ResourceCallRequest) -> Provider:
-        package = request.tok.split(":", 1)[0]
-        reference = request.provider
-        receiver = request.args.fields.get("__self__") if "__self__" in request.args.fields else None
-        if request.tok.startswith(PROVIDER_TYPE_PREFIX):
-            # A method of a provider resource: the receiver is the provider that handles it.
-            package = request.tok.removeprefix(PROVIDER_TYPE_PREFIX).split("/", 1)[0]
-            if receiver is None:
-                raise RequestRefused("missing __self__ argument for provider method call")
-            fields = receiver.struct_value.fields
-            reference = f"{fields['urn'].string_value}::{fields['id'].string_value}"
-        elif not reference and receiver is not None:
-            urn = receiver.struct_value.fields["urn"].string_value
-            goal = self._goals.get(urn)
-            if goal is None:
-                raise RequestRefused(f"unknown resource {urn}")
-            reference = goal.provider
-        plugin = PluginRequest(package, request.version, request.pluginDownloadURL.rstrip("/"))
-        return await self._provider(reference, plugin, request.tok)
+        return await self._functions.call(request)
 
     # -- components that a provider constructs ---------------------------------------------------------
 
@@ -386,43 +286,6 @@ class Monitor:
 
     # -- within ----------------------------------------------------------------------------------------
 
-    def _transform_options(
-        self, request: resource_pb2.RegisterResourceRequest
-    ) -> resource_pb2.TransformResourceOptions:
-        package = request.type.split(":", 1)[0]
-        provider = request.provider
-        if request.custom or request.remote:
-            provider = self._resolve_provider(provider, request.providers, request.parent, package)
-        options = resource_pb2.TransformResourceOptions(
-            depends_on=request.dependencies,
-            ignore_changes=request.ignoreChanges,
-            replace_on_changes=request.replaceOnChanges,
-            version=request.version,
-            aliases=[*(alias_pb2.Alias(urn=u) for u in request.aliasURNs), *request.aliases],
-            provider=provider,
-            providers=request.providers,
-            hide_diff=request.hideDiffs,
-            plugin_download_url=request.pluginDownloadURL,
-            deleted_with=request.deletedWith,
-            replace_with=request.replace_with,
-            additional_secret_outputs=request.additionalSecretOutputs,
-            plugin_checksums=request.pluginChecksums,
-        )
-        setattr(options, "import", request.importId)
-        if request.HasField("protect"):
-            options.protect = request.protect
-        if request.HasField("retainOnDelete"):
-            options.retain_on_delete = request.retainOnDelete
-        if request.deleteBeforeReplaceDefined or request.deleteBeforeReplace:
-            options.delete_before_replace = request.deleteBeforeReplace
-        if request.HasField("customTimeouts"):
-            options.custom_timeouts.CopyFrom(request.customTimeouts)
-        if request.HasField("hooks"):
-            options.hooks.CopyFrom(request.hooks)
-        if request.HasField("replacement_trigger"):
-            options.replacement_trigger.CopyFrom(request.replacement_trigger)
-        return options
-
     def _transforms_for(
         self, request: resource_pb2.RegisterResourceRequest
     ) -> tuple[list[Callback], list[Callback]]:
@@ -434,21 +297,7 @@ class Monitor:
             if request.remote and own:
                 # The provider will register the component itself: then these are to run, once.
                 self._pending_transforms[key] = own
-        transforms = list(own)
-        ancestor = request.parent
-        while ancestor:
-            transforms += self._transforms.get(ancestor, ())
-            ancestor = self._parents.get(ancestor, "")
-        return own, [*transforms, *self._stack_transforms]
-
-    def _resolve_provider(
-        self, provider: str, providers: Mapping[str, str], parent: str, package: str
-    ) -> str:
-        if provider:
-            return provider
-        if package in providers:
-            return providers[package]
-        return self._component_providers.get(parent, {}).get(package, "")
+        return own, [*own, *self._family.transforms_from(request.parent), *self._stack_transforms]
 
     async def _provider_reference(
         self,
@@ -461,22 +310,7 @@ class Monitor:
         plugin = PluginRequest(package, options.version, options.plugin_download_url.rstrip("/"))
         if options.provider:
             return options.provider
-        return await self._default_reference(plugin, request.type)
-
-    async def _provider(self, reference: str, plugin: PluginRequest, token: str) -> Provider:
-        if not reference:
-            reference = await self._default_reference(plugin, token)
-        elif "::" not in provider_urn(reference):
-            raise RequestRefused(f"bad provider reference '{reference}'")
-        return await self._d.registry.get(reference)
-
-    async def _default_reference(self, plugin: PluginRequest, token: str) -> str:
-        try:
-            return await self._d.default_providers.reference(plugin)
-        except PermissionError:
-            raise RequestRefused(
-                f"Default provider for '{plugin.package}' disabled. '{token}' must use an explicit provider."
-            ) from None
+        return await default_reference(self._d, plugin, request.type)
 
     def _remember(
         self,
@@ -486,27 +320,9 @@ class Monitor:
         own: list[Callback],
         goal: Goal,
     ) -> None:
-        self._goals[urn] = goal
-        self._parents[urn] = request.parent
-        if own:
-            self._transforms[urn] = own
+        self._family.remember(urn, request.parent, goal, own)
         if not request.custom:
-            self._component_providers[urn] = dict(options.providers)
-            self._settle(urn, request.parent, exists=True)
-
-    def _settle(self, urn: str, parent: str, *, exists: bool) -> None:
-        self._exists[urn] = exists
-        self._children.setdefault(parent, []).append(urn)
-
-    def _is_pending(self, declared: Iterable[str]) -> bool:
-        """Whether anything that a function call depends on, or that lies below it, does not exist yet."""
-        frontier = list(declared)
-        while frontier:
-            urn = frontier.pop()
-            if not self._exists.get(urn, True):
-                return True
-            frontier += self._children.get(urn, ())
-        return False
+            self._family.remember_component(urn, request.parent, options.providers)
 
     def _registered_response(
         self,
@@ -515,7 +331,7 @@ class Monitor:
     ) -> resource_pb2.RegisterResourceResponse:
         state = registered.state
         if request.custom:
-            self._settle(state.urn, request.parent, exists=bool(state.id))
+            self._family.settle(state.urn, request.parent, exists=bool(state.id))
         if registered.result != "success" and not request.supportsResultReporting:
             raise RequestRefused("resource registration failed")
         # The outputs of a component that did not change may refer to resources that are not there yet.
@@ -540,3 +356,19 @@ _RESULTS: Final = {
     "failed": resource_pb2.FAIL,
     "skipped": resource_pb2.SKIP,
 }
+
+
+async def _transformed(
+    request: resource_pb2.RegisterResourceRequest,
+    properties: Properties,
+    options: resource_pb2.TransformResourceOptions,
+    transforms: Iterable[Callback],
+) -> tuple[Properties, resource_pb2.TransformResourceOptions]:
+    for callback in transforms:
+        try:
+            properties, options = await callback.transform(
+                request.name, request.type, request.custom, request.parent, properties, options
+            )
+        except CallbackFailed as error:
+            raise RequestRefused(f"invoke transform: {error}") from error
+    return properties, options

@@ -79,6 +79,48 @@ def goal_of(
     )
 
 
+def transform_options(
+    request: resource_pb2.RegisterResourceRequest, handed_down: Mapping[str, str]
+) -> resource_pb2.TransformResourceOptions:
+    """The options of a registration as transforms see them.
+
+    ``handed_down`` are the references of the providers that the parent has for it, by package.
+    """
+    package = request.type.split(":", 1)[0]
+    provider = request.provider
+    if request.custom or request.remote:
+        provider = provider or request.providers.get(package) or handed_down.get(package, "")
+    options = resource_pb2.TransformResourceOptions(
+        depends_on=request.dependencies,
+        ignore_changes=request.ignoreChanges,
+        replace_on_changes=request.replaceOnChanges,
+        version=request.version,
+        aliases=[*(alias_pb2.Alias(urn=u) for u in request.aliasURNs), *request.aliases],
+        provider=provider,
+        providers=request.providers,
+        hide_diff=request.hideDiffs,
+        plugin_download_url=request.pluginDownloadURL,
+        deleted_with=request.deletedWith,
+        replace_with=request.replace_with,
+        additional_secret_outputs=request.additionalSecretOutputs,
+        plugin_checksums=request.pluginChecksums,
+    )
+    setattr(options, "import", request.importId)
+    if request.HasField("protect"):
+        options.protect = request.protect
+    if request.HasField("retainOnDelete"):
+        options.retain_on_delete = request.retainOnDelete
+    if request.deleteBeforeReplaceDefined or request.deleteBeforeReplace:
+        options.delete_before_replace = request.deleteBeforeReplace
+    if request.HasField("customTimeouts"):
+        options.custom_timeouts.CopyFrom(request.customTimeouts)
+    if request.HasField("hooks"):
+        options.hooks.CopyFrom(request.hooks)
+    if request.HasField("replacement_trigger"):
+        options.replacement_trigger.CopyFrom(request.replacement_trigger)
+    return options
+
+
 def stack_trace(request: Any, root: str) -> tuple[str, ...]:
     """Where in the program a request came from, innermost call first.
 
@@ -112,6 +154,18 @@ def property_dependencies(
         # A client that does not tell them apart: every property may come from every dependency.
         return {k: list(dependencies) for k in properties}
     return {k: list(v.urns) for k, v in request.propertyDependencies.items()}
+
+
+def with_own_dependencies(
+    values: Properties, dependencies: Mapping[str, Iterable[str]]
+) -> dict[str, list[str]]:
+    """``dependencies`` (URNs by property) and those that ``values`` themselves tell."""
+    found = {key: list(urns) for key, urns in dependencies.items()}
+    for key, value in values.items():
+        more = output_dependencies(value)
+        if more:
+            found[key] = list(dict.fromkeys([*found.get(key, ()), *sorted(more)]))
+    return found
 
 
 def as_outputs(properties: Properties, dependencies: Mapping[str, Iterable[str]]) -> Properties:
