@@ -19,7 +19,7 @@ from tidepool.engine.deployment.deployment import Deployment, Request, Result
 from tidepool.engine.deployment.live import Durable
 from tidepool.engine.deployment.options import Kind, Options, Targets
 from tidepool.engine.deployment.plugin_request import PluginRequest
-from tidepool.engine.events import Diagnostic, Event, Op
+from tidepool.engine.events import Diagnostic, Event, Op, ResourceOutputs, StepMetadata
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.state import journal
 from tidepool.engine.state.aliases import normalize_urn_references
@@ -136,11 +136,23 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         file.wrote = see
     providers: list[MemoryProvider] = []
 
+    to_go = {r.id for r in base.resources if is_real(r) and not r.retain_on_delete}
+
+    def needing(id: str) -> list[str]:
+        """What stands on ``id`` in a destroy. In an update, it may be about to let go of it."""
+        if order.kind != "destroy":
+            return []
+        # What is inside of another goes with that, whenever it goes.
+        on_it = [
+            t.id for t in world.things.values() if id in t.inputs.get("refs", ()) and "inside" not in t.inputs
+        ]
+        return [t for t in on_it if t in to_go - world.unsure]
+
     async def load(request: PluginRequest) -> MemoryProvider:
         def turns() -> int:
-            return chance.choice((0, 0, 1, 2, 5))
+            return chance.choice((0, 0, 1, 2, 5, 40))
 
-        provider = MemoryProvider(world, order.faults, turns, see, deployment.cancel)
+        provider = MemoryProvider(world, order.faults, turns, see, deployment.cancel, needing)
         providers.append(provider)
         return provider
 
@@ -155,7 +167,14 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
     )
     request = Request(STACK, PROJECT, "organization", folder, folder, options, base)
     before = len(world.effects)
-    deployment = Deployment(request, events.append, load, program.run, durable)
+
+    def hear(event: Event) -> None:
+        events.append(event)
+        # What a refresh found is recorded as a whole when all is read: it can be read again.
+        if isinstance(event, ResourceOutputs) and file is not None and order.kind != "refresh":
+            check_durable(event.metadata, base, path)
+
+    deployment = Deployment(request, hear, load, program.run, durable)
     result = await deployment.run()
     assert all(p.closed for p in providers)
     records: tuple[Record, ...] = ()
@@ -170,6 +189,18 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
     played = Played(base, result, records, moments, diagnostics, world.effects[before:])
     verify(played, world)
     return played
+
+
+def check_durable(step: StepMetadata, base: Snapshot, path: Path) -> None:
+    """A step that is reported is on disk."""
+    interrupted = journal.read(path, _decode)
+    assert interrupted is not None
+    on_disk = {r.id: r for r in journal.fold(base, interrupted.records).resources if is_real(r)}
+    new, old = step.new, step.old
+    if step.op in (Op.CREATE, Op.CREATE_REPLACEMENT, Op.UPDATE) and new is not None and is_real(new):
+        assert on_disk[new.id].inputs == new.inputs
+    elif step.op in (Op.DELETE, Op.DELETE_REPLACED) and old is not None:
+        assert old.id not in on_disk
 
 
 def verify(played: Played, world: World) -> None:

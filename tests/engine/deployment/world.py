@@ -102,13 +102,18 @@ class MemoryProvider:
         turns: Callable[[], int],
         seen: Callable[[], None],
         cancel: Callable[[], None],
+        needed: Callable[[str], list[str]] = lambda _: [],
     ) -> None:
-        """``turns`` says how often a call lets others go first; ``seen`` is called after each effect."""
+        """``turns`` says how often a call lets others go first; ``seen`` is called after each effect.
+
+        ``needed`` tells which things must not be there any more when one is deleted.
+        """
         self._world = world
         self._faults = faults
         self._turns = turns
         self._seen = seen
         self._cancel = cancel
+        self._needed = needed
         self._dead = False
         self._under_way = 0
         self.closed = False
@@ -221,6 +226,7 @@ class MemoryProvider:
         self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
     ) -> None:
         fault = await self._begin("delete", urn)
+        assert not self._needed(id), f"{id} is deleted before {self._needed(id)}"
         self._world.delete(id)
         await self._end(fault, id, None)
 

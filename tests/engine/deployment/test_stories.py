@@ -1,0 +1,88 @@
+"""Stories that went wrong once, kept as they were found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tidepool.engine.deployment.goal import Alias
+from tidepool.engine.events import Op
+from tidepool.engine.resource import Snapshot
+
+from .play import Order, changes, lost, play, saved
+from .programs import Node, Program
+from .world import World
+
+SEEDS = pytest.mark.parametrize("seed", range(10))
+
+
+def stays(program: Program, state: Snapshot, world: World, folder: Path) -> None:
+    """Nothing is left to do."""
+    again = play(Order(), program, state, world, folder)
+    assert (again.errors, changes(again), again.effects) == ([], {}, [])
+
+
+@SEEDS
+def test_a_resource_that_went_for_another_comes_back_when_it_is_gone(seed: int, tmp_path: Path) -> None:
+    """``d`` does not wait for ``c`` any more, which takes it down: it must not be made before it is down."""
+    first = Program(
+        (Node("a"), Node("b", depends_on=("a",)), Node("c"), Node("d", depends_on=("a",), replace_with="c"))
+    )
+    second = Program(
+        (
+            Node("a"),
+            Node("b", depends_on=("a",)),
+            Node("d", depends_on=("a",)),
+            Node("c", early=1, replace_with="a"),
+        )
+    )
+    world = World()
+    base = play(Order(seed=seed), first, Snapshot(), world, tmp_path).snapshot
+    played = play(Order(seed=seed), second, base, world, tmp_path)
+    assert played.errors == []
+    stays(second, played.snapshot, world, tmp_path)
+
+
+def test_resources_go_before_a_provider_that_goes_with_another(tmp_path: Path) -> None:
+    first = Program((Node("a"), Node("p", kind="provider", replace_with="a"), Node("d", provider="p")))
+    second = Program((replace(first.nodes[0], early=1), *first.nodes[1:]))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    played = play(Order(), second, base, world, tmp_path)
+    assert played.errors == []
+    assert changes(played) == {Op.REPLACE: 3}
+    assert played.effects == ["delete d-2", "delete a-1", "create a-3", "create d-4"]
+    stays(second, played.snapshot, world, tmp_path)
+
+
+def test_what_depends_on_a_renamed_resource_follows_it_after_a_crash(tmp_path: Path) -> None:
+    """The journal names what was renamed by both names; what is recovered by its new one alone."""
+    first = Program((Node("a"), Node("b", depends_on=("a",))))
+    second = Program((Node("ax", aliases=(Alias(name="a"),)), Node("b", depends_on=("ax",))))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    played = play(Order(), second, base, world, tmp_path)
+    assert changes(played) == {}
+    for records in range(len(played.records) + 1):
+        recovered = played.at(records)
+        (b,) = [r for r in recovered.resources if r.urn.endswith("::b")]
+        (a,) = b.dependencies
+        assert a in {r.urn for r in recovered.resources}
+        assert saved(recovered) == recovered
+        stays(second, recovered, lost(recovered, world), tmp_path)
+
+
+@SEEDS
+def test_a_failure_leaves_what_is_under_way_to_come_to_its_end(seed: int, tmp_path: Path) -> None:
+    names = "abcdefgh"
+    program = Program(tuple(Node(n) for n in names))
+    world = World()
+    played = play(Order(faults={("create", "d"): "fail"}, seed=seed), program, Snapshot(), world, tmp_path)
+    assert played.result.result == "failed"
+    assert played.snapshot.pending_operations == ()
+    state = lost(played.snapshot, world)
+    second = play(Order(seed=seed), program, played.snapshot, state, tmp_path)
+    assert second.errors == []
+    assert len(state.things) == len(names)
