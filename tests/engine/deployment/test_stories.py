@@ -86,3 +86,31 @@ def test_a_failure_leaves_what_is_under_way_to_come_to_its_end(seed: int, tmp_pa
     second = play(Order(seed=seed), program, played.snapshot, state, tmp_path)
     assert second.errors == []
     assert len(state.things) == len(names)
+
+
+@SEEDS
+@pytest.mark.parametrize("fault", ["", "create", "update"])
+def test_a_provider_stays_as_long_as_there_are_resources_of_it(fault: str, seed: int, tmp_path: Path) -> None:
+    """``c`` has left ``p``, which is deleted before it is replaced; what ``c`` was goes through ``p`` at the end."""
+    first = Program((Node("p", kind="provider", delete_before_replace=True), Node("c", provider="p")))
+    second = Program((Node("c", value=1), Node("p", kind="provider", key=1, delete_before_replace=True)))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    order = Order(faults={(fault, "c"): "fail"}, continue_on_error=True, seed=seed)
+    played = play(order, second, base, world, tmp_path)
+    assert bool(played.errors) == (fault == "create")
+    again = play(Order(), second, played.snapshot, lost(played.snapshot, world), tmp_path)
+    assert again.errors == []
+    assert not any(r.delete or r.pending_replacement for r in again.snapshot.resources)
+
+
+def test_what_was_deleted_before_it_is_replaced_is_not_deleted_again(tmp_path: Path) -> None:
+    """The second time there is nothing that asks for the deletion to come first."""
+    first, second = (Program((Node("a", early=early),)) for early in (0, 1))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    failed = play(Order(faults={("create", "a"): "fail"}), second, base, world, tmp_path)
+    assert failed.effects == ["delete a-1"]
+    back = play(Order(), first, failed.snapshot, world, tmp_path)
+    assert (back.errors, back.effects) == ([], ["create a-2"])
+    stays(first, back.snapshot, world, tmp_path)

@@ -180,13 +180,14 @@ class Change:
         if goal.delete_before_replace is not None:
             before_create = goal.delete_before_replace
         if not before_create:
+            there = not old.state.pending_replacement
             return [
-                CreateStep(old, replacement, answer, pending_delete=True, keys=diff.replace_keys, diff=diff),
+                CreateStep(old, replacement, answer, pending_delete=there, keys=diff.replace_keys, diff=diff),
                 ReplaceStep(old, replacement, keys=diff.replace_keys, diff=diff),
             ]
         steps = await self._replacement.delete_dependents_first(urn, old)
-        await self._d.registry.ensure(old.state.provider)
         if not old.state.pending_replacement:
+            await self._d.registry.ensure(old.state.provider)
             self._books.deletes.add(old.urn)
             steps.append(DeleteStep(old, replacing=True, before_create=True))
         return [

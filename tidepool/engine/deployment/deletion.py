@@ -124,7 +124,8 @@ class Deletion:
             depths[entry] = 1 + max(needs, default=0)
 
         async def delete(entry: Entry) -> None:
-            await self._d.registry.ensure(entry.state.provider)
+            if not entry.state.pending_replacement:
+                await self._d.registry.ensure(entry.state.provider)
             await self._d.executor.run([by_entry[entry]])
 
         for depth in sorted(set(depths.values()), reverse=True):

@@ -154,6 +154,13 @@ class LiveStack:
         else:
             self._durable.note(record)
 
+    def is_needed(self, provider: ResourceState) -> bool:
+        """Whether a resource as it stands is one of ``provider``. A preview records nothing, and needs nothing."""
+        if self._durable is None or not provider.is_provider:
+            return False
+        reference = f"{provider.urn}::{provider.id}"
+        return any(r.provider == reference and not r.pending_replacement for r in self._fold.resources())
+
     def snapshot(self) -> Snapshot:
         """The stack as it stands."""
         return self._fold.snapshot()

@@ -50,6 +50,8 @@ class Replacement:
         steps: list[Step] = []
         for one in reversed(condemned):
             entry = one.entry
+            if entry.state.pending_replacement:
+                continue  # it is down already, and the provider that it had may be gone, too
             await self._d.registry.ensure(entry.state.provider)
             # Decided anew after each waiting: the program may have registered it in the meantime.
             if entry is old or self._books.is_decided(entry):
@@ -90,7 +92,7 @@ class Replacement:
         return found
 
     async def _replacement_keys(self, state: ResourceState, replaced: set[str]) -> tuple[str, ...] | None:
-        if not state.custom or state.external:
+        if not state.custom or state.external or state.pending_replacement:
             return None
         if state.provider and provider_urn(state.provider) in replaced:
             await self._d.registry.ensure(state.provider)

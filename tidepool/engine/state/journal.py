@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -89,6 +89,11 @@ class Fold:
             home = self._seen if number in self._seen else self._unseen
             home[number] = state
 
+    def resources(self) -> Iterator[ResourceState]:
+        """The resources as they stand, in their order."""
+        yield from self._seen.values()
+        yield from self._unseen.values()
+
     def snapshot(self) -> Snapshot:
         """The stack as it stands.
 
@@ -98,7 +103,7 @@ class Fold:
         inherited = [op for op in self._origin.pending_operations if op.type == "creating"]
         return replace(
             self._origin,
-            resources=(*self._seen.values(), *self._unseen.values()),
+            resources=tuple(self.resources()),
             pending_operations=(*self._pending.values(), *inherited),
         )
 

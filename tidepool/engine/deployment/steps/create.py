@@ -92,4 +92,9 @@ class CreateStep(Step):
             return
         amends = [self.old] if self.old is not None and self.pending_delete else []
         drops = [self.old] if self.old is not None and self.old.state.pending_replacement else []
+        if self.old is not None and drops and deployment.live.is_needed(self.old.state):
+            # What is still to be deleted is deleted through the provider that it was made with.
+            self.old.change(pending_replacement=False, delete=True)
+            deployment.generator.books.pending_deletes.pop(self.old, None)
+            amends, drops = drops, []
         await deployment.live.end(number, puts=[self.new], amends=amends, drops=drops)
