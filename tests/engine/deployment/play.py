@@ -72,12 +72,12 @@ class Played:
     result: Result
     records: tuple[Record, ...]
     moments: Sequence[Moment]
-    diagnostics: Sequence[Diagnostic]
+    events: Sequence[Event]
     effects: Sequence[str]
 
     @property
     def errors(self) -> list[str]:
-        return [d.message for d in self.diagnostics if d.severity == "error"]
+        return [e.message for e in self.events if isinstance(e, Diagnostic) and e.severity == "error"]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -185,8 +185,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         interrupted = journal.read(path, _decode)
         assert interrupted is not None
         records = interrupted.records
-    diagnostics = [e for e in events if isinstance(e, Diagnostic)]
-    played = Played(base, result, records, moments, diagnostics, world.effects[before:])
+    played = Played(base, result, records, moments, events, world.effects[before:])
     verify(played, world)
     return played
 

@@ -26,7 +26,7 @@ from tidepool.engine.values import UNKNOWN, Properties
 
 #: Inputs whose change makes a new resource; of ``early`` the old one is deleted first.
 REPLACING = ("key", "early", "inside")
-#: By (method, name of the resource): "fail", "refuse", "init", "die", "die-after", "cancel".
+#: By (method, name of the resource): "fail", "unclear", "refuse", "init", "die", "die-after", "cancel".
 Faults = Mapping[tuple[str, str], str]
 
 
@@ -260,8 +260,8 @@ class MemoryProvider:
             if fault == "die":
                 self._dead = True
             self._check_alive()
-            if fault == "fail":
-                raise ProviderError(f"{method} of {urn} failed")
+            if fault in ("fail", "unclear"):
+                raise ProviderError(f"{method} of {urn} failed", state_unknown=fault == "unclear")
             return fault
         finally:
             self._under_way -= counts

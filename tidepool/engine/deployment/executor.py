@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
 
 
+#: What is known of a resource whose step failed, in Pulumi's numbers.
+_AS_BEFORE, _PARTIAL, _UNKNOWN = range(3)
+
+
 class Executor:
     """Does chains of steps. ``changes`` counts the steps done, by op."""
 
@@ -113,15 +117,11 @@ class Executor:
         if self._d.options.preview:
             self._d.error(f"Preview failed: {message}", urn)
             return
-        # A create that failed left nothing behind that the state would have to know.
-        if (
-            isinstance(outcome.error, ProviderError)
-            and outcome.error.state_unknown
-            and step.pending != "creating"
-        ):
+        status = _status(outcome)
+        if status == _UNKNOWN:
             self.maybe_corrupt = True
         self._d.error(message, urn)
-        self._d.emit(ResourceFailed(step.metadata(), 0, sum(self.changes.values())))
+        self._d.emit(ResourceFailed(step.metadata(), status, sum(self.changes.values())))
 
     def _failed(self, step: Step, error: Exception, tolerant: bool) -> None:
         self.failed = True
@@ -133,3 +133,10 @@ class Executor:
             self._d.skipped.add(step.urn)
         else:
             self._d.stop()
+
+
+def _status(outcome: Outcome) -> int:
+    if outcome.partial:
+        return _PARTIAL
+    unknown = isinstance(outcome.error, ProviderError) and outcome.error.state_unknown
+    return _UNKNOWN if unknown else _AS_BEFORE

@@ -153,13 +153,13 @@ class BuiltinProvider:
             case "pulumi:pulumi:StackReference":
                 for key in inputs:
                     if key != "name":
-                        raise ProviderError(f'unknown property "{key}"')
+                        raise ProviderError(f'unknown property "{key}"', state_unknown=True)
                 if "name" not in inputs:
-                    raise ProviderError("stack reference can not be imported")
+                    raise ProviderError("stack reference can not be imported", state_unknown=True)
                 return ReadResult(id, inputs, self._read_stack(outputs.get("name", inputs["name"])))
             case "pulumi:index:Stash":
                 if not inputs:
-                    raise ProviderError("stash can not be imported")
+                    raise ProviderError("stash can not be imported", state_unknown=True)
                 return ReadResult(id, inputs, outputs)
             case _:
                 _unrecognized(urn)

@@ -18,8 +18,8 @@ from tidepool.engine.values import Properties
 class ProviderError(Exception):
     """The provider refused or failed. The text is the provider's own message, ready to be shown.
 
-    ``state_unknown`` is true where the kind of failure leaves open what became of the resource
-    (gRPC's Internal, DataLoss and Unknown, as the Pulumi CLI judges them).
+    ``state_unknown`` is true where the failure leaves open what the resource is, as the Pulumi CLI judges it:
+    gRPC's Internal, DataLoss and Unknown from an update, a delete or a read, and a create without an id.
     """
 
     def __init__(self, text: str, *, state_unknown: bool = False) -> None:

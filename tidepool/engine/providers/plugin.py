@@ -24,6 +24,7 @@ from tidepool.engine.providers.contract import (
     DiffUnavailable,
     InitializationFailed,
     InvokeResult,
+    ProviderDied,
     ProviderError,
     ProviderUnimplemented,
     ReadResult,
@@ -252,7 +253,8 @@ class PluginProvider:
         try:
             response = await self._connection.call("Create", request, urn)
         except rpc.Failure as failure:
-            raise self._failed(failure, c.capabilities, "", inputs, None) from failure
+            # As the CLI has it, a create that failed left nothing behind.
+            raise self._failed(failure, c.capabilities, "", inputs, None, of_state=False) from failure
         if not response.id and not preview:
             raise ProviderError(
                 f"plugin {self.name} returned no id from the creation of '{urn}'", state_unknown=True
@@ -264,7 +266,12 @@ class PluginProvider:
         self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
     ) -> ReadResult:
         """Find out what the resource is now."""
-        c = await self._ready()
+        try:
+            c = await self._ready()
+        except ProviderDied:
+            raise
+        except ProviderError as error:
+            raise ProviderError(str(error), state_unknown=True) from error
         if not c.known:
             return ReadResult("", {}, {})
         encode = c.capabilities.sending(unknowns=False, elide_assets=True)
@@ -344,7 +351,10 @@ class PluginProvider:
             old_inputs=encode.struct(inputs),
             timeout=timeout_s,
         )
-        await self._call("Delete", request, urn)
+        try:
+            await self._connection.call("Delete", request, urn)
+        except rpc.Failure as failure:
+            raise rpc.as_error(failure, of_state=True) from failure
 
     # -- components and functions
 
@@ -429,11 +439,13 @@ class PluginProvider:
         id: str,
         sent: Properties,
         sent_inputs: Properties | None,
+        *,
+        of_state: bool = True,
     ) -> ProviderError:
         """The error of a call on a resource, which may have left something that is to be kept."""
         detail = failure.detail("ErrorResourceInitFailed")
         if detail is None:
-            return rpc.as_error(failure)
+            return rpc.as_error(failure, of_state=of_state)
         outputs = self._outputs(failure.code, detail.properties, capabilities, sent, False)
         inputs = None
         if detail.HasField("inputs"):
@@ -488,7 +500,7 @@ class _answer_of:  # noqa: N801 - read as a sentence
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, WireError):
-            raise ProviderError(f"{self._what}: {error}", state_unknown=True) from error
+            raise ProviderError(f"{self._what}: {error}") from error
 
 
 def _variable(value: Any) -> str:

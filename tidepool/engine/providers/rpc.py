@@ -31,8 +31,12 @@ class Failure(Exception):
         return next((d for d in self.details if d.DESCRIPTOR.name == name), None)
 
 
-def as_error(failure: Failure) -> ProviderError:
-    """What is raised for a failure that nothing more is known of."""
+def as_error(failure: Failure, *, of_state: bool = False) -> ProviderError:
+    """What is raised for a failure that nothing more is known of.
+
+    ``of_state`` says that the call was to tell or change what a resource is: then some kinds of failure
+    leave that open.
+    """
     text = failure.text
     cause = failure.detail("ErrorCause")
     if cause is not None:
@@ -43,7 +47,9 @@ def as_error(failure: Failure) -> ProviderError:
     text = text or f"the provider failed without a message ({failure.code})"
     if failure.code == "UNIMPLEMENTED":
         return ProviderUnimplemented(text)
-    return ProviderError(text, state_unknown=failure.code in {"INTERNAL", "DATA_LOSS", "UNKNOWN"})
+    return ProviderError(
+        text, state_unknown=of_state and failure.code in {"INTERNAL", "DATA_LOSS", "UNKNOWN"}
+    )
 
 
 def open_channel(address: str) -> grpc.Channel:
