@@ -45,6 +45,7 @@ class Order:
     continue_on_error: bool = False
     parallel: int = 8
     refresh: bool = False
+    run_program: bool = False
     targets: tuple[str, ...] = ()
     target_dependents: bool = False
     preview: bool = False
@@ -162,6 +163,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         order.parallel,
         order.continue_on_error,
         refresh=order.refreshes,
+        run_program=order.run_program,
         targets=Targets(tuple(f"**::{name}" for name in order.targets)),
         target_dependents=order.target_dependents,
     )

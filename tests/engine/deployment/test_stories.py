@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidepool.engine.deployment.goal import Alias
+from tidepool.engine.deployment.options import Kind
 from tidepool.engine.events import Op
 from tidepool.engine.resource import Snapshot
 
@@ -114,3 +115,37 @@ def test_what_was_deleted_before_it_is_replaced_is_not_deleted_again(tmp_path: P
     back = play(Order(), first, failed.snapshot, world, tmp_path)
     assert (back.errors, back.effects) == ([], ["create a-2"])
     stays(first, back.snapshot, world, tmp_path)
+
+
+@SEEDS
+@pytest.mark.parametrize("kind", ["refresh", "update", "destroy"])
+def test_a_resource_that_is_gone_leaves_nothing_behind_where_the_program_runs(
+    kind: Kind, seed: int, tmp_path: Path
+) -> None:
+    """``b`` is registered, ``c`` and ``d`` are not: those refer to ``b`` no longer, too."""
+    first = Program((Node("a"), *(Node(n, depends_on=("a",)) for n in "bcd"), Node("e", refs=("b",))))
+    first = replace(
+        first, nodes=(*first.nodes[:2], *(replace(n, depends_on=("b",)) for n in first.nodes[2:]))
+    )
+    second = Program((*first.nodes[:2], first.nodes[4]))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    world.drift("b-2", None)
+    played = play(Order(kind, refresh=True, run_program=True, seed=seed), second, base, world, tmp_path)
+    assert played.errors == []
+    left = {r.urn.rpartition("::")[2]: r for r in played.snapshot.resources if r.id in world.things}
+    assert sorted(left) == {"refresh": ["a", "c", "d", "e"], "update": ["a", "b", "e"], "destroy": []}[kind]
+    if kind == "refresh":
+        assert all(left[n].dependencies == () for n in "cde")
+        assert left["e"].property_dependencies == {}
+
+
+def test_a_destroy_that_runs_the_program_deletes_what_the_program_cannot_come_to(tmp_path: Path) -> None:
+    """``c`` depends on ``b``, which is not there and not made; outputs of the stack come too late to count."""
+    first = Program((Node("a"), Node("c", depends_on=("a",))))
+    second = Program((Node("a"), Node("b"), Node("c", depends_on=("b",))))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    played = play(Order("destroy", run_program=True), second, base, world, tmp_path)
+    assert (played.errors, played.effects) == ([], ["delete c-2", "delete a-1"])
+    assert played.snapshot.resources == ()

@@ -46,12 +46,13 @@ class Books:
     failed: bool = False
 
     def is_operated_on(self, urn: str) -> bool:
-        """Whether anything but a delete was decided for the resource."""
+        """Whether the resource stays, or was replaced."""
         urn = self.aliased.get(urn, urn)
-        return any(
-            urn in decided
-            for decided in (self.sames, self.updates, self.replaces, self.reads, self.refreshes)
-        )
+        return any(urn in decided for decided in (self.sames, self.updates, self.replaces, self.reads))
+
+    def is_looked_at(self, urn: str) -> bool:
+        """Whether it is known what the resource is now."""
+        return self.is_operated_on(urn) or self.aliased.get(urn, urn) in self.refreshes
 
     def decided(self) -> set[str]:
         """URNs for which anything was decided, but for refreshes."""

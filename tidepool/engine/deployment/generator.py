@@ -56,7 +56,7 @@ class Generator:
         old, invalid = self._find_old(urn, goal)
         new = self._new_state(urn, goal, old)
         if self._d.refreshes_in_program and old is not None and self.limits.is_included(old.state):
-            old = await self._refresh(old)
+            old = await self._refresh(urn, old)
         entry = self._d.live.successor(old, new) if old is not None else self._d.live.new_entry(new)
         if new.is_provider:
             for name in (urn, *new.aliases):
@@ -177,9 +177,9 @@ class Generator:
             resource_hooks=dict(goal.resource_hooks),
         )
 
-    async def _refresh(self, old: Entry) -> Entry | None:
+    async def _refresh(self, urn: str, old: Entry) -> Entry | None:
         step = RefreshStep(old, in_program=True)
-        self.books.refreshes.add(old.urn)
+        self.books.refreshes.add(urn)
         if not await self._d.executor.run([step]):
             raise Stopped
         return None if step.gone else old
@@ -216,8 +216,9 @@ class Generator:
         return None
 
     def _skipped(self, urn: str, new: Entry, answer: Answer) -> Step:
-        self.books.sames.add(urn)
         self.books.skipped_creates.add(urn)
+        if self._d.options.kind != "destroy":  # which deletes it all the same
+            self.books.sames.add(urn)
         stand_in = Entry(new.number, new.state)
         return SameStep(stand_in, new, answer, skipped_create=True)
 

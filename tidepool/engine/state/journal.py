@@ -39,7 +39,7 @@ class End:
     Attributes:
         step: the number of its Begin; None for steps that have no effect outside the state.
         puts: resources that now stand, in this order, after all that were put before.
-        amends: resources whose state changed where they stand.
+        amends: resources whose state changed where they stand; those that are gone stay so.
         keeps: resources of the checkpoint that stand unchanged, in the order of puts.
         drops: resources that are gone.
     """
@@ -86,8 +86,9 @@ class Fold:
             self._unseen.pop(number, None)
             self._seen[number] = state
         for number, state in record.amends:
-            home = self._seen if number in self._seen else self._unseen
-            home[number] = state
+            for home in (self._seen, self._unseen):
+                if number in home:
+                    home[number] = state
 
     def resources(self) -> Iterator[ResourceState]:
         """The resources as they stand, in their order."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidepool.engine.compare import equal
 from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.mending import take_up
 from tidepool.engine.deployment.steps.step import SUCCESS, Outcome, Step, keep_secrets, now
 from tidepool.engine.events import Op, PropertyDiff, StepMetadata
 from tidepool.engine.providers.contract import (
@@ -99,7 +100,7 @@ class RefreshStep(Step):
             return
         assert self.old
         if self.gone:
-            await deployment.live.end(None, drops=[self.old])
+            await take_up(deployment, [self.old])
         else:
             await deployment.live.end(None, amends=[self.old])
 
