@@ -137,17 +137,23 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         file.wrote = see
     providers: list[MemoryProvider] = []
 
-    to_go = {r.id for r in base.resources if is_real(r) and not r.retain_on_delete}
+    known = {r.id: r for r in base.resources if is_real(r)}
 
     def needing(id: str) -> list[str]:
         """What stands on ``id`` in a destroy. In an update, it may be about to let go of it."""
-        if order.kind != "destroy":
+        if order.kind != "destroy" or id not in known:
             return []
-        # What is inside of another goes with that, whenever it goes.
-        on_it = [
-            t.id for t in world.things.values() if id in t.inputs.get("refs", ()) and "inside" not in t.inputs
+        return [
+            t.id
+            for t in world.things.values()
+            if id in t.inputs.get("refs", ())
+            and t.id in known.keys() - world.unsure
+            # What ignores the change of its reference does not say that it needs what it has.
+            and known[id].urn in known[t.id].dependencies
+            and not known[t.id].retain_on_delete
+            # What is inside of another goes with that, whenever it goes.
+            and "inside" not in t.inputs
         ]
-        return [t for t in on_it if t in to_go - world.unsure]
 
     async def load(request: PluginRequest) -> MemoryProvider:
         def turns() -> int:

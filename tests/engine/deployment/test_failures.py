@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.engine.events import ResourceFailed, Summary
+from tidepool.engine import urn as urns
+from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.deployment.endpoint import MonitorClosed
+from tidepool.engine.deployment.goal import Goal
+from tidepool.engine.events import Diagnostic, ResourceFailed, Summary
 from tidepool.engine.resource import Snapshot
 
 from .play import Order, play
@@ -48,3 +52,37 @@ def test_a_failure_tells_what_is_known_of_the_resource(
     played = play(order, changed[method], base, world, tmp_path)
     assert [e.status for e in played.events if isinstance(e, ResourceFailed)] == [status]
     assert [e.maybe_corrupt for e in played.events if isinstance(e, Summary)] == [status == 2]
+
+
+@pytest.mark.parametrize(
+    ("method", "of"), [("check", "b"), ("diff", "b"), ("check", "default"), ("check", "p"), ("diff", "p")]
+)
+def test_an_error_before_there_is_a_step_is_told_of_the_resource(
+    method: str, of: str, tmp_path: Path
+) -> None:
+    first = Program((Node("p", kind="provider"), Node("a"), Node("b", provider="p")))
+    second = Program(tuple(replace(n, value=1) for n in first.nodes))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    played = play(Order(faults={(method, of): "fail"}), second, base, world, tmp_path)
+    told = [(e.message, urns.name_of(e.urn)) for e in played.events if isinstance(e, Diagnostic)]
+    (urn,) = [r.urn for r in base.resources if urns.name_of(r.urn) == of]
+    assert told == [(f"{method} of {urn} failed", of)]
+
+
+def test_a_parent_that_nobody_registered_is_told_of_the_child(tmp_path: Path) -> None:
+    missing = "urn:pulumi:dev::graph::mem:index:Group::none"
+
+    class Orphaned(Program):
+        async def run(self, deployment: Deployment) -> None:
+            with pytest.raises(MonitorClosed):
+                await deployment.serve(deployment.register(Goal("mem:index:Item", "b", True, {}, missing)))
+
+    played = play(Order(), Orphaned(()), Snapshot(), World(), tmp_path)
+    told = [(e.message, e.urn) for e in played.events if isinstance(e, Diagnostic)]
+    assert told == [
+        (
+            f"could not find parent resource {missing}",
+            "urn:pulumi:dev::graph::mem:index:Group$mem:index:Item::b",
+        )
+    ]

@@ -97,6 +97,7 @@ class Story:
             continue_on_error=self._draw(st.booleans(), label="continue on error"),
             parallel=self._draw(st.sampled_from([1, 8]), label="parallel"),
             refresh=not self._draw(st.integers(0, 4), label="refresh where 0"),
+            run_program=not self._draw(st.integers(0, 4), label="run program where 0"),
             targets=() if self._draw(st.integers(0, 4), label="targets where 0") else self._draw(some),
             target_dependents=self._draw(st.booleans(), label="target dependents"),
             seed=self._draw(st.integers(0, 9), label="seed"),

@@ -28,6 +28,7 @@ from tidepool.engine.deployment.steps.replace import ReplaceStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Answer, Registered, Step
 from tidepool.engine.deployment.stopping import GoalError, Stopped
+from tidepool.engine.errors import EngineError
 from tidepool.engine.providers.contract import Provider, ProviderError
 from tidepool.engine.resource import ResourceState
 
@@ -70,7 +71,7 @@ class Generator:
         if steps is None:
             try:
                 steps = await self._steps(urn, goal, old, entry, answer, invalid)
-            except ProviderError as error:
+            except (ProviderError, EngineError) as error:
                 raise GoalError(str(error), urn) from error
         return self.limits.validated(steps)
 
@@ -105,12 +106,12 @@ class Generator:
         return [ReadStep(old, new, answer)]
 
     def _new_urn(self, parent: str, type: str, name: str) -> str:
-        if parent and parent not in self.books.seen:
-            raise GoalError(f"could not find parent resource {parent}")
         if parent:
             urn = urns.child(parent, type, name)
         else:
             urn = urns.make(self._d.stack, self._d.project, "", type, name)
+        if parent and parent not in self.books.seen:
+            raise GoalError(f"could not find parent resource {parent}", urn)
         if urn in self.books.seen:
             self._d.error(f"Duplicate resource URN '{urn}'; try giving it a unique name", urn)
             raise Stopped

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import PendingOperation, ResourceState, Snapshot
+from tidepool.engine.state.ordering import ordered
 
 FORMAT = 1
 
@@ -58,8 +59,8 @@ class Fold:
     """The resources of a stack while an operation changes them.
 
     Resources that the operation has seen come first, in the order in which their steps ended; those that
-    it has not seen follow, in the order of the checkpoint. So each resource stands after those that it
-    depends on, at every moment.
+    it has not seen follow, in the order of the checkpoint. So a resource stands after those that it depends
+    on; where the two kinds depend on each other, what is needed is moved before what needs it.
     """
 
     def __init__(self, base: Snapshot) -> None:
@@ -91,7 +92,7 @@ class Fold:
                     home[number] = state
 
     def resources(self) -> Iterator[ResourceState]:
-        """The resources as they stand, in their order."""
+        """The resources as they stand."""
         yield from self._seen.values()
         yield from self._unseen.values()
 
@@ -104,7 +105,7 @@ class Fold:
         inherited = [op for op in self._origin.pending_operations if op.type == "creating"]
         return replace(
             self._origin,
-            resources=tuple(self.resources()),
+            resources=ordered(tuple(self.resources())),
             pending_operations=(*self._pending.values(), *inherited),
         )
 
