@@ -149,3 +149,14 @@ def test_a_destroy_that_runs_the_program_deletes_what_the_program_cannot_come_to
     played = play(Order("destroy", run_program=True), second, base, world, tmp_path)
     assert (played.errors, played.effects) == ([], ["delete c-2", "delete a-1"])
     assert played.snapshot.resources == ()
+
+
+def test_a_destroy_of_targets_leaves_nothing_that_refers_to_them(tmp_path: Path) -> None:
+    """``b`` is made for the destroy, and ``c`` is said to depend on ``a`` only now."""
+    first = Program((Node("a"), Node("c")))
+    second = Program((Node("a"), Node("b", kind="provider", depends_on=("a",)), Node("c", depends_on=("a",))))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    played = play(Order("destroy", run_program=True, targets=("a",)), second, base, world, tmp_path)
+    assert (played.errors, [e[:-2] for e in played.effects]) == ([], ["delete a"])
+    assert [r.dependencies for r in played.snapshot.resources if r.urn[-1] in "bc"] == [(), ()]

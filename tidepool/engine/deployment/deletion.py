@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidepool.engine.deployment.entry import Entry
 from tidepool.engine.deployment.graph import Graph
+from tidepool.engine.deployment.mending import mend
 from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Step
@@ -28,6 +29,8 @@ class Deletion:
         if self._are_refused(deletes) and not self._d.options.preview:
             return
         await self._d.executor.run(sames)
+        if self._d.options.targets or self._d.options.excludes:
+            await self._let_go(deletes)
         await self._delete(deletes)
 
     async def _decide(self) -> tuple[list[Step], list[Step]]:
@@ -110,6 +113,16 @@ class Deletion:
         if refused:
             self._d.generator.books.failed = True
         return refused
+
+    async def _let_go(self, deletes: list[Step]) -> None:
+        """Let what stays refer no longer to what is deleted.
+
+        A provider that a destroy made or changed as the program has it may depend on a target now.
+        """
+        going = {step.subject.number for step in deletes}
+        changed = mend([entry for entry in self._d.live.standing() if entry.number not in going])
+        if changed:
+            await self._d.live.end(None, amends=changed)
 
     async def _delete(self, steps: list[Step]) -> None:
         """Run the steps beside each other that do not depend on each other, dependents first.

@@ -161,6 +161,10 @@ class LiveStack:
         reference = f"{provider.urn}::{provider.id}"
         return any(r.provider == reference and not r.pending_replacement for r in self._fold.resources())
 
+    def standing(self) -> list[Entry]:
+        """The resources as they stand, each after all that it refers to."""
+        return [Entry(number, state) for number, state in self._fold.standing()]
+
     def snapshot(self) -> Snapshot:
         """The stack as it stands."""
         return self._fold.snapshot()

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import PendingOperation, ResourceState, Snapshot
-from tidepool.engine.state.ordering import ordered
+from tidepool.engine.state.ordering import order
 
 FORMAT = 1
 
@@ -96,6 +96,12 @@ class Fold:
         yield from self._seen.values()
         yield from self._unseen.values()
 
+    def standing(self) -> list[tuple[int, ResourceState]]:
+        """The resources by number, each after all that it refers to."""
+        numbers = [*self._seen, *self._unseen]
+        states = [*self.resources()]
+        return [(numbers[i], states[i]) for i in order(states)]
+
     def snapshot(self) -> Snapshot:
         """The stack as it stands.
 
@@ -105,7 +111,7 @@ class Fold:
         inherited = [op for op in self._origin.pending_operations if op.type == "creating"]
         return replace(
             self._origin,
-            resources=ordered(tuple(self.resources())),
+            resources=tuple(state for _, state in self.standing()),
             pending_operations=(*self._pending.values(), *inherited),
         )
 

@@ -10,13 +10,18 @@ from tidepool.engine.resource import ResourceState
 
 def ordered(resources: Sequence[ResourceState]) -> tuple[ResourceState, ...]:
     """``resources``, each after all that it refers to; what stands so already stays in its place."""
+    return tuple(resources[i] for i in order(resources))
+
+
+def order(resources: Sequence[ResourceState]) -> list[int]:
+    """The order of :func:`ordered`, as places in ``resources``."""
     at: dict[str, list[int]] = defaultdict(list)
     for i, state in enumerate(resources):
         for name in _names(state):
             at[name].append(i)
     there: set[str] = set()
     begun: set[int] = set()
-    placed: dict[int, ResourceState] = {}
+    placed: dict[int, None] = {}
     for first in range(len(resources)):
         stack = [first]
         while stack:
@@ -31,9 +36,9 @@ def ordered(resources: Sequence[ResourceState]) -> tuple[ResourceState, ...]:
                 stack += reversed(wanted)
             else:
                 stack.pop()
-                placed.setdefault(i, state)
+                placed[i] = None
                 there.update(_names(state))
-    return tuple(placed.values())
+    return list(placed)
 
 
 def _names(state: ResourceState) -> Iterator[str]:
