@@ -137,6 +137,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         file.wrote = see
     providers: list[MemoryProvider] = []
 
+    down = {r.id for r in base.resources if r.pending_replacement}
     known = {r.id: r for r in base.resources if is_real(r)}
 
     def needing(id: str) -> list[str]:
@@ -159,7 +160,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
         def turns() -> int:
             return chance.choice((0, 0, 1, 2, 5, 40))
 
-        provider = MemoryProvider(world, order.faults, turns, see, deployment.cancel, needing)
+        provider = MemoryProvider(world, order.faults, turns, see, deployment.cancel, needing, down)
         providers.append(provider)
         return provider
 

@@ -160,3 +160,44 @@ def test_a_destroy_of_targets_leaves_nothing_that_refers_to_them(tmp_path: Path)
     played = play(Order("destroy", run_program=True, targets=("a",)), second, base, world, tmp_path)
     assert (played.errors, [e[:-2] for e in played.effects]) == ([], ["delete a"])
     assert [r.dependencies for r in played.snapshot.resources if r.urn[-1] in "bc"] == [(), ()]
+
+
+def test_what_goes_for_a_target_comes_back_as_the_program_has_it(tmp_path: Path) -> None:
+    """``c`` is no target, but it is inside of ``b``: it must not ask for the ``b`` that went."""
+    first = Program((Node("b"), Node("c", deleted_with="b")))
+    second = Program((Node("b", early=1), first.nodes[1]))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    played = play(Order(targets=("b",)), second, base, world, tmp_path)
+    assert played.errors == []
+    assert [t.inputs.get("inside") for t in world.things.values()] == [None, "b-3"]
+    stays(second, played.snapshot, world, tmp_path)
+
+
+def test_what_an_untargeted_resource_refers_to_may_turn_out_to_be_gone(tmp_path: Path) -> None:
+    """``c`` stands as it was before ``b`` is looked at; ``b`` cannot be made again."""
+    first = Program((Node("b"), Node("c", deleted_with="b")))
+    second = Program((Node("b"), Node("c")))
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    world.drift("b-1", None)
+    faults = {("create", "b"): "fail"}
+    for seed in range(10):
+        order = Order(faults=faults, refresh=True, run_program=True, targets=("b",), seed=seed)
+        played = play(order, second, base, world.copy(), tmp_path)
+        assert [r.deleted_with for r in played.snapshot.resources if r.urn.endswith("::c")] == [""]
+
+
+def test_what_a_left_out_resource_needs_stays(tmp_path: Path) -> None:
+    """``c`` is left out as ``b`` failed, so it still depends on ``a``, which the program dropped."""
+    first = Program((Node("a"), Node("b"), Node("c", refs=("a",), depends_on=("b",))))
+    second = Program((Node("b", value=1), Node("c", depends_on=("b",))), persistent=True)
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    order = Order(faults={("update", "b"): "fail"}, continue_on_error=True)
+    played = play(order, second, base, world, tmp_path)
+    assert played.result.result == "failed"
+    assert played.effects == []
+    again = play(Order(), second, played.snapshot, world, tmp_path)
+    assert again.errors == []
+    assert sorted(e.split("-")[0] for e in again.effects) == ["delete a", "update b", "update c"]

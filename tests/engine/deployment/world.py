@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,10 +103,12 @@ class MemoryProvider:
         seen: Callable[[], None],
         cancel: Callable[[], None],
         needed: Callable[[str], list[str]] = lambda _: [],
+        down: Set[str] = frozenset(),
     ) -> None:
         """``turns`` says how often a call lets others go first; ``seen`` is called after each effect.
 
-        ``needed`` tells which things must not be there any more when one is deleted.
+        ``needed`` tells which things must not be there any more when one is deleted; ``down`` are ids that
+        are known not to be there, which a program that is limited to targets may still be given.
         """
         self._world = world
         self._faults = faults
@@ -114,6 +116,7 @@ class MemoryProvider:
         self._seen = seen
         self._cancel = cancel
         self._needed = needed
+        self._down = down
         self._dead = False
         self._under_way = 0
         self.closed = False
@@ -176,8 +179,9 @@ class MemoryProvider:
         if preview:
             return CreateResult("", {**inputs, "id": UNKNOWN})
         fault = await self._begin("create", urn)
-        missing = [id for id in inputs.get("refs", ()) if id not in self._world.things]
-        if not self._world.unsure.isdisjoint(missing):
+        needed = (*inputs.get("refs", ()), *([inputs["inside"]] if "inside" in inputs else ()))
+        missing = [id for id in needed if id not in self._world.things]
+        if not (self._world.unsure | self._down).isdisjoint(missing):
             raise ProviderError(f"{missing} went away")
         assert not missing, f"{urn} is created before {missing} exist"
         id = self._world.create(urn, inputs)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tidepool.engine.deployment.entry import Entry
 from tidepool.engine.deployment.graph import Graph
-from tidepool.engine.deployment.mending import mend
 from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Step
@@ -30,7 +29,8 @@ class Deletion:
             return
         await self._d.executor.run(sames)
         if self._d.options.targets or self._d.options.excludes:
-            await self._let_go(deletes)
+            # A provider that a destroy made or changed as the program has it may depend on a target now.
+            await self._d.live.end(None, mends=True, durable=False)
         await self._delete(deletes)
 
     async def _decide(self) -> tuple[list[Step], list[Step]]:
@@ -114,16 +114,6 @@ class Deletion:
             self._d.generator.books.failed = True
         return refused
 
-    async def _let_go(self, deletes: list[Step]) -> None:
-        """Let what stays refer no longer to what is deleted.
-
-        A provider that a destroy made or changed as the program has it may depend on a target now.
-        """
-        going = {step.subject.number for step in deletes}
-        changed = mend([entry for entry in self._d.live.standing() if entry.number not in going])
-        if changed:
-            await self._d.live.end(None, amends=changed)
-
     async def _delete(self, steps: list[Step]) -> None:
         """Run the steps beside each other that do not depend on each other, dependents first.
 
@@ -142,15 +132,15 @@ class Deletion:
             await self._d.executor.run([by_entry[entry]])
 
         for depth in sorted(set(depths.values()), reverse=True):
-            needed = self._needed_by_failed()
+            needed = self._needed_by_undone()
             chosen = [e for e in reversed(depths) if depths[e] == depth and e not in needed]
             await asyncio.gather(*(delete(entry) for entry in chosen))
 
-    def _needed_by_failed(self) -> set[Entry]:
-        """What resources need whose steps failed: it stays, as they may."""
+    def _needed_by_undone(self) -> set[Entry]:
+        """What resources need that stay as they were because their steps failed: it stays, too."""
         needed: set[Entry] = set()
-        for step in self._d.executor.errored:
-            for failed in (step.old, step.new):
-                if failed is not None and failed in self._graph:
-                    needed |= self._graph.transitive_dependencies(failed)
+        for step in self._d.executor.undone:
+            for entry in (step.old, step.new):
+                if entry is not None and entry in self._graph:
+                    needed |= self._graph.transitive_dependencies(entry)
         return needed

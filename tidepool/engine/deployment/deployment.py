@@ -380,6 +380,7 @@ class Deployment:
         for step in steps:
             if self.skipped and not self.skipped.isdisjoint(step.subject.state.all_dependencies()):
                 step.respond("skipped")
+                self.executor.undone.append(step)
                 self.skipped.add(step.urn)
             else:
                 runnable.append(step)

@@ -30,8 +30,8 @@ class Executor:
         self._d = deployment
         self._slots = asyncio.Semaphore(deployment.options.parallel)
         self.changes: Counter[Op] = Counter()
-        #: Steps that failed, in an operation that goes on.
-        self.errored: list[Step] = []
+        #: Steps that failed or were left out, in an operation that goes on: their resources are as they were.
+        self.undone: list[Step] = []
         self.failed = False
         self.maybe_corrupt = False
         #: The step that answered for each URN, for outputs that are registered later.
@@ -68,6 +68,7 @@ class Executor:
                 if not await self._do(step, tolerant):
                     for left_out in chain[i + 1 :]:
                         left_out.respond("failed")
+                        self.undone.append(left_out)
                     return False
         return True
 
@@ -129,7 +130,7 @@ class Executor:
             return
         if self._d.options.continue_on_error or isinstance(error, DeleteProtected):
             step.respond("failed")
-            self.errored.append(step)
+            self.undone.append(step)
             self._d.skipped.add(step.urn)
         else:
             self._d.stop()

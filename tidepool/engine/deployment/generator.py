@@ -247,7 +247,8 @@ class Generator:
             new.change(inputs=inputs)
         seed = secrets.token_bytes(32)
         if provider is not None:
-            if not targeted:
+            # What went for another comes back as the program has it: what it was may name what went.
+            if not targeted and not (old is not None and urn in self.books.deletes):
                 new.change(inputs=old.state.inputs if old is not None else {})
             else:
                 afresh = (

@@ -136,6 +136,7 @@ class LiveStack:
         amends: Iterable[Entry] = (),
         keeps: Iterable[Entry] = (),
         drops: Iterable[Entry] = (),
+        mends: bool = False,
         durable: bool = True,
     ) -> None:
         """Record what a step came to, durably unless it had no effect outside the state."""
@@ -147,6 +148,7 @@ class LiveStack:
             tuple((e.number, e.state) for e in amends),
             tuple(e.number for e in keeps),
             tuple(e.number for e in drops),
+            mends,
         )
         self._fold.apply(record)
         if durable:
@@ -160,10 +162,6 @@ class LiveStack:
             return False
         reference = f"{provider.urn}::{provider.id}"
         return any(r.provider == reference and not r.pending_replacement for r in self._fold.resources())
-
-    def standing(self) -> list[Entry]:
-        """The resources as they stand, each after all that it refers to."""
-        return [Entry(number, state) for number, state in self._fold.standing()]
 
     def snapshot(self) -> Snapshot:
         """The stack as it stands."""

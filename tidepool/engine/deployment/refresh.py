@@ -26,7 +26,7 @@ async def refresh(
         for entry in _chosen(deployment)
         if not entry.state.view_of
         and (not only_before_update or entry.state.refresh_before_update)
-        and (not only_unseen or not deployment.generator.books.is_looked_at(entry.urn))
+        and (not only_unseen or entry.state.delete or not deployment.generator.books.is_looked_at(entry.urn))
     ]
     steps = {entry: RefreshStep(entry) for entry in chosen}
     await asyncio.gather(*(deployment.executor.run([step], tolerant=True) for step in steps.values()))

@@ -20,7 +20,8 @@ from typing import Any, TypeAlias
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import PendingOperation, ResourceState, Snapshot
-from tidepool.engine.state.ordering import order
+from tidepool.engine.state.mending import mended
+from tidepool.engine.state.ordering import ordered
 
 FORMAT = 1
 
@@ -43,6 +44,7 @@ class End:
         amends: resources whose state changed where they stand; those that are gone stay so.
         keeps: resources of the checkpoint that stand unchanged, in the order of puts.
         drops: resources that are gone.
+        mends: from now on, others that refer to what is gone let go of it.
     """
 
     step: int | None = None
@@ -50,6 +52,7 @@ class End:
     amends: tuple[tuple[int, ResourceState], ...] = ()
     keeps: tuple[int, ...] = ()
     drops: tuple[int, ...] = ()
+    mends: bool = False
 
 
 Record: TypeAlias = Begin | End
@@ -68,6 +71,7 @@ class Fold:
         self._unseen: dict[int, ResourceState] = dict(enumerate(base.resources))
         self._seen: dict[int, ResourceState] = {}
         self._pending: dict[int, PendingOperation] = {}
+        self._mends = False
 
     def apply(self, record: Record) -> None:
         """Take one record into account."""
@@ -76,6 +80,7 @@ class Fold:
             return
         if record.step is not None:
             self._pending.pop(record.step, None)
+        self._mends |= record.mends
         for number in record.drops:
             self._unseen.pop(number, None)
             self._seen.pop(number, None)
@@ -96,22 +101,17 @@ class Fold:
         yield from self._seen.values()
         yield from self._unseen.values()
 
-    def standing(self) -> list[tuple[int, ResourceState]]:
-        """The resources by number, each after all that it refers to."""
-        numbers = [*self._seen, *self._unseen]
-        states = [*self.resources()]
-        return [(numbers[i], states[i]) for i in order(states)]
-
     def snapshot(self) -> Snapshot:
         """The stack as it stands.
 
         A create that was cut off in an earlier operation stays listed until a refresh clears it: whether
         the resource exists can only be told by looking.
         """
+        resources = ordered(tuple(self.resources()))
         inherited = [op for op in self._origin.pending_operations if op.type == "creating"]
         return replace(
             self._origin,
-            resources=tuple(state for _, state in self.standing()),
+            resources=tuple(mended(resources)) if self._mends else resources,
             pending_operations=(*self._pending.values(), *inherited),
         )
 
@@ -134,6 +134,8 @@ def encode_record(record: Record, encode: Encode) -> dict[str, Any]:
         fields["keeps"] = list(record.keeps)
     if record.drops:
         fields["drops"] = list(record.drops)
+    if record.mends:
+        fields["mends"] = True
     return fields
 
 
@@ -148,6 +150,7 @@ def decode_record(fields: Mapping[str, Any], decode: Decode) -> Record:
         tuple((n, decode(s)) for n, s in fields.get("amends", ())),
         tuple(fields.get("keeps", ())),
         tuple(fields.get("drops", ())),
+        fields.get("mends", False),
     )
 
 

@@ -10,11 +10,6 @@ from tidepool.engine.resource import ResourceState
 
 def ordered(resources: Sequence[ResourceState]) -> tuple[ResourceState, ...]:
     """``resources``, each after all that it refers to; what stands so already stays in its place."""
-    return tuple(resources[i] for i in order(resources))
-
-
-def order(resources: Sequence[ResourceState]) -> list[int]:
-    """The order of :func:`ordered`, as places in ``resources``."""
     at: dict[str, list[int]] = defaultdict(list)
     for i, state in enumerate(resources):
         for name in _names(state):
@@ -38,7 +33,7 @@ def order(resources: Sequence[ResourceState]) -> list[int]:
                 stack.pop()
                 placed[i] = None
                 there.update(_names(state))
-    return list(placed)
+    return tuple(resources[i] for i in placed)
 
 
 def _names(state: ResourceState) -> Iterator[str]:
