@@ -201,3 +201,12 @@ def test_what_a_left_out_resource_needs_stays(tmp_path: Path) -> None:
     again = play(Order(), second, played.snapshot, world, tmp_path)
     assert again.errors == []
     assert sorted(e.split("-")[0] for e in again.effects) == ["delete a", "update b", "update c"]
+
+
+def test_a_destroy_of_a_target_is_refused_for_what_depends_on_it_under_a_new_name(tmp_path: Path) -> None:
+    first = Program((Node("a"), Node("c", refs=("a",))))
+    second = Program((Node("a"), Node("cx", refs=("a",), aliases=(Alias(name="c"),))))
+    base = play(Order(), first, Snapshot(), world := World(), tmp_path).snapshot
+    played = play(Order("destroy", run_program=True, targets=("a",)), second, base, world, tmp_path)
+    assert played.effects == []
+    assert "::cx' will be destroyed but was not specified in --target list" in played.errors[0]

@@ -58,7 +58,8 @@ class Deletion:
                 continue
             generator.books.deletes.add(entry.urn)
         for entry in generator.books.to_delete:
-            if allowed is None or entry.urn in allowed:
+            # What depends on what is told by the names that the stack has.
+            if allowed is None or not allowed.isdisjoint((entry.urn, *entry.state.aliases)):
                 generator.books.deletes.add(entry.urn)
                 deletes.append(DeleteStep(entry))
         return sames, deletes
