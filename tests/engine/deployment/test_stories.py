@@ -210,3 +210,16 @@ def test_a_destroy_of_a_target_is_refused_for_what_depends_on_it_under_a_new_nam
     played = play(Order("destroy", run_program=True, targets=("a",)), second, base, world, tmp_path)
     assert played.effects == []
     assert "::cx' will be destroyed but was not specified in --target list" in played.errors[0]
+
+
+@pytest.mark.parametrize("early", [None, True])
+def test_a_destroy_deletes_the_provider_that_it_replaced(early: bool | None, tmp_path: Path) -> None:
+    first, second = (
+        Program((Node("p", kind="provider", key=key, delete_before_replace=early), Node("c", provider="p")))
+        for key in (0, 1)
+    )
+    world = World()
+    base = play(Order(), first, Snapshot(), world, tmp_path).snapshot
+    played = play(Order("destroy", run_program=True), second, base, world, tmp_path)
+    assert (played.errors, played.effects) == ([], ["delete c-1"])
+    assert played.snapshot.resources == ()

@@ -91,9 +91,18 @@ class Change:
         if not old.state.pending_replacement:
             return None
         self._books.replaces.add(urn)
-        replacement = self._d.live.new_entry(new.state)
+        replacement = self.another(new)
         keys = self._books.dependent_keys.get(old.urn, ())
         return [ReplaceStep(old, replacement), CreateStep(old, replacement, answer, keys=keys)]
+
+    def another(self, new: Entry) -> Entry:
+        """What is made instead of changing a resource: another one, wherever ``new`` was noted."""
+        made = self._d.live.new_entry(new.state)
+        self._books.to_delete = [made if e is new else e for e in self._books.to_delete]
+        for name, noted in self._books.providers.items():
+            if noted is new:
+                self._books.providers[name] = made
+        return made
 
     def is_targeted_replace(self, urn: str, old: Entry | None) -> bool:
         """Whether a person asked for the resource to be replaced."""
@@ -173,9 +182,7 @@ class Change:
             if self.report(new.state, checked.failures):
                 raise Stopped
             new.change(inputs=checked.inputs)
-        replacement = self._d.live.new_entry(new.state)
-        if new.state.is_provider:
-            self._books.providers[urn] = replacement
+        replacement = self.another(new)
         before_create = diff.delete_before_replace
         if goal.delete_before_replace is not None:
             before_create = goal.delete_before_replace

@@ -51,9 +51,7 @@ class Deletion:
                     continue
                 deletes.append(DeleteStep(entry, replacing=True))
             elif not generator.books.is_operated_on(entry.urn):
-                deletes.append(
-                    RemovePendingReplaceStep(entry) if state.pending_replacement else DeleteStep(entry)
-                )
+                deletes.append(_removal(entry))
             else:
                 continue
             generator.books.deletes.add(entry.urn)
@@ -61,7 +59,7 @@ class Deletion:
             # What depends on what is told by the names that the stack has.
             if allowed is None or not allowed.isdisjoint((entry.urn, *entry.state.aliases)):
                 generator.books.deletes.add(entry.urn)
-                deletes.append(DeleteStep(entry))
+                deletes.append(_removal(entry))
         return sames, deletes
 
     async def _allowed(self) -> set[str] | None:
@@ -145,3 +143,7 @@ class Deletion:
                 if entry is not None and entry in self._graph:
                     needed |= self._graph.transitive_dependencies(entry)
         return needed
+
+
+def _removal(entry: Entry) -> Step:
+    return RemovePendingReplaceStep(entry) if entry.state.pending_replacement else DeleteStep(entry)

@@ -211,7 +211,7 @@ class Generator:
                 return [self._skipped(urn, new, answer)]
             self.books.sames.add(urn)
             self.books.to_delete.append(new)
-            new.change(inputs=old.state.inputs)
+            new.change(inputs=old.state.inputs, pending_replacement=old.state.pending_replacement)
             return [SameStep(old, new, answer)]
         self.books.to_delete.append(new)
         return None
@@ -270,7 +270,7 @@ class Generator:
                 return recreated
         if was_external and old is not None:
             self.books.creates.add(urn)
-            replacement = self._d.live.new_entry(new.state)
+            replacement = self._change.another(new)
             return [
                 CreateStep(old, replacement, answer, pending_delete=True),
                 ReplaceStep(old, replacement),
