@@ -1,6 +1,9 @@
 """Random programs and edits, with faults and crashes: the state is what exists, at every moment.
 
 What holds for each operation by itself is checked by :func:`.play.verify`.
+
+The examples are the same each time: what fails here, a change broke. ``HUNT=5000`` in the environment looks for so
+many new ones; what it finds becomes a story in :mod:`.test_stories`.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from .play import Order, States, changes, differences, lost, play, unprotected
 from .programs import edited, programs
 from .world import Faults, World
 
+HUNT = int(os.environ.get("HUNT", "0"))
 EXAMPLES = settings(
-    max_examples=150,
+    max_examples=HUNT or 150,
+    derandomize=not HUNT,
     deadline=None,
     # The explaining phase runs each found case many times more.
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
