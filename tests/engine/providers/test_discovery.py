@@ -199,8 +199,23 @@ class TestPythonPlugins:
         venv = self.venv(folder / "env")
         assert machine.find("mine").argv[0] == str(venv / "bin/python")
 
+    def test_uv_keeps_it_where_it_is_told(self, machine: Machine, folder: Path, tmp_path: Path) -> None:
+        machine.environ["UV_PROJECT_ENVIRONMENT"] = "elsewhere"
+        (tmp_path / "uv.lock").touch()
+        venv = self.venv(tmp_path / "elsewhere")
+        assert machine.find("mine").argv[0] == str(venv / "bin/python")
+
     def test_uv_keeps_it_beside_its_lock_file(self, machine: Machine, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "uv.lock").touch()
+        venv = self.venv(tmp_path / ".venv")
+        assert machine.find("mine").argv[0] == str(venv / "bin/python")
+
+    @pytest.mark.parametrize("beside", ["uv.lock", "pyproject.toml"])
+    def test_uv_keeps_it_beside_what_is_nearest_above(
+        self, machine: Machine, folder: Path, tmp_path: Path, beside: str
+    ) -> None:
+        self.write(folder, "runtime: {name: python, options: {toolchain: uv}}")
+        (tmp_path / beside).touch()
         venv = self.venv(tmp_path / ".venv")
         assert machine.find("mine").argv[0] == str(venv / "bin/python")
 

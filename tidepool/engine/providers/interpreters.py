@@ -27,7 +27,7 @@ def find(
     Args:
         folder: the project's or plugin's folder.
         options: its ``runtime.options``: ``virtualenv`` and ``toolchain``.
-        environ: PATH and PULUMI_PYTHON_CMD are read.
+        environ: PATH, PULUMI_PYTHON_CMD and UV_PROJECT_ENVIRONMENT are read.
         own: the interpreter where no other is asked for.
         file: the project file, for messages.
         default_venv: a virtual environment that is used where it exists.
@@ -37,7 +37,9 @@ def find(
     """
     _refuse_mistakes(options, file)
     named = options.get("virtualenv", "")
-    venv = _venv(folder, named, default_venv, options.get("toolchain") or _detected_toolchain(folder), file)
+    toolchain = options.get("toolchain") or _detected_toolchain(folder)
+    uv_venv = environ.get("UV_PROJECT_ENVIRONMENT") or ".venv"
+    venv = _venv(folder, named, default_venv, toolchain, uv_venv, file)
     if venv is not None and _is_venv(venv):
         # Our own environment under another path is no reason to leave this process.
         if venv.resolve() == Path(own).parent.parent.resolve():
@@ -53,11 +55,11 @@ def find(
     return _ordered(environ) or own, {}
 
 
-def _venv(folder: Path, named: str, default: str, toolchain: str, file: Path) -> Path | None:
+def _venv(folder: Path, named: str, default: str, toolchain: str, uv_venv: str, file: Path) -> Path | None:
     if named:
         return folder / named
     if toolchain == "uv":
-        return (_above(folder, "uv.lock") or folder) / ".venv"
+        return (_above(folder, "uv.lock") or _above(folder, "pyproject.toml") or folder) / uv_venv
     if toolchain == "poetry":
         # Poetry keeps its environments elsewhere by default, and only poetry knows where.
         venv = folder / ".venv"
