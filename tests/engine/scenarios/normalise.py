@@ -25,7 +25,8 @@ _DURATION: Final = re.compile(r"\b\d+(\.\d+)?(ms|s)\b|\b\d+m\d+s\b")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _ADDRESS: Final = re.compile(r"127\.0\.0\.1:\d+")
 _PASSING: Final = ("stackTrace", "timestamp", "sequence", "duration", "durationSeconds")
-_IN_PROJECT: Final = re.compile(r"project:///[^./][^#]*#\d+")
+#: In the project itself, not in an environment that lies in its folder.
+_IN_PROJECT: Final = re.compile(r"project:///(?!.*/site-packages/)[^./][^#]*#\d+")
 
 
 class Normaliser:
