@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.engine.judging.case import Case, load_all
 from tests.engine.judging.copy import Copy, NotHere
+from tests.engine.judging.packages import provide
 from tests.engine.judging.play import Play, Seen
 from tests.engine.judging.sdk import generate
 from tests.engine.judging.verdict import Verdict, judge, table
@@ -45,8 +46,9 @@ def verdict_on(case: Case, checkout: Path, cli: Actor | None, built: Path) -> Ve
 def _play(case: Case, checkout: Path, actor: Actor, cli: Actor | None, built: Path) -> list[Seen]:
     with tempfile.TemporaryDirectory(prefix="judge-") as root:
         copy = Copy(checkout, case, Path(root), built)
-        if case.sdk:
-            generate(case.sdk, copy, cli, built)
+        provide(case.packages, copy, built)
+        for sdk in case.sdks:
+            generate(sdk, copy, cli, built)
         return Play(case, copy, actor).run()
 
 

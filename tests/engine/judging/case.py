@@ -60,7 +60,9 @@ class Case:
 
     ``variant`` tells several cases of one program apart; ``cut`` has, by file, from which text on it is left out.
     ``plugins``: folders of the project's plugins by package: Python source, or Go source that is built first.
-    ``sdk``: a plugin whose SDK the program imports: the CLI generates it.
+    ``in_environment``: it is run in the environment ``venv`` beside it, which is the judge's own.
+    ``packages``: Python packages that are needed besides the judge's own; they are installed first.
+    ``sdks``: plugins whose SDKs the program, or a plugin further down the list, imports: the CLI generates them.
     ``config``: command lines after ``pulumi config`` that are run before the steps.
     ``random``: regular expressions of what differs from run to run.
     ``env``: further environment variables.
@@ -77,7 +79,9 @@ class Case:
     about: str = ""
     steps: tuple[Step, ...] = ()
     plugins: Mapping[str, str] = field(default_factory=dict)
-    sdk: str = ""
+    in_environment: bool = False
+    packages: tuple[str, ...] = ()
+    sdks: tuple[str, ...] = ()
     config: tuple[str, ...] = ()
     random: tuple[str, ...] = ()
     shuffled: tuple[str, ...] = ()
@@ -110,7 +114,7 @@ def _case(raw: dict[str, Any]) -> Case:
     steps = raw.get("steps", [{"do": do} for do in usual])
     return Case(
         **{
-            **_tuples(raw, "config", "random", "shuffled", "vague"),
+            **_tuples(raw, "config", "packages", "random", "sdks", "shuffled", "vague"),
             "steps": tuple(_step(raw["program"], step) for step in steps),
         }
     )

@@ -38,8 +38,8 @@ class Copy:
         self.project = root / "tests" / "integration" / case.program
         self.scratch = root / "scratch"
         self.backend = root / "backend"
-        #: Python packages that programs and plugins need besides the judge's own.
-        self.packages: Path | None = None
+        #: Folders of Python packages that programs and plugins need besides the judge's own.
+        self.packages: list[Path] = []
         self._integration = checkout / "tests" / "integration"
         shutil.copytree(self._integration / case.program, self.project, ignore=_IGNORED)
         for name, text in case.cut.items():
@@ -49,6 +49,8 @@ class Copy:
             folder.mkdir()
         paths = {name: str(self._plugin(name, path, built)) for name, path in case.plugins.items()}
         _rewrite(self.project / "Pulumi.yaml", paths)
+        if case.in_environment:
+            _enter_environment(self.project / "Pulumi.yaml")
 
     def lay_over(self, folder: str) -> None:
         """Copy what is in ``folder`` of the checkout over the program."""
@@ -68,7 +70,7 @@ class Copy:
             "PYTHONDONTWRITEBYTECODE": "1",
             "SENTINEL_DIR": str(self.scratch),
         }
-        python_path = [str(p) for p in (actor.python_path, self.packages) if p]
+        python_path = [str(p) for p in (actor.python_path, *self.packages) if p]
         if python_path:
             env["PYTHONPATH"] = os.pathsep.join(python_path)
         return {**env, **extra}
@@ -115,12 +117,16 @@ def _rewrite(file: Path, plugins: Mapping[str, str]) -> None:
     if isinstance(runtime, dict):
         options = runtime.get("options") or {}
         runtime["options"] = {k: v for k, v in options.items() if k not in _OF_ENVIRONMENTS}
-        if "typechecker" in options:
-            # The language host checks types only where the project names an environment.
-            runtime["options"]["virtualenv"] = "venv"
-            (file.parent / "venv").symlink_to(sys.prefix)
     if plugins:
         kept = [p for p in (document.get("plugins") or {}).get("providers", []) if p["name"] not in plugins]
         named = [{"name": name, "path": path} for name, path in plugins.items()]
         document["plugins"] = {"providers": [*kept, *named]}
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def _enter_environment(file: Path) -> None:
+    """Let the project name the environment ``venv``: types are only checked where one is named."""
+    document: dict[str, Any] = yaml.safe_load(file.read_text())
+    document["runtime"]["options"]["virtualenv"] = "venv"
+    (file.parent / "venv").symlink_to(sys.prefix)
     file.write_text(yaml.safe_dump(document, sort_keys=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from tests.engine.scenarios.sandbox import Actor
 
 from .copy import Copy, NotHere
+from .packages import install, provide
 
 #: What generated SDKs import, besides ``pulumi`` and what that brings.
 _IMPORTED: Final = "parver"
@@ -22,7 +24,7 @@ _DEADLINE_S: Final = 60.0
 
 
 def generate(words: str, copy: Copy, cli: Actor | None, built: Path) -> None:
-    """Put an SDK beside the program: of the plugin or schema that ``words`` begin with; the rest are its parameters.
+    """Put an SDK on the run's path: of the plugin or schema that ``words`` begin with; the rest are its parameters.
 
     Raises:
         NotHere: when there is no CLI, or the package that generated SDKs need cannot be installed.
@@ -32,22 +34,20 @@ def generate(words: str, copy: Copy, cli: Actor | None, built: Path) -> None:
     path, *parameters = shlex.split(words)
     source = copy.place(path)
     env = copy.environment(cli, {})
+    out = Path(tempfile.mkdtemp(prefix="sdk-", dir=copy.scratch))
     if source.is_dir():
         # The CLI would make an environment for the plugin before it asks it for its schema.
-        schema = copy.scratch / "schema.json"
+        schema = out / "schema.json"
         schema.write_text(_schema(source, parameters, env))
         source = schema
-    out = copy.scratch / "sdk"
     _run(
         [*cli.argv, "package", "gen-sdk", str(source), "--language", "python", "--local", "--out", str(out)],
         env,
     )
     # With its metadata, which it reads its version from.
-    _install(["--no-deps", "--no-build-isolation", str(out / "python")], copy.project, env)
-    packages = built / "packages"
-    if not packages.is_dir():
-        _install([_IMPORTED], packages, env)
-    copy.packages = packages
+    install(["--no-deps", "--no-build-isolation", str(out / "python")], out / "installed")
+    copy.packages.append(out / "installed")
+    provide([_IMPORTED], copy, built)
 
 
 def _schema(plugin: Path, parameters: Sequence[str], env: dict[str, str]) -> str:
@@ -71,10 +71,6 @@ def _schema(plugin: Path, parameters: Sequence[str], env: dict[str, str]) -> str
                 return schema
         finally:
             process.kill()
-
-
-def _install(what: list[str], target: Path, env: dict[str, str]) -> None:
-    _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), *what], env)
 
 
 def _run(command: list[str], env: dict[str, str]) -> None:
