@@ -210,6 +210,7 @@ def rounds(sizes: Sequence[int], count: int, limit_s: float) -> dict[tuple[str, 
 def table(figures: dict[tuple[str, str, int], list[Figure]]) -> str:
     """The medians as a Markdown table, one row an operation and size."""
     names = list(dict.fromkeys(name for name, _, _ in figures))
+    most = max(len(runs) for runs in figures.values())
     lines = [
         "| operation | resources | " + " | ".join(f"{n}, s | MiB" for n in names) + " | target |",
         "|---|---:|" + "---:|---:|" * len(names) + "---|",
@@ -223,7 +224,9 @@ def table(figures: dict[tuple[str, str, int], list[Figure]]) -> str:
             if runs is None:
                 cells += ["-", "-"]
                 continue
-            cells.append(f"{statistics.median(r.seconds for r in runs):.2f}")
+            # Who was too slow took part in fewer rounds.
+            rounds_note = f" (of {len(runs)})" if len(runs) < most else ""
+            cells.append(f"{statistics.median(r.seconds for r in runs):.2f}{rounds_note}")
             cells.append(f"{statistics.median(r.peak_mib for r in runs):.0f}")
         seconds, mib = TARGETS.get((operation, size), (None, None))
         target = f"<= {seconds:g} s" if seconds else ""
