@@ -53,5 +53,23 @@ def test_a_resource_is_needed_by_its_former_name_too() -> None:
     assert ordered([child, renamed]) == (renamed, child)
 
 
-def test_those_that_need_each_other_are_all_kept() -> None:
-    assert ordered([state("a", "b"), state("b", "a")]) == (state("b", "a"), state("a", "b"))
+def test_of_those_that_need_each_other_one_lets_go() -> None:
+    """What only depends on them does not."""
+    c, a, b = state("c", "a"), state("a", "b"), state("b", "a")
+    assert ordered([c, a, b]) == (state("a"), c, b)
+
+
+def test_no_resource_lets_go_of_its_provider() -> None:
+    """``p`` is said to depend on ``b`` only now, which is still one of ``p``."""
+    p, b = state("p", "b"), state("b", "", f"{state('p').urn}::p-1")
+    assert ordered([b, p]) == ordered([p, b]) == (state("p"), b)
+
+
+NAMES = "abcde"
+
+
+@given(st.lists(st.text(NAMES, max_size=3), min_size=5, max_size=5))
+def test_any_resources_come_to_stand_in_order(needs: list[str]) -> None:
+    result = ordered([state(name, need) for name, need in zip(NAMES, needs, strict=True)])
+    assert sorted(urns.name_of(r.urn) for r in result) == list(NAMES)
+    verify_integrity(Snapshot(resources=result))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from tidepool.engine.resource import ResourceState
@@ -18,8 +18,8 @@ def mended(resources: Iterable[ResourceState]) -> list[ResourceState]:
     there: set[str] = set()
     parents: dict[str, str] = {}
     for state in resources:
-        mended = _without_dangling(state, there)
-        if state.parent and state.parent not in there:
+        mended = letting_go(state, state.all_dependencies() - there)
+        if mended.parent != state.parent:
             mended = replace(mended, parent=parents.get(state.parent, ""))
         parents[state.urn] = mended.parent
         there.update((state.urn, *state.aliases))
@@ -27,23 +27,16 @@ def mended(resources: Iterable[ResourceState]) -> list[ResourceState]:
     return result
 
 
-def _without_dangling(state: ResourceState, there: set[str]) -> ResourceState:
-    dependencies = tuple(u for u in state.dependencies if u in there)
-    left = {key: [u for u in urns if u in there] for key, urns in state.property_dependencies.items()}
-    by_property = {key: tuple(urns) for key, urns in left.items() if urns}
-    replace_with = tuple(u for u in state.replace_with if u in there)
-    deleted_with = state.deleted_with if state.deleted_with in there else ""
-    if (dependencies, by_property, replace_with, deleted_with) == (
-        state.dependencies,
-        state.property_dependencies,
-        state.replace_with,
-        state.deleted_with,
-    ):
+def letting_go(state: ResourceState, urns: Set[str]) -> ResourceState:
+    """``state`` without references to ``urns``, but for that to its provider."""
+    if urns.isdisjoint(state.all_dependencies()):
         return state
+    left = {key: [u for u in named if u not in urns] for key, named in state.property_dependencies.items()}
     return replace(
         state,
-        dependencies=dependencies,
-        property_dependencies=by_property,
-        replace_with=replace_with,
-        deleted_with=deleted_with,
+        parent="" if state.parent in urns else state.parent,
+        dependencies=tuple(u for u in state.dependencies if u not in urns),
+        property_dependencies={key: tuple(named) for key, named in left.items() if named},
+        replace_with=tuple(u for u in state.replace_with if u not in urns),
+        deleted_with="" if state.deleted_with in urns else state.deleted_with,
     )
