@@ -141,11 +141,8 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
     known = {r.id: r for r in base.resources if is_real(r)}
 
     def needing(id: str) -> list[str]:
-        """What stands on ``id`` in a destroy. In an update, it may be about to let go of it.
-
-        As with the CLI, a destroy that runs the program goes by what that says now.
-        """
-        if order.kind != "destroy" or order.run_program or id not in known:
+        """What stands on ``id`` in a destroy. In an update, it may be about to let go of it."""
+        if order.kind != "destroy" or id not in known:
             return []
         return [
             t.id

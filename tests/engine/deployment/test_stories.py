@@ -212,6 +212,59 @@ def test_a_destroy_of_a_target_is_refused_for_what_depends_on_it_under_a_new_nam
     assert "::cx' will be destroyed but was not specified in --target list" in played.errors[0]
 
 
+@SEEDS
+@pytest.mark.parametrize(
+    "second",
+    [
+        Program((Node("a"), Node("b"))),
+        Program((Node("b"), Node("a", depends_on=("b",)))),
+        Program((Node("b"), Node("ax", aliases=(Alias(name="a"),)))),
+        Program((Node("ax", aliases=(Alias(name="a"),)), Node("bx", aliases=(Alias(name="b"),)))),
+        Program((Node("bx", aliases=(Alias(name="b"),)),)),
+    ],
+)
+def test_a_destroy_that_runs_the_program_knows_what_a_resource_needs_as_it_is(
+    second: Program, seed: int, tmp_path: Path
+) -> None:
+    """``b`` was made with the id of ``a``, of which the program says nothing any more."""
+    first = Program((Node("a"), Node("b", refs=("a",))))
+    base = play(Order(), first, Snapshot(), world := World(), tmp_path).snapshot
+    played = play(Order("destroy", run_program=True, seed=seed), second, base, world, tmp_path)
+    assert (played.errors, played.effects) == ([], ["delete b-2", "delete a-1"])
+
+
+@SEEDS
+def test_a_destroy_that_runs_the_program_knows_what_a_resource_is_said_to_need(
+    seed: int, tmp_path: Path
+) -> None:
+    """As with the CLI: a person may mend the order of deletion in the program."""
+    first = Program((Node("b"), Node("a")))
+    second = Program((Node("a"), Node("b", depends_on=("a",))))
+    base = play(Order(), first, Snapshot(), world := World(), tmp_path).snapshot
+    played = play(Order("destroy", run_program=True, seed=seed), second, base, world, tmp_path)
+    assert (played.errors, [e[:-2] for e in played.effects]) == ([], ["delete b", "delete a"])
+
+
+@pytest.mark.parametrize("kind", ["refresh", "destroy"])
+def test_what_the_program_turned_round_may_need_each_other_for_a_while(kind: Kind, tmp_path: Path) -> None:
+    """Components and providers are recorded anew, resources stay: ``b`` depends on ``g`` and is one of ``p``."""
+    first = Program(
+        (Node("p", kind="provider"), Node("g", kind="group"), Node("b", depends_on=("g",), provider="p"))
+    )
+    second = Program(
+        (Node("b"), Node("g", kind="group", depends_on=("b",)), Node("p", kind="provider", depends_on=("b",)))
+    )
+    base = play(Order(), first, Snapshot(), world := World(), tmp_path).snapshot
+    order = Order(kind, refresh=kind == "refresh", run_program=True)
+    played = play(order, second, base, world, tmp_path)
+    assert played.errors == []
+    if kind == "refresh":
+        left = {r.urn[-1]: r for r in played.snapshot.resources}
+        assert left["g"].dependencies == left["p"].dependencies == ()
+        assert left["b"].dependencies == (left["g"].urn,)
+        assert left["b"].provider.startswith(left["p"].urn)
+
+
 @pytest.mark.parametrize("early", [None, True])
 def test_a_destroy_deletes_the_provider_that_it_replaced(early: bool | None, tmp_path: Path) -> None:
     first, second = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tidepool.engine.deployment.entry import Entry
@@ -10,6 +11,7 @@ from tidepool.engine.deployment.graph import Graph
 from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Step
+from tidepool.engine.state.ordering import order
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
@@ -20,7 +22,7 @@ class Deletion:
 
     def __init__(self, deployment: Deployment) -> None:
         self._d = deployment
-        self._graph = Graph([*deployment.generator.books.to_delete, *deployment.live.entries])
+        self._graph = _graph(deployment.live.entries, deployment.generator.books.to_delete)
 
     async def run(self) -> None:
         """Decide what is to be deleted, and delete it, each resource after all that depend on it."""
@@ -28,8 +30,8 @@ class Deletion:
         if self._are_refused(deletes) and not self._d.options.preview:
             return
         await self._d.executor.run(sames)
-        if self._d.options.targets or self._d.options.excludes:
-            # A provider that a destroy made or changed as the program has it may depend on a target now.
+        if self._d.options.targets or self._d.options.excludes or self._d.generator.books.to_delete:
+            # What was made or changed as the program has it may depend on what is to be deleted before it.
             await self._d.live.end(None, mends=True, durable=False)
         await self._delete(deletes)
 
@@ -70,7 +72,7 @@ class Deletion:
             for root in d.live.entries:
                 if root.urn not in d.options.targets:
                     continue
-                affected = [root, *self._graph.dependents(root, children=True)]
+                affected = [root, *d.graph.dependents(root, children=True)]
                 for entry in affected:
                     allowed.add(entry.urn)
                     condemned = await d.generator.replacement.dependent_replacements(entry)
@@ -83,16 +85,16 @@ class Deletion:
 
     def _kept(self) -> set[str]:
         """Excluded resources, and all that they need."""
-        options = self._d.options
+        options, graph = self._d.options, self._d.graph
         kept: set[str] = set()
         for entry in self._d.live.entries:
             if entry.urn in options.excludes:
                 kept.add(entry.urn)
-                kept.update(e.urn for e in self._graph.transitive_dependencies(entry))
+                kept.update(e.urn for e in graph.transitive_dependencies(entry))
                 if options.exclude_dependents:
-                    for dependent in self._graph.dependents(entry, children=True):
+                    for dependent in graph.dependents(entry, children=True):
                         kept.add(dependent.urn)
-                        kept.update(e.urn for e in self._graph.transitive_dependencies(dependent))
+                        kept.update(e.urn for e in graph.transitive_dependencies(dependent))
         return kept
 
     def _are_refused(self, deletes: list[Step]) -> bool:
@@ -143,6 +145,14 @@ class Deletion:
                 if entry is not None and entry in self._graph:
                     needed |= self._graph.transitive_dependencies(entry)
         return needed
+
+
+def _graph(entries: Iterable[Entry], to_delete: Sequence[Entry]) -> Graph:
+    """Who depends on whom among ``entries``, where what the program made of them stands in their place."""
+    became = {entry.number: entry for entry in to_delete}
+    stand = [became.pop(entry.number, entry) for entry in entries]
+    stand = [*became.values(), *stand]
+    return Graph(stand[i] for i in order([entry.state for entry in stand]))
 
 
 def _removal(entry: Entry) -> Step:

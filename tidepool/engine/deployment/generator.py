@@ -211,10 +211,28 @@ class Generator:
                 return [self._skipped(urn, new, answer)]
             self.books.sames.add(urn)
             self.books.to_delete.append(new)
-            new.change(inputs=old.state.inputs, pending_replacement=old.state.pending_replacement)
+            self._let_stand(old, new)
             return [SameStep(old, new, answer)]
         self.books.to_delete.append(new)
         return None
+
+    def _let_stand(self, old: Entry, new: Entry) -> None:
+        """The inputs stay what they were, so what they come from is still needed, whatever the program says.
+
+        What the program adds is needed, too, unless it is the other way round by now.
+        """
+        before, now = old.state, self.books.aliased
+        stay = [now.get(u, u) for u in before.dependencies]
+        added = [u for u in new.state.dependencies if u not in stay]
+        if added:
+            needing = {now.get(e.urn, e.urn) for e in self._d.graph.dependents(old, children=True)}
+            added = [u for u in added if u not in needing]
+        new.change(
+            inputs=before.inputs,
+            dependencies=(*stay, *added),
+            property_dependencies=before.property_dependencies,
+            pending_replacement=before.pending_replacement,
+        )
 
     def _skipped(self, urn: str, new: Entry, answer: Answer) -> Step:
         self.books.skipped_creates.add(urn)

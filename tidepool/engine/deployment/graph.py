@@ -40,7 +40,8 @@ class Graph:
         self._by_urn: dict[str, list[int]] = defaultdict(list)
         self._children: dict[str, list[int]] = defaultdict(list)
         for i, entry in enumerate(self._entries):
-            self._by_urn[entry.urn].append(i)
+            for urn in (entry.urn, *entry.state.aliases):
+                self._by_urn[urn].append(i)
             if entry.state.parent:
                 self._children[entry.state.parent].append(i)
 
@@ -51,23 +52,19 @@ class Graph:
         """Where the resource stands; what it depends on stands before it."""
         return self._place[entry]
 
-    def alias(self, entry: Entry, existing: Entry) -> None:
-        """Let ``entry`` stand in the place of ``existing``."""
-        self._place[entry] = self._place[existing]
-
     def dependents(self, root: Entry, *, ignore: Collection[str] = (), children: bool = False) -> list[Entry]:
         """All that depend on ``root``, directly or not, each after those that it depends on.
 
         ``ignore`` names URNs that are known not to depend on it; ``children`` counts a child as dependent.
         """
-        affected = {root.urn}
+        affected = {root.urn, *root.state.aliases}
         found: list[Entry] = []
         for candidate in self._entries[self._place[root] + 1 :]:
             if candidate.urn in ignore:
                 continue
             if any(urn in affected for urn in _needs(candidate.state, parent=children)):
                 found.append(candidate)
-                affected.add(candidate.urn)
+                affected.update((candidate.urn, *candidate.state.aliases))
         return found
 
     def dependencies(self, entry: Entry) -> list[Entry]:
