@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tidepool.engine import urn as urns
 from tidepool.engine.deployment.deployment import Deployment, Request, Result
 from tidepool.engine.deployment.live import Durable
 from tidepool.engine.deployment.options import Kind, Options, Targets
@@ -139,6 +140,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
 
     down = {r.id for r in base.resources if r.pending_replacement}
     known = {r.id: r for r in base.resources if is_real(r)}
+    retained = {name for n in program.nodes if n.retain for name in (n.name, *(a.name for a in n.aliases))}
 
     def needing(id: str) -> list[str]:
         """What stands on ``id`` in a destroy. In an update, it may be about to let go of it."""
@@ -152,6 +154,7 @@ async def _play(order: Order, program: Program, base: Snapshot, world: World, fo
             # What ignores the change of its reference does not say that it needs what it has.
             and known[id].urn in known[t.id].dependencies
             and not known[t.id].retain_on_delete
+            and not (order.run_program and urns.name_of(known[t.id].urn) in retained)
             # What is inside of another goes with that, whenever it goes.
             and "inside" not in t.inputs
         ]

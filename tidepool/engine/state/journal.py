@@ -63,7 +63,7 @@ class Fold:
 
     Resources that the operation has seen come first, in the order in which their steps ended; those that
     it has not seen follow, in the order of the checkpoint. So a resource stands after those that it depends
-    on; where the two kinds depend on each other, what is needed is moved before what needs it.
+    on; where the two kinds depend on each other, what needs another is moved after it.
     """
 
     def __init__(self, base: Snapshot) -> None:
