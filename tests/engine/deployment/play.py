@@ -277,7 +277,10 @@ class States:
             return False
         # A resource that goes with another is not deleted by itself, as with the CLI: its delete is done
         # when that of the other is.
-        return state.retain_on_delete or world.things[id].inputs.get("inside") in world.things
+        inputs = world.things[id].inputs
+        # As with the CLI, a destroy that runs the program believes what that says of it now.
+        is_said_inside = bool(state.deleted_with) and "inside" not in inputs
+        return state.retain_on_delete or is_said_inside or inputs.get("inside") in world.things
 
 
 def is_real(state: ResourceState) -> bool:

@@ -245,6 +245,29 @@ def test_a_destroy_that_runs_the_program_knows_what_a_resource_is_said_to_need(
     assert (played.errors, [e[:-2] for e in played.effects]) == ([], ["delete b", "delete a"])
 
 
+@pytest.mark.parametrize("target", ["a", "d"])
+def test_a_destroy_of_targets_lets_a_renamed_component_keep_its_name(target: str, tmp_path: Path) -> None:
+    """Where ``ax`` is no target, it is recorded as ``a``: what depends on it, or is below it, must say so, too."""
+    first = Program((Node("a", kind="group"), Node("b", parent="a"), Node("c", depends_on=("a",)), Node("d")))
+    ax = Node("ax", kind="group", aliases=(Alias(name="a"),))
+    below, after, free = replace(first.nodes[1], parent="ax"), Node("c", depends_on=("ax",)), Node("d")
+    base = play(Order(), first, Snapshot(), world := World(), tmp_path).snapshot
+    order = Order("destroy", run_program=True, targets=(target,))
+    played = play(order, Program((ax, below, after, free)), base, world, tmp_path)
+    assert bool(played.errors) == (target == "a")
+    assert [e[:-2] for e in played.effects] == ([] if target == "a" else ["delete d"])
+
+
+def test_a_destroy_that_runs_the_program_believes_it_what_is_retained_or_goes_with_another(
+    tmp_path: Path,
+) -> None:
+    first = Program((Node("a"), Node("b"), Node("c", refs=("a",))))
+    second = Program((Node("a"), Node("b", deleted_with="a"), Node("c", refs=("a",), retain=True)))
+    base = play(Order(), first, Snapshot(), world := World(), tmp_path).snapshot
+    played = play(Order("destroy", run_program=True), second, base, world, tmp_path)
+    assert (played.errors, [e[:-2] for e in played.effects]) == ([], ["delete a"])
+
+
 @pytest.mark.parametrize("kind", ["refresh", "destroy"])
 def test_what_the_program_turned_round_may_need_each_other_for_a_while(kind: Kind, tmp_path: Path) -> None:
     """Components and providers are recorded anew, resources stay: ``b`` depends on ``g`` and is one of ``p``."""

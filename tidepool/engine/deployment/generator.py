@@ -219,17 +219,17 @@ class Generator:
     def _let_stand(self, old: Entry, new: Entry) -> None:
         """The inputs stay what they were, so what they come from is still needed, whatever the program says.
 
-        What the program adds is needed, too, unless it is the other way round by now.
+        What the program adds is needed, too, unless it is the other way round as things are. All are named
+        as they were, which holds for those that keep their old names, too: renamed, but no targets.
         """
-        before, now = old.state, self.books.aliased
-        stay = [now.get(u, u) for u in before.dependencies]
-        added = [u for u in new.state.dependencies if u not in stay]
+        before, was = old.state, self.books.adopted
+        added = {was.get(u, u) for u in new.state.dependencies} - set(before.dependencies)
         if added:
-            needing = {now.get(e.urn, e.urn) for e in self._d.graph.dependents(old, children=True)}
-            added = [u for u in added if u not in needing]
+            added -= {e.urn for e in self._d.graph.dependents(old, children=True)}
         new.change(
             inputs=before.inputs,
-            dependencies=(*stay, *added),
+            parent=was.get(new.state.parent, new.state.parent),
+            dependencies=(*before.dependencies, *sorted(added)),
             property_dependencies=before.property_dependencies,
             pending_replacement=before.pending_replacement,
         )

@@ -76,7 +76,7 @@ class Graph:
                 if i < place:
                     found[i] = None
                     if not self._entries[i].state.custom:
-                        found.update((c, None) for c in self._below(urn) if c < place)
+                        found.update((c, None) for c in self._below(i) if c < place)
         if entry.state.parent:
             found.update((i, None) for i in self._by_urn.get(entry.state.parent, ()) if i < place)
         return [self._entries[i] for i in found]
@@ -92,7 +92,8 @@ class Graph:
                     frontier.append(dependency)
         return found
 
-    def _below(self, urn: str) -> Iterator[int]:
-        for i in self._children.get(urn, ()):
-            yield i
-            yield from self._below(self._entries[i].urn)
+    def _below(self, i: int) -> Iterator[int]:
+        for urn in (self._entries[i].urn, *self._entries[i].state.aliases):
+            for child in self._children.get(urn, ()):
+                yield child
+                yield from self._below(child)
