@@ -49,7 +49,7 @@ def run(
             file=sys.stderr,
         )
         return FAILED
-    _remember_types()
+    _remember_what_is_constant()
     pulumi.runtime.set_all_config(dict(config), list(secret_keys))
     configured = pulumi.runtime.Settings(**settings)
     configured.outputs = outputs
@@ -96,13 +96,28 @@ class _Told(Exception):
     """The person was told what is wrong."""
 
 
-def _remember_types() -> None:
-    """Let the SDK work out a class's output types once: for each resource anew takes it a sixth of the whole time."""
-    from pulumi import _types
+def _remember_what_is_constant() -> None:
+    """Let the SDK work out once what is the same for all resources of a class, or of a line of the program.
 
-    worked_out = getattr(_types, "resource_types", None)
-    if worked_out is not None and not hasattr(worked_out, "cache_info"):
-        _types.resource_types = functools.cache(worked_out)
+    It does so for each resource anew, which takes a fifth of the whole time. Other SDKs may not have these.
+    """
+    from pulumi import _types
+    from pulumi.runtime import resource
+
+    types_of = getattr(_types, "resource_types", None)
+    if types_of is not None and not hasattr(types_of, "cache_info"):
+        _types.resource_types = functools.cache(types_of)
+    position_of = getattr(resource, "_get_source_position_for_frame", None)
+    if position_of is not None:
+        positions: dict[tuple[str, int | None], Any] = {}
+
+        def position(frame: traceback.FrameSummary) -> Any:
+            place = (frame.filename, frame.lineno)
+            if place not in positions:
+                positions[place] = position_of(frame)
+            return positions[place]
+
+        resource._get_source_position_for_frame = position
 
 
 def own_traceback(error: BaseException, program: str, hidden: Sequence[str]) -> str:
