@@ -1,0 +1,122 @@
+"""Addresses: a stack's network, the places of its own machines in it, and the subnets of its fleets.
+
+A stack is one flat network. Its first `OWN_PLACES` addresses are for the cluster's own machines; the rest is for
+fleets, each in a subnet of its own that a person writes down once: slot 17 of a fleet has address 17 of its
+subnet. So adding, removing or reordering fleets never moves a node, which Slurm would not follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from itertools import combinations, islice
+from typing import Final
+
+#: The first addresses of a network, which no fleet may take.
+OWN_PLACES: Final = 64
+#: Room for the cluster's own machines and one small fleet; and Slurm's limit on nodes.
+LONGEST_NETWORK_PREFIX: Final = 25
+SHORTEST_NETWORK_PREFIX: Final = 8
+MOST_LOGIN_MACHINES: Final = 16
+
+_CARRIER_GRADE: Final = IPv4Network("100.64.0.0/10")
+
+#: Begins every MAC: locally administered, to one machine. The other four bytes are the IPv4 address.
+_MAC_START: Final = "02:74"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAddresses:
+    """The addresses of a cluster's own machines. They are there whether the machine is or not."""
+
+    network: IPv4Network
+
+    @property
+    def gateway(self) -> IPv4Address:
+        """The way out of the network."""
+        return self.network[1]
+
+    @property
+    def controller(self) -> IPv4Address:
+        """The machine of slurmctld."""
+        return self.network[2]
+
+    @property
+    def backup_controller(self) -> IPv4Address:
+        """The machine of the slurmctld that takes over."""
+        return self.network[3]
+
+    @property
+    def accounting(self) -> IPv4Address:
+        """The machine of slurmdbd and its database."""
+        return self.network[4]
+
+    @property
+    def floating(self) -> IPv4Address:
+        """Belongs to the controller that is in charge."""
+        return self.network[5]
+
+    def login(self, number: int) -> IPv4Address:
+        """The login machine ``number``, from 1 to `MOST_LOGIN_MACHINES`."""
+        return self.network[15 + number]
+
+    @property
+    def range(self) -> IPv4Network:
+        """All that is kept free of fleets: `OWN_PLACES` addresses."""
+        return next(self.network.subnets(new_prefix=32 - (OWN_PLACES - 1).bit_length()))
+
+
+def unfit(network: IPv4Network) -> str:
+    """Why ``network`` cannot be a cluster's, and what to do; empty when it can."""
+    private = network.is_private or network.subnet_of(_CARRIER_GRADE)
+    if not private or network.is_loopback or network.is_link_local:
+        return "take a private network, within 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
+    if not SHORTEST_NETWORK_PREFIX <= network.prefixlen <= LONGEST_NETWORK_PREFIX:
+        return (
+            f"take a prefix from /{SHORTEST_NETWORK_PREFIX} to /{LONGEST_NETWORK_PREFIX}: "
+            f"the first {OWN_PLACES} addresses are the cluster's own, and fleets need room"
+        )
+    return ""
+
+
+def mac(address: IPv4Address) -> str:
+    """The MAC of the machine at ``address``: in lower case, locally administered, unicast."""
+    return ":".join([_MAC_START, *(f"{byte:02x}" for byte in address.packed)])
+
+
+def slot_address(subnet: IPv4Network, slot: int) -> IPv4Address:
+    """The address of a slot, counted from 1, in its fleet's subnet.
+
+    Raises:
+        ValueError: when the subnet has no such slot.
+    """
+    if not 1 <= slot <= capacity(subnet):
+        raise ValueError(f"{subnet} has the slots 1 to {capacity(subnet)}, and no slot {slot}")
+    return subnet[slot]
+
+
+def capacity(subnet: IPv4Network) -> int:
+    """How many slots a subnet has: its first and last address stay free, wherever it lies in the network."""
+    return max(0, subnet.num_addresses - 2)
+
+
+def overlapping(subnets: Iterable[IPv4Network]) -> list[tuple[int, int]]:
+    """Which of ``subnets`` share addresses: pairs of their places in it, the smaller first."""
+    numbered = list(enumerate(subnets))
+    return [(i, j) for (i, one), (j, other) in combinations(numbered, 2) if one.overlaps(other)]
+
+
+def free_subnet(network: IPv4Network, taken: Iterable[IPv4Network], slots: int) -> IPv4Network | None:
+    """The first subnet of ``network`` with room for ``slots`` that none of ``taken`` overlaps; None: it is full.
+
+    No smaller than 256 addresses where the network has room for several such, so that a fleet can grow.
+    """
+    needed = 32 - (slots + 1).bit_length()
+    avoided = (OwnAddresses(network).range, *(t for t in taken if t.overlaps(network)))
+    for prefix in dict.fromkeys((min(24, needed), needed)):
+        if prefix > network.prefixlen:
+            for candidate in islice(network.subnets(new_prefix=prefix), 65_536):
+                if not any(candidate.overlaps(t) for t in avoided):
+                    return candidate
+    return None

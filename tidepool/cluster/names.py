@@ -1,0 +1,86 @@
+"""The names that a person gives, and what Slurm, DNS and Tidepool ask of them.
+
+Each function gives back the name it was given, or raises `ValueError` with what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: So that a fleet's nodes, ``FLEET-NUMBER``, are host names (63 characters) up to a million of them.
+LONGEST_FLEET_NAME: Final = 56
+#: The tables of slurmdbd begin with it, and MariaDB's names end at 64 characters (slurm.conf(5)).
+LONGEST_CLUSTER_NAME: Final = 40
+
+#: Words that mean something else where Slurm expects a name of this kind.
+_TAKEN_BY_SLURM: Final = frozenset({"all", "default", "none", "unlimited"})
+
+_HOST_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+_CLUSTER = re.compile(r"[a-z][a-z0-9_-]*")
+_PARTITION = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_.=-]*")
+_GRES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+
+
+def cluster_name(name: str) -> str:
+    """A ClusterName: it names tables of the accounting database, which folds it to lower case."""
+    _refuse_unless(
+        _CLUSTER.fullmatch(name) and len(name) <= LONGEST_CLUSTER_NAME,
+        f"a cluster's name is a small letter, then small letters, digits, '-' or '_', "
+        f"at most {LONGEST_CLUSTER_NAME} characters in all",
+    )
+    return name
+
+
+def fleet_name(name: str) -> str:
+    """A fleet's name: with a number behind it, it is the host name of a node."""
+    _refuse_unless(
+        _HOST_LABEL.fullmatch(name) and len(name) <= LONGEST_FLEET_NAME,
+        f"a fleet's name begins the host names of its nodes: a small letter, then small letters, digits or '-', "
+        f"not '-' at the end, at most {LONGEST_FLEET_NAME} characters",
+    )
+    _refuse_unless(
+        not re.search(r"-[0-9]+$", name),
+        "a fleet's name must not look like a node's, which end in '-' and a number; leave the '-' out",
+    )
+    _refuse_if_taken(name)
+    return name
+
+
+def partition_name(name: str) -> str:
+    """A PartitionName."""
+    _refuse_unless(
+        _PARTITION.fullmatch(name),
+        "a partition's name is a letter, then letters, digits, '_', '.' or '-'",
+    )
+    _refuse_if_taken(name)
+    return name
+
+
+def feature_name(name: str) -> str:
+    """A feature, without the characters that mean something in ``--constraint``."""
+    _refuse_unless(
+        _FEATURE.fullmatch(name),
+        "a feature is a letter or '_', then letters, digits, '_', '.', '=' or '-': "
+        "the others mean something in --constraint",
+    )
+    return name
+
+
+def gres_name(name: str) -> str:
+    """The name or the type of a gres."""
+    _refuse_unless(
+        _GRES.fullmatch(name),
+        "the name and the type of a gres are a letter, then letters, digits, '_', '.' or '-'",
+    )
+    return name
+
+
+def _refuse_unless(fits: object, allowed: str) -> None:
+    if not fits:
+        raise ValueError(allowed)
+
+
+def _refuse_if_taken(name: str) -> None:
+    _refuse_unless(name.lower() not in _TAKEN_BY_SLURM, f"{name!r} is a word of Slurm's own; take another")
