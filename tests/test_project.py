@@ -170,14 +170,15 @@ def test_decisions_are_numbered_listed_and_say_what_was_rejected() -> None:
         assert f"]({page.name})" in listed
 
 
-def test_architecture_names_every_room_of_the_engine_and_no_other() -> None:
+@pytest.mark.parametrize("package", ["cluster", "engine"])
+def test_architecture_names_every_room_and_no_other(package: str) -> None:
     text = (ROOT / "docs/architecture.md").read_text()
-    _, _, rooms = text.partition("## The engine's rooms")
+    _, _, rooms = text.partition(f"## The {package}'s rooms")
     rooms, _, _ = rooms.partition("\n## ")
     first_cells = "\n".join(line.split("|")[1] for line in rooms.splitlines() if line.startswith("| `"))
-    engine = ROOT / "tidepool/engine"
-    there = {path.name for path in engine.glob("*.py") if path.name != "__init__.py"}
-    there |= {f"{path.parent.name}/" for path in engine.glob("*/__init__.py")}
+    folder = ROOT / "tidepool" / package
+    there = {path.name for path in folder.glob("*.py") if path.name != "__init__.py"}
+    there |= {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
     assert set(re.findall(r"`([^`]+)`", first_cells)) == there
 
 

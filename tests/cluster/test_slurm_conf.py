@@ -67,6 +67,7 @@ default_queue_depth=1000
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
+MailProg=/bin/true
 SlurmUser=slurm
 StateSaveLocation=/var/spool/slurmctld
 SlurmdSpoolDir=/var/spool/slurmd
@@ -124,6 +125,14 @@ def test_slots_are_told_with_their_shape_and_addresses() -> None:
         "CoresPerSocket=4 ThreadsPerCore=1 RealMemory=8000 Feature=gpu Gres=gpu:a100:2,lic:3"
     )
     assert future_slots(spec, cpu, first=5, last=6)[:2] == ("NodeName=cpu-[5-6]", "NodeAddr=10.77.10.[5-6]")
+    assert future_slots(spec, cpu, first=17) == ()
+
+
+def test_a_tree_has_its_slots_in_slurm_conf() -> None:
+    flat, tree = spec_of(), spec_of(topology="tree")
+    lines = [text for text in slurm_conf(tree).splitlines() if text.startswith("NodeName=")]
+    assert lines == [" ".join(future_slots(flat, fleet)) for fleet in flat.fleets]
+    assert [future_slots(tree, fleet) for fleet in tree.fleets] == [(), ()]
 
 
 def test_a_person_s_options_override_and_those_that_tidepool_needs_stay() -> None:

@@ -217,12 +217,17 @@ class HostSet(Collection[str]):
         return hash(frozenset((key, tuple(runs)) for key, runs in self._runs.items()))
 
     def __str__(self) -> str:
-        return ",".join(
-            _bracketed(prefix, [(digits, run) for _, digits in keys for run in self._runs[prefix, digits]])
-            if (keys := list(group))[0][1]
-            else prefix
-            for (prefix, _), group in groupby(self._sorted_keys(), lambda key: (key[0], key[1] > 0))
-        )
+        items = []
+        for prefix, keys in groupby(self._sorted_keys(), lambda key: key[0]):
+            numbered = []
+            for _, digits in keys:
+                if digits:
+                    numbered += [(digits, run) for run in self._runs[prefix, digits]]
+                else:
+                    items.append(prefix)
+            if numbered:
+                items.append(_bracketed(prefix, numbered))
+        return ",".join(items)
 
     def __repr__(self) -> str:
         return f"HostSet({str(self)!r})"
@@ -335,8 +340,13 @@ def _runs_of_names(names: Iterable[str]) -> dict[_Key, list[_Run]]:
             wrong, 0, "expected one node's name, of letters, digits, '.', '_' and '-'; `expand` reads lists"
         )
     by_prefix: defaultdict[str, list[str]] = defaultdict(list)
+    prefix, group = "", by_prefix[""]
     for name in distinct:
-        by_prefix[name.rstrip(_DIGITS)].append(name)
+        # Most names have the prefix of the one before, and to see that is quicker than to look for it.
+        if not (name.startswith(prefix) and name[len(prefix) :].isdigit()):
+            prefix = name.rstrip(_DIGITS)
+            group = by_prefix[prefix]
+        group.append(name)
     runs = {}
     for prefix, group in by_prefix.items():
         numbers = [name[len(prefix) :] for name in group]

@@ -248,7 +248,7 @@ class ClusterSpec(Part):
     )
     topology: Literal["flat", "tree"] = Field(
         default="flat",
-        description="Whether Slurm knows which nodes are near each other: `tree` makes each fleet a switch.",
+        description="Whether Slurm knows which nodes are near each other: `tree` makes each fleet a switch, and raising `max_nodes` then needs a restart of slurmctld.",
     )
     slurm_conf: Options = Field(
         default_factory=FrozenDict,
