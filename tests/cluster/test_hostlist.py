@@ -66,6 +66,8 @@ REFUSED = {
     "n1]": (2, "closes nothing"),
     "a[[1-2]3-4]": (1, "inside of brackets"),
     "feature{gpu}": (7, "running slurmctld"),
+    "a\u00a0b": (1, "is in no node name"),
+    "n\u0663": (1, "is in no node name"),
     "n$1": (1, "'$' is in no node name"),
     "n[0-9999999]": (0, "10,000,000 names"),
     "a[1-9999]b[1-9999]": (0, "99,980,001 names"),

@@ -110,7 +110,31 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "not a list": (spec_mapping(fleets={"cpu": 1}), "fleets = {'cpu': 1}: write a list here. The nodes that"),
     "no number": (
         with_fleet(0, max_nodes="many"),
-        "fleets[0].max_nodes = 'many': it should be a valid integer, unable to parse string as an integer. How many",
+        "fleets[0].max_nodes = 'many': it should be a valid integer. How many nodes there may be",
+    ),
+    "true for a number": (
+        with_fleet(0, max_nodes=True),
+        "fleets[0].max_nodes = True: it should be a valid integer.",
+    ),
+    "a list for an option": (
+        spec_mapping(slurm_conf={"KillWait": [1]}),
+        "slurm_conf.KillWait = [1]: write one text, number, yes or no, as it is to stand in Slurm's file",
+    ),
+    "a key that is no text": (
+        spec_mapping(slurm_conf={1: 2}),
+        "slurm_conf[1] = 1: it should be a valid string",
+    ),
+    "no partition": (
+        spec_mapping(partitions=[]),
+        "partitions = []: at least one is needed. The queues that jobs",
+    ),
+    "a release": (
+        spec_mapping(slurm_version=20.11),
+        "slurm_version = '20.11': it should be '22.05', '23.02',",
+    ),
+    "a huge amount": (
+        with_fleet(0, shape={"cpus": 1, "memory": "9" * 400 + "G"}),
+        "999...: write a number of MiB, or a number and a unit",
     ),
     "a cluster's name": (
         spec_mapping(name="Physics"),

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import hostlist
 from tidepool.cluster.names import gres_name
+from tidepool.cluster.part import Part, Whole
 
 _FORMS = "write NAME, NAME:COUNT or NAME:TYPE:COUNT, such as gpu:a100:2"
 
 
-class Gres(BaseModel):
+class Gres(Part):
     """One kind of gres of a node."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, AfterValidator(gres_name)] = Field(
         description="What it is: `gpu`, or another name that jobs ask for."
@@ -24,7 +23,7 @@ class Gres(BaseModel):
     type: Annotated[str, AfterValidator(gres_name)] | None = Field(
         default=None, description="Which of them, such as `a100`. Jobs may ask for any, or for this one."
     )
-    count: int = Field(default=1, ge=1, le=1024, description="How many a node has.")
+    count: Whole = Field(default=1, ge=1, le=1024, description="How many a node has.")
     files: str | None = Field(
         default=None,
         pattern=r"^/[^\s,\"#]+$",

@@ -33,7 +33,8 @@ SLURM_RANGE: Final = 65_536
 #: Slurm counts with 64 bits, and reads longer numbers wrongly without a word.
 _MOST_DIGITS: Final = 18
 _DIGITS: Final = "0123456789"
-_FOREIGN = re.compile(r"[^A-Za-z0-9._\-\[\]\s,]")
+# Without re.ASCII, blanks of other scripts would separate names for us, and not for Slurm.
+_FOREIGN = re.compile(r"[^A-Za-z0-9._\-\[\]\s,]", re.ASCII)
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9._\-,]")
 _ITEM = re.compile(r"(?:[^\s,\[\]]+|\[[^\[\]]*\])+")
 _PART = re.compile(r"\[([^\]]*)\]|([^\[]+)")
@@ -340,20 +341,17 @@ def _runs_of_names(names: Iterable[str]) -> dict[_Key, list[_Run]]:
             wrong, 0, "expected one node's name, of letters, digits, '.', '_' and '-'; `expand` reads lists"
         )
     by_prefix: defaultdict[str, list[str]] = defaultdict(list)
-    prefix, group = "", by_prefix[""]
     for name in distinct:
-        # Most names have the prefix of the one before, and to see that is quicker than to look for it.
-        if not (name.startswith(prefix) and name[len(prefix) :].isdigit()):
-            prefix = name.rstrip(_DIGITS)
-            group = by_prefix[prefix]
-        group.append(name)
+        by_prefix[name.rstrip(_DIGITS)].append(name)
     runs = {}
     for prefix, group in by_prefix.items():
-        numbers = [name[len(prefix) :] for name in group]
-        for digits in set(map(len, numbers)):
+        by_digits: defaultdict[int, list[str]] = defaultdict(list)
+        for name in group:
+            by_digits[len(name)].append(name[len(prefix) :])
+        for length, numbers in by_digits.items():
+            digits = length - len(prefix)
             _check_digits(prefix, digits)
-            alike = [int(number or 0) for number in numbers if len(number) == digits]
-            runs[prefix, digits] = _runs_of_numbers(alike)
+            runs[prefix, digits] = _runs_of_numbers(list(map(int, numbers)) if digits else [0])
     return runs
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster.gres import GresText
+from tidepool.cluster.part import Part, Whole
 
 _MIB: Final = {
     "m": 1,
@@ -21,7 +22,7 @@ _MIB: Final = {
     "tb": 1024**2,
     "tib": 1024**2,
 }
-_AMOUNT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-z]+)")
+_AMOUNT = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(?P<unit>[A-Za-z]+)")
 
 
 def mebibytes(amount: Any) -> Any:
@@ -44,29 +45,27 @@ def mebibytes(amount: Any) -> Any:
     return int(mib)
 
 
-class Shape(BaseModel):
+class Shape(Part):
     """What a node of a fleet has. Slurm hands out so much of it, whatever slurmd finds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-    cpus: int = Field(
+    cpus: Whole = Field(
         ge=1,
         le=65_533,
         description="Processors that jobs can be given: `sockets` x `cores_per_socket` x `threads_per_core`.",
     )
-    memory_mib: Annotated[int, BeforeValidator(mebibytes)] = Field(
+    memory_mib: Annotated[Whole, BeforeValidator(mebibytes)] = Field(
         validation_alias="memory",
         ge=16,
         le=2**40,
         description="Memory that jobs can be given, in MiB or with a unit: `4096`, `4GiB`. Slurm's RealMemory.",
     )
-    sockets: int | None = Field(
+    sockets: Whole | None = Field(
         default=None, ge=1, le=65_533, description="Sockets. By default one for all cores."
     )
-    cores_per_socket: int | None = Field(
+    cores_per_socket: Whole | None = Field(
         default=None, ge=1, le=65_533, description="Cores of a socket. By default what `cpus` leaves."
     )
-    threads_per_core: int = Field(
+    threads_per_core: Whole = Field(
         default=1, validate_default=True, ge=1, le=65_533, description="Threads of a core."
     )
     gres: tuple[GresText, ...] = Field(

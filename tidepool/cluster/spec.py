@@ -12,9 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
@@ -25,6 +23,7 @@ from tidepool.cluster import addresses, spec_checks
 from tidepool.cluster.features import Features
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import cluster_name, fleet_name, partition_name
+from tidepool.cluster.part import Part, Whole
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
 from tidepool.cluster.slurm_keys import Release
@@ -58,21 +57,23 @@ def _time(value: Any) -> Any:
     return text
 
 
+def _scalar(value: Any) -> Any:
+    if not isinstance(value, str | int | float):
+        raise ValueError("write one text, number, yes or no, as it is to stand in Slurm's file")
+    return value
+
+
 def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
 Network = Annotated[IPv4Network, BeforeValidator(_network)]
 SlurmTime = Annotated[str, BeforeValidator(_time)]
-Options = Annotated[dict[str, str | int | float | bool], AfterValidator(frozen)]
+Options = Annotated[
+    dict[str, Annotated[str | int | float | bool, BeforeValidator(_scalar)]], AfterValidator(frozen)
+]
 """Keys and values of a file of Slurm's; frozen."""
 ImageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/-]*$")]
-
-
-class Part(BaseModel):
-    """A part of a spec: frozen, and without keys that it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 class Infrastructure(Part):
@@ -90,7 +91,7 @@ class Infrastructure(Part):
         allow_inf_nan=False,
         description="What one machine costs here, in US dollars an hour.",
     )
-    max_nodes: int | None = Field(
+    max_nodes: Whole | None = Field(
         default=None, ge=0, description="How many of the fleet's nodes may be here; all by default."
     )
 
@@ -105,10 +106,10 @@ class Fleet(Part):
         description="Where its nodes have their addresses, within `network`: slot 17 has address 17 of it. Never change "
         "it while the fleet has nodes; leave room to grow."
     )
-    min_nodes: int = Field(
+    min_nodes: Whole = Field(
         default=0, ge=0, description="How many nodes are there however empty the queue is."
     )
-    max_nodes: int = Field(
+    max_nodes: Whole = Field(
         ge=1,
         le=65_534,
         description="How many nodes there may be: so many slots Slurm is told of, and no more can run.",
@@ -123,7 +124,7 @@ class Fleet(Part):
         description="Where its machines come from, in order of preference: names, or more details as below.",
     )
     image: ImageName | None = Field(default=None, description="Another image than the cluster's.")
-    idle_timeout_s: int = Field(
+    idle_timeout_s: Whole = Field(
         default=300,
         ge=0,
         description="How long a node is idle, in seconds, before its machine goes, above `min_nodes`.",
@@ -190,7 +191,7 @@ class Controller(Part):
     accounting: Accounting | None = Field(
         default=None, description="The accounting database; none by default."
     )
-    login_machines: int = Field(
+    login_machines: Whole = Field(
         default=1,
         ge=0,
         le=addresses.MOST_LOGIN_MACHINES,
@@ -202,7 +203,7 @@ class Controller(Part):
 class Limits(Part):
     """What the scaler never goes beyond, whatever waits in the queue."""
 
-    max_nodes: int | None = Field(default=None, ge=0, description="Nodes of all fleets together.")
+    max_nodes: Whole | None = Field(default=None, ge=0, description="Nodes of all fleets together.")
     price_usd_per_hour: float | None = Field(
         default=None,
         ge=0,

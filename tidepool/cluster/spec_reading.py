@@ -18,6 +18,8 @@ _SHOULD_BE: Final = (
     ("Input should be a valid dictionary or instance of ", "write keys and values here, those of "),
     ("Input should be a valid dictionary", "write keys and values here"),
     ("Input should be a valid tuple", "write a list here"),
+    ("Keys should be strings", "a key is text here; put it in quotes, or correct it"),
+    ("Tuple should have at least 1 item after validation, not 0", "at least one is needed"),
     ("Input should be ", "it should be "),
 )
 
@@ -144,7 +146,9 @@ def _mistake(error: ErrorDetails, mapping: Mapping[str, Any]) -> Mistake:
 
 def _path(loc: tuple[int | str, ...]) -> str:
     """As `pulumi config set --path` takes it: ``fleets[0].max_nodes``."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in loc).removeprefix(".")
+    # Pydantic's "[key]" says that the key is wrong, and not its value.
+    keys = [key for key in loc if key != "[key]"]
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
 def _model_at(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
@@ -159,6 +163,8 @@ def _model_at(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
 def _described(loc: tuple[int | str, ...]) -> str:
     """What the field at ``loc`` is, as its model says it; of an entry in a list, what the list is."""
     names = [(i, key) for i, key in enumerate(loc) if isinstance(key, str)]
+    if not names:
+        return ""
     place, name = names[-1]
     model = _model_at(loc[:place])
     for field_name, field in model.model_fields.items() if model else ():
