@@ -219,13 +219,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@settings(EXAMPLES, max_examples=40)
+@settings(EXAMPLES, max_examples=25)
 @given(TEXTS.filter(bool))
 def test_slurm_expands_alike(folder: Path, text: str) -> None:
     assert scontrol(folder, "hostnames", text).split() == expand(text)
 
 
-@settings(EXAMPLES, max_examples=40)
+@settings(EXAMPLES, max_examples=25)
 @given(LISTS.filter(bool))
 def test_slurm_folds_alike(folder: Path, names: list[str]) -> None:
     text = fold(names)
@@ -233,7 +233,7 @@ def test_slurm_folds_alike(folder: Path, names: list[str]) -> None:
     assert scontrol(folder, "hostnames", text).split() == expand(text)
 
 
-@settings(EXAMPLES, max_examples=20)
+@settings(EXAMPLES, max_examples=15)
 @given(st.sets(NUMBERS.map(lambda n: f"n{n}"), min_size=1), st.randoms())
 def test_slurm_sorts_alike(folder: Path, names: set[str], order: random.Random) -> None:
     shuffled = sorted(names)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Final
 
 #: The first addresses of a network, which no fleet may take.
@@ -115,8 +115,20 @@ def free_subnet(network: IPv4Network, taken: Iterable[IPv4Network], slots: int) 
     needed = 32 - (slots + 1).bit_length()
     avoided = (OwnAddresses(network).range, *(t for t in taken if t.overlaps(network)))
     for prefix in dict.fromkeys((min(24, needed), needed)):
-        if prefix > network.prefixlen:
-            for candidate in islice(network.subnets(new_prefix=prefix), 65_536):
-                if not any(candidate.overlaps(t) for t in avoided):
-                    return candidate
+        if (
+            prefix > network.prefixlen
+            and (place := _first_gap(network, avoided, 2 ** (32 - prefix))) is not None
+        ):
+            return IPv4Network((place, prefix))
     return None
+
+
+def _first_gap(network: IPv4Network, taken: Iterable[IPv4Network], size: int) -> int | None:
+    """Where in ``network`` a subnet of ``size`` addresses, a power of two, can begin; None: nowhere."""
+    place = int(network.network_address)
+    for first, last in sorted((int(t.network_address), int(t.broadcast_address)) for t in taken):
+        if place + size <= first:
+            break
+        if place <= last:
+            place = (last // size + 1) * size
+    return place if place + size - 1 <= int(network.broadcast_address) else None

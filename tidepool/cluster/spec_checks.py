@@ -104,29 +104,30 @@ def _subnets_outside(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     for fleet in _listed(spec, "fleets"):
         if fleet.subnet is None:
             continue
-        remedy = subnet_suggestion(spec, fleet.keys.get("max_nodes"))
         if not fleet.subnet.subnet_of(network):
-            yield Mistake(
-                f"{fleet.path}.subnet", str(fleet.subnet), f"not within the network {network}; {remedy}"
-            )
+            wrong = f"not within the network {network}"
         elif fleet.subnet.overlaps(own):
-            yield Mistake(
-                f"{fleet.path}.subnet",
-                str(fleet.subnet),
-                f"overlaps {own}, where the cluster's own machines are; {remedy}",
-            )
+            wrong = f"overlaps {own}, where the cluster's own machines are"
+        else:
+            continue
+        remedy = subnet_suggestion(spec, fleet.keys.get("max_nodes"))
+        yield Mistake(f"{fleet.path}.subnet", str(fleet.subnet), f"{wrong}; {remedy}")
 
 
 def _subnets_overlapping(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     fleets = [fleet for fleet in _listed(spec, "fleets") if fleet.subnet is not None]
     subnets = [fleet.subnet for fleet in fleets if fleet.subnet is not None]
+    told = set()
+    remedies: dict[str, str] = {}
     for i, j in addresses.overlapping(subnets):
-        remedy = subnet_suggestion(spec, fleets[j].keys.get("max_nodes"))
-        yield Mistake(
-            f"{fleets[j].path}.subnet",
-            str(subnets[j]),
-            f"overlaps {subnets[i]} of {fleets[i].path} ({fleets[i].name}); {remedy}",
-        )
+        # One neighbour is enough to know of; the remedy is the same for all.
+        if j not in told:
+            told.add(j)
+            slots = fleets[j].keys.get("max_nodes")
+            if str(slots) not in remedies:
+                remedies[str(slots)] = subnet_suggestion(spec, slots)
+            wrong = f"overlaps {subnets[i]} of {fleets[i].path} ({fleets[i].name})"
+            yield Mistake(f"{fleets[j].path}.subnet", str(subnets[j]), f"{wrong}; {remedies[str(slots)]}")
 
 
 def _features_that_are_fleets(spec: Mapping[str, Any]) -> Iterator[Mistake]:
