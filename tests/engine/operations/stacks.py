@@ -49,7 +49,7 @@ class Ran:
 
     def has_no_engine_frames(self) -> bool:
         """Whether no traceback of ours is in what a person saw."""
-        return "/tidepool/" not in self.text and "asyncio" not in self.text
+        return "/tidepool/engine/" not in self.text and "asyncio" not in self.text
 
 
 @dataclass

@@ -209,4 +209,4 @@ def test_what_is_not_supported_is_a_command_error(folder: Stack) -> None:
 
 def check_own_words(error: automation.CommandError) -> None:
     """No traceback of the engine is in what the person gets."""
-    assert "/tidepool/" not in str(error)
+    assert "/tidepool/engine/" not in str(error)

@@ -183,18 +183,19 @@ def test_a_killed_engine_leaves_no_provider_behind(stack: Stack) -> None:
     process = stack.start(
         "up", COUNT="1", FAKE_FAULTS=json.dumps({"create:r0": "hang:600"}), FAKE_LOG=str(stack.root / "log")
     )
-    await_line(process, process.stdout, "r0 creating")
-    children = _children(process.pid)
-    assert children
-    process.kill()
-    ended(process)
+    try:
+        await_line(process, process.stdout, "r0 creating")
+        children = _children(process.pid)
+        assert children
+    finally:
+        process.kill()
+        ended(process)
     for pid in children:
         # A watchdog ends them; how fast is the system's business.
         subprocess.run(["tail", f"--pid={pid}", "-s", "0.02", "-f", "/dev/null"], timeout=30, check=True)
 
 
 def _children(pid: int) -> list[int]:
-    found = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True
-    )
-    return [int(line) for line in found.stdout.split()]
+    """As the kernel lists them: a small system has no `ps`."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
