@@ -108,7 +108,7 @@ def test_cancel_breaks_the_lock(stack: Stack) -> None:
         assert stack.file.read_bytes() == after_second
         (aside,) = [p for p in stack.journal.parent.iterdir() if p.suffix == ".json"]
         assert str(aside) in err
-        assert "/tidepool/" not in out + err
+        assert "/tidepool/engine/" not in out + err
     stack.up()
     stack.check_exact(3)
 
