@@ -1,0 +1,100 @@
+"""Version 1: a hierarchy for each controller, and the freezer is one of them.
+
+Source: the kernel's Documentation/admin-guide/cgroup-v1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidepool.local.cgroup import Limits
+from tidepool.local.cgroup_files import make_group, members_of, remove_group, write
+from tidepool.local.errors import TimedOut
+
+_PERIOD_US: Final = 100_000
+_FREEZING_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupsV1:
+    """``folders`` are the hierarchies by controller; ``also`` those that a machine's processes join besides.
+
+    The latter are systemd's: else a machine would be stopped together with the service that made it.
+    """
+
+    folders: Mapping[str, Path]
+    also: tuple[Path, ...] = ()
+
+    def create(self, group: str, limits: Limits) -> None:
+        for folder in self._all(group):
+            make_group(folder)
+        quota = -1 if limits.cpus is None else max(1000, round(limits.cpus * _PERIOD_US))
+        cpu, memory = self.folders["cpu"] / group, self.folders["memory"] / group
+        write(cpu / "cpu.cfs_period_us", str(_PERIOD_US))
+        write(cpu / "cpu.cfs_quota_us", str(quota))
+        size = "-1" if limits.memory_mib is None else str(limits.memory_mib << 20)
+        # Memory with swap may not be less than memory: growing, it goes first, shrinking, last.
+        swap = memory / "memory.memsw.limit_in_bytes"
+        files = [memory / "memory.limit_in_bytes", *([swap] if swap.exists() else [])]
+        try:
+            for file in files:
+                write(file, size)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            for file in reversed(files):
+                write(file, size)
+
+    def entrances(self, group: str) -> tuple[str, ...]:
+        return tuple(str(folder / "cgroup.procs") for folder in self._all(group))
+
+    def add(self, group: str, pid: int) -> None:
+        for entrance in self.entrances(group):
+            write(Path(entrance), str(pid))
+
+    def members(self, group: str) -> frozenset[int]:
+        return members_of(self.folders["freezer"] / group)
+
+    def freeze(self, group: str) -> None:
+        state = self._freezer(group)
+        deadline, pause = time.monotonic() + _FREEZING_S, threading.Event()
+        while state.read_text().strip() != "FROZEN":
+            if time.monotonic() > deadline:
+                write(state, "THAWED")
+                raise TimedOut(f"{state}: not frozen after {_FREEZING_S:g} s; thawed again")
+            write(state, "FROZEN")  # again: a process that forks can slip through
+            pause.wait(0.001)
+
+    def thaw(self, group: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            write(self._freezer(group), "THAWED")
+
+    def is_frozen(self, group: str) -> bool:
+        try:
+            return self._freezer(group).read_text().strip() != "THAWED"
+        except FileNotFoundError:
+            return False
+
+    def memory_kills(self, group: str) -> int:
+        text = (self.folders["memory"] / group / "memory.oom_control").read_text()
+        return int(dict(line.split() for line in text.splitlines())["oom_kill"])
+
+    def remove(self, group: str) -> None:
+        for hierarchy in self._hierarchies():
+            remove_group(hierarchy, group)
+
+    def _freezer(self, group: str) -> Path:
+        return self.folders["freezer"] / group / "freezer.state"
+
+    def _hierarchies(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys((*self.folders.values(), *self.also)))
+
+    def _all(self, group: str) -> tuple[Path, ...]:
+        return tuple(hierarchy / group for hierarchy in self._hierarchies())
