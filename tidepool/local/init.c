@@ -397,6 +397,7 @@ static void run_service(struct service *service) {
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
+    dup2(STDERR_FILENO, STDOUT_FILENO);
     if (find_user(service->user, &user)) {
         say("%s: the image has no user %s", service->name, service->user);
         _exit(127);
@@ -625,7 +626,7 @@ static int boot(void) {
 
 /* ---- the way in ---- */
 
-/* Field 22 of /proc/PID/stat: when the process began, in clock ticks since the host's boot. */
+/* Field 22 of /proc/PID/stat: when the process began, in clock ticks since the host's boot. 0: it is gone. */
 static unsigned long long start_of(const char *pid) {
     char path[64], text[2048];
     snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
@@ -635,6 +636,7 @@ static unsigned long long start_of(const char *pid) {
     if (size <= 0) return 0;
     text[size] = 0;
     char *at = strrchr(text, ')'); /* the name before it may hold anything */
+    if (at && strchr("ZX", at[2])) return 0; /* it ended, and nobody has asked how yet */
     for (int skip = 0; at && skip < 20; skip++) at = strchr(at + 1, ' ');
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
@@ -672,7 +674,7 @@ static int enter(int argc, char **argv) {
         close(group);
     }
     if (++at >= argc) return 125;
-    if (setns(machine, NAMESPACES)) fail_entry("cannot enter the machine");
+    if (setns(machine, NAMESPACES)) fail_entry(errno == ESRCH ? "the machine ended" : "cannot enter the machine");
     close(machine);
     keep_capabilities(kept);
     if (chdir("/")) fail_entry("/");

@@ -100,8 +100,8 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
                 elif known.switch != switch and known.lifeline is not None:
                     plug_in(known.lifeline, switch, spec, prefix_length)
                     replace(known, switch=switch).save(place.record)
-            except Exception as error:
-                log_end = "" if known else boot_log(data, spec.stack, spec.name, _TOLD_LINES)
+            except BaseException as error:
+                log_end = "" if known else _log(place, _TOLD_LINES)
                 if known is None:  # nobody knows of it yet, so nobody would delete it
                     _unmake(data, place, cgroups, load(place.record), spec.network)
                     forget(place)
@@ -230,11 +230,7 @@ def boot_log(data: Path, stack: str, name: str, lines: int | None = None) -> str
     place = machine_place(data, stack, name)
     if not place.folder.is_dir():
         raise NoSuchMachine(f"there is no machine {name} in stack {stack}")
-    try:
-        text = place.log.read_text("utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
-    return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])
+    return _log(place, lines)
 
 
 def running_machine(data: Path, stack: str, name: str) -> Lifeline:
@@ -244,6 +240,14 @@ def running_machine(data: Path, stack: str, name: str) -> Lifeline:
         NoSuchMachine: it is not running.
     """
     return _must_run(machine_place(data, stack, name), stack, name)
+
+
+def _log(place: Place, lines: int | None) -> str:
+    try:
+        text = place.log.read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])
 
 
 def _switch_of(network: Place, spec: MachineSpec) -> tuple[Lifeline, int]:

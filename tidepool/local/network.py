@@ -76,14 +76,15 @@ def create_network(data: Path, spec: NetworkSpec, timeout_s: float = 30.0) -> Ne
             record = load(place.record)
             if record and record.fingerprint == spec.fingerprint and standing_switch(record):
                 return _told(place, spec.stack, spec.name, record)
-            _refuse_conflicts(data, spec, place, record)
-            end_all(choose(), place.cgroup, record.lifeline if record else None)
             try:
-                record = _make(program, place, spec, deadline)
+                _refuse_conflicts(data, spec, place, record)
+                end_all(choose(), place.cgroup, record.lifeline if record else None)
+                made = _make(program, place, spec, deadline)
             except BaseException:
-                _unmake(place)
+                if record is None:  # nobody knows of it yet, so nobody would delete it
+                    _unmake(place)
                 raise
-            return _told(place, spec.stack, spec.name, record)
+            return _told(place, spec.stack, spec.name, made)
 
 
 def read_network(data: Path, stack: str, name: str) -> Network | None:
