@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,6 +101,16 @@ class Stack:
             delete_machine(self.data, self.name, machine.name)
         for network in list_networks(self.data, self.name):
             delete_network(self.data, self.name, network.name)
+
+
+def kill_hard(pid: int) -> None:
+    """Kill -9, and wait for the end."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        assert select.select([descriptor], [], [], 10)[0]
+    finally:
+        os.close(descriptor)
 
 
 def left_of(stack: Stack) -> list[str]:

@@ -609,6 +609,7 @@ static int run_plan(void) {
     explicit_bzero(plan, plan_end - plan);
     free(plan);
     keep_capabilities(kept);
+    prctl(PR_SET_DUMPABLE, 0); /* its log and table are files of the host: not to be opened through /proc/1/fd */
     return supervise();
 }
 

@@ -30,6 +30,11 @@ class Place:
         return self.folder.with_name(self.folder.name + ".lock")
 
     @property
+    def exists(self) -> bool:
+        """Whether there is anything of it."""
+        return self.folder.is_dir() or self.lock.exists()
+
+    @property
     def record(self) -> Path:
         """What is known of it."""
         return self.folder / "record.json"
@@ -80,7 +85,8 @@ def names_in(data: Path, stack: str, kind: str) -> tuple[str, ...]:
     folder = _checked(data, stack) / kind
     if not folder.is_dir():
         return ()
-    return tuple(sorted(each.name for each in folder.iterdir() if each.is_dir()))
+    # One whose deletion was cut short may have left no more than its lock.
+    return tuple(sorted({each.name.removesuffix(".lock") for each in folder.iterdir()}))
 
 
 def stacks_in(data: Path) -> tuple[str, ...]:

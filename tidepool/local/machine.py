@@ -114,7 +114,7 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
 def read_machine(data: Path, stack: str, name: str) -> Machine | None:
     """The machine as it is now; None where there is none."""
     place = machine_place(data, stack, name)
-    return _told(place, choose(), stack, name) if place.folder.is_dir() else None
+    return _told(place, choose(), stack, name) if place.exists else None
 
 
 def list_machines(data: Path, stack: str) -> tuple[Machine, ...]:

@@ -90,7 +90,7 @@ def create_network(data: Path, spec: NetworkSpec, timeout_s: float = 30.0) -> Ne
 def read_network(data: Path, stack: str, name: str) -> Network | None:
     """The network as it is now; None where there is none."""
     place = network_place(data, stack, name)
-    return _told(place, stack, name, load(place.record)) if place.folder.is_dir() else None
+    return _told(place, stack, name, load(place.record)) if place.exists else None
 
 
 def list_networks(data: Path, stack: str) -> tuple[Network, ...]:
