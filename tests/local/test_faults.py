@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from tidepool.local import (
     Service,
     delete_machine,
     freeze_machine,
+    list_machines,
+    list_networks,
     pull_plug,
     read_network,
     stop_machine,
@@ -126,3 +129,15 @@ def test_what_was_started_within_ends_with_it(stack: Stack) -> None:
     assert stack.run(PYTHON, "-c", detach).code == 0
     assert "python3" in stack.run("ps", "-e", "-o", "comm=").stdout
     stop_machine(stack.data, stack.name, "cpu-1")
+
+
+def test_what_runs_is_found_when_its_folder_was_removed(stack: Stack) -> None:
+    stack.network()
+    stack.create(stack.spec())
+    shutil.rmtree(stack.data / stack.name)
+    assert [(each.name, each.state) for each in list_machines(stack.data, stack.name)] == [
+        ("cpu-1", "half-made")
+    ]
+    assert [(each.name, each.state) for each in list_networks(stack.data, stack.name)] == [("net", "dead")]
+    stack.delete_all()
+    assert list_machines(stack.data, stack.name) == ()

@@ -38,6 +38,9 @@ class Cgroups(Protocol):
     def add(self, group: str, pid: int) -> None:
         """Move a process into the group; its children are born there."""
 
+    def below(self, group: str) -> tuple[str, ...]:
+        """The last parts of the names of the groups that are directly in it."""
+
     def members(self, group: str) -> frozenset[int]:
         """The processes in it, as the caller sees them."""
 

@@ -35,6 +35,14 @@ def make_group(folder: Path) -> None:
         return
 
 
+def names_below(folder: Path) -> tuple[str, ...]:
+    """The last parts of the names of the groups in one; none where it is gone."""
+    try:
+        return tuple(each.name for each in os.scandir(folder) if each.is_dir())
+    except FileNotFoundError:
+        return ()
+
+
 def members_of(folder: Path) -> frozenset[int]:
     """The processes of the group and of those below it (slurmd makes some)."""
     found: set[int] = set()

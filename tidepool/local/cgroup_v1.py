@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.local.cgroup import Limits
-from tidepool.local.cgroup_files import make_group, members_of, remove_group, write
+from tidepool.local.cgroup_files import make_group, members_of, names_below, remove_group, write
 from tidepool.local.errors import TimedOut
 
 _PERIOD_US: Final = 100_000
@@ -58,6 +58,9 @@ class CgroupsV1:
     def add(self, group: str, pid: int) -> None:
         for entrance in self.entrances(group):
             write(Path(entrance), str(pid))
+
+    def below(self, group: str) -> tuple[str, ...]:
+        return names_below(self.folders["freezer"] / group)
 
     def members(self, group: str) -> frozenset[int]:
         return members_of(self.folders["freezer"] / group)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.local.cgroup import Limits
-from tidepool.local.cgroup_files import make_group, members_of, remove_group, write
+from tidepool.local.cgroup_files import make_group, members_of, names_below, remove_group, write
 from tidepool.local.errors import TimedOut
 
 _PERIOD_US: Final = 100_000
@@ -50,6 +50,9 @@ class CgroupsV2:
 
     def add(self, group: str, pid: int) -> None:
         write(self.folder / group / "cgroup.procs", str(pid))
+
+    def below(self, group: str) -> tuple[str, ...]:
+        return names_below(self.folder / group)
 
     def members(self, group: str) -> frozenset[int]:
         return members_of(self.folder / group)

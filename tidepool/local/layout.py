@@ -70,6 +70,14 @@ class Place:
         return self.folder / "hosts"
 
 
+def cgroup_of(data: Path, stack: str, kind: str) -> str:
+    """The control group that those of a stack's ``machines`` or ``networks`` are in."""
+    _checked(data, stack)
+    # Two data folders may have stacks of one name, and the kernel's control groups are one for all.
+    folder_digest = hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:8]
+    return f"tidepool/{folder_digest}-{stack}/{kind}"
+
+
 def machine_place(data: Path, stack: str, name: str) -> Place:
     """Where a machine is."""
     return _place(data, stack, "machines", name)
@@ -102,9 +110,7 @@ def _holds_any(stack: Path) -> bool:
 
 def _place(data: Path, stack: str, kind: str, name: str) -> Place:
     folder = _checked(data, stack, name) / kind / name
-    # Two data folders may have stacks of one name: the kernel's control groups are for all of them.
-    folder_digest = hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:8]
-    return Place(folder, f"tidepool/{folder_digest}-{stack}/{kind}/{name}")
+    return Place(folder, f"{cgroup_of(data, stack, kind)}/{name}")
 
 
 def _checked(data: Path, stack: str, *names: str) -> Path:

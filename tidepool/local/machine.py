@@ -23,7 +23,7 @@ from tidepool.local.cabling import plug_in
 from tidepool.local.cgroup import Cgroups, Limits
 from tidepool.local.cgroup_choice import choose
 from tidepool.local.errors import BootFailed, NoSuchMachine, NoSuchNetwork, TimedOut, told
-from tidepool.local.layout import Place, machine_place, names_in, network_place
+from tidepool.local.layout import Place, cgroup_of, machine_place, names_in, network_place
 from tidepool.local.lifeline import Lifeline
 from tidepool.local.lock import locked
 from tidepool.local.network import standing_switch
@@ -113,13 +113,18 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
 
 def read_machine(data: Path, stack: str, name: str) -> Machine | None:
     """The machine as it is now; None where there is none."""
-    place = machine_place(data, stack, name)
-    return _told(place, choose(), stack, name) if place.exists else None
+    place, cgroups = machine_place(data, stack, name), choose()
+    if not place.exists and not cgroups.members(place.cgroup):
+        return None
+    return _told(place, cgroups, stack, name)
 
 
 def list_machines(data: Path, stack: str) -> tuple[Machine, ...]:
-    """All machines of a stack, by name; those too that no state knows."""
-    found = (read_machine(data, stack, name) for name in names_in(data, stack, "machines"))
+    """All machines of a stack, by name; those too that no state knows, or whose folder somebody removed."""
+    running = choose().below(cgroup_of(data, stack, "machines"))
+    found = (
+        read_machine(data, stack, name) for name in sorted({*names_in(data, stack, "machines"), *running})
+    )
     return tuple(machine for machine in found if machine is not None)
 
 

@@ -20,7 +20,7 @@ from tidepool.local.cabling import make_switch
 from tidepool.local.cgroup import Limits
 from tidepool.local.cgroup_choice import choose
 from tidepool.local.errors import InUse, NoSuchNetwork, told
-from tidepool.local.layout import Place, names_in, network_place
+from tidepool.local.layout import Place, cgroup_of, names_in, network_place
 from tidepool.local.lifeline import Lifeline
 from tidepool.local.lock import locked
 from tidepool.local.plan import encode, switch_steps
@@ -90,12 +90,17 @@ def create_network(data: Path, spec: NetworkSpec, timeout_s: float = 30.0) -> Ne
 def read_network(data: Path, stack: str, name: str) -> Network | None:
     """The network as it is now; None where there is none."""
     place = network_place(data, stack, name)
-    return _told(place, stack, name, load(place.record)) if place.exists else None
+    if not place.exists and not choose().members(place.cgroup):
+        return None
+    return _told(place, stack, name, load(place.record))
 
 
 def list_networks(data: Path, stack: str) -> tuple[Network, ...]:
-    """All networks of a stack, by name; those too that no state knows."""
-    found = (read_network(data, stack, name) for name in names_in(data, stack, "networks"))
+    """All networks of a stack, by name; those too that no state knows, or whose folder somebody removed."""
+    running = choose().below(cgroup_of(data, stack, "networks"))
+    found = (
+        read_network(data, stack, name) for name in sorted({*names_in(data, stack, "networks"), *running})
+    )
     return tuple(network for network in found if network is not None)
 
 
