@@ -82,6 +82,7 @@ def make_image(root: Path) -> None:
         (root / name).symlink_to(f"usr/{name}")
     for name in ("passwd", "group", "ld.so.cache", "nsswitch.conf"):
         shutil.copy(f"/etc/{name}", root / "etc")
+    shutil.copytree("/etc/alternatives", root / "etc" / "alternatives", symlinks=True)
 
 
 def machine(number: int, image: Path) -> MachineSpec:

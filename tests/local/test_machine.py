@@ -13,6 +13,7 @@ import pytest
 
 from tests.local.stacks import Stack, run_python
 from tidepool.local import (
+    BadSpec,
     BootFailed,
     File,
     Folder,
@@ -191,6 +192,10 @@ def test_refusals_name_what_stands_in_the_way(stack: Stack) -> None:
         stack.create(replace(stack.spec(2), address="10.77.0.11"))
     with pytest.raises(InUse, match="the name cpu-1 of cpu-2 belongs to cpu-1"):
         stack.create(replace(stack.spec(2), aliases=("cpu-1",)))
+    with pytest.raises(InUse, match=r"10\.77\.255\.254 is the switch's own"):
+        stack.create(replace(stack.spec(2), address="10.77.255.254"))
+    with pytest.raises(BadSpec, match=r"10\.78\.0\.1 is not in 10\.77\.0\.0/16"):
+        stack.create(replace(stack.spec(2), address="10.78.0.1"))
     with pytest.raises(InUse, match=r"still has machines: cpu-1; delete them first"):
         delete_network(stack.data, stack.name, "net")
     with pytest.raises(InUse, match=r"cpu-1; delete them before it gets 10\.78\.0\.0/16"):

@@ -7,6 +7,7 @@ processes at once; each machine has a lock.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import shutil
 import signal
@@ -22,7 +23,7 @@ from tidepool.local.birth import init_program, newborn
 from tidepool.local.cabling import plug_in
 from tidepool.local.cgroup import Cgroups, Limits
 from tidepool.local.cgroup_choice import choose
-from tidepool.local.errors import BootFailed, NoSuchMachine, NoSuchNetwork, TimedOut, told
+from tidepool.local.errors import BadSpec, BootFailed, InUse, NoSuchMachine, NoSuchNetwork, TimedOut, told
 from tidepool.local.layout import Place, cgroup_of, machine_place, names_in, network_place
 from tidepool.local.lifeline import Lifeline
 from tidepool.local.lock import locked
@@ -31,7 +32,7 @@ from tidepool.local.plan import HOST_SETTINGS, MachineFolders, encode, machine_s
 from tidepool.local.record import Record, load
 from tidepool.local.remains import end_all, forget
 from tidepool.local.services import ServiceState, service_states
-from tidepool.local.spec import MachineSpec
+from tidepool.local.spec import MachineSpec, NetworkSpec
 
 _LOCK_S: Final = 60.0
 _TOLD_LINES: Final = 20
@@ -77,7 +78,8 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
 
     Raises:
         NoSuchNetwork: the network is not there, or not up.
-        InUse: another machine has its address or its name.
+        BadSpec: its address is not one of the network's.
+        InUse: another machine, or the switch, has its address or its name.
         BootFailed: it did not boot; says why, with the end of its boot log.
         TimedOut: it took longer than ``timeout_s``.
         LocalError: this machine cannot do it; says what is missing.
@@ -263,7 +265,14 @@ def _switch_of(network: Place, spec: MachineSpec) -> tuple[Lifeline, int]:
         raise NoSuchNetwork(
             f"machine {spec.name}: network {spec.network} of stack {spec.stack} {what}; create it first"
         )
-    return switch, int(str(record.spec["cidr"]).rpartition("/")[2])
+    its_spec = NetworkSpec(**record.spec)
+    if ipaddress.IPv4Address(spec.address) not in ipaddress.IPv4Network(its_spec.cidr):
+        raise BadSpec(
+            f"machine {spec.name}: address {spec.address} is not in {its_spec.cidr}, its network's range"
+        )
+    if spec.address == its_spec.switch_address:
+        raise InUse(f"machine {spec.name}: address {spec.address} is the switch's own; give it another")
+    return switch, its_spec.prefix_length
 
 
 def _is_whole(record: Record) -> bool:

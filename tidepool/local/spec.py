@@ -29,7 +29,7 @@ DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 class NetworkSpec:
     """A network of a stack: a switch that its machines, and nothing else, are plugged into.
 
-    ``cidr`` is the range of its addresses (``10.77.0.0/16``). The switch itself has the first one, so that
+    ``cidr`` is the range of its addresses (``10.77.0.0/16``). The switch itself has the last one, so that
     commands of the host which are run in the network's namespace reach the machines.
     """
 
@@ -47,8 +47,8 @@ class NetworkSpec:
 
     @property
     def switch_address(self) -> str:
-        """The switch's own address: the first of the range."""
-        return str(ipaddress.IPv4Network(self.cidr)[1])
+        """The switch's own address: the last of the range (10.77.255.254)."""
+        return str(ipaddress.IPv4Network(self.cidr)[-2])
 
     @property
     def fingerprint(self) -> str:
