@@ -48,6 +48,9 @@ def test_neither_files_nor_processes_of_the_other_are_seen(both: tuple[Stack, St
     assert stack.name in seen
     assert other.name not in seen
     assert stack.run("ls", str(stack.data)).code == 2
+    assert "inside" not in stack.run("find", "/sys/fs/cgroup").stdout, (
+        "only what is below its own control group"
+    )
     shared = stack.run("sh", "-c", "ipcmk -M 100 >/dev/null; ipcs -m | wc -l").stdout
     assert int(shared) > int(other.run("sh", "-c", "ipcs -m | wc -l").stdout)
 

@@ -26,6 +26,16 @@ def test_what_takes_too_much_memory_is_killed_in_its_machine_only(stack: Stack) 
     assert stack.ask("cpu-1", on="cpu-2") == f"cpu-1 of {stack.name}"
 
 
+def test_its_root_cannot_lift_the_limits(stack: Stack) -> None:
+    stack.network()
+    stack.create(stack.spec(memory_mib=64))
+    stack.run("sh", "-c", "cd /sys/fs/cgroup; echo -1 >memory/memory.limit_in_bytes; mkdir memory/job")
+    stack.run("sh", "-c", "cd /sys/fs/cgroup; echo max >memory.max; mkdir job")
+    assert stack.run("find", "/sys/fs/cgroup", "-name", "job").stdout, "groups of its own it may make"
+    assert stack.run(PYTHON, "-c", _HOG, "200").code == 137
+    assert stack.read().memory_kills == 1
+
+
 def test_what_is_written_to_memory_counts(stack: Stack) -> None:
     stack.network()
     stack.create(stack.spec(memory_mib=32))

@@ -64,6 +64,21 @@ def plug_in(machine: Lifeline, switch: Lifeline, spec: MachineSpec, prefix_lengt
         raise NoSuchMachine(f"machine {spec.name} died while it was plugged in")
 
 
+def unplug(machine: Lifeline, spec: MachineSpec) -> None:
+    """Take the machine's end of its cable away. That of a dead switch goes by itself, but not at once.
+
+    Raises:
+        NoSuchMachine: the machine died.
+        LocalError: what ``ip`` said.
+    """
+    try:
+        if not _ip(machine, (f"link del {_INTERFACE}",)):
+            raise NoSuchMachine(f"machine {spec.name} died while it was unplugged")
+    except LocalError as error:
+        if isinstance(error, NoSuchMachine) or "Cannot find device" not in str(error):
+            raise
+
+
 def try_cabling(where: Lifeline) -> None:
     """Make a bridge and a cable, in a namespace that will be thrown away.
 

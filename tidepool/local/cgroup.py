@@ -38,6 +38,9 @@ class Cgroups(Protocol):
     def add(self, group: str, pid: int) -> None:
         """Move a process into the group; its children are born there."""
 
+    def mounts(self) -> tuple[tuple[str, str, str], ...]:
+        """What a machine mounts below /sys/fs/cgroup to see its own groups: folder, type, options."""
+
     def below(self, group: str) -> tuple[str, ...]:
         """The last parts of the names of the groups that are directly in it."""
 

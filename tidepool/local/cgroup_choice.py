@@ -12,6 +12,22 @@ from tidepool.local.cgroup_v1 import CgroupsV1
 from tidepool.local.cgroup_v2 import CgroupsV2
 from tidepool.local.errors import LocalError
 
+#: Of version 1; among a hierarchy's mount options are others.
+_CONTROLLERS: Final = frozenset(
+    (
+        *NEEDED,
+        "cpuacct",
+        "cpuset",
+        "blkio",
+        "devices",
+        "hugetlb",
+        "net_cls",
+        "net_prio",
+        "perf_event",
+        "pids",
+        "rdma",
+    )
+)
 _NEEDED_V2: Final = tuple(controller for controller in NEEDED if controller != "freezer")
 
 
@@ -27,7 +43,8 @@ def choose(mountinfo: Path = Path("/proc/self/mountinfo")) -> Cgroups:
     if _has_v1(found):
         folders = {name: _folder(found, name) for name in NEEDED}
         also = tuple(each.folder for each in found if each.version == 2 or "name=systemd" in each.controllers)
-        return CgroupsV1(folders, tuple(folder for folder in also if os.access(folder, os.W_OK)))
+        options = {each.folder: ",".join(sorted(each.controllers & _CONTROLLERS)) for each in found}
+        return CgroupsV1(folders, options, tuple(folder for folder in also if os.access(folder, os.W_OK)))
     return CgroupsV2(next(each.folder for each in found if each.version == 2))
 
 

@@ -19,17 +19,19 @@ from tidepool.local.cgroup_files import make_group, members_of, names_below, rem
 from tidepool.local.errors import TimedOut
 
 _PERIOD_US: Final = 100_000
+_SYSTEMD: Final = "none,name=systemd"
 _FREEZING_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupsV1:
-    """``folders`` are the hierarchies by controller; ``also`` those that a machine's processes join besides.
+    """``folders`` are the hierarchies by controller, ``options`` what they are mounted with; ``also`` are those that a machine's processes join besides.
 
     The latter are systemd's: else a machine would be stopped together with the service that made it.
     """
 
     folders: Mapping[str, Path]
+    options: Mapping[Path, str]
     also: tuple[Path, ...] = ()
 
     def create(self, group: str, limits: Limits) -> None:
@@ -37,6 +39,9 @@ class CgroupsV1:
             make_group(folder)
         quota = -1 if limits.cpus is None else max(1000, round(limits.cpus * _PERIOD_US))
         cpu, memory = self.folders["cpu"] / group, self.folders["memory"] / group
+        hierarchy = memory / "memory.use_hierarchy"
+        if hierarchy.read_text().strip() != "1":  # before Linux 5.11, groups within were not limited by it
+            write(hierarchy, "1")
         write(cpu / "cpu.cfs_period_us", str(_PERIOD_US))
         write(cpu / "cpu.cfs_quota_us", str(quota))
         size = "-1" if limits.memory_mib is None else str(limits.memory_mib << 20)
@@ -58,6 +63,18 @@ class CgroupsV1:
     def add(self, group: str, pid: int) -> None:
         for entrance in self.entrances(group):
             write(Path(entrance), str(pid))
+
+    def mounts(self) -> tuple[tuple[str, str, str], ...]:
+        together: dict[Path, list[str]] = {}
+        for controller, folder in self.folders.items():
+            together.setdefault(folder, []).append(controller)
+        # A hierarchy can only be mounted with all of its controllers: /sys/fs/cgroup/cpu,cpuacct.
+        mounts = [(names[0], "cgroup", self.options[folder]) for folder, names in together.items()]
+        # By this one slurmd tells which version there is.
+        return (
+            *mounts,
+            *(("systemd", "cgroup", _SYSTEMD) for folder in self.also if folder.name == "systemd"),
+        )
 
     def below(self, group: str) -> tuple[str, ...]:
         return names_below(self.folders["freezer"] / group)
@@ -86,8 +103,10 @@ class CgroupsV1:
             return False
 
     def memory_kills(self, group: str) -> int:
-        text = (self.folders["memory"] / group / "memory.oom_control").read_text()
-        return int(dict(line.split() for line in text.splitlines())["oom_kill"])
+        folder = self.folders["memory"] / group
+        controls = [folder / "memory.oom_control", *folder.rglob("memory.oom_control")]
+        texts = [control.read_text() for control in dict.fromkeys(controls)]
+        return sum(int(dict(line.split() for line in text.splitlines())["oom_kill"]) for text in texts)
 
     def remove(self, group: str) -> None:
         for hierarchy in self._hierarchies():

@@ -51,6 +51,9 @@ class CgroupsV2:
     def add(self, group: str, pid: int) -> None:
         write(self.folder / group / "cgroup.procs", str(pid))
 
+    def mounts(self) -> tuple[tuple[str, str, str], ...]:
+        return (("", "cgroup2", ""),)
+
     def below(self, group: str) -> tuple[str, ...]:
         return names_below(self.folder / group)
 

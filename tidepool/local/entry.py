@@ -37,7 +37,7 @@ def enter_prefix(data: Path, stack: str, name: str) -> tuple[str, ...]:
         NoSuchMachine: it is not running.
     """
     lifeline = running_machine(data, stack, name)
-    entrances = choose().entrances(machine_place(data, stack, name).cgroup)
+    entrances = choose().entrances(machine_place(data, stack, name).inner_cgroup)
     return (str(init_program(data)), "enter", str(lifeline.pid), str(lifeline.start_ticks), *entrances, "--")
 
 

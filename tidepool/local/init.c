@@ -42,6 +42,7 @@
 #include <unistd.h>
 
 #define NAMESPACES (CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWPID)
+#define ALL_NAMESPACES (NAMESPACES | CLONE_NEWCGROUP)
 #define STATUS_FD 3
 #define MAX_SERVICES 64
 #define MAX_GROUPS 64
@@ -305,6 +306,11 @@ static void step_device(void) {
     make_parents(path);
     if (mknod(path, S_IFCHR | mode, makedev(major_number, minor_number)) || chmod(path, mode))
         fail("cannot make the device %s: %m", path);
+}
+
+/* From here on the control group that it was put into is the root of all that the machine sees. */
+static void step_cgroups(void) {
+    if (unshare(CLONE_NEWCGROUP)) fail("cannot make a control group namespace: %m");
 }
 
 static void step_hostname(void) {
@@ -589,7 +595,7 @@ static const struct {
 } steps[] = {
     {"mount", step_mount}, {"take", step_take},   {"root", step_root},     {"put", step_put},
     {"link", step_link},   {"device", step_device}, {"folder", step_folder}, {"file", step_file},
-    {"hostname", step_hostname}, {"service", step_service},
+    {"hostname", step_hostname}, {"cgroups", step_cgroups}, {"service", step_service},
 };
 
 static int run_plan(void) {
@@ -675,7 +681,7 @@ static int enter(int argc, char **argv) {
         close(group);
     }
     if (++at >= argc) return 125;
-    if (setns(machine, NAMESPACES)) fail_entry(errno == ESRCH ? "the machine ended" : "cannot enter the machine");
+    if (setns(machine, ALL_NAMESPACES)) fail_entry(errno == ESRCH ? "the machine ended" : "cannot enter the machine");
     close(machine);
     keep_capabilities(kept);
     if (chdir("/")) fail_entry("/");

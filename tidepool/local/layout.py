@@ -30,6 +30,11 @@ class Place:
         return self.folder.with_name(self.folder.name + ".lock")
 
     @property
+    def inner_cgroup(self) -> str:
+        """What the machine sees as the root of control groups. It may change it, so its limits are not there."""
+        return f"{self.cgroup}/inside"
+
+    @property
     def exists(self) -> bool:
         """Whether there is anything of it."""
         return self.folder.is_dir() or self.lock.exists()

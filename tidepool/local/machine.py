@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from tidepool.local import hosts
 from tidepool.local.birth import init_program, newborn
-from tidepool.local.cabling import plug_in
+from tidepool.local.cabling import plug_in, unplug
 from tidepool.local.cgroup import Cgroups, Limits
 from tidepool.local.cgroup_choice import choose
 from tidepool.local.errors import BadSpec, BootFailed, InUse, NoSuchMachine, NoSuchNetwork, TimedOut, told
@@ -100,6 +100,7 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
                 if known is None or not _is_whole(known):
                     _boot(program, place, network, spec, cgroups, switch, prefix_length, deadline)
                 elif known.switch != switch and known.lifeline is not None:
+                    unplug(known.lifeline, spec)
                     plug_in(known.lifeline, switch, spec, prefix_length)
                     replace(known, switch=switch).save(place.record)
             except BaseException as error:
@@ -298,6 +299,7 @@ def _boot(
     record.save(place.record)
     end_all(cgroups, place.cgroup, known.lifeline if known else None)
     cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
+    cgroups.create(place.inner_cgroup, Limits())
     hosts.register(network, spec.address, (spec.name, *spec.aliases))
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     status = os.open(place.status, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -307,11 +309,12 @@ def _boot(
         work=str(place.work),
         hosts=str(network.hosts),
         host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
+        cgroups=cgroups.mounts(),
     )
     try:
         with newborn(program, log, status, deadline) as first:
             try:
-                cgroups.add(place.cgroup, first.lifeline.pid)
+                cgroups.add(place.inner_cgroup, first.lifeline.pid)
                 # From here on its maker may die: whoever comes next finds it.
                 record = replace(record, lifeline=first.lifeline)
                 record.save(place.record)

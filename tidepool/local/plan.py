@@ -11,6 +11,7 @@ a netstring (``5:mount,1:/,``):
     folder PATH MODE OWNER GROUP
     file PATH MODE OWNER GROUP CONTENT
     hostname NAME
+    cgroups                                     hides those that it is not in
     service NAME USER ONCE READY_KIND READY_VALUE READY_MS STOP_MS ARGC ARG... ENVC NAME=VALUE...
     drop CAPABILITY                             by its number; for all that runs in the machine
     end
@@ -80,6 +81,8 @@ class MachineFolders:
     hosts: str
     #: Those of :data:`HOST_SETTINGS` that this kernel has.
     host_settings: tuple[str, ...] = HOST_SETTINGS
+    #: The control groups that it sees below /sys/fs/cgroup: folder ("" is that one itself), type, options.
+    cgroups: tuple[tuple[str, str, str], ...] = ()
 
 
 def encode(steps: Iterator[Step]) -> bytes:
@@ -96,6 +99,7 @@ def machine_steps(spec: MachineSpec, folders: MachineFolders) -> Iterator[Step]:
         yield "take", mount.source
     yield "root", folders.root
     yield from _kernel_file_systems(folders.host_settings)
+    yield from _cgroup_file_systems(folders.cgroups)
     yield "put", "/run/network", _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXEC
     for mount in spec.mounts:
         yield "put", mount.target, _NO_SUID * mount.read_only | _NO_DEVICES | _READ_ONLY * mount.read_only
@@ -151,6 +155,17 @@ def _kernel_file_systems(host_settings: tuple[str, ...]) -> Iterator[Step]:
     yield "link", "/proc/self/fd", "/dev/fd"
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         yield "link", f"/proc/self/fd/{number}", f"/dev/{name}"
+
+
+def _cgroup_file_systems(cgroups: tuple[tuple[str, str, str], ...]) -> Iterator[Step]:
+    """For slurmd, which makes groups for its jobs, and does not start where there is no such file system."""
+    closed = _NO_SUID | _NO_DEVICES | _NO_EXEC
+    folder = "/sys/fs/cgroup"
+    yield ("cgroups",)
+    if any(name for name, _, _ in cgroups):
+        yield "mount", "tmpfs", folder, "tmpfs", closed, "mode=0755,size=64k"
+    for name, type, options in cgroups:
+        yield "mount", type, f"{folder}/{name}".rstrip("/"), type, closed, options
 
 
 def _service_step(service: Service) -> Step:
