@@ -78,7 +78,7 @@ def _real() -> Iterator[CgroupsV1 | CgroupsV2]:
     for each in found:
         if each.version == 2 and not each.is_read_only:
             yield CgroupsV2(each.folder, controllers=())
-    named = {
+    named: dict[str, Path] = {
         name: each.folder
         for each in found
         for name in ("cpu", "memory", "freezer")
