@@ -57,7 +57,10 @@ class Cgroups(Protocol):
         """Whether it is frozen, or about to be."""
 
     def memory_kills(self, group: str) -> int:
-        """How many of its processes were killed because the group had no memory left."""
+        """How many of its processes were killed because the group had no memory left.
+
+        Version 1 forgets those of groups within that are gone: slurmd's for jobs, where it makes any.
+        """
 
     def remove(self, group: str) -> None:
         """Remove the group, which must be empty, and the groups above it that become empty."""
