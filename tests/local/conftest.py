@@ -15,7 +15,7 @@ from tidepool.local import preflight
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The data folder of a session: init.c is compiled once. Skips where this machine cannot make machines."""
+    """The data folder of a session: init is compiled once. Skips where this machine cannot make machines."""
     folder = tmp_path_factory.mktemp("data")
     if lacks := [str(lack) for lack in preflight(folder) if lack.fatal]:
         pytest.skip("; ".join(lacks))

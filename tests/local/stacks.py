@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import select
@@ -29,6 +30,7 @@ from tidepool.local import (
     list_networks,
     read_machine,
 )
+from tidepool.local.layout import cgroup_of
 
 CIDR = "10.77.0.0/16"
 PYTHON = "/usr/bin/python3"
@@ -117,19 +119,28 @@ def left_of(stack: Stack) -> list[str]:
     """Files, control groups, processes, mounts and interfaces of a stack; interfaces of the host that are ours."""
     return [
         *(str(path) for path in stack.data.glob(f"{stack.name}*")),
-        *(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/tidepool/*-{stack.name}")),
+        *control_groups(_group(stack)),
         *_processes(stack),
-        *(
-            line
-            for line in Path("/proc/self/mountinfo").read_text().splitlines()
-            if f"/{stack.name}/" in line
-        ),
+        *(line for line in Path("/proc/self/mountinfo").read_text().splitlines() if _folder(stack) in line),
         *(
             each
             for each in _interfaces()
             if each == "switch" or (each.startswith("p") and each[1:].isdecimal())
         ),
     ]
+
+
+def _folder(stack: Stack) -> str:
+    return f"{stack.data.resolve()}/{stack.name}/"
+
+
+def _group(stack: Stack) -> str:
+    return cgroup_of(stack.data, stack.name, "machines").removesuffix("/machines")
+
+
+def control_groups(pattern: str) -> list[str]:
+    """Those of all hierarchies; other tests make and remove theirs meanwhile, which only this glob bears with."""
+    return [*glob.glob(f"/sys/fs/cgroup/{pattern}"), *glob.glob(f"/sys/fs/cgroup/*/{pattern}")]  # noqa: PTH207
 
 
 def _processes(stack: Stack) -> Iterator[str]:
@@ -139,7 +150,7 @@ def _processes(stack: Stack) -> Iterator[str]:
             told = (folder / "mountinfo").read_text() + (folder / "cgroup").read_text()
         except (FileNotFoundError, ProcessLookupError, OSError):
             continue
-        if f"/{stack.name}/" in told or f"-{stack.name}/" in told:
+        if _folder(stack) in told or _group(stack) in told:
             yield f"process {folder.name}"
 
 

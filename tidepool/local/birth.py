@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -21,40 +20,43 @@ from tidepool.local.lifeline import Lifeline
 from tidepool.local.lock import locked
 from tidepool.local.waiting import readable, writable
 
+#: What the first process is made of.
+_SOURCES: Final = Path(__file__).parent / "init"
 _COMPILING_S: Final = 120.0
 COMPILER: Final = "cc"
 COMPILER_REMEDY: Final = "apt-get install gcc libc6-dev"
 
 
 def init_program(data: Path) -> Path:
-    """The compiled ``init.c``, kept in the data folder under its digest; compiled when it is not there.
+    """The compiled ``init/``, kept in the data folder under its digest; compiled when it is not there.
 
     Raises:
         LocalError: there is no C compiler, or it failed.
     """
-    source = resources.files("tidepool.local").joinpath("init.c").read_bytes()
-    program = data / f"init-{hashlib.sha256(source).hexdigest()[:16]}"
+    sources = sorted(_SOURCES.iterdir())
+    digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()
+    program = data / f"init-{digest[:16]}"
     if program.exists():
         return program
     with locked(data / "init.lock", _COMPILING_S):
         if not program.exists():
-            _compile(source, program)
+            _compile([str(source) for source in sources if source.suffix == ".c"], program)
     return program
 
 
-def _compile(source: bytes, program: Path) -> None:
+def _compile(sources: list[str], program: Path) -> None:
     compiler = shutil.which(COMPILER)
     if compiler is None:
         raise LocalError(f"there is no C compiler ({COMPILER}) on PATH: {COMPILER_REMEDY}")
     beside = program.with_suffix(".new")
-    command = [compiler, "-static", "-O2", "-x", "c", "-", "-o", str(beside)]
+    command = [compiler, "-static", "-O2", *sources, "-o", str(beside)]
     try:
-        done = subprocess.run(command, input=source, capture_output=True, timeout=_COMPILING_S, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=_COMPILING_S, check=False)
     except subprocess.TimeoutExpired:
-        raise TimedOut(f"compiling init.c took longer than {_COMPILING_S:g} s") from None
+        raise TimedOut(f"compiling init took longer than {_COMPILING_S:g} s") from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
-        raise LocalError(f"init.c does not compile here ({COMPILER_REMEDY}):\n{said}")
+        raise LocalError(f"init does not compile here ({COMPILER_REMEDY}):\n{said}")
     beside.chmod(0o755)
     os.replace(beside, program)
 

@@ -1,6 +1,6 @@
 """The plan of a boot: which steps PID 1 of a machine takes, in which order, before its services run.
 
-Pure: from a specification to bytes. ``init.c`` carries the steps out. A step is its name and its arguments, each
+Pure: from a specification to bytes. ``init/`` carries the steps out. A step is its name and its arguments, each
 a netstring (``5:mount,1:/,``):
 
     mount SOURCE TARGET TYPE FLAGS OPTIONS      as mount(2)

@@ -24,7 +24,7 @@ from tidepool.local.plan import encode, overlay_steps
 
 #: Each with the Debian package that has it.
 _COMMANDS: Final = {"ip": "iproute2", "nsenter": "util-linux"}
-#: close_range(2) is the newest of what init.c calls.
+#: close_range(2) is the newest of what init calls.
 _KERNEL: Final = (5, 9)
 #: A machine and its controller know each other, and a few machines that it computes with.
 _NEIGHBOURS_PER_MACHINE: Final = 4

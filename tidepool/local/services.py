@@ -34,5 +34,5 @@ def service_states(table: Path) -> tuple[ServiceState, ...] | None:
 
 def _service(line: str) -> ServiceState:
     name, state, pid, restarts = line.split("\t")
-    assert state in get_args(State), f"init.c has a state {state!r} that is not known here"
+    assert state in get_args(State), f"init has a state {state!r} that is not known here"
     return ServiceState(name, cast("State", state), int(pid), int(restarts))
