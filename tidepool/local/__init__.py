@@ -1,0 +1,74 @@
+"""This machine as an infrastructure: networks and machines made of the kernel's namespaces. Needs root.
+
+The only code that touches this machine's kernel. What to make is a frozen specification; what there is, is read
+from the kernel and the data folder, which every function is given. See ``docs/architecture.md``.
+"""
+
+from tidepool.local.entry import Ended, enter_prefix, execute
+from tidepool.local.errors import (
+    BadSpec,
+    BootFailed,
+    InUse,
+    LocalError,
+    NoSuchMachine,
+    NoSuchNetwork,
+    TimedOut,
+)
+from tidepool.local.machine import (
+    Machine,
+    MachineState,
+    boot_log,
+    create_machine,
+    delete_machine,
+    freeze_machine,
+    list_machines,
+    pull_plug,
+    read_machine,
+    stop_machine,
+    thaw_machine,
+    wait_ready,
+)
+from tidepool.local.network import Network, create_network, delete_network, list_networks, read_network
+from tidepool.local.preflight import Lack, Plans, preflight
+from tidepool.local.services import ServiceState
+from tidepool.local.spec import File, Folder, MachineSpec, Mount, NetworkSpec, Service
+
+__all__ = [
+    "BadSpec",
+    "BootFailed",
+    "Ended",
+    "File",
+    "Folder",
+    "InUse",
+    "Lack",
+    "LocalError",
+    "Machine",
+    "MachineSpec",
+    "MachineState",
+    "Mount",
+    "Network",
+    "NetworkSpec",
+    "NoSuchMachine",
+    "NoSuchNetwork",
+    "Plans",
+    "Service",
+    "ServiceState",
+    "TimedOut",
+    "boot_log",
+    "create_machine",
+    "create_network",
+    "delete_machine",
+    "delete_network",
+    "enter_prefix",
+    "execute",
+    "freeze_machine",
+    "list_machines",
+    "list_networks",
+    "preflight",
+    "pull_plug",
+    "read_machine",
+    "read_network",
+    "stop_machine",
+    "thaw_machine",
+    "wait_ready",
+]

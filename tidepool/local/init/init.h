@@ -1,0 +1,62 @@
+/* What the parts of init share; main.c says what it is. */
+#pragma once
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define NAMESPACES (CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWPID)
+/* The last one is made later: when the machine is in the control group that it shall see as the root. */
+#define ALL_NAMESPACES (NAMESPACES | CLONE_NEWCGROUP)
+#define STATUS_FD 3
+#define MAX_GROUPS 64
+
+/* log.c: the log; and how a boot ends that fails: the caller hears why. Time, in milliseconds. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+long long now_ms(void);
+
+/* plan.c: the plan's fields, one after the other. A field has a NUL after it, and may hold some where asked for. */
+void read_plan(void);
+char *field_of(size_t *length);
+char *field(void);
+long number(void);
+mode_t mode_field(void);
+void forget_plan(void);
+
+/* users.c: users and groups by name or number, as the machine's own files have them. -1 where there is none. */
+struct user {
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[MAX_GROUPS];
+    int group_count;
+};
+int find_user(const char *name, struct user *found);
+int find_group(const char *name, gid_t *found);
+
+/* steps.c: the steps of a plan; each reads its fields. */
+void step_mount(void);
+void step_take(void);
+void step_root(void);
+void step_put(void);
+void step_link(void);
+void step_device(void);
+void step_folder(void);
+void step_file(void);
+void step_hostname(void);
+void step_cgroups(void);
+
+/* capabilities.c */
+void keep_capabilities(unsigned long long kept);
+
+/* readiness.c: whether something listens on a TCP port; whether a UNIX socket accepts. */
+int listens(unsigned port);
+int answers(const char *path);
+
+/* services.c: a plan's service, and what runs for as long as the machine does. */
+void step_service(void);
+int supervise(void);
+
+/* boot.c, enter.c: the two things that init does. */
+int boot(void);
+int enter(int argc, char **argv);

@@ -1,0 +1,183 @@
+"""What this machine lacks for being an infrastructure, told all at once and before anything is made."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import platform
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidepool.local.birth import COMPILER, COMPILER_REMEDY, init_program, newborn
+from tidepool.local.cabling import try_cabling
+from tidepool.local.cgroup import hierarchies
+from tidepool.local.cgroup_choice import lacking
+from tidepool.local.errors import LocalError, told
+from tidepool.local.plan import encode, overlay_steps
+
+#: Each with the Debian package that has it.
+_COMMANDS: Final = {"ip": "iproute2", "nsenter": "util-linux"}
+#: close_range(2) is the newest of what init calls.
+_KERNEL: Final = (5, 9)
+#: A machine and its controller know each other, and a few machines that it computes with.
+_NEIGHBOURS_PER_MACHINE: Final = 4
+_PIDS_PER_MACHINE: Final = 16
+_TRIAL_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """What shall be made here; what is left out is not looked at."""
+
+    machines: int = 0
+    memory_mib: int = 0
+    cidrs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that is missing, and the command or step that mends it. Nothing works without a ``fatal`` one."""
+
+    what: str
+    remedy: str
+    fatal: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.remedy}"
+
+
+def preflight(data: Path, plans: Plans = Plans()) -> tuple[Lack, ...]:
+    """All that this machine lacks. Where it seems to have all, a machine's parts are tried, and taken away again.
+
+    Args:
+        data: the data folder; it is made where it is not there.
+        plans: what shall be made.
+    """
+    found = [*_user(), *_kernel(), *_commands(), *_cgroups(), *_limits(plans), *_ranges(plans)]
+    if not any(lack.fatal for lack in found):
+        found.extend(_trial(data))
+    return tuple(found)
+
+
+def _user() -> Iterator[Lack]:
+    if os.geteuid() != 0:
+        yield Lack("namespaces, mounts and control groups need root", "run it with sudo")
+
+
+def _kernel() -> Iterator[Lack]:
+    numbers = re.match(r"(\d+)\.(\d+)", platform.release())
+    if numbers and tuple(map(int, numbers.groups())) < _KERNEL:
+        yield Lack(
+            f"the kernel is {platform.release()}",
+            f"boot Linux {_KERNEL[0]}.{_KERNEL[1]} or newer (Debian 11)",
+        )
+    if "\toverlay\n" not in Path("/proc/filesystems").read_text() and os.geteuid() == 0:
+        yield Lack(
+            "the kernel has no overlay file system loaded", "modprobe overlay (in a container: on its host)"
+        )
+
+
+def _commands() -> Iterator[Lack]:
+    for command, package in _COMMANDS.items():
+        if shutil.which(command) is None:
+            yield Lack(f"the command {command} is not on PATH", f"apt-get install {package}")
+    if shutil.which(COMPILER) is None:
+        yield Lack(f"there is no C compiler ({COMPILER}) on PATH", COMPILER_REMEDY)
+
+
+def _cgroups() -> Iterator[Lack]:
+    for reason in lacking(tuple(hierarchies(Path("/proc/self/mountinfo").read_text()))):
+        what, _, remedy = reason.partition(": ")
+        yield Lack(what, remedy)
+
+
+def _limits(plans: Plans) -> Iterator[Lack]:
+    wanted = {
+        # One table for all namespaces: past its end, machines do not find each other.
+        "net.ipv4.neigh.default.gc_thresh3": _NEIGHBOURS_PER_MACHINE * plans.machines,
+        "kernel.pid_max": _PIDS_PER_MACHINE * plans.machines,
+        "user.max_net_namespaces": plans.machines,
+        "user.max_pid_namespaces": plans.machines,
+        "user.max_mnt_namespaces": plans.machines,
+    }
+    for name, least in wanted.items():
+        setting = Path("/proc/sys") / name.replace(".", "/")
+        if setting.exists() and (is_now := int(setting.read_text())) < least:
+            yield Lack(
+                f"{name} is {is_now}, too few for {plans.machines} machines", f"sysctl -w {name}={least}"
+            )
+    memory = re.search(r"^MemTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    if memory and plans.memory_mib > (has := int(memory[1]) >> 10):
+        yield Lack(
+            f"the machines may use {plans.memory_mib} MiB together, and this one has {has} MiB",
+            "smaller or fewer machines, or hope that they do not use it all at once",
+            fatal=False,
+        )
+
+
+def _ranges(plans: Plans) -> Iterator[Lack]:
+    routes = tuple(_host_routes(Path("/proc/net/route").read_text()))
+    for cidr in plans.cidrs:
+        wanted = ipaddress.IPv4Network(cidr)
+        for interface, network in routes:
+            if network.prefixlen and wanted.overlaps(network):
+                yield Lack(
+                    f"the range {cidr} is in use: this machine reaches {network} through {interface}",
+                    "give the network another range; its machines work in this one too, but a person will mix "
+                    "them up with the real ones",
+                    fatal=False,
+                )
+
+
+def _host_routes(table: str) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
+    for line in table.splitlines()[1:]:
+        interface, destination, _, _, _, _, _, mask, *_ = line.split()
+        # Written as the number that the bytes are on this machine.
+        address, netmask = (int.from_bytes(bytes.fromhex(text), "little") for text in (destination, mask))
+        yield interface, ipaddress.IPv4Network((address, netmask.bit_count()))
+
+
+def _trial(data: Path) -> Iterator[Lack]:
+    """The real thing: namespaces, an overlay on the data folder's disk, a bridge and a cable."""
+    try:
+        with told("trying it out"):
+            data.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="preflight-", dir=data) as folder:
+                yield from _try_in(data, Path(folder))
+    except LocalError as error:
+        yield Lack(str(error), "not in a container without --privileged; else see the kernel's log (dmesg)")
+
+
+def _try_in(data: Path, folder: Path) -> Iterator[Lack]:
+    layers = [folder / name for name in ("lower", "upper", "work", "root")]
+    for layer in layers:
+        layer.mkdir()
+    deadline = time.monotonic() + _TRIAL_S
+    log, status = (
+        os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC) for name in ("log", "status")
+    )
+    try:
+        with newborn(init_program(data), log, status, deadline) as first:
+            try:
+                try_cabling(first.lifeline)
+            except LocalError as error:
+                yield Lack(f"no bridge and no veth can be made ({error})", "modprobe -a bridge veth")
+            try:
+                first.boot(encode(overlay_steps(*map(str, layers))), deadline)
+            except LocalError as error:
+                remedy = (
+                    "put the data folder on a disk with ext4, xfs or btrfs, or on tmpfs; not on an overlay"
+                )
+                yield Lack(f"no overlay can be mounted on {data} ({error})", remedy)
+            first.lifeline.signal(signal.SIGKILL)
+            first.lifeline.wait_gone(_TRIAL_S)
+    finally:
+        os.close(log)
+        os.close(status)

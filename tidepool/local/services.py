@@ -1,0 +1,38 @@
+"""The table of its services that a machine's first process keeps in a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+#: ``waiting`` for the one before; ``starting``: not ready yet; ``backing-off`` until it is started again;
+#: ``done``: a command that exited 0; ``stopped``: the machine is being shut down.
+State = Literal["waiting", "starting", "up", "backing-off", "done", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """A service as it is now. ``pid`` is the one in the machine, 0 where it does not run."""
+
+    name: str
+    state: State
+    pid: int
+    restarts: int
+
+
+def service_states(table: Path) -> tuple[ServiceState, ...] | None:
+    """The services in their order; None where the table is not there yet."""
+    try:
+        lines = table.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    if "end" not in lines:
+        return None
+    return tuple(_service(line) for line in lines[: lines.index("end")])
+
+
+def _service(line: str) -> ServiceState:
+    name, state, pid, restarts = line.split("\t")
+    assert state in get_args(State), f"init has a state {state!r} that is not known here"
+    return ServiceState(name, cast("State", state), int(pid), int(restarts))

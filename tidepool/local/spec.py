@@ -1,0 +1,272 @@
+"""What a caller asks for: networks and machines, as frozen values that JSON can hold.
+
+A value is checked when it is made; all its mistakes are told at once (:class:`~tidepool.local.errors.BadSpec`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import ipaddress
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+from tidepool.local.errors import BadSpec
+
+#: A host name (RFC 1123), in lower case; also a folder's and a control group's.
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_MAC: Final = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
+_MODE: Final = re.compile(r"0?[0-7]{3,4}")
+
+DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSpec:
+    """A network of a stack: a switch that its machines, and nothing else, are plugged into.
+
+    ``cidr`` is the range of its addresses (``10.77.0.0/16``). The switch itself has the last one, so that
+    commands of the host which are run in the network's namespace reach the machines.
+    """
+
+    stack: str
+    name: str
+    cidr: str
+
+    def __post_init__(self) -> None:
+        _refuse(f"network {self.name!r}", _network_mistakes(self))
+
+    @property
+    def prefix_length(self) -> int:
+        """16 of ``10.77.0.0/16``."""
+        return ipaddress.IPv4Network(self.cidr).prefixlen
+
+    @property
+    def switch_address(self) -> str:
+        """The switch's own address: the last of the range (10.77.255.254)."""
+        return str(ipaddress.IPv4Network(self.cidr)[-2])
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this specification from every other."""
+        return _digest(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is put into the machine at each boot, before its services start.
+
+    ``mode`` is octal. ``owner`` and ``group`` are names or numbers of the image. ``content`` is text, or base64
+    of bytes where ``is_base64`` is set; it is never kept outside of the machine, nor printed.
+    """
+
+    path: str
+    content: str = field(repr=False)
+    mode: str = "0644"
+    owner: str = "root"
+    group: str = "root"
+    is_base64: bool = False
+
+    @property
+    def data(self) -> bytes:
+        """The content's bytes."""
+        return base64.b64decode(self.content) if self.is_base64 else self.content.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder that is made, or given this owner and mode, at each boot before files and services."""
+
+    path: str
+    mode: str = "0755"
+    owner: str = "root"
+    group: str = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the host that the machine sees at ``target``: a shared /home, say."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A program that runs in a machine. Services start in their order, each when the one before is ready.
+
+    ``ready`` says what makes it so: ``"started"``, ``"tcp:6818"`` (something listens), ``"unix:/run/x.socket"``
+    (it accepts), ``"path:/run/x.pid"`` (it exists). A service that is not ready after ``ready_timeout_s``
+    (0: never) is killed. A dead one is started again: at once, then after 0.1 s, 0.2 s, to 10 s; at once again
+    after it had lived for 10 s. With ``once`` it is a command that must exit 0, and is ready when it did.
+    On stopping it gets SIGTERM, and SIGKILL ``stop_timeout_s`` later. Output goes to the boot log.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    user: str = "root"
+    environment: tuple[tuple[str, str], ...] = ()
+    ready: str = "started"
+    ready_timeout_s: float = 30.0
+    stop_timeout_s: float = 5.0
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpec:
+    """A machine: processes of their own in namespaces, over an image's root, with limits.
+
+    ``image`` is the folder of a root file system; it is never written to. ``network`` is the name of a network
+    of the same stack, ``address`` (without prefix length) and ``mac`` are the machine's there. ``cpus`` is how
+    many processors' time it may use at most, ``memory_mib`` how much memory: where it needs more, processes in
+    it, and nowhere else, are killed. ``aliases`` are more names that the network's other machines know it by.
+    ``capabilities`` are ones (``sys_admin``) that it has beyond those of an ordinary container.
+    """
+
+    stack: str
+    name: str
+    network: str
+    address: str
+    mac: str
+    image: str
+    cpus: float
+    memory_mib: int
+    services: tuple[Service, ...] = ()
+    files: tuple[File, ...] = ()
+    folders: tuple[Folder, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    aliases: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _refuse(f"machine {self.name!r}", _machine_mistakes(self))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this specification from every other; contents of files go in as digests."""
+        return _digest(self.public())
+
+    def public(self) -> dict[str, Any]:
+        """The specification as JSON, with digests in the place of files' contents."""
+        told: dict[str, Any] = asdict(self)
+        for file, told_file in zip(self.files, told["files"], strict=True):
+            told_file["content"] = "sha256:" + hashlib.sha256(file.data).hexdigest()
+            del told_file["is_base64"]
+        return told
+
+
+def is_name(text: str) -> bool:
+    """Whether it may be the name of a stack, a network, a machine."""
+    return _NAME.fullmatch(text) is not None
+
+
+Readiness = Literal["started", "tcp", "unix", "path"]
+
+
+def readiness(ready: str) -> tuple[Readiness, str] | None:
+    """A service's ``ready`` in its two parts; None where it cannot be understood."""
+    kind, _, value = ready.partition(":")
+    match kind:
+        case "started" if not value:
+            return "started", ""
+        case "tcp" if value.isdecimal() and 0 < int(value) < 65536:
+            return "tcp", value
+        case "unix" if value.startswith("/"):
+            return "unix", value
+        case "path" if value.startswith("/"):
+            return "path", value
+    return None
+
+
+def _refuse(what: str, mistakes: Iterable[str]) -> None:
+    found = list(mistakes)
+    if found:
+        raise BadSpec("\n".join(f"{what}: {mistake}" for mistake in found))
+
+
+def _names(**names: str) -> Iterator[str]:
+    for key, name in names.items():
+        if not is_name(name):
+            yield (
+                f"{key} is {name!r}; allowed are lower-case letters, digits and '-' within, at most 63 of them"
+            )
+
+
+def _network_mistakes(spec: NetworkSpec) -> Iterator[str]:
+    yield from _names(stack=spec.stack, name=spec.name)
+    try:
+        network = ipaddress.IPv4Network(spec.cidr)
+    except ValueError as error:
+        yield f"cidr is {spec.cidr!r} ({error}); wanted is an IPv4 range such as '10.77.0.0/16'"
+    else:
+        if network.prefixlen > 29:
+            yield f"cidr {spec.cidr} has no room for machines; a /29 is the smallest"
+
+
+def _machine_mistakes(spec: MachineSpec) -> Iterator[str]:
+    yield from _names(stack=spec.stack, name=spec.name, network=spec.network)
+    for alias in spec.aliases:
+        yield from _names(alias=alias)
+    try:
+        ipaddress.IPv4Address(spec.address)
+    except ValueError:
+        yield f"address is {spec.address!r}; wanted is an IPv4 address such as '10.77.0.17'"
+    if not _MAC.fullmatch(spec.mac):
+        yield f"mac is {spec.mac!r}; wanted is a unicast one in lower case such as '02:00:0a:4d:00:11'"
+    if not spec.image.startswith("/") or set(spec.image) & set(",:\\"):
+        yield f"image is {spec.image!r}; wanted is an absolute path without ',', ':' and '\\'"
+    if not spec.cpus >= 0.01:
+        yield f"cpus is {spec.cpus}; wanted is at least 0.01"
+    if spec.memory_mib < 4:
+        yield f"memory_mib is {spec.memory_mib}; wanted is at least 4"
+    seen: set[str] = set()
+    for service in spec.services:
+        yield from _service_mistakes(service)
+        if service.name in seen:
+            yield f"two services are named {service.name!r}"
+        seen.add(service.name)
+    made: tuple[File | Folder, ...] = (*spec.files, *spec.folders)
+    for thing in made:
+        if not thing.path.startswith("/"):
+            yield f"the path {thing.path!r} is not absolute"
+        if not _MODE.fullmatch(thing.mode):
+            yield f"the mode of {thing.path} is {thing.mode!r}; wanted is an octal one such as '0600'"
+    for file in spec.files:
+        if file.is_base64 and not _is_base64(file.content):
+            yield f"the content of {file.path} is not base64"
+    for mount in spec.mounts:
+        if not (mount.source.startswith("/") and mount.target.startswith("/")):
+            yield f"the mount of {mount.source!r} at {mount.target!r} needs absolute paths"
+
+
+def _service_mistakes(service: Service) -> Iterator[str]:
+    if not re.fullmatch(r"[A-Za-z0-9_.@-]{1,64}", service.name):
+        yield f"a service is named {service.name!r}; allowed are letters, digits, '_', '.', '@' and '-'"
+    if not service.argv or not service.argv[0].startswith("/"):
+        yield f"service {service.name}: argv is {list(service.argv)!r}; it begins with an absolute path"
+    if any(
+        "\0" in text for text in (*service.argv, *(part for pair in service.environment for part in pair))
+    ):
+        yield f"service {service.name}: an argument or variable holds a NUL"
+    if readiness(service.ready) is None:
+        yield (
+            f"service {service.name}: ready is {service.ready!r}; "
+            "allowed are 'started', 'tcp:PORT', 'unix:/PATH' and 'path:/PATH'"
+        )
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return False
+    return True
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
