@@ -170,7 +170,7 @@ class Node(NamedTuple):
 _KEY = re.compile(r"(?:^| )([A-Z][A-Za-z_]*)=")
 #: Written last, and by people: what looks like another key inside of them is theirs.
 _FREE = re.compile(r" +(?=(?:Reason|Comment|Extra|InstanceId|ReservationName)=)")
-_BY_WHOM = re.compile(r"(?P<text>.*?) \[(?P<user>[^\[\]@]*)@(?P<time>\w+)\](?P<more>.*)", re.DOTALL)
+_BY_WHOM = re.compile(r"(?P<text>.*) \[(?P<user>[^\[\]@]*)@(?P<time>\d+)\](?P<more>.*)", re.DOTALL)
 
 
 def parse_node(line: str) -> Node:
@@ -224,7 +224,7 @@ def _reason(written: str) -> Reason | None:
     if not written:
         return None
     found = _BY_WHOM.fullmatch(written)
-    if not found or found["time"] == "Unknown" or not found["time"].isdigit():
+    if not found:
         return Reason(written)
     # Of a reason of several lines, only the first is followed by who and when.
     more = " ".join(found["more"].split())

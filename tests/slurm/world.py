@@ -1,0 +1,172 @@
+"""The two worlds that the contract is held against: one in memory, one of real processes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from datetime import UTC, datetime
+from math import inf
+from typing import Protocol
+
+from tests.slurm.real import RealSlurm, eventually, free_port
+from tidepool.slurm import JobRequest, JobState, Node, Slots, SlurmClient
+from tidepool.slurm.fake import FakeSlurm
+from tidepool.slurm.hostlist import expanded
+
+_numbers = itertools.count(1)
+
+
+class World(Protocol):
+    """A cluster without nodes, and what happens to its machines and its controller."""
+
+    @property
+    def slurm(self) -> SlurmClient: ...
+
+    def slots(
+        self, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
+    ) -> str:
+        """Declare ``count`` slots of two CPUs, and return their hostlist: names that no other test has."""
+        ...
+
+    def boot(self, names: str) -> None: ...
+
+    def unplug(self, names: str) -> None: ...
+
+    def controller_dies(self) -> None: ...
+
+    def controller_returns(self) -> None: ...
+
+    def controller_hangs(self) -> None: ...
+
+    def controller_wakes(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+def up(
+    world: World, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
+) -> str:
+    """``count`` nodes that are up and idle; their hostlist."""
+    names = world.slots(count, memory_mib=memory_mib, features=features, gres=gres)
+    world.boot(names)
+    wait_for_nodes(world, names, lambda node: str(node.state.base) == "IDLE" and node.state.takes_jobs)
+    return names
+
+
+def wait_for_nodes(world: World, names: str, wanted: Callable[[Node], bool]) -> tuple[Node, ...]:
+    return eventually(lambda: world.slurm.nodes(names), lambda nodes: all(map(wanted, nodes)))
+
+
+def wait_for_job(world: World, job_id: int, *states: JobState) -> None:
+    eventually(lambda: world.slurm.job(job_id), lambda jobs: all(job.state in states for job in jobs))
+
+
+def names_for(count: int) -> str:
+    number = next(_numbers)
+    return f"t{number}-[1-{count}]" if count > 1 else f"t{number}-1"
+
+
+class FakeWorld:
+    """`FakeSlurm`, whose jobs run as long as their script sleeps."""
+
+    def __init__(self) -> None:
+        self.fake = FakeSlurm(
+            now=lambda: datetime.now(UTC), run_time_s=_sleeps_s, partitions=("all", "hidden")
+        )
+
+    @property
+    def slurm(self) -> SlurmClient:
+        return self.fake
+
+    def slots(
+        self, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
+    ) -> str:
+        names = names_for(count)
+        addresses = f"10.0.0.[1-{count}]" if count > 1 else "10.0.0.1"
+        self.fake.create_slots(Slots(names, addresses, 2, memory_mib, features, gres))
+        return names
+
+    def boot(self, names: str) -> None:
+        self.fake.boot(*expanded(names))
+
+    def unplug(self, names: str) -> None:
+        self.fake.unplug(*expanded(names))
+
+    def controller_dies(self) -> None:
+        self.fake.controller = "down"
+
+    def controller_hangs(self) -> None:
+        self.fake.controller = "hanging"
+
+    def controller_returns(self) -> None:
+        self.fake.controller = "up"
+
+    controller_wakes = controller_returns
+
+    def clear(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+
+class RealWorld:
+    """A real slurmctld, asked through ``slurm``."""
+
+    def __init__(self, real: RealSlurm, slurm: SlurmClient) -> None:
+        self.real = real
+        self._slurm = slurm
+        self._ports: dict[str, int] = {}
+
+    @property
+    def slurm(self) -> SlurmClient:
+        return self._slurm
+
+    def slots(
+        self, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
+    ) -> str:
+        names = names_for(count)
+        for name in expanded(names):
+            self._ports[name] = free_port()
+            # One by one, for their ports are not in a row.
+            self._slurm.create_slots(
+                Slots(name, "127.0.0.1", 2, memory_mib, features, gres, ports=str(self._ports[name]))
+            )
+        return names
+
+    def boot(self, names: str) -> None:
+        for name in expanded(names):
+            self.real.boot(name, self._ports[name])
+
+    def unplug(self, names: str) -> None:
+        for name in expanded(names):
+            self.real.unplug(name)
+
+    def controller_dies(self) -> None:
+        self.real.kill_controller()
+
+    def controller_returns(self) -> None:
+        self.real.start_controller()
+
+    def controller_hangs(self) -> None:
+        self.real.freeze_controller()
+
+    def controller_wakes(self) -> None:
+        self.real.thaw_controller()
+
+    def clear(self) -> None:
+        """As it was before the test: no jobs, no nodes, no reservations."""
+        for job in self._slurm.jobs():
+            self._slurm.cancel(job.job_id)
+        for reservation in self._slurm.reservations():
+            self._slurm.delete_reservation(reservation.name)
+        self.real.unplug_all()
+        nodes = [node for node in self._slurm.nodes() if not node.state.is_slot]
+        if nodes:
+            names = ",".join(node.name for node in nodes)
+            self._slurm.down(names, "the test is over")
+            eventually(self._slurm.jobs, lambda jobs: not jobs)
+        for node in self._slurm.nodes():
+            self._slurm.delete_nodes(node.name)
+
+
+def _sleeps_s(request: JobRequest) -> float:
+    words = request.script.split()
+    return float(words[words.index("sleep") + 1]) if "sleep" in words else (0.0 if "true" in words else inf)
