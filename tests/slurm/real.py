@@ -7,6 +7,7 @@ in one PID namespace: when its first process is killed, nothing is left.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -55,6 +56,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SlurmdParameters=config_overrides
 GresTypes=gpu
+DebugFlags=NO_CONF_HASH
 Licenses=matlab:3
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,sched_interval=1,bf_interval=1,bf_resolution=1
 PartitionName=all Nodes=ALL Default=YES State=UP
@@ -145,10 +147,11 @@ class RealSlurm:
 
     def boot(self, name: str, port: int) -> None:
         """Start the slurmd of a slot."""
-        self._spawn(
-            f"slurmd {name}",
-            ["slurmd", "-D", "-b", "-Z", "-N", name, "-f", str(self.conf), "--conf", f"Port={port}"],
-        )
+        # Its own file, for its port is no option of slurmd.
+        conf = self.folder / f"slurm-{name}.conf"
+        own = re.sub(r"^SlurmdPort=.*", f"SlurmdPort={port}", self.conf.read_text(), flags=re.MULTILINE)
+        conf.write_text(own)
+        self._spawn(f"slurmd {name}", ["slurmd", "-D", "-b", "-Z", "-N", name, "-f", str(conf)])
 
     def unplug(self, name: str) -> None:
         """Kill the slurmd of a node."""
@@ -195,10 +198,9 @@ class RealSlurm:
 
     def _kill(self, name: str) -> None:
         process = self._processes.pop(name)
-        try:
+        # One that ended by itself needs no more.
+        if process.poll() is None:
             os.kill(self._child_of(process.pid), signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
 
     def _inner(self, name: str) -> int:

@@ -71,11 +71,17 @@ def test_a_slot_becomes_a_node_and_a_slot_again(world: World) -> None:
     assert node.state.is_slot
 
 
-def test_a_name_that_is_taken_is_refused(world: World) -> None:
-    name = world.slots(1)
-    with pytest.raises(Refused):
-        world.slurm.create_slots(Slots(name, "127.0.0.1", 2, 500))
-    assert len(world.slurm.nodes()) == 1
+def test_a_name_that_is_there_stays_as_it_is(world: World) -> None:
+    name = up(world, 1)
+    world.slurm.create_slots(Slots(name, "127.0.0.9", 1, 400))
+    (node,) = world.slurm.nodes()
+    assert (node.name, node.cpus, node.memory_mib, node.state.base) == (name, 2, 500, NodeBase.IDLE)
+
+
+def test_slots_that_find_no_room_are_told_of(world: World) -> None:
+    with pytest.raises(Refused, match="not"):
+        world.slurm.create_slots(Slots("big-[1-3000]", "10.0.[0-29].[1-100]", 1, 100))
+    assert len(world.slurm.nodes()) == 2048
 
 
 def test_a_node_that_is_not_there_is_not_found(world: World) -> None:
@@ -160,7 +166,7 @@ def test_demand_is_told_in_full(world: World) -> None:
     assert job.job_id == second
     assert (job.account, job.nodes, job.oversubscribe, job.contiguous) == ("physics", 2, "NO", True)
     assert job.begin_time == begin
-    assert job.tres["gres/gpu"] == "3"
+    assert job.gpus == 3
     assert job.tres_per_job == {"gres/gpu": "3"}
     assert job.licenses == {"matlab": "2"}
     assert f"afterok:{first}" in job.dependency
@@ -199,6 +205,8 @@ def test_a_job_that_is_not_there_is_not_found(world: World) -> None:
         world.slurm.job(999_999)
     with pytest.raises(NotFound):
         world.slurm.requeue(999_999)
+    with pytest.raises(NotFound):
+        world.slurm.cancel(999_999)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,20 @@ def test_slots_are_declared_as_future_nodes() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "slots",
+    [
+        Slots("n[1-3]", "10.0.0.[1-2]", 1, 1),
+        Slots("n[1-3]", "", 1, 1),
+        Slots("n[1-3]", "10.0.0.[1-3]", 1, 1, ports="[1-2]"),
+        Slots("n[1-3]", "10.0.0.[1-3]", 1, 1, hostnames="h"),
+    ],
+)
+def test_lists_of_different_lengths_never_reach_slurmctld_for_they_end_it(slots: Slots) -> None:
+    with pytest.raises(ValueError, match="are 3 nodes"):
+        slots.arguments()
+
+
 def test_a_job_is_asked_for_in_sbatchs_words() -> None:
     request = JobRequest(
         "#!/bin/sh\n", name="a b", nodes="2-4", memory_mib=100, array="0-9%2", time_limit_s=90, exclusive=True,
@@ -42,9 +56,9 @@ def test_a_reservation_begins_now_unless_said_otherwise() -> None:
     ]
 
 
-@pytest.mark.parametrize("names", ["", "ALL", "all", "n1,All", "n1 n2"])
+@pytest.mark.parametrize("names", ["", ",", "ALL", "all", "n1,All", "n1 n2", "n[1-"])
 def test_no_nodes_and_all_nodes_are_not_asked_for(names: str) -> None:
-    with pytest.raises(ValueError, match="name"):
+    with pytest.raises(ValueError, match=r"name|hostlist"):
         node_names(names)
 
 

@@ -62,7 +62,7 @@ def rest(here: RealWorld, tmp_path: Path) -> Iterator[SlurmRest]:
 
 
 def test_it_sees_what_the_commands_see(here: RealWorld, rest: SlurmRest) -> None:
-    names = up(here, 2, features=("std",), gres="gpu:2")
+    names = up(here, 2, features=("std",))
     running = here.slurm.submit(JobRequest(LONG, tasks=2, memory_mib=100)).job_id
     wait_for_job(here, running, JobState.RUNNING)
     here.slurm.submit(

@@ -163,8 +163,8 @@ class RealWorld:
             names = ",".join(node.name for node in nodes)
             self._slurm.down(names, "the test is over")
             eventually(self._slurm.jobs, lambda jobs: not jobs)
-        for node in self._slurm.nodes():
-            self._slurm.delete_nodes(node.name)
+        if left := ",".join(node.name for node in self._slurm.nodes()):
+            self._slurm.delete_nodes(left)
 
 
 def _sleeps_s(request: JobRequest) -> float:

@@ -11,6 +11,7 @@ from tidepool.slurm.accounting import Accounting
 from tidepool.slurm.answer import error_of, judge
 from tidepool.slurm.commands import Commands
 from tidepool.slurm.contract import Controller, Submitted
+from tidepool.slurm.errors import NotFound, Refused
 from tidepool.slurm.job import Job, JobState, parse_queue, squeue_format
 from tidepool.slurm.node import Node, parse_node
 from tidepool.slurm.partition import Partition, parse_partition
@@ -93,7 +94,18 @@ class Slurm:
     # Nodes
 
     def create_slots(self, slots: Slots) -> None:
-        self._commands.ask(["scontrol", "create", *slots.arguments()])
+        argv = ["scontrol", "create", *slots.arguments()]
+        self._commands.ask(argv)
+        # scontrol says nothing of those that found no room.
+        try:
+            self.nodes(slots.names)
+        except NotFound as missing:
+            raise Refused(
+                f"not all slots were made: {missing.words}",
+                words=missing.words,
+                where=missing.where,
+                remedy="raise MaxNodeCount in slurm.conf and restart slurmctld, or ask for fewer",
+            ) from missing
 
     def to_future(self, nodes: str) -> None:
         self._update(nodes, "FUTURE")
@@ -149,7 +161,12 @@ class Slurm:
         raise self._commands.malformed(argv, "it has no job id")
 
     def cancel(self, job_id: int) -> None:
-        self._commands.ask(["scancel", f"{job_id:d}"])
+        # Without --verbose it says nothing of a job that is not there.
+        argv = ["scancel", "--verbose", f"{job_id:d}"]
+        completed = self._commands.run(argv)
+        if completed.exit_code == 0 and "already completing or completed" in completed.stderr:
+            return
+        judge(argv, completed, self._commands.transport.where)
 
     def requeue(self, job_id: int) -> None:
         self._commands.ask(["scontrol", "requeue", f"{job_id:d}"])

@@ -88,10 +88,10 @@ class SlurmClient(SlurmReader, Protocol):
     """Looks and changes. ``nodes`` are hostlists; an empty one, and ``ALL``, are a ValueError."""
 
     def create_slots(self, slots: Slots) -> None:
-        """Declare nodes in state FUTURE.
+        """Declare nodes in state FUTURE. Names that are there already stay as they are, whatever their shape.
 
         Raises:
-            Refused: one of the names is taken, or the cluster has no room for more (MaxNodeCount).
+            Refused: the cluster has no room for all of them (MaxNodeCount); some may have been made.
         """
         ...
 
@@ -164,9 +164,10 @@ class SlurmClient(SlurmReader, Protocol):
         ...
 
     def requeue(self, job_id: int) -> None:
-        """Stop a batch job that runs, and put it back into the queue.
+        """Stop a batch job that runs, and put it back into the queue. One that waits already goes on waiting.
 
         Raises:
-            Refused: it waits already, or is not to be requeued.
+            NotFound: Slurm does not know it.
+            Refused: it is not to be requeued.
         """
         ...

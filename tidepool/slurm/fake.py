@@ -27,7 +27,7 @@ class FakeSlurm:
     """Nodes, jobs and reservations in memory; a scheduler that runs whenever somebody looks.
 
     ``now`` is the clock; ``run_time_s`` says how long a job runs once it began (for ever, if not said);
-    ``partitions`` are the names there are, the first of which is the default.
+    ``partitions`` are the names there are, the first of which is the default; ``max_nodes`` is MaxNodeCount.
 
     Beside the client's operations: `boot` and `unplug` are what machines do, `finish` is a job's end, and
     ``controller`` makes slurmctld ``up``, ``down`` or ``hanging``. `fail` has the next call end with an error.
@@ -38,11 +38,13 @@ class FakeSlurm:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         run_time_s: Callable[[JobRequest], float] = lambda _: inf,
         partitions: tuple[str, ...] = ("all",),
+        max_nodes: int = 2048,
     ) -> None:
         self.controller = "up"
         self._now = now
         self._run_time_s = run_time_s
         self._partitions = partitions
+        self._max_nodes = max_nodes
         self._nodes: dict[str, Node] = {}
         self._jobs: dict[int, Job] = {}
         self._requests: dict[int, JobRequest] = {}
@@ -141,9 +143,9 @@ class FakeSlurm:
         slots.arguments()
         self._asked()
         names, addresses = expanded(slots.names), expanded(slots.addresses)
-        if len(names) != len(addresses) or any(name in self._nodes for name in names):
-            self._refuse("Error creating the node(s): Invalid argument")
-        for name, address in zip(names, addresses, strict=True):
+        room = self._max_nodes - len(self._nodes)
+        new = [pair for pair in zip(names, addresses, strict=True) if pair[0] not in self._nodes]
+        for name, address in new[:room]:
             self._nodes[name] = Node(
                 name,
                 NodeState(NodeBase.FUTURE),
@@ -156,6 +158,8 @@ class FakeSlurm:
                 gres=slots.gres,
                 weight=slots.weight,
             )
+        if len(new) > room:
+            self._refuse(f"Node {new[room][0]} not found")
 
     def to_future(self, nodes: str) -> None:
         for name in self._idle(nodes):
@@ -259,9 +263,10 @@ class FakeSlurm:
     def requeue(self, job_id: int) -> None:
         self._asked()
         for job in self._records(job_id):
-            if job.state is not JobState.RUNNING:
-                self._refuse(f"Job is pending execution for job {job_id}")
-            self._stop(job.job_id, JobState.CANCELLED)
+            if job.state is JobState.RUNNING:
+                if self._requests[job.job_id].requeue is False:
+                    self._refuse(f"Requested operation is presently disabled for job {job_id}")
+                self._stop(job.job_id, JobState.CANCELLED)
 
     # Inside
 
@@ -329,9 +334,8 @@ class FakeSlurm:
         tasks = request.tasks or nodes
         cpus = tasks * (request.cpus_per_task or 1)
         memory = request.memory_mib * nodes or request.memory_per_cpu_mib * cpus
-        gpus = int(request.gpus.rpartition(":")[2] or 0)
         asked = [f"cpu={cpus}", f"node={nodes}", f"billing={cpus}"]
-        asked += [f"mem={memory}M"] * (memory > 0) + [f"gres/gpu={gpus}"] * (gpus > 0)
+        asked += [f"mem={memory}M"] * (memory > 0)
         now = self._now()
         return Job(
             job_id=self._next_job,

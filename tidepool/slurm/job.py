@@ -144,6 +144,25 @@ class Job(NamedTuple):
             return -(-self.memory_mib // max(self.nodes, 1))
         return self.min_memory_mib
 
+    @property
+    def gpus(self) -> int:
+        """How many GPUs one task of it asks for on all its nodes together, of any type.
+
+        ``tres`` counts them only where slurmdbd does (AccountingStorageTRES); else its own words are multiplied.
+        """
+        counted = _gpus(self.tres)
+        return counted or max(
+            _gpus(self.tres_per_job),
+            _gpus(self.tres_per_node) * self.nodes,
+            _gpus(self.tres_per_task) * self.tasks,
+        )
+
+
+def _gpus(counts: Mapping[str, str]) -> int:
+    if "gres/gpu" in counts:
+        return int(counts["gres/gpu"])
+    return sum(int(count) for name, count in counts.items() if name.startswith("gres/gpu:"))
+
 
 def _optional(written: str) -> int | None:
     return int(written) if text(written) and written != "0" else None

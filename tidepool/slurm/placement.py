@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from tidepool.slurm.job import Job
 from tidepool.slurm.node import Node
 
 _GPUS = re.compile(r"gpu(?::[^:,()]+)?:(\d+)")
-_GPU: Final = "gres/gpu"
 
 
 def has_features(node: Node, expression: str) -> bool:
@@ -32,8 +30,7 @@ def gpus_of(node: Node) -> int:
 def share(job: Job) -> tuple[int, int, int]:
     """What one of the nodes of ``job`` gives it: CPUs, memory in MiB, GPUs."""
     nodes = max(job.nodes, 1)
-    gpus = int(job.tres.get(_GPU, "0"))
-    return -(-job.cpus // nodes), job.memory_per_node_mib, -(-gpus // nodes)
+    return -(-job.cpus // nodes), job.memory_per_node_mib, -(-job.gpus // nodes)
 
 
 def could_hold(node: Node, job: Job) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from tidepool.slurm.hostlist import expanded
+
 
 def one_line(value: str, what: str) -> str:
     """``value``, for an argument of a command.
@@ -24,9 +26,9 @@ def node_names(hostlist: str) -> str:
     """``hostlist``, for an argument that names nodes.
 
     Raises:
-        ValueError: it is empty, holds blanks, or is Slurm's word for all nodes: then it names none, or too many.
+        ValueError: it is empty, cannot be read, or is Slurm's word for all nodes: then it names none, or too many.
     """
-    if not hostlist or re.search(r"\s", hostlist):
+    if re.search(r"\s", hostlist) or not expanded(hostlist):
         raise ValueError(f"{hostlist!r} names no nodes; write a hostlist such as cpu-[1-4]")
     if "ALL" in (name.upper() for name in hostlist.split(",")):
         raise ValueError("ALL is every node of the cluster; name those that are meant")
@@ -35,8 +37,10 @@ def node_names(hostlist: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Nodes to declare in state FUTURE. ``names`` and ``addresses`` are hostlists of the same length.
+    """Nodes to declare in state FUTURE.
 
+    ``names`` and ``addresses`` are hostlists of the same length, as are ``hostnames`` and ``ports`` if they are given:
+    lists of different lengths end slurmctld of 22.05 (`fatal`), so they are refused here.
     ``gres`` is as in slurm.conf (``gpu:a100:2``), ``memory_mib`` is RealMemory. ``ports`` (``[17001-17004]``) are for
     several slurmd on one address.
     """
@@ -60,8 +64,16 @@ class Slots:
         Raises:
             ValueError: a value cannot stand in them.
         """
+        count = len(expanded(node_names(self.names)))
+        for what, hostlist in (
+            ("addresses", self.addresses),
+            ("hostnames", self.hostnames),
+            ("ports", self.ports),
+        ):
+            if (hostlist or what == "addresses") and len(expanded(hostlist)) != count:
+                raise ValueError(f"{self.names} are {count} nodes; give as many {what}, not {hostlist!r}")
         values: dict[str, str | int] = {
-            "NodeName": node_names(self.names),
+            "NodeName": self.names,
             "NodeAddr": node_names(self.addresses),
             "NodeHostname": self.hostnames,
             "Port": self.ports,
