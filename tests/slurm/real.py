@@ -7,7 +7,6 @@ in one PID namespace: when its first process is killed, nothing is left.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -44,11 +43,12 @@ MailProg=/bin/true
 MpiDefault=none
 RebootProgram=/bin/true
 ReturnToService=2
-SlurmdTimeout=300
+SlurmdTimeout=6
 MessageTimeout=5
 KillWait=1
 MaxNodeCount=2048
 TreeWidth=65533
+CommunicationParameters=NoInAddrAny
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -76,7 +76,7 @@ def missing() -> str:
     )
 
 
-def eventually(look: Callable[[], _T], wanted: Callable[[_T], bool], within_s: float = 20.0) -> _T:
+def eventually(look: Callable[[], _T], wanted: Callable[[_T], bool], within_s: float = 8.0) -> _T:
     """What ``look`` gives once it is as ``wanted``; what Slurm takes its time for is waited for."""
     deadline = time.monotonic() + within_s
     while True:
@@ -117,6 +117,9 @@ class RealSlurm:
         )
         self.pid = self._child_of(self._leader.pid)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        shutil.copy("/etc/hosts", folder / "hosts")
+        enter = ["nsenter", f"--target={self.pid}", "--mount", "--"]
+        subprocess.run([*enter, "mount", "--bind", str(folder / "hosts"), "/etc/hosts"], check=True)
         self._spawn(
             "munged",
             ["munged", "--foreground", "--force", "--num-threads=2", f"--key-file={key}"]
@@ -145,13 +148,18 @@ class RealSlurm:
     def thaw_controller(self) -> None:
         os.kill(self._inner("slurmctld"), signal.SIGCONT)
 
-    def boot(self, name: str, port: int) -> None:
-        """Start the slurmd of a slot."""
-        # Its own file, for its port is no option of slurmd.
-        conf = self.folder / f"slurm-{name}.conf"
-        own = re.sub(r"^SlurmdPort=.*", f"SlurmdPort={port}", self.conf.read_text(), flags=re.MULTILINE)
-        conf.write_text(own)
-        self._spawn(f"slurmd {name}", ["slurmd", "-D", "-b", "-Z", "-N", name, "-f", str(conf)])
+    def know(self, addresses: Mapping[str, str]) -> None:
+        """Let these names be resolved to these addresses of the loopback."""
+        with (self.folder / "hosts").open("a") as hosts:
+            hosts.writelines(f"{address} {name}\n" for name, address in addresses.items())
+
+    def boot(self, name: str) -> None:
+        """Start the slurmd of a slot. It listens at its own address, which it knows by its host's name."""
+        named = (
+            "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
+        )
+        slurmd = ["slurmd", "-D", "-b", "-Z", "-N", name, "-f", str(self.conf)]
+        self._spawn(f"slurmd {name}", ["unshare", "--uts", "python3", "-S", "-c", named, name, *slurmd])
 
     def unplug(self, name: str) -> None:
         """Kill the slurmd of a node."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Protocol
 
-from tests.slurm.real import RealSlurm, eventually, free_port
+from tests.slurm.real import RealSlurm, eventually
 from tidepool.slurm import JobRequest, JobState, Node, Slots, SlurmClient
 from tidepool.slurm.fake import FakeSlurm
 from tidepool.slurm.hostlist import expanded
@@ -61,9 +61,10 @@ def wait_for_job(world: World, job_id: int, *states: JobState) -> None:
     eventually(lambda: world.slurm.job(job_id), lambda jobs: all(job.state in states for job in jobs))
 
 
-def names_for(count: int) -> str:
+def names_for(count: int) -> tuple[str, int]:
+    """Names that no other test has, and their number."""
     number = next(_numbers)
-    return f"t{number}-[1-{count}]" if count > 1 else f"t{number}-1"
+    return (f"t{number}-[1-{count}]" if count > 1 else f"t{number}-1"), number
 
 
 class FakeWorld:
@@ -81,8 +82,8 @@ class FakeWorld:
     def slots(
         self, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
     ) -> str:
-        names = names_for(count)
-        addresses = f"10.0.0.[1-{count}]" if count > 1 else "10.0.0.1"
+        names, number = names_for(count)
+        addresses = f"127.7.{number}.[1-{count}]"
         self.fake.create_slots(Slots(names, addresses, 2, memory_mib, features, gres))
         return names
 
@@ -113,7 +114,6 @@ class RealWorld:
     def __init__(self, real: RealSlurm, slurm: SlurmClient) -> None:
         self.real = real
         self._slurm = slurm
-        self._ports: dict[str, int] = {}
 
     @property
     def slurm(self) -> SlurmClient:
@@ -122,18 +122,15 @@ class RealWorld:
     def slots(
         self, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
     ) -> str:
-        names = names_for(count)
-        for name in expanded(names):
-            self._ports[name] = free_port()
-            # One by one, for their ports are not in a row.
-            self._slurm.create_slots(
-                Slots(name, "127.0.0.1", 2, memory_mib, features, gres, ports=str(self._ports[name]))
-            )
+        names, number = names_for(count)
+        addresses = f"127.7.{number}.[1-{count}]"
+        self.real.know(dict(zip(expanded(names), expanded(addresses), strict=True)))
+        self._slurm.create_slots(Slots(names, addresses, 2, memory_mib, features, gres))
         return names
 
     def boot(self, names: str) -> None:
         for name in expanded(names):
-            self.real.boot(name, self._ports[name])
+            self.real.boot(name)
 
     def unplug(self, names: str) -> None:
         for name in expanded(names):

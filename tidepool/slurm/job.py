@@ -137,11 +137,12 @@ class Job(NamedTuple):
 
     @property
     def memory_per_node_mib(self) -> int:
-        """What a node must have for it at least, its CPUs spread evenly; 0 where it asks for no memory."""
+        """What a node must have for it at least, its CPUs spread evenly.
+
+        0 where it asks for no amount: then it takes all memory of whatever nodes it gets, where Slurm counts memory.
+        """
         if self.memory_is_per_cpu:
             return self.min_memory_mib * max(self.min_cpus_per_node, -(-self.cpus // max(self.nodes, 1)))
-        if self.min_memory_mib == 0 and self.memory_mib:
-            return -(-self.memory_mib // max(self.nodes, 1))
         return self.min_memory_mib
 
     @property
