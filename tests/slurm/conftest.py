@@ -14,7 +14,8 @@ from tidepool.slurm import Here, InNamespaces, Slurm
 from tidepool.slurm.ssh import Ssh
 
 #: Shorter than Slurm's own (MessageTimeout), so that it is ours that a test of a hanging controller sees.
-TIMEOUT_S = 4.0
+TIMEOUT_S = 20.0
+IMPATIENT_S = 1.0
 
 
 @pytest.fixture(scope="session")
@@ -30,8 +31,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
 @pytest.fixture
 def here(real: RealSlurm) -> Iterator[RealWorld]:
     """The real one, asked on this machine."""
-    with Slurm(Here(real.environment), TIMEOUT_S) as slurm:
-        world = RealWorld(real, slurm)
+    transport = Here(real.environment)
+    with Slurm(transport, TIMEOUT_S) as slurm:
+        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
         yield world
         world.clear()
 
@@ -39,8 +41,9 @@ def here(real: RealSlurm) -> Iterator[RealWorld]:
 @pytest.fixture
 def inside(real: RealSlurm) -> Iterator[RealWorld]:
     """The real one, asked in its own namespaces."""
-    with Slurm(InNamespaces(real.pid, ("mount", "pid"), real.environment), TIMEOUT_S) as slurm:
-        world = RealWorld(real, slurm)
+    transport = InNamespaces(real.pid, ("mount", "pid"), real.environment)
+    with Slurm(transport, TIMEOUT_S) as slurm:
+        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
         yield world
         world.clear()
 
@@ -67,7 +70,7 @@ def remote(real: RealSlurm, sshd: Sshd) -> Iterator[RealWorld]:
         environment=real.environment,
     )
     with Slurm(transport, TIMEOUT_S) as slurm:
-        world = RealWorld(real, slurm)
+        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
         yield world
         world.clear()
 

@@ -17,11 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import pytest
 
-PROGRAMS = ("slurmctld", "slurmd", "munged", "squeue", "scontrol", "unshare", "nsenter")
+PROGRAMS = ("slurmctld", "slurmd", "munged", "squeue", "scontrol", "unshare", "nsenter", "setpriv")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _T = TypeVar("_T")
+
+#: The first process of new namespaces, which ends with the test, however that ends.
+ALONE = (
+    "setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc sleep infinity".split()
+)
 
 CONF = """\
 ClusterName=contract
@@ -44,7 +48,7 @@ MpiDefault=none
 RebootProgram=/bin/true
 ReturnToService=2
 SlurmdTimeout=6
-MessageTimeout=5
+MessageTimeout=30
 KillWait=1
 MaxNodeCount=2048
 TreeWidth=65533
@@ -76,7 +80,7 @@ def missing() -> str:
     )
 
 
-def eventually(look: Callable[[], _T], wanted: Callable[[_T], bool], within_s: float = 8.0) -> _T:
+def eventually(look: Callable[[], _T], wanted: Callable[[_T], bool], within_s: float = 30.0) -> _T:
     """What ``look`` gives once it is as ``wanted``; what Slurm takes its time for is waited for."""
     deadline = time.monotonic() + within_s
     while True:
@@ -111,11 +115,8 @@ class RealSlurm:
         key = folder / "munge.key"
         key.touch(0o600)
         key.write_bytes(secrets.token_bytes(128))
-        self._leader = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sleep", "infinity"],
-            start_new_session=True,
-        )
-        self.pid = self._child_of(self._leader.pid)
+        self._leader = subprocess.Popen(ALONE, start_new_session=True)
+        self.pid = child_of(self._leader.pid)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         shutil.copy("/etc/hosts", folder / "hosts")
         enter = ["nsenter", f"--target={self.pid}", "--mount", "--"]
@@ -147,6 +148,8 @@ class RealSlurm:
 
     def thaw_controller(self) -> None:
         os.kill(self._inner("slurmctld"), signal.SIGCONT)
+        # nsenter stops with the process that it waits for.
+        os.kill(self._processes["slurmctld"].pid, signal.SIGCONT)
 
     def know(self, addresses: Mapping[str, str]) -> None:
         """Let these names be resolved to these addresses of the loopback."""
@@ -208,17 +211,14 @@ class RealSlurm:
         process = self._processes.pop(name)
         # One that ended by itself needs no more.
         if process.poll() is None:
-            os.kill(self._child_of(process.pid), signal.SIGKILL)
+            os.kill(child_of(process.pid), signal.SIGKILL)
         process.wait()
 
     def _inner(self, name: str) -> int:
-        return self._child_of(self._processes[name].pid)
-
-    @staticmethod
-    def _child_of(pid: int) -> int:
-        """The process that unshare or nsenter started in the new PID namespace, which is known here by this number."""
-        children = Path(f"/proc/{pid}/task/{pid}/children")
-        return int(eventually(lambda: children.read_text().split(), bool)[0])
+        return child_of(self._processes[name].pid)
 
 
-needs_slurm = pytest.mark.skipif(bool(missing()), reason=missing() or "it is there")
+def child_of(pid: int) -> int:
+    """The process that unshare or nsenter started in the new PID namespace, which is known here by this number."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    return int(eventually(lambda: children.read_text().split(), bool)[0])

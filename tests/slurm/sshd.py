@@ -9,7 +9,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from tests.slurm.real import PATH, eventually, free_port
+from tests.slurm.real import ALONE, PATH, child_of, eventually, free_port
 
 CONF = """\
 Port {port}
@@ -66,25 +66,21 @@ class Sshd:
 
     def break_connections(self) -> None:
         """Kill all that serves a connection; the listener goes on."""
-        mine = self._process.pid
+        mine = child_of(self._process.pid)
         for pid in _below(mine):
             if "sshd" in Path(f"/proc/{pid}/comm").read_text():
                 os.kill(pid, signal.SIGKILL)
         eventually(lambda: _below(mine), lambda below: not below)
 
     def close(self) -> None:
-        for pid in [*_below(self._process.pid), self._process.pid]:
-            os.kill(pid, signal.SIGKILL)
-        self._process.wait()
         self._leader.kill()
         self._leader.wait()
+        self._process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
         # sshd needs /run/sshd, which is not there where no init made it: it gets a /run of its own.
-        self._leader = subprocess.Popen(["unshare", "--mount", "sleep", "infinity"])
-        enter = ["nsenter", f"--target={self._leader.pid}", "--mount", "--"]
-        own = Path(f"/proc/{self._leader.pid}/ns/mnt")
-        eventually(own.readlink, lambda there: there != Path("/proc/self/ns/mnt").readlink())
+        self._leader = subprocess.Popen(ALONE)
+        enter = ["nsenter", f"--target={child_of(self._leader.pid)}", "--mount", "--pid", "--"]
         subprocess.run([*enter, "mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
         subprocess.run([*enter, "mkdir", "--mode=755", "/run/sshd"], check=True)
         with (self.folder / "sshd.log").open("wb") as log:

@@ -22,6 +22,11 @@ class World(Protocol):
     @property
     def slurm(self) -> SlurmClient: ...
 
+    @property
+    def impatient(self) -> SlurmClient:
+        """The same, with a short time-out."""
+        ...
+
     def slots(
         self, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
     ) -> str:
@@ -79,6 +84,8 @@ class FakeWorld:
     def slurm(self) -> SlurmClient:
         return self.fake
 
+    impatient = slurm
+
     def slots(
         self, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
     ) -> str:
@@ -111,13 +118,18 @@ class FakeWorld:
 class RealWorld:
     """A real slurmctld, asked through ``slurm``."""
 
-    def __init__(self, real: RealSlurm, slurm: SlurmClient) -> None:
+    def __init__(self, real: RealSlurm, slurm: SlurmClient, impatient: SlurmClient) -> None:
         self.real = real
         self._slurm = slurm
+        self._impatient = impatient
 
     @property
     def slurm(self) -> SlurmClient:
         return self._slurm
+
+    @property
+    def impatient(self) -> SlurmClient:
+        return self._impatient
 
     def slots(
         self, count: int, *, memory_mib: int = 500, features: tuple[str, ...] = (), gres: str = ""
@@ -150,8 +162,8 @@ class RealWorld:
 
     def clear(self) -> None:
         """As it was before the test: no jobs, no nodes, no reservations."""
-        for job in self._slurm.jobs():
-            self._slurm.cancel(job.job_id)
+        for job_id in {job.array_job_id for job in self._slurm.jobs()}:
+            self._slurm.cancel(job_id)
         for reservation in self._slurm.reservations():
             self._slurm.delete_reservation(reservation.name)
         self.real.unplug_all()

@@ -71,7 +71,8 @@ def error_of(argv: Sequence[str], completed: Completed, where: str) -> SlurmErro
         return Unreachable(
             f"{command} is not there", where=place, remedy="install Slurm's commands there, or correct PATH"
         )
-    words = _WITHOUT_PREFIX.sub("", said) or (
+    told = [line for line in said.splitlines() if _ERROR.search(line)] or [said]
+    words = _WITHOUT_PREFIX.sub("", "\n".join(told)) or (
         f"exit code {completed.exit_code} without a word" if completed.exit_code >= 0 else "ended by a signal"
     )
     if _DATABASE_DOWN.search(said):

@@ -59,9 +59,11 @@ def place(job: Job, nodes: Sequence[Node], running: Iterable[tuple[Job, Sequence
         if there and (job.oversubscribe == "NO" or any(other.oversubscribe == "NO" for other in there)):
             continue
         shares = [share(other) for other in there]
+        # Who asks for no amount of memory takes all of it.
+        memory_taken = sum(used[1] or node.memory_mib for used in shares)
         if (
             sum(used[0] for used in shares) + cpus <= node.cpus
-            and sum(used[1] for used in shares) + memory <= node.memory_mib
+            and memory_taken + (memory or node.memory_mib) <= node.memory_mib
             and sum(used[2] for used in shares) + gpus <= gpus_of(node)
         ):
             chosen.append(node.name)
