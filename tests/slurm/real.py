@@ -17,15 +17,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-
 PROGRAMS = ("slurmctld", "slurmd", "munged", "squeue", "scontrol", "unshare", "nsenter", "setpriv")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _T = TypeVar("_T")
 
 #: The first process of new namespaces, which ends with the test, however that ends.
-ALONE = (
-    "setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child --mount-proc sleep infinity".split()
-)
+ALONE = [
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "sleep",
+    "infinity",
+]
 
 CONF = """\
 ClusterName=contract
@@ -48,7 +57,7 @@ MpiDefault=none
 RebootProgram=/bin/true
 ReturnToService=2
 SlurmdTimeout=6
-MessageTimeout=30
+MessageTimeout=2
 KillWait=1
 MaxNodeCount=2048
 TreeWidth=65533
