@@ -38,6 +38,7 @@ def rest(here: RealWorld, tmp_path: Path) -> Iterator[SlurmRest]:
     if shutil.which("slurmrestd", path=PATH) is None:
         pytest.skip("not installed: slurmrestd")
     path = tmp_path / "rest"
+    log = (tmp_path / "rest.log").open("wb")
     process = subprocess.Popen(
         [
             "slurmrestd",
@@ -51,8 +52,9 @@ def rest(here: RealWorld, tmp_path: Path) -> Iterator[SlurmRest]:
         ],
         env={"PATH": PATH, **here.real.environment, "SLURMRESTD_SECURITY": "disable_user_check"},
         stdin=subprocess.DEVNULL,
-        stderr=(tmp_path / "rest.log").open("wb"),
+        stderr=log,
     )
+    log.close()
     try:
         eventually(path.exists, bool)
         yield SlurmRest(path, timeout_s=8)

@@ -6,14 +6,23 @@ import http.client
 import json
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tidepool.slurm import restjson
 from tidepool.slurm.answer import error_of
 from tidepool.slurm.contract import Controller
-from tidepool.slurm.errors import Malformed, NotFound, PermissionDenied, TimedOut, Unreachable
+from tidepool.slurm.errors import (
+    ControllerDown,
+    Malformed,
+    NotFound,
+    PermissionDenied,
+    Refused,
+    SlurmError,
+    TimedOut,
+    Unreachable,
+)
 from tidepool.slurm.hostlist import expanded
 from tidepool.slurm.job import Job, JobState
 from tidepool.slurm.node import Node
@@ -55,6 +64,7 @@ class SlurmRest(ChangesNothing):
         )
 
     def ping(self) -> tuple[Controller, ...]:
+        """The controllers; that none answers is `ControllerDown` here, for slurmrestd then names none."""
         return self._list("ping", "pings", restjson.controller)
 
     def version(self) -> str:
@@ -129,13 +139,22 @@ class SlurmRest(ChangesNothing):
         if not isinstance(answer, dict):
             raise self._malformed(path, "it is no object")
         if errors := answer.get("errors"):
-            words = "; ".join(
-                str(error.get("error") or error.get("description") or error) for error in errors
-            )
-            raise error_of(["slurmrestd"], Completed(1, "", words), self._where)
+            raise self._error(path, errors)
         if status != 200:
             raise self._malformed(path, f"status {status}")
         return answer
+
+    def _error(self, path: str, errors: Sequence[Mapping[str, Any]]) -> SlurmError:
+        words = "; ".join(str(error.get("error") or error) for error in errors)
+        if any(error.get("source") == "slurm_load_ctl_conf" for error in errors):
+            return ControllerDown(
+                f"slurmctld does not answer: {words}", where=self._where, remedy="see whether slurmctld runs"
+            )
+        found = error_of(["slurmrestd"], Completed(1, "", words), self._where.removeprefix("slurmrestd "))
+        if type(found) is Refused and path != "ping":
+            # With slurmctld down, 22.05 says no more than "Unspecified error"; a ping says more.
+            self.ping()
+        return found
 
     def _exchange(self, method: str, path: str) -> tuple[int, bytes]:
         deadline = time.monotonic() + self._timeout_s
@@ -148,7 +167,9 @@ class SlurmRest(ChangesNothing):
             body = []
             while chunk := response.read(_CHUNK):
                 body.append(chunk)
-                sock.settimeout(_left(deadline))
+                # It is closed as soon as the whole answer is there.
+                if sock.fileno() >= 0:
+                    sock.settimeout(_left(deadline))
         except TimeoutError:
             raise TimedOut(
                 f"no answer within {self._timeout_s:g} s",

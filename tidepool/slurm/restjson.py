@@ -95,7 +95,7 @@ def job(found: _Json) -> Job:
         cpus=_number(found.get("cpus")) or 0,
         min_cpus_per_node=_number(found.get("minimum_cpus_per_node")) or 0,
         tasks=_number(found.get("tasks")) or 0,
-        cpus_per_task=_number(found.get("cpus_per_task")) or 0,
+        cpus_per_task=_number(found.get("cpus_per_task")) or 1,
         min_memory_mib=_number(found.get("memory_per_node")) or _number(found.get("memory_per_cpu")) or 0,
         tmp_disk_mib=_number(found.get("minimum_tmp_disk_per_node")) or 0,
         features=found.get("features") or "",

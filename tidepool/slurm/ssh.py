@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -91,11 +92,11 @@ class Ssh:
         channel.exec_command(
             "exec " + shlex.join(["env", "-i", *variables, "timeout", "-s", "KILL", f"{remote_s:.3f}", *argv])
         )
-        channel.sendall(stdin)
-        channel.shutdown_write()
+        # All three streams at once: a command may write before it reads, and the other way round.
         errors: list[bytes] = []
         reader = threading.Thread(target=_read_all, args=(channel.recv_stderr, errors), daemon=True)
         reader.start()
+        threading.Thread(target=_write_all, args=(channel, stdin), daemon=True).start()
         output: list[bytes] = []
         channel.settimeout(_left(deadline))
         while chunk := channel.recv(_CHUNK):
@@ -140,12 +141,15 @@ class Ssh:
         within_s = min(self._connect_timeout_s, _left(deadline))
         try:
             client.load_host_keys(str(self._known_hosts))
+            sock = socket.create_connection((self._host, self._port), within_s)
+            # A command is several small messages: without this each waits for the one before to be acknowledged.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client.connect(
                 self._host,
                 self._port,
                 self._user,
                 key_filename=str(self._key),
-                timeout=within_s,
+                sock=sock,
                 banner_timeout=within_s,
                 auth_timeout=within_s,
                 channel_timeout=within_s,
@@ -180,6 +184,13 @@ class Ssh:
 def _left(deadline: float) -> float:
     """Seconds until the deadline; never zero, which would mean not to wait, and never none, which is for ever."""
     return max(deadline - time.monotonic(), 0.001)
+
+
+def _write_all(channel: paramiko.Channel, stdin: bytes) -> None:
+    # That it did not read all of it is the command's affair, and a time-out is told of by who reads stdout.
+    with suppress(TimeoutError, EOFError, OSError):
+        channel.sendall(stdin)
+        channel.shutdown_write()
 
 
 def _read_all(receive: Callable[[int], bytes], into: list[bytes]) -> None:
