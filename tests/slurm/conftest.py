@@ -75,7 +75,14 @@ def remote(real: RealSlurm, sshd: Sshd) -> Iterator[RealWorld]:
         world.clear()
 
 
-@pytest.fixture(params=["fake", "here", "inside", "remote"])
+@pytest.fixture(params=["inside", "remote"])
+def elsewhere(request: pytest.FixtureRequest) -> World:
+    """The real one, asked from somewhere else."""
+    found: RealWorld = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["fake", "here"])
 def world(request: pytest.FixtureRequest) -> World:
     """Each world in turn."""
     if request.param == "fake":
