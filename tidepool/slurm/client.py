@@ -152,7 +152,7 @@ class Slurm:
 
     def submit(self, request: JobRequest) -> Submitted:
         argv = ["sbatch", "--parsable", *request.arguments()]
-        completed = self._commands.run(argv, request.script)
+        completed = self._commands.run_plainly(argv, request.script)
         # A submit plugin may write what looks like an error for a job that was taken: the number decides.
         found = _SUBMITTED.fullmatch(completed.stdout.strip())
         if completed.exit_code == 0 and found:

@@ -11,7 +11,8 @@ from tidepool.slurm.errors import Malformed
 from tidepool.slurm.transport import Completed, Transport
 
 #: Times in seconds since the epoch, whatever the zone of the machine; indices of arrays in full; words in English.
-_ENVIRONMENT: Final = ("env", "LC_ALL=C", "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0")
+#: With a zone that is named, the C library does not look its file up again for each time: squeue takes half as long.
+_ENVIRONMENT: Final = ("env", "LC_ALL=C", "TZ=UTC0", "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0")
 
 _Record = TypeVar("_Record")
 
@@ -30,6 +31,14 @@ class Commands:
             Unreachable, TimedOut: it did not run, or did not end.
         """
         return self.transport.run([*_ENVIRONMENT, *argv], stdin=stdin, timeout_s=self.timeout_s)
+
+    def run_plainly(self, argv: Sequence[str], stdin: str = "") -> Completed:
+        """As `run`, in the transport's environment only: for what a job inherits.
+
+        Raises:
+            Unreachable, TimedOut: it did not run, or did not end.
+        """
+        return self.transport.run(argv, stdin=stdin, timeout_s=self.timeout_s)
 
     def ask(self, argv: Sequence[str], stdin: str = "") -> str:
         """What the command ``argv`` answers.
