@@ -114,7 +114,8 @@ def job(found: _Json) -> Job:
         submit_time=_moment(found.get("submit_time")),
         begin_time=_moment(found.get("eligible_time")),
         start_time=_moment(found.get("start_time")),
-        end_time=_moment(found.get("end_time")),
+        # slurmrestd lets a job without a limit end in a year.
+        end_time=_moment(found.get("end_time")) if minutes is not None or state[-1] != "RUNNING" else None,
         nodelist=found.get("nodes") or "",
         required_nodes=found.get("required_nodes") or "",
         batch=bool(found.get("batch_flag")),
