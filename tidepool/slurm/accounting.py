@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from tidepool.slurm.answer import judge
 from tidepool.slurm.commands import Commands
+from tidepool.slurm.errors import NotFound
 from tidepool.slurm.job import JobState
 from tidepool.slurm.quantities import moment, text, tres
 from tidepool.slurm.request import one_line, slurm_time
@@ -21,7 +22,6 @@ _DONE_ALREADY: Final = (
     "already exists",
     "Already existing",
     "Nothing deleted",
-    "Nothing modified",
 )
 
 
@@ -187,6 +187,9 @@ class Accounting:
         """Set limits (GrpTRES, MaxJobs, Priority, ..., in Slurm's words; -1 takes one away) of an entity.
 
         ``entity`` is account, qos or user.
+
+        Raises:
+            NotFound: there is no such entity.
         """
         values = [one_line(f"{key}={value}", "the limit") for key, value in limits.items()]
         self._do(["modify", entity, "where", f"name={one_line(name, 'the name')}", "set", *values])
@@ -249,6 +252,13 @@ class Accounting:
     def _do(self, words: Sequence[str]) -> None:
         argv = ["sacctmgr", "--immediate", *words]
         completed = self._commands.run(argv)
+        if "Nothing modified" in completed.stdout:
+            raise NotFound(
+                f"Slurm knows no such {words[1]}: {words[3]}",
+                words="Nothing modified",
+                where=f"sacctmgr {self._commands.transport.where}",
+                remedy="add it first",
+            )
         if not (completed.exit_code in {0, 1} and any(said in completed.stdout for said in _DONE_ALREADY)):
             judge(argv, completed, self._commands.transport.where)
 

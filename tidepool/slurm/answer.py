@@ -45,6 +45,7 @@ _DENIED = re.compile(
     r"|authentication agent|Munge encode failed|not authorized|only .*(?:root|administrator)",
     re.IGNORECASE,
 )
+_UNAUTHENTICATED = re.compile(r"Munge encode failed|authentication error", re.IGNORECASE)
 #: What tells of an error beside an exit code of 0. Warnings do not.
 _ERROR = re.compile(r"\b(?:error|fatal):|_error\b|\w+ error(?::|$)", re.IGNORECASE | re.MULTILINE)
 
@@ -75,7 +76,8 @@ def error_of(argv: Sequence[str], completed: Completed, where: str) -> SlurmErro
     words = _WITHOUT_PREFIX.sub("", "\n".join(told)) or (
         f"exit code {completed.exit_code} without a word" if completed.exit_code >= 0 else "ended by a signal"
     )
-    if _DATABASE_DOWN.search(said):
+    # Without munge nobody can be asked, be he up or not.
+    if _DATABASE_DOWN.search(said) and not _UNAUTHENTICATED.search(said):
         return DatabaseDown(
             f"slurmdbd does not answer: {words}",
             where=place,
