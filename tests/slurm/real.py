@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "squeue", "scontrol", "unshare", "nsenter", "setpriv")
@@ -111,7 +112,9 @@ def free_port() -> int:
 class RealSlurm:
     """The processes of one cluster, below ``folder``."""
 
-    def __init__(self, folder: Path, conf: str = CONF) -> None:
+    def __init__(
+        self, folder: Path, conf: str = CONF, before: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
         self.folder = folder
         self.conf = folder / "slurm.conf"
         self.ports = {"ctld_port": free_port(), "slurmd_port": free_port()}
@@ -140,6 +143,10 @@ class RealSlurm:
             + [f"--seed-file={folder}/munge.seed"],
         )
         eventually((folder / "munge.socket").exists, bool)
+        for name, argv in before.items():
+            self._spawn(name, argv)
+            # slurmctld does not start without the database that it was told of.
+            eventually((folder / f"{name}.out").read_text, lambda said: " started" in said)
         self.start_controller()
 
     def start_controller(self) -> None:
@@ -172,6 +179,10 @@ class RealSlurm:
         )
         slurmd = ["slurmd", "-D", "-b", "-Z", "-N", name, "-f", str(self.conf)]
         self._spawn(f"slurmd {name}", ["unshare", "--uts", "python3", "-S", "-c", named, name, *slurmd])
+
+    def kill(self, name: str) -> None:
+        """Kill one of the daemons that were started before slurmctld."""
+        self._kill(name)
 
     def unplug(self, name: str) -> None:
         """Kill the slurmd of a node."""
