@@ -17,7 +17,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -39,6 +39,11 @@ from tidepool.images.sweep import place_files, sweep
 
 _BUILD_S: Final = 1800.0
 _DPKG_DEB_S: Final = 60.0
+#: Says that /bin, /lib and /sbin are links into /usr. Where it is there from the start, nothing has to be converted,
+#: by a package that brings the whole of Perl along. Releases before and after bookworm do not ask for it.
+_MERGED: Final = "usr-is-merged"
+_MERGED_FROM_THE_START: Final[Mapping[str, tuple[str, ...]]] = {"bookworm": (_MERGED,)}
+_LINKS: Final = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -114,7 +119,7 @@ def lock(
     require("apt-get", "setpriv", "unshare")
     log = store.log("lock")
     with private_apt(machine, recipe.release, log) as apt:
-        packages = apt.resolve(recipe.packages)
+        packages = apt.resolve((*recipe.packages, *_MERGED_FROM_THE_START.get(recipe.release, ())))
     log.unlink()
     made = Lock(recipe.release, machine.architecture(), epoch, recipe.packages, packages)
     if previous is not None and Lock(**{**vars(made), "epoch": previous.epoch}) == previous:
@@ -155,6 +160,8 @@ def _make_root(
     repository.mkdir(parents=True)
     _write_repository(source.lock.packages, store, repository)
     hooks = [f"--essential-hook={_accounts_hook(source.recipe, work)}"]
+    if any(package.name == _MERGED for package in source.lock.packages):
+        hooks.append(f"--setup-hook={_links_hook(source.lock.architecture, work)}")
     if source.recipe.roles:
         hooks.append(f"--customize-hook={_roles_hook(source, partial)}")
     command = ["mmdebstrap", "--mode=root", "--variant=essential", "--format=directory", "--verbose"]
@@ -206,6 +213,13 @@ def _write_repository(packages: Sequence[LockedPackage], store: ImageStore, fold
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         entries = list(pool.map(entry, packages))
     (folder / "Packages").write_text("\n".join(entries))
+
+
+def _links_hook(architecture: str, work: Path) -> Path:
+    links = _LINKS if architecture == "amd64" else ("bin", "lib", "sbin")
+    return _script(
+        work / "link", "".join(f'mkdir -p "$1/usr/{n}"\nln -s "usr/{n}" "$1/{n}"\n' for n in links)
+    )
 
 
 def _accounts_hook(recipe: Recipe, work: Path) -> Path:
