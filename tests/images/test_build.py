@@ -18,6 +18,7 @@ from tests.images.conftest import ROOT, Built, builder
 from tests.test_project import registry_hosts
 from tidepool.images import (
     BuildFailed,
+    ImageError,
     ImageStore,
     MirrorError,
     MissingTool,
@@ -227,13 +228,20 @@ def test_a_lock_made_anew_without_news_is_the_same(built: Built) -> None:
 
 
 def test_a_build_that_fails_keeps_its_log_and_tells_the_end_of_it(built: Built, store: ImageStore) -> None:
-    only_munge = tuple(package for package in built.source.lock.packages if package.name == "munge")
-    source = replace(built.source, lock=replace(built.source.lock, packages=only_munge))
+    few = tuple(p for p in built.source.lock.packages if p.name in ("munge", "python3"))
+    source = replace(built.source, lock=replace(built.source.lock, packages=few))
     with pytest.raises(BuildFailed, match="building image small failed with exit code") as raised:
         build(source, store, built.machine)
     assert raised.value.last_lines
     assert raised.value.last_lines[-1] in raised.value.log.read_text()
     assert store.find(source.digest) is None
+    assert not store.partial(source.digest).exists()
+
+
+def test_roles_without_python_are_refused_before_anything_is_built(built: Built, store: ImageStore) -> None:
+    none = tuple(p for p in built.source.lock.packages if p.name != "python3")
+    with pytest.raises(ImageError, match="add python3 to its packages"):
+        build(replace(built.source, lock=replace(built.source.lock, packages=none)), store, built.machine)
 
 
 def test_the_command_says_what_is_wrong_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,8 +140,8 @@ class Apt:
 
 
 @contextmanager
-def private_apt(machine: Machine, release: str, log: Path) -> Iterator[Apt]:
-    """An `Apt` with fresh lists of ``release``; all of it is gone afterwards.
+def private_apt(machine: Machine, release: str, log: Path, inside: Path) -> Iterator[Apt]:
+    """An `Apt` with fresh lists of ``release``, in a folder in ``inside``; all of it is gone afterwards.
 
     Raises:
         MirrorError: the machine has no package sources of the release, or its mirror does not answer.
@@ -155,7 +155,7 @@ def private_apt(machine: Machine, release: str, log: Path) -> Iterator[Apt]:
             f"{', '.join(suites_of(release))} below {machine.apt_folder}/sources.list.d, or change the recipe's release"
         )
     # Only its owner can look in: the settings may hold a proxy's password.
-    with tempfile.TemporaryDirectory(prefix="tidepool-apt-") as name:
+    with tempfile.TemporaryDirectory(prefix="apt-", dir=inside) as name:
         folder = Path(name)
         for part in ("state/lists/partial", "cache/archives/partial", "sources"):
             (folder / part).mkdir(parents=True)

@@ -27,9 +27,9 @@ import yaml
 
 from tidepool.images.accounts import account_lines
 from tidepool.images.apt import private_apt, sha256_of
-from tidepool.images.errors import BuildFailed, MirrorError
+from tidepool.images.errors import BuildFailed, ImageError, MirrorError
 from tidepool.images.isolated import run
-from tidepool.images.locked import Lock, LockedPackage
+from tidepool.images.locked import MAKE_ANEW, Lock, LockedPackage
 from tidepool.images.machine import Machine, ansible_playbook, require
 from tidepool.images.progress import BuildLines, Observer, Phase, Progress, unseen
 from tidepool.images.recipe import Recipe
@@ -63,7 +63,7 @@ def build(
         MissingTool: a program is missing, or root.
         MirrorError: the mirror does not have what is locked.
         BuildFailed: a program failed; with the end of what it said, and where all of it is.
-        ImageError: another build went on for too long.
+        ImageError: another build went on for too long, or there are roles and no Python to apply them with.
     """
     digest = source.digest
     if (image := store.find(digest)) is not None:
@@ -71,38 +71,54 @@ def build(
     require("mmdebstrap", "apt-get", "dpkg-deb", "setpriv", "unshare")
     if source.recipe.roles:
         ansible_playbook()
+        if not any(package.name == "python3" for package in source.lock.packages):
+            raise ImageError(
+                f"image {source.name} has roles, which Ansible applies with the image's own Python: "
+                f"add python3 to its packages, then: {MAKE_ANEW}"
+            )
     with store.locked(
         digest, on_wait=lambda: observe(Progress(Phase.WAIT, 0.0)), timeout_s=wait_s
     ) as lock_descriptor:
         if (image := store.find(digest)) is not None:
             return image
         store.clear_partial(digest)
-        log = store.log(digest)
-        log.write_text("")
-        _fetch_packages(source.lock, store, machine, log, observe)
-        partial = store.partial(digest)
-        partial.mkdir(parents=True)
-        _make_root(source, store, partial, log, observe, lock_descriptor)
-        observe(Progress(Phase.SWEEP, 0.0))
-        root = partial / "root"
-        place_files(root, source.recipe.files)
-        root_bytes = sweep(root, source.lock.epoch)
-        packages = _installed(root)
-        _compare(packages, source.lock, log)
-        shutil.rmtree(partial / "work")
-        log.rename(partial / "build.log")
-        return store.finish(
-            digest,
-            {
-                "name": source.name,
-                "release": source.recipe.release,
-                "architecture": source.lock.architecture,
-                "epoch": source.lock.epoch,
-                "size_mib": source.recipe.size_mib,
-                "root_bytes": root_bytes,
-                "packages": [[p.name, p.version, p.architecture] for p in packages],
-            },
-        )
+        try:
+            return _build(source, store, machine, observe, lock_descriptor)
+        except ImageError:
+            # All that ran has ended. The log stays.
+            store.clear_partial(digest)
+            raise
+
+
+def _build(
+    source: ImageSource, store: ImageStore, machine: Machine, observe: Observer, lock_descriptor: int
+) -> Image:
+    log = store.log(source.digest)
+    log.unlink(missing_ok=True)
+    # It names the mirror.
+    log.touch(0o600)
+    partial = store.partial(source.digest)
+    (partial / "work").mkdir(parents=True)
+    _fetch_packages(source.lock, store, machine, log, partial / "work", observe)
+    _make_root(source, store, partial, log, observe, lock_descriptor)
+    observe(Progress(Phase.SWEEP, 0.0))
+    root = partial / "root"
+    place_files(root, source.recipe.files)
+    root_bytes = sweep(root, source.lock.epoch)
+    packages = _installed(root)
+    _compare(packages, source.lock, log)
+    shutil.rmtree(partial / "work")
+    log.rename(partial / "build.log")
+    manifest = {
+        "name": source.name,
+        "release": source.recipe.release,
+        "architecture": source.lock.architecture,
+        "epoch": source.lock.epoch,
+        "size_mib": source.recipe.size_mib,
+        "root_bytes": root_bytes,
+        "packages": [[p.name, p.version, p.architecture] for p in packages],
+    }
+    return store.finish(source.digest, manifest)
 
 
 def lock(
@@ -118,7 +134,7 @@ def lock(
     """
     require("apt-get", "setpriv", "unshare")
     log = store.log("lock")
-    with private_apt(machine, recipe.release, log) as apt:
+    with private_apt(machine, recipe.release, log, log.parent) as apt:
         packages = apt.resolve((*recipe.packages, *_MERGED_FROM_THE_START.get(recipe.release, ())))
     log.unlink()
     made = Lock(recipe.release, machine.architecture(), epoch, recipe.packages, packages)
@@ -127,17 +143,15 @@ def lock(
     return made
 
 
-def _fetch_packages(lock: Lock, store: ImageStore, machine: Machine, log: Path, observe: Observer) -> None:
+def _fetch_packages(
+    lock: Lock, store: ImageStore, machine: Machine, log: Path, work: Path, observe: Observer
+) -> None:
     missing = [package for package in lock.packages if not store.deb(package.sha256).exists()]
     if not missing:
         return
     observe(Progress(Phase.ASK, 0.0))
-    folder = store.folder / "debs"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (
-        private_apt(machine, lock.release, log) as apt,
-        tempfile.TemporaryDirectory(prefix="partial-", dir=folder) as name,
-    ):
+    (store.folder / "debs").mkdir(parents=True, exist_ok=True)
+    with private_apt(machine, lock.release, log, work) as apt, tempfile.TemporaryDirectory(dir=work) as name:
         apt.download(
             missing,
             Path(name),
