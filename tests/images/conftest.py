@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,8 +75,8 @@ def why_no_image_can_be_built() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The small image; of several workers of the tests the first builds it, by the store's own lock."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    """The small image; of several workers of the tests the first builds it, and the last removes it."""
     if reason := why_no_image_can_be_built():
         pytest.skip(reason)
     base = tmp_path_factory.getbasetemp()
@@ -83,16 +85,27 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     store = ImageStore(shared / "store")
     folder = shared / "small"
     folder.mkdir(parents=True, exist_ok=True)
-    with (shared / "lock").open("w") as one_worker:
-        fcntl.flock(one_worker, fcntl.LOCK_EX)
-        if not (folder / "packages.lock").exists():
-            (folder / "recipe.yaml").write_text(SMALL)
-            made = lock(read_recipe(folder, PLAYBOOKS), store, machine, epoch=int(time.time()) - 3600)
-            (folder / "packages.lock").write_text(render_lock(made))
-    source = read_source(folder, PLAYBOOKS, architecture=machine.architecture())
-    seen: list[Progress] = []
-    image = build(source, store, machine, observe=seen.append)
-    return Built(image, source, folder, store, machine, tuple(seen))
+    with (shared / "users").open("w") as users:
+        with one_worker(shared):
+            fcntl.flock(users, fcntl.LOCK_SH)
+            if not (folder / "packages.lock").exists():
+                (folder / "recipe.yaml").write_text(SMALL)
+                made = lock(read_recipe(folder, PLAYBOOKS), store, machine, epoch=int(time.time()) - 3600)
+                (folder / "packages.lock").write_text(render_lock(made))
+        source = read_source(folder, PLAYBOOKS, architecture=machine.architecture())
+        seen: list[Progress] = []
+        image = build(source, store, machine, observe=seen.append)
+        yield Built(image, source, folder, store, machine, tuple(seen))
+        with one_worker(shared), suppress(BlockingIOError):
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(store.folder)
+
+
+@contextmanager
+def one_worker(shared: Path) -> Iterator[None]:
+    with (shared / "lock").open("w") as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def builder(folder: Path, store: Path) -> subprocess.Popen[str]:

@@ -150,6 +150,9 @@ def test_a_build_that_was_killed_and_two_builders_at_once_come_to_the_same_bytes
     mine = export(built.image, "tar", built.store, built.machine)
     theirs = export(image, "tar", store, built.machine)
     assert mine.sha256 == theirs.sha256, difference(built.image.root, image.root)
+    store.remove(digest)
+    assert {path.name for path in store.folder.iterdir()} == {"debs", "locks", "logs"}
+    assert list((store.folder / "logs").iterdir()) == []
 
 
 def difference(one: Path, other: Path) -> str:

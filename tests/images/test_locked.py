@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.images.conftest import a_lock
@@ -25,6 +25,7 @@ def test_what_is_written_is_what_is_read(packages: list[LockedPackage], asked: l
 
 
 @given(st.text(max_size=300))
+@example(" \n")
 def test_no_text_is_more_than_a_lock_error(text: str) -> None:
     with pytest.raises(LockError, match="Make the lock anew"):
         parse_lock(text, origin="x")

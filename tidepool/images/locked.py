@@ -82,7 +82,8 @@ def parse_lock(text: str, *, origin: str) -> Lock:
     Raises:
         LockError: a line that is none of a lock's, with its number.
     """
-    lines = [(n, line.split()) for n, line in enumerate(text.splitlines(), 1) if line and line[0] != "#"]
+    numbered = [(n, line.split()) for n, line in enumerate(text.splitlines(), 1)]
+    lines = [(n, words) for n, words in numbered if words and not words[0].startswith("#")]
     heads: list[list[str]] = []
     for (number, words), key in zip(lines, ("release", "architecture", "epoch", "asked"), strict=False):
         if words[0] != key or len(words) < 2 or (key == "epoch" and not words[1].isdigit()):
