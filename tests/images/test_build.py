@@ -18,6 +18,7 @@ from tests.images.conftest import ROOT, Built, builder
 from tests.test_project import registry_hosts
 from tidepool.images import (
     BuildFailed,
+    Form,
     ImageError,
     ImageStore,
     MirrorError,
@@ -147,9 +148,11 @@ def test_a_build_that_was_killed_and_two_builders_at_once_come_to_the_same_bytes
     assert not store.partial(digest).exists()
     assert "store\\040with" not in Path("/proc/self/mounts").read_text()
     # Another place, another time, the same bytes.
-    mine = export(built.image, "tar", built.store, built.machine)
-    theirs = export(image, "tar", store, built.machine)
-    assert mine.sha256 == theirs.sha256, difference(built.image.root, image.root)
+    forms: tuple[Form, ...] = ("tar", "ext4")
+    for form in forms:
+        mine = export(built.image, form, built.store, built.machine)
+        theirs = export(image, form, store, built.machine)
+        assert mine.sha256 == theirs.sha256, f"{form}: {difference(built.image.root, image.root)}"
     store.remove(digest)
     assert {path.name for path in store.folder.iterdir()} == {"debs", "locks", "logs"}
     assert list((store.folder / "logs").iterdir()) == []

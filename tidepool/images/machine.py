@@ -22,6 +22,8 @@ PACKAGE_OF: Final[Mapping[str, str]] = {
     "setpriv": "util-linux",
     "unshare": "util-linux",
     "tar": "tar",
+    "debugfs": "e2fsprogs",
+    "dumpe2fs": "e2fsprogs",
     "mke2fs": "e2fsprogs",
     "qemu-img": "qemu-utils",
 }
