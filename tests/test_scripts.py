@@ -73,7 +73,8 @@ class Clone:
         self.path = path
         self.calls = path / "calls"
         (path / "scripts").mkdir()
-        for name in ("scripts/setup", "requirements-dev.txt", "pyproject.toml"):
+        (path / "playbooks").mkdir()
+        for name in ("scripts/setup", "requirements-dev.txt", "playbooks/requirements.txt", "pyproject.toml"):
             shutil.copy(ROOT / name, path / name)
         self.python = path / "python"
         self.python.write_text(FAKE_PYTHON)
@@ -111,7 +112,9 @@ def test_setup_does_nothing_the_second_time(clone: Clone) -> None:
     assert clone.calls.read_text() == ""
 
 
-@pytest.mark.parametrize("changed", ["requirements-dev.txt", "pyproject.toml", "scripts/setup"])
+@pytest.mark.parametrize(
+    "changed", ["requirements-dev.txt", "playbooks/requirements.txt", "pyproject.toml", "scripts/setup"]
+)
 def test_setup_installs_again_into_the_same_place_when_something_changed(clone: Clone, changed: str) -> None:
     clone.setup()
     with (clone.path / changed).open("a") as file:

@@ -1,0 +1,215 @@
+"""Asks the machine's mirror, through the machine's own apt, in folders that are apart from the machine's own state.
+
+The mirror, its keys and its proxies are what the machine's apt is set to. They are copied into a private folder for
+one run and removed with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidepool.images.errors import BuildFailed, MirrorError
+from tidepool.images.isolated import run
+from tidepool.images.locked import MAKE_ANEW, LockedPackage
+from tidepool.images.machine import Machine
+from tidepool.images.sources import sources_for, suites_in, suites_of
+
+_UPDATE_S: Final = 300.0
+_ASK_S: Final = 120.0
+_DOWNLOAD_S: Final = 900.0
+
+#: Of the machine's settings, those that act on the machine, name its folders, or fetch what nobody here reads.
+_NOT_OURS: Final = re.compile(
+    r'(?i)(dir|dir::.*|binary::.*|.*-invoke.*|acquire::indextargets::.*|commandline.*)\s"'
+)
+_INSTALL: Final = re.compile(r"Inst (?P<name>\S+) \((?P<version>\S+) .*\[(?P<architecture>\S+)\]\)")
+
+
+@dataclass(frozen=True)
+class Apt:
+    """The machine's apt at work in a private folder, with the package lists of one release."""
+
+    folder: Path
+    machine: Machine
+    log: Path
+
+    def resolve(self, packages: Iterable[str]) -> tuple[LockedPackage, ...]:
+        """The packages and Debian's essential ones, with all that they need, as apt would install them now.
+
+        Raises:
+            MirrorError: the mirror has no such package, or they cannot be together.
+        """
+        wanted = sorted(packages)
+        try:
+            said = self._apt(
+                "apt-get", "--simulate", "--no-install-recommends", "install", "?essential", *wanted
+            )
+        except BuildFailed as error:
+            reasons = [line[3:] for line in error.last_lines if line.startswith("E: ")]
+            raise MirrorError(
+                f"the mirror cannot give the recipe's packages: {'; '.join(reasons)}"
+            ) from error
+        chosen = {
+            m["name"]: (m["version"], m["architecture"]) for m in map(_INSTALL.match, said.splitlines()) if m
+        }
+        offered = {(p.name, p.version, p.architecture): p for p in self.offered(chosen)}
+        return tuple(sorted(offered[name, *rest] for name, rest in chosen.items()))
+
+    def offered(self, names: Iterable[str]) -> tuple[LockedPackage, ...]:
+        """Every version of the packages that the mirror has now."""
+        try:
+            said = self._apt("apt-cache", "show", *sorted(names))
+        except BuildFailed as error:
+            if any("No packages found" in line for line in error.last_lines):
+                return ()
+            raise
+        return tuple(_package(stanza) for stanza in said.split("\n\n") if re.match(r"Package: ", stanza))
+
+    def download(
+        self, packages: Sequence[LockedPackage], folder: Path, on_package: Callable[[int, str], None]
+    ) -> None:
+        """Fetch the packages into ``folder``; apt checks them against the signed lists.
+
+        Raises:
+            MirrorError: the mirror does not have one of them any more, or has other bytes; names all such.
+        """
+        self._refuse_what_is_gone(packages)
+        seen = 0
+
+        def read(line: str) -> None:
+            nonlocal seen
+            if match := re.match(r"Get:\d+ \S+ \S+ \S+ (\S+)", line):
+                on_package(seen, match[1])
+                seen += 1
+
+        versions = [f"{package.name}={package.version}" for package in packages]
+        self._apt("apt-get", "download", *versions, cwd=folder, timeout_s=_DOWNLOAD_S, on_line=read)
+
+    def _refuse_what_is_gone(self, packages: Sequence[LockedPackage]) -> None:
+        offered: dict[str, list[LockedPackage]] = {}
+        for one in self.offered({package.name for package in packages}):
+            offered.setdefault(one.name, []).append(one)
+        wrong = []
+        for package in packages:
+            here = offered.get(package.name, [])
+            if package in here:
+                continue
+            if any(one.version == package.version for one in here):
+                wrong.append(f"{package.name} {package.version} (the mirror has it with other bytes)")
+            else:
+                versions = ", ".join(sorted({one.version for one in here})) or "no version"
+                wrong.append(f"{package.name} {package.version} (the mirror has {versions})")
+        if wrong:
+            raise MirrorError(
+                "the lock asks for what the machine's mirror does not have any more:\n"
+                + "".join(f"  {line}\n" for line in wrong)
+                + f"{MAKE_ANEW}, or set this machine's apt to a snapshot of the mirror that still has them."
+            )
+
+    def _apt(
+        self,
+        program: str,
+        *arguments: str,
+        timeout_s: float = _ASK_S,
+        cwd: Path | None = None,
+        on_line: Callable[[str], None] | None = None,
+    ) -> str:
+        return run(
+            [program, "--yes", *arguments] if program == "apt-get" else [program, *arguments],
+            what=f"{program} {next(a for a in arguments if not a.startswith('-'))}",
+            log=self.log,
+            environment={
+                **self.machine.environment,
+                "APT_CONFIG": str(self.folder / "apt.conf"),
+                "DEBIAN_FRONTEND": "noninteractive",
+                "LC_ALL": "C.UTF-8",
+            },
+            timeout_s=timeout_s,
+            cwd=cwd,
+            on_line=on_line,
+            network=True,
+        )
+
+
+@contextmanager
+def private_apt(machine: Machine, release: str, log: Path, inside: Path) -> Iterator[Apt]:
+    """An `Apt` with fresh lists of ``release``, in a folder in ``inside``; all of it is gone afterwards.
+
+    Raises:
+        MirrorError: the machine has no package sources of the release, or its mirror does not answer.
+    """
+    all_files = machine.package_sources()
+    chosen = sources_for(release, all_files)
+    if not chosen:
+        has = ", ".join(suites_in(all_files)) or "nothing"
+        raise MirrorError(
+            f"this machine's apt has no package sources of {release} (it has {has}): add its suites "
+            f"{', '.join(suites_of(release))} below {machine.apt_folder}/sources.list.d, or change the recipe's release"
+        )
+    # Only its owner can look in: the settings may hold a proxy's password.
+    with tempfile.TemporaryDirectory(prefix="apt-", dir=inside) as name:
+        folder = Path(name)
+        for part in ("state/lists/partial", "cache/archives/partial", "sources"):
+            (folder / part).mkdir(parents=True)
+        (folder / "status").touch()
+        for number, file in enumerate(chosen):
+            (folder / "sources" / f"{number}.{file.form}").write_text(file.text)
+        (folder / "apt.conf").write_text(_settings(machine, folder))
+        apt = Apt(folder, machine, log)
+        try:
+            apt._apt("apt-get", "update", "--error-on=any", timeout_s=_UPDATE_S)
+        except BuildFailed as error:
+            raise MirrorError(
+                f"the machine's mirror does not answer as it should. `apt-get update` mends it or says why.\n{error}"
+            ) from error
+        yield apt
+
+
+def _settings(machine: Machine, folder: Path) -> str:
+    command = ["apt-config", "dump"]
+    dump = subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**machine.environment, "LC_ALL": "C.UTF-8"},
+    ).stdout
+    theirs = [line for line in dump.splitlines() if not _NOT_OURS.match(line)]
+    ours = {
+        "Dir::State": f"{folder}/state",
+        "Dir::State::status": f"{folder}/status",
+        "Dir::Cache": f"{folder}/cache",
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": f"{folder}/sources",
+        "Dir::Etc::main": "/dev/null",
+        "Dir::Etc::parts": "/dev/null",
+        "Dir::Etc::preferences": "/dev/null",
+        "Dir::Etc::preferencesparts": "/dev/null",
+        "Dir::Etc::trustedparts": f"{machine.apt_folder}/trusted.gpg.d",
+        "Acquire::Languages": "none",
+        # The private folder is root's, and so is what is downloaded.
+        "APT::Sandbox::User": "root",
+    }
+    return "\n".join([*theirs, *(f'{key} "{value}";' for key, value in ours.items()), ""])
+
+
+def _package(stanza: str) -> LockedPackage:
+    fields = dict(re.findall(r"(?m)^(Package|Version|Architecture|Size|SHA256): (.*)$", stanza))
+    return LockedPackage(
+        fields["Package"], fields["Version"], fields["Architecture"], int(fields["Size"]), fields["SHA256"]
+    )
+
+
+def sha256_of(path: Path) -> str:
+    """The digest of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,115 @@
+"""Runs the programs of a build: in namespaces of their own, that end with whoever started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tidepool.images.errors import BuildFailed
+
+_LAST_LINES: Final = 15
+
+
+def run(
+    command: Sequence[str],
+    *,
+    what: str,
+    log: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    cwd: Path | None = None,
+    on_line: Callable[[str], None] | None = None,
+    network: bool = False,
+    inherited: Sequence[int] = (),
+) -> str:
+    """Run ``command`` to its end and give back what it said, which goes to ``log`` as well.
+
+    It runs in mount and process namespaces of its own, in a network namespace without a network unless ``network``
+    is set. All that it started ends with it, with us (also by kill -9), and when the time is up.
+
+    Args:
+        command: program and arguments.
+        what: it as a noun, for the error.
+        log: is appended to.
+        environment: all of it.
+        timeout_s: for the whole of it.
+        cwd: where it runs.
+        on_line: is told of each line.
+        network: leave it the machine's network.
+        inherited: descriptors that it keeps open, so that a lock is held as long as anything of it lives.
+
+    Raises:
+        BuildFailed: it ended with an error, or not in time.
+    """
+    isolated = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child=KILL",
+    ]
+    isolated += ["--mount-proc", *([] if network else ["--net"]), "--", *command]
+    said: list[str] = []
+    out_of_time = threading.Event()
+    with log.open("a") as log_file:
+        child = subprocess.Popen(
+            isolated,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            cwd=cwd,
+            env=dict(environment),
+            pass_fds=tuple(inherited),
+            start_new_session=True,
+        )
+
+        def end() -> None:
+            out_of_time.set()
+            _kill(child)
+
+        clock = threading.Timer(timeout_s, end)
+        clock.daemon = True
+        clock.start()
+        try:
+            assert child.stdout is not None
+            for line in child.stdout:
+                log_file.write(line)
+                log_file.flush()
+                said.append(line)
+                if on_line is not None:
+                    on_line(line.rstrip("\n"))
+            code = child.wait()
+        finally:
+            clock.cancel()
+            clock.join()
+            _kill(child)
+            child.wait()
+            if child.stdout is not None:
+                child.stdout.close()
+    if out_of_time.is_set():
+        raise BuildFailed(f"{what} did not end within {timeout_s:.0f} s", log, last_lines(said))
+    if code != 0:
+        raise BuildFailed(f"{what} failed with exit code {code}", log, last_lines(said))
+    return "".join(said)
+
+
+def last_lines(said: Sequence[str]) -> list[str]:
+    """The last lines that say something."""
+    return list(deque((line.rstrip() for line in said if line.strip()), maxlen=_LAST_LINES))
+
+
+def _kill(child: subprocess.Popen[str]) -> None:
+    if child.poll() is None:
+        # Its session is its own, so this is it and all that it started outside of its process namespace.
+        os.killpg(child.pid, signal.SIGKILL)

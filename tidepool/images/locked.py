@@ -1,0 +1,102 @@
+"""The lock beside a recipe: which package of which version with which bytes. Pure.
+
+One package a line, so that a new lock is a diff that can be read. No mirror is named: a package is known by its
+digest, wherever it comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from tidepool.images.errors import LockError
+from tidepool.images.recipe import Recipe
+
+#: The remedy.
+MAKE_ANEW: Final = "Make the lock anew: `python -m tidepool.images lock images/...`"
+
+_HEAD: Final = "# The packages of the recipe beside it, and all that they need. Made by `python -m tidepool.images lock`.\n"
+
+
+@dataclass(frozen=True, order=True)
+class LockedPackage:
+    """One Debian package: ``size`` in bytes, ``sha256`` of its .deb file in hexadecimal digits."""
+
+    name: str
+    version: str
+    architecture: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Lock:
+    """What a recipe's packages are. ``epoch`` (s since 1970) is the time that everything made here bears."""
+
+    release: str
+    architecture: str
+    epoch: int
+    #: The names that the recipe had.
+    asked: tuple[str, ...]
+    packages: tuple[LockedPackage, ...]
+
+    def check(self, recipe: Recipe, architecture: str, origin: str) -> None:
+        """Whether this is a lock of ``recipe`` for machines of ``architecture``.
+
+        Raises:
+            LockError: it is not; with what differs and the remedy.
+        """
+        wrong = []
+        if self.release != recipe.release:
+            wrong.append(f"it is for {self.release}, the recipe for {recipe.release}")
+        if self.architecture != architecture:
+            wrong.append(f"it is for {self.architecture}, this machine builds {architecture}")
+        wrong += _difference("the recipe asks as well for", recipe.packages, self.asked)
+        wrong += _difference("the recipe no longer asks for", self.asked, recipe.packages)
+        if wrong:
+            raise LockError(f"{origin} does not fit its recipe: {'; '.join(wrong)}. {MAKE_ANEW}")
+
+
+def _difference(words: str, these: Collection[str], those: Collection[str]) -> list[str]:
+    only = sorted(set(these) - set(those))
+    return [f"{words} {', '.join(only)}"] if only else []
+
+
+def render_lock(lock: Lock) -> str:
+    """The lock as the text of its file: the same text for the same lock."""
+    lines = [
+        f"release {lock.release}",
+        f"architecture {lock.architecture}",
+        f"epoch {lock.epoch}",
+        f"asked {' '.join(sorted(lock.asked))}",
+        *(f"{p.name} {p.version} {p.architecture} {p.size} {p.sha256}" for p in sorted(lock.packages)),
+    ]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def parse_lock(text: str, *, origin: str) -> Lock:
+    """Read what `render_lock` wrote.
+
+    Raises:
+        LockError: a line that is none of a lock's, with its number.
+    """
+    numbered = [(n, line.split()) for n, line in enumerate(text.splitlines(), 1)]
+    lines = [(n, words) for n, words in numbered if words and not words[0].startswith("#")]
+    heads: list[list[str]] = []
+    for (number, words), key in zip(lines, ("release", "architecture", "epoch", "asked"), strict=False):
+        if words[0] != key or len(words) < 2 or (key == "epoch" and not words[1].isdigit()):
+            raise LockError(f"{origin}, line {number}: '{key} ...' is wanted. {MAKE_ANEW}")
+        heads.append(words[1:])
+    if len(heads) < 4:
+        raise LockError(f"{origin} ends too early. {MAKE_ANEW}")
+    packages = []
+    for number, words in lines[4:]:
+        if len(words) != 5 or not words[3].isdigit() or not re.fullmatch(r"[0-9a-f]{64}", words[4]):
+            raise LockError(
+                f"{origin}, line {number}: 'name version architecture bytes sha256' is wanted. {MAKE_ANEW}"
+            )
+        packages.append(LockedPackage(words[0], words[1], words[2], int(words[3]), words[4]))
+    (release, *_), (architecture, *_), (epoch, *_), asked = heads
+    return Lock(release, architecture, int(epoch), tuple(asked), tuple(packages))

@@ -1,0 +1,254 @@
+"""What an image should hold, as a person writes it: ``images/<name>/recipe.yaml``. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Final, Literal, get_args
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from tidepool.images.errors import RecipeError
+
+Release = Literal["bullseye", "bookworm", "trixie"]
+
+#: Debian policy, "The system": below 100 is base-passwd's, 65534 is nobody, 65535 is the 16-bit "none".
+_RESERVED_BELOW: Final = 100
+_NOBODY: Final = 65534
+
+_FROZEN: Final = ConfigDict(frozen=True, extra="forbid", strict=True)
+_ACCOUNT_NAME: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_PACKAGE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_MODE: Final = re.compile(r"0[0-7]{3}")
+#: Not by a recipe, as each machine has its own.
+_PER_MACHINE: Final = (
+    re.compile(r"/etc/munge/munge\.key"),
+    re.compile(r"/etc/ssh/ssh_host_.*"),
+    re.compile(r"/etc/machine-id"),
+)
+
+
+def _plain_path(path: str) -> str:
+    if not re.fullmatch(r"(/[^/\0\n]+)+", path) or {".", ".."} & set(path.split("/")):
+        raise ValueError("an absolute path without '.', '..' and a slash at its end")
+    return path
+
+
+class Account(BaseModel):
+    """A user and the group of the same name, with the same number in every image and on every machine."""
+
+    model_config = _FROZEN
+
+    uid: int
+    #: The user's own group; its number is the uid's where nothing is said.
+    gid: int = 0
+    home: str = "/nonexistent"
+    shell: str = "/usr/sbin/nologin"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gid_is_the_uid(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "gid" not in given and "uid" in given:
+            # A wrong uid is told of once, not as a gid again.
+            uid = given["uid"]
+            return {
+                **given,
+                "gid": uid if isinstance(uid, int) and _RESERVED_BELOW <= uid < _NOBODY else _NOBODY,
+            }
+        return given
+
+    @field_validator("uid", "gid")
+    @classmethod
+    def _free(cls, number: int, info: ValidationInfo) -> int:
+        # `sshd` and its like live in the group nogroup.
+        if info.field_name == "gid" and number == _NOBODY:
+            return number
+        if not _RESERVED_BELOW <= number < _NOBODY:
+            raise ValueError(f"{_RESERVED_BELOW} to {_NOBODY - 1}; those below are Debian's own")
+        return number
+
+    @field_validator("home", "shell")
+    @classmethod
+    def _path(cls, path: str) -> str:
+        return _plain_path(path)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether somebody logs in with it, and needs a home."""
+        return self.home.startswith("/home/")
+
+
+class FileText(BaseModel):
+    """A file that a recipe puts in place after the roles."""
+
+    model_config = _FROZEN
+
+    text: str
+    mode: str = "0644"
+    uid: Annotated[int, Field(ge=0)] = 0
+    gid: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("mode")
+    @classmethod
+    def _octal(cls, mode: str) -> str:
+        if not _MODE.fullmatch(mode):
+            raise ValueError('four octal digits in quotes, such as "0644"')
+        return mode
+
+
+class Recipe(BaseModel):
+    """What an image should hold. ``size_mib`` is that of its ext4 and qcow2 forms."""
+
+    model_config = _FROZEN
+
+    release: Release
+    packages: tuple[str, ...] = Field(strict=False, min_length=1)
+    roles: tuple[str, ...] = Field(default=(), strict=False)
+    users: Mapping[str, Account] = Field(default_factory=dict)
+    files: Mapping[str, FileText] = Field(default_factory=dict)
+    #: Paths, with shell wildcards, that no package brings into the image.
+    leave_out: tuple[str, ...] = Field(default=(), strict=False)
+    size_mib: Annotated[int, Field(ge=256, le=1024 * 1024)] = 4096
+
+    @field_validator("packages")
+    @classmethod
+    def _package_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not _PACKAGE_NAME.fullmatch(name):
+                raise ValueError(
+                    f"names of Debian packages, without versions, which the lock has; not {name!r}"
+                )
+        return tuple(sorted(set(names)))
+
+    @field_validator("roles")
+    @classmethod
+    def _known_roles(cls, roles: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        known = info.context["roles"] if info.context else None
+        for role in roles:
+            if known is not None and role not in known:
+                raise ValueError(
+                    f"of {', '.join(sorted(known)) or 'nothing'}{_nearest(role, known)}; not {role!r}"
+                )
+        if len(set(roles)) < len(roles):
+            raise ValueError("each role once")
+        return roles
+
+    @field_validator("users")
+    @classmethod
+    def _one_number_each(cls, users: Mapping[str, Account]) -> Mapping[str, Account]:
+        owner: dict[int, str] = {}
+        for name, account in users.items():
+            if not _ACCOUNT_NAME.fullmatch(name):
+                raise ValueError(
+                    f"names of lower-case letters, digits, '-' and '_', at most 32; not {name!r}"
+                )
+            other = owner.setdefault(account.uid, name)
+            if other != name:
+                raise ValueError(f"a uid of its own for each; {other} and {name} both have {account.uid}")
+        return users
+
+    @field_validator("files")
+    @classmethod
+    def _places(cls, files: Mapping[str, FileText]) -> Mapping[str, FileText]:
+        for path in files:
+            _plain_path(path)
+            if any(pattern.fullmatch(path) for pattern in _PER_MACHINE):
+                raise ValueError(f"nothing that each machine has of its own; not {path}")
+        return files
+
+    @field_validator("leave_out")
+    @classmethod
+    def _patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            if not pattern.startswith("/") or "\n" in pattern:
+                raise ValueError(f"absolute paths, with wildcards; not {pattern!r}")
+        return patterns
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The recipe as plain values, in one order whatever order it was written in."""
+        return self.model_dump(mode="json")
+
+
+def parse_recipe(text: str, *, origin: str, roles: Collection[str] | None = None) -> Recipe:
+    """Read a recipe. ``roles`` are those that there are; None leaves them unchecked.
+
+    Raises:
+        RecipeError: with every mistake, each with its key, its value and what is allowed.
+    """
+    try:
+        given = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 (both are safe)
+    except yaml.YAMLError as error:
+        raise RecipeError(origin, [f"not YAML: {' '.join(str(error).split())}"]) from None
+    if not isinstance(given, dict):
+        raise RecipeError(origin, [f"a mapping of {', '.join(Recipe.model_fields)} is wanted"])
+    try:
+        return Recipe.model_validate(given, context={"roles": roles} if roles is not None else None)
+    except ValidationError as error:
+        mistakes = [_in_words(each) for each in error.errors(include_url=False)]
+        raise RecipeError(origin, mistakes) from None
+
+
+def _in_words(error: Any) -> str:
+    """One finding of pydantic's as a line for a person."""
+    *parents, last = where = [str(part) for part in error["loc"]]
+    key = ".".join(where)
+    value = error["input"]
+    match error["type"]:
+        case "extra_forbidden":
+            known = _keys_beside(parents)
+            return f"{key}: there is no such key{_nearest(last, known)}; allowed: {', '.join(known)}"
+        case "missing":
+            return f"{key}: is missing; allowed: {_allowed(where)}"
+        case "literal_error":
+            return f"{key}: {value!r}; allowed: {', '.join(get_args(Release))}"
+        case "value_error":
+            return f"{key}: {_short(value)}; allowed: {error['ctx']['error']}"
+        case "greater_than_equal" | "less_than_equal" | "too_short":
+            return f"{key}: {_short(value)}; allowed: {_allowed(where)}"
+        case _:
+            return f"{key}: {_short(value)}; allowed: {error['msg'].removeprefix('Input should be ')}"
+
+
+def _keys_beside(parents: list[str]) -> list[str]:
+    match parents:
+        case ["users", *_]:
+            return list(Account.model_fields)
+        case ["files", *_]:
+            return list(FileText.model_fields)
+        case _:
+            return list(Recipe.model_fields)
+
+
+def _allowed(where: list[str]) -> str:
+    match where[-1]:
+        case "release":
+            return ", ".join(get_args(Release))
+        case "packages":
+            return "a list of at least one Debian package"
+        case "size_mib":
+            return "256 to 1048576 (MiB)"
+        case "uid" | "gid":
+            return f"{_RESERVED_BELOW} to {_NOBODY - 1}" if where[0] == "users" else "0 and more"
+        case _:
+            return "text"
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def _nearest(given: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(given, known, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
