@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import IPv4Network
 
 import pytest
@@ -29,7 +30,9 @@ SUBNET = IPv4Network("10.77.10.0/24")
         (gres_name, ["gpu", "a100-80g"], ["", "gpu:1", "a,b", "1"]),
     ],
 )
-def test_names_that_slurm_would_refuse_are_refused(check, good, bad) -> None:  # type: ignore[no-untyped-def]
+def test_names_that_slurm_would_refuse_are_refused(
+    check: Callable[[str], str], good: list[str], bad: list[str]
+) -> None:
     for name in good:
         assert check(name) == name
     for name in bad:

@@ -275,10 +275,13 @@ class Run:
         self._interrupts += 1
         loop, deployment, task = self._loop, self._deployment, self._task
         if loop is None or deployment is None or task is None:
-            # Nothing was begun.
-            self._stderr.write("error: interrupted\n")
-            self._state.let_go()
-            os._exit(EXIT_INTERRUPTED)
+            # Nothing was begun. Whatever goes wrong now, this thread is the only one that ends the process.
+            try:
+                self._state.let_go()
+                self._stderr.write("error: interrupted\n")
+                self._stderr.flush()
+            finally:
+                os._exit(EXIT_INTERRUPTED)
         if self._interrupts > 2:
             os._exit(1)  # the journal holds what was done
         try:

@@ -160,3 +160,11 @@ def test_a_failed_resource_is_no_traceback(stack: Stack) -> None:
     assert ran.has_no_engine_frames()
     assert sorted(stack.states()) == sorted(stack.world()) == ["r0-1"]
     assert stack.pending() == []
+
+
+def test_the_state_tells_the_calls_of_the_program_and_not_what_ran_it(stack: Stack) -> None:
+    stack.write('from fake_sdk import Item\ndef make():\n    Item("r0", value=0)\nmake()\n')
+    stack.up()
+    (state,) = stack.states().values()
+    places = [frame["sourcePosition"] for frame in state["stackTrace"] if frame]
+    assert places == ["project:///__main__.py#3", "project:///__main__.py#4"]

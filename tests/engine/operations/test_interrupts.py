@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,17 @@ def test_the_first_interrupt_lets_what_is_under_way_end(stack: Stack, number: si
     assert not stack.journal.exists()
     stack.up(COUNT="10")
     stack.check_exact(10)
+
+
+def test_an_interrupt_before_anything_was_begun_lets_go_of_the_stack(stack: Stack) -> None:
+    early = str(Path(__file__).with_name("early.py"))
+    ran = ended(stack.start_script((early,), "up"))
+    assert ran.code == 130
+    assert ran.err == "error: interrupted\n"
+    assert stack.world() == stack.states() == {}
+    assert not stack.locked()
+    assert not stack.journal.exists()
+    assert "took over a lock" not in stack.up().text
 
 
 def test_steps_beside_each_other_all_end(stack: Stack) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulumi.runtime.proto import provider_pb2, resource_pb2
 
@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
 
 
+async def surroundings(d: Deployment) -> dict[str, Any]:
+    """What a provider is told of the operation whenever it runs a program of its own: fields of the request."""
+    return {
+        "project": d.project,
+        "stack": d.stack,
+        "config": d.program_config,
+        "configSecretKeys": d.secret_config_keys,
+        "dryRun": d.options.preview,
+        "parallel": d.options.parallel,
+        "monitorEndpoint": await d.monitor_address(),
+        "organization": d.organization,
+    }
+
+
 async def construct_request(
     d: Deployment, options: resource_pb2.TransformResourceOptions, goal: Goal
 ) -> provider_pb2.ConstructRequest:
@@ -22,14 +36,7 @@ async def construct_request(
     by_property = {k: list(v) for k, v in goal.property_dependencies.items()}
     providers = dict(options.providers)
     construct = provider_pb2.ConstructRequest(
-        project=d.project,
-        stack=d.stack,
-        config=d.program_config,
-        configSecretKeys=d.secret_config_keys,
-        dryRun=d.options.preview,
-        parallel=d.options.parallel,
-        monitorEndpoint=await d.monitor_address(),
-        organization=d.organization,
+        **await surroundings(d),
         type=goal.type,
         name=goal.name,
         parent=goal.parent,

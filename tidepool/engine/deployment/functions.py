@@ -10,6 +10,7 @@ from pulumi.runtime.proto import provider_pb2, resource_pb2
 from tidepool.engine import wire
 from tidepool.engine.deployment.callbacks import Callback, CallbackFailed
 from tidepool.engine.deployment.chosen_provider import chosen_provider
+from tidepool.engine.deployment.construct import surroundings
 from tidepool.engine.deployment.family import Family
 from tidepool.engine.deployment.plugin_request import PluginRequest
 from tidepool.engine.deployment.registration import RequestRefused, as_outputs, with_own_dependencies
@@ -70,14 +71,7 @@ class Functions:
             argDependencies={
                 k: provider_pb2.CallRequest.ArgumentDependencies(urns=v) for k, v in dependencies.items()
             },
-            project=d.project,
-            stack=d.stack,
-            config=d.program_config,
-            configSecretKeys=d.secret_config_keys,
-            dryRun=d.options.preview,
-            parallel=d.options.parallel,
-            monitorEndpoint=await d.monitor_address(),
-            organization=d.organization,
+            **await surroundings(d),
             accepts_output_values=True,
         )
         try:
