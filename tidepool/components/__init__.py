@@ -1,0 +1,1 @@
+"""What a stack is made of: Pulumi components with typed arguments, which read no configuration."""
