@@ -84,7 +84,7 @@ def test_a_fleet_beyond_the_machines_memory_is_a_warning_with_the_sums(never_up:
     assert "warning" in said.lower()
 
 
-def test_a_range_in_use_is_told_before_anything_is_made(never_up: Cluster, tmp_path: Path) -> None:
+def test_a_range_in_use_is_told_before_anything_is_made(never_up: Cluster) -> None:
     """In a network namespace of the test's own, whose routes hold the range."""
     never_up.write_spec()
     script = (
@@ -134,13 +134,15 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it takes root away, so it needs it")
-def test_no_root_is_told_with_its_remedy(never_up: Cluster, tmp_path: Path) -> None:
+def test_no_root_is_told_with_its_remedy(never_up: Cluster) -> None:
     never_up.write_spec()
-    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    # Nobody, who may read everything: the project's folder is the tests' own.
+    reads = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *reads, "--"]
     done = subprocess.run(
         [*command, str(TIDEPOOL), "--stack", "bad", "up", "--yes"],
-        cwd="/",
-        env={**never_up.environment, "TIDEPOOL_DATA": "/nonexistent/data", "HOME": "/nonexistent"},
+        cwd=never_up.folder,
+        env=never_up.environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -149,4 +151,7 @@ def test_no_root_is_told_with_its_remedy(never_up: Cluster, tmp_path: Path) -> N
     )
     said = done.stdout + done.stderr
     assert done.returncode != 0
+    assert "root" in said, said
+    assert "sudo" in said, said
     assert "Traceback" not in said, said
+    _nothing_was_made(never_up)
