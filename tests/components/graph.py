@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pulumi
 from pulumi.runtime import mocks, rpc
 
 #: Gives a resource's outputs beside its inputs.
@@ -28,6 +27,8 @@ class Registered:
     secrets: frozenset[str]
     #: All that it depends on.
     depends_on: frozenset[str]
+    #: Those with which it is replaced.
+    replace_with: frozenset[str]
     #: What each input depends on, where it does.
     by_input: Mapping[str, frozenset[str]]
 
@@ -62,7 +63,7 @@ def register(program: Callable[[], object], answers: Answers, *, preview: bool =
 
     def run() -> None:
         mocks.set_mocks(recorder.mocks, "cluster", "dev", preview, monitor=recorder)
-        mocks.test(program)()
+        mocks.test(program)()  # type: ignore[no-untyped-call]
 
     contextvars.copy_context().run(run)
     return recorder.graph
@@ -90,7 +91,7 @@ class _Recorder(mocks.MockMonitor):
         self._names: dict[str, str] = {}
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
-        answer = super().RegisterResource(request)
+        answer = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type == "pulumi:pulumi:Stack":
             self._names[answer.urn] = ""
             return answer
@@ -99,7 +100,8 @@ class _Recorder(mocks.MockMonitor):
         self._names[answer.urn] = name
         plain, secrets = _read(request.object)
         self.graph.resources[name] = Registered(
-            urn=answer.urn,
+            # Engines leave the stack's type out; the mocks do not.
+            urn=answer.urn.replace("pulumi:pulumi:Stack$", ""),
             type=request.type,
             name=request.name,
             custom=request.custom,
@@ -107,6 +109,7 @@ class _Recorder(mocks.MockMonitor):
             inputs=plain,
             secrets=secrets,
             depends_on=self._named(request.dependencies),
+            replace_with=self._named(request.replace_with),
             by_input={
                 key: self._named(found.urns)
                 for key, found in request.propertyDependencies.items()
@@ -118,7 +121,7 @@ class _Recorder(mocks.MockMonitor):
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
         if name := self._names[request.urn]:
             self.graph.outputs[name], self.graph.secret_outputs[name] = _read(request.outputs)
-        return super().RegisterResourceOutputs(request)
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 
     def _named(self, urns: Any) -> frozenset[str]:
         return frozenset(self._names[urn] for urn in urns)
@@ -128,6 +131,3 @@ def _read(properties: Any) -> tuple[dict[str, Any], frozenset[str]]:
     read = rpc.deserialize_properties(properties, keep_unknowns=True)
     secrets = frozenset(key for key, value in read.items() if rpc.is_rpc_secret(value))
     return {key: rpc.unwrap_rpc_secret(value) for key, value in read.items()}, secrets
-
-
-UNKNOWN = pulumi.runtime.rpc.UNKNOWN

@@ -58,13 +58,16 @@ class ComputeFleet(pulumi.ComponentResource):
         )
         # Nodes above max_nodes are there until somebody drains them; Slurm must not forget them.
         slots = self._slots(args, sorted({*fleet.slots(), *nodes}, key=lambda slot: slot.number))
+        # A machine boots when its slot is there: a slurmd that registers before makes a node of its own, which no
+        # slot comes to be. Other slots are other nodes, and slurmd has told its shape at its start.
+        beside = pulumi.ResourceOptions(parent=self, depends_on=[slots], replace_with=[slots])
         for slot in nodes:
             order = MachineOrder(slot.node_name, args.network, slot.address, fleet.shape, args.image, boot)
             resources.Node(
                 slot.node_name,
                 controller=controller.connection,
                 node=slot.node_name,
-                machine=args.infrastructure.machine(order, mine).connection,
+                machine=args.infrastructure.machine(order, beside).connection,
                 slots=slots.id,
                 opts=mine,
             )

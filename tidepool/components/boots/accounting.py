@@ -15,7 +15,7 @@ _SOCKET: Final = "/run/mysqld/mysqld.sock"
 _SLURMDBD_CONF: Final = """\
 # Written by Tidepool.
 AuthType=auth/munge
-DbdHost=localhost
+DbdHost=dbd
 SlurmUser=slurm
 LogFile=/var/log/slurm/slurmdbd.log
 PidFile=/run/slurm/slurmdbd.pid
@@ -52,7 +52,7 @@ def accounting_boot(keys: Keys, *, database: Input[str]) -> Boot:
             MUNGED,
             SSHD,
             Service("database", ("/bin/sh", "-ec", _INSTALL), user="mysql", once=True),
-            Service("mariadbd", _MARIADBD, user="mysql", ready=f"unix:{_SOCKET}"),
+            Service("mariadbd", _MARIADBD, user="mysql", ready=f"unix:{_SOCKET}", stop_timeout_s=30),
             Service("slurmdbd", ("/usr/sbin/slurmdbd", "-D"), user="slurm", ready="tcp:6819"),
         ),
         files=(

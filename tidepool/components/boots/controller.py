@@ -15,6 +15,7 @@ _SLURMCTLD: Final = Service(
     "slurmctld",
     ("/usr/sbin/slurmctld", "-D"),
     ready="tcp:6817",
+    stop_timeout_s=20,
     begins="path:/etc/slurm/slurm.conf",
 )
 

@@ -10,8 +10,15 @@ from pulumi import Input
 from tidepool.components.infrastructure.boot import File, Folder, Service
 
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
-#: One kind of host key, made at the machine's first boot: what `ssh-keygen -A` makes besides takes a second.
-_SSHD: Final = f"test -s {_HOST_KEY} || ssh-keygen -q -t ed25519 -N '' -f {_HOST_KEY}; exec /usr/sbin/sshd -D -e -h {_HOST_KEY}"
+#: One kind of host key, made at the machine's first boot: what `ssh-keygen -A` makes besides takes a second. The
+#: public one is written last, so a key that has none may be half of one.
+_SSHD: Final = f"""\
+if ! test -s {_HOST_KEY}.pub; then
+    rm -f {_HOST_KEY}
+    ssh-keygen -q -t ed25519 -N '' -C '' -f {_HOST_KEY}
+fi
+exec /usr/sbin/sshd -D -e -h {_HOST_KEY}
+"""
 
 #: What each machine has in /run, which is empty at each boot.
 RUN_FOLDERS: Final = (Folder("/run/munge", owner="munge", group="munge"), Folder("/run/sshd"))
@@ -21,7 +28,7 @@ MUNGED: Final = Service(
     user="munge",
     ready="unix:/run/munge/munge.socket.2",
 )
-SSHD: Final = Service("sshd", ("/bin/sh", "-c", _SSHD), ready="tcp:22")
+SSHD: Final = Service("sshd", ("/bin/sh", "-ec", _SSHD), ready="tcp:22")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,14 @@ class Service:
     Services start in their order, each when the one before is ``ready``: ``"started"``, ``"tcp:6818"`` (something
     listens), ``"unix:/run/x.socket"`` (it accepts), ``"path:/run/x.pid"`` (it exists). With ``once`` it is a command
     that must exit 0, and is ready when it did. With ``begins`` (``"path:/etc/slurm/slurm.conf"``) it is started only
-    when that path exists; those after it wait meanwhile.
+    when that path exists; those after it wait meanwhile. It has ``stop_timeout_s`` to stop by itself.
     """
 
     name: str
     argv: tuple[str, ...]
     user: str = "root"
     ready: str = "started"
+    stop_timeout_s: float = 5.0
     once: bool = False
     begins: str = ""
 
