@@ -1,1 +1,1 @@
-"""The command `tidepool`."""
+"""The command `tidepool`: a thin front over the engine, this machine and Slurm. See ``docs/command.md``."""

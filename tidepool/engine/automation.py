@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -16,12 +15,9 @@ from pulumi.automation import CommandResult, PulumiCommand
 from pulumi.automation.errors import create_command_error
 from semver import VersionInfo
 
+from tidepool.engine.choice import chosen_engine
 from tidepool.engine.command import main
-from tidepool.engine.errors import EngineError
 from tidepool.engine.verbs.about import COMPATIBLE_VERSION
-
-#: What ``TIDEPOOL_ENGINE`` may say.
-ENGINES: Final = ("pulumi", "embedded")
 
 #: What runs a program and providers: in a process of its own, which can be interrupted and may be killed.
 _OPERATIONS: Final = frozenset({"preview", "pre", "up", "update", "refresh", "destroy", "down", "dn"})
@@ -103,18 +99,7 @@ def choose_command(env: Mapping[str, str]) -> PulumiCommand:
     Raises:
         EngineError: when ``TIDEPOOL_ENGINE`` is something else, or the CLI is asked for and not there.
     """
-    chosen = env.get("TIDEPOOL_ENGINE", "")
-    if chosen and chosen not in ENGINES:
-        raise EngineError(f"TIDEPOOL_ENGINE is {chosen!r}: expected 'pulumi' or 'embedded', or leave it out")
-    found = shutil.which("pulumi", path=env.get("PATH"))
-    if chosen == "pulumi" and found is None:
-        raise EngineError(
-            "TIDEPOOL_ENGINE is 'pulumi', but there is no `pulumi` command on PATH: install the Pulumi CLI, or "
-            "leave TIDEPOOL_ENGINE out to use the embedded engine"
-        )
-    if chosen == "pulumi" or (not chosen and found is not None):
-        return PulumiCommand()
-    return EmbeddedPulumiCommand()
+    return PulumiCommand() if chosen_engine(env) == "pulumi" else EmbeddedPulumiCommand()
 
 
 def _run_here(

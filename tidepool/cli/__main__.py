@@ -1,0 +1,23 @@
+"""The program `tidepool`, also as ``python -m tidepool.cli``."""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Carry out this process's command line, and end it."""
+    from tidepool.cli.main import PROGRAM, cli
+    from tidepool.cli.world import World
+
+    try:
+        cli.main(prog_name=PROGRAM, obj=World.of_process())
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # All is said: what is left is to take apart, one by one, what the kernel frees at once.
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""A cluster as its stack's outputs tell of it, and the machines by which a person names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidepool.cli.errors import FAILED, NOT_THERE, Failure
+from tidepool.cli.stack import Stack
+from tidepool.cli.world import Connection
+from tidepool.cluster.slurm_conf import CONTROLLER_HOST
+
+#: What a person may call the machine of slurmctld.
+CONTROLLER: Final = "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the outputs say. ``fleets`` are hostlists of the nodes that there should be, ``slots`` of all slots."""
+
+    stack: str
+    name: str
+    controller: Connection
+    #: By machine name: all machines of the cluster, its own among them.
+    machines: Mapping[str, Connection]
+    logins: tuple[Connection, ...] = ()
+    fleets: Mapping[str, str] | None = None
+    slots: Mapping[str, str] | None = None
+
+
+def read_cluster(stack: Stack) -> Cluster | None:
+    """The cluster of ``stack``, as its last `up` left it; None where it is not up.
+
+    Raises:
+        Failure: the outputs cannot be read, or are not a cluster's.
+    """
+    outputs = stack.outputs()
+    return parse_outputs(stack.name, outputs) if outputs else None
+
+
+def require_cluster(stack: Stack) -> Cluster:
+    """The same, where it must be there.
+
+    Raises:
+        Failure: it is not up.
+    """
+    cluster = read_cluster(stack)
+    if cluster is None:
+        raise not_up(stack.name)
+    return cluster
+
+
+def not_up(stack: str) -> Failure:
+    """What is told where a cluster is not up."""
+    return Failure(f"the cluster of stack {stack} is not up", remedy="`tidepool up`", code=NOT_THERE)
+
+
+def parse_outputs(stack: str, outputs: Mapping[str, Any]) -> Cluster:
+    """What a stack's ``outputs`` say.
+
+    Raises:
+        Failure: they are not a cluster's.
+    """
+    controller = outputs.get("controller")
+    if not isinstance(controller, dict):
+        raise Failure(
+            f"the stack {stack} has no output `controller`: its program makes no cluster, or its last `up` failed",
+            remedy="`tidepool up`",
+            code=FAILED,
+        )
+    logins = tuple(outputs.get("logins") or ())
+    named = {str(each["machine"]): each for each in (controller, *logins) if "machine" in each}
+    return Cluster(
+        stack=stack,
+        name=str(outputs.get("cluster") or stack),
+        controller=controller,
+        machines={**named, **(outputs.get("machines") or {})},
+        logins=logins,
+        fleets=outputs.get("fleets") or {},
+        slots=outputs.get("slots") or {},
+    )
+
+
+def find_machine(stack: Stack, name: str) -> Connection:
+    """The machine ``name``, or that of the ``controller``.
+
+    One that runs here is found without the engine, and so is one of an `up` that did not come to its end.
+
+    Raises:
+        Failure: there is none.
+    """
+    return find_machines(stack, [name])[0]
+
+
+def find_machines(stack: Stack, names: Iterable[str]) -> list[Connection]:
+    """The machines of these names, in their order.
+
+    Raises:
+        Failure: one of them is not there.
+    """
+    from tidepool.local.layout import names_in
+
+    wanted = [CONTROLLER_HOST if name == CONTROLLER else name for name in names]
+    here = set(names_in(stack.data, stack.name, "machines"))
+    found: dict[str, Connection] = {
+        name: local_connection(stack.name, name) for name in wanted if name in here
+    }
+    if missing := [name for name in wanted if name not in found]:
+        cluster = read_cluster(stack)
+        known = cluster.machines if cluster else {}
+        if lost := [name for name in missing if name not in known]:
+            raise _no_such(stack.name, lost, sorted({*here, *known}))
+        found.update({name: known[name] for name in missing})
+    return [found[name] for name in wanted]
+
+
+def local_connection(stack: str, machine: str) -> Connection:
+    """The connection of a machine of this machine."""
+    return {"kind": "local", "stack": stack, "machine": machine}
+
+
+def _no_such(stack: str, lost: list[str], known: list[str]) -> Failure:
+    from tidepool.cluster.hostlist import fold
+
+    if not known:
+        return not_up(stack)
+    return Failure(
+        f"there is no machine {fold(lost)} in stack {stack}",
+        remedy=f"the machines are {fold(known)}; `{CONTROLLER}` is one of slurmctld",
+        code=NOT_THERE,
+    )

@@ -1,0 +1,94 @@
+"""What a stack's file describes: the cluster's spec, and whether this machine can carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tidepool.cli import show
+from tidepool.cli.errors import LACKS, USAGE, Failure
+from tidepool.cli.stack import Stack, stacks_with_files
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
+from tidepool.engine.config import full_key, to_document
+from tidepool.engine.config_file import read
+from tidepool.local import Lack, Plans, preflight
+
+#: Where in ``Pulumi.<stack>.yaml`` the spec is.
+SPEC_KEY = "cluster:spec"
+
+
+def described_spec(stack: Stack) -> ClusterSpec:
+    """The spec in the stack's file.
+
+    Raises:
+        Failure: there is none, or it has mistakes: all of them.
+        ConfigError: the file is not the configuration of a stack.
+    """
+    path = stack.file
+    if not path.exists():
+        there = ", ".join(stacks_with_files(stack.project)) or "none"
+        raise Failure(
+            f"stack {stack.name} is not described: there is no {path}",
+            remedy=f"write it, with the cluster's spec under {SPEC_KEY} (docs/cluster-spec.md); described are: {there}",
+            code=USAGE,
+        )
+    values = read(path, stack.project.name).values
+    key = full_key(SPEC_KEY)
+    if key not in values:
+        raise Failure(
+            f"{path} has no {SPEC_KEY} under config",
+            remedy="write it as docs/cluster-spec.md says",
+            code=USAGE,
+        )
+    mapping = to_document(values[key])
+    if not isinstance(mapping, dict):
+        raise Failure(f"{path}: {SPEC_KEY} should be keys and values, and is {mapping!r}", code=USAGE)
+    try:
+        return read_spec(mapping)
+    except SpecError as error:
+        raise Failure(f"{path}, {SPEC_KEY}: {error}", code=USAGE) from None
+
+
+def plans(spec: ClusterSpec) -> Plans:
+    """What an `up` makes on this machine at least: the cluster's own machines, and each fleet's first nodes."""
+    controller = spec.controller
+    memory: list[int] = []
+    if controller.infrastructure.name == "local":
+        memory += [controller.shape.memory_mib] * (1 + controller.backup + controller.login_machines)
+        memory += [controller.accounting.shape.memory_mib] if controller.accounting else []
+    for fleet in spec.fleets:
+        memory += [fleet.shape.memory_mib] * (fleet.min_nodes if _is_local(fleet) else 0)
+    return Plans(machines=len(memory), memory_mib=sum(memory), cidrs=(str(spec.network),) if memory else ())
+
+
+def check_machine(spec: ClusterSpec, data: Path) -> None:
+    """Tell what a person should know of ``spec`` on this machine.
+
+    Raises:
+        Failure: this machine lacks something; each with its remedy.
+    """
+    lacks = preflight(data, plans(spec))
+    for lack in lacks:
+        if not lack.fatal:
+            show.warn(str(lack))
+    for concern in concerns(spec, machine_memory_mib()):
+        show.warn(str(concern))
+    if fatal := [lack for lack in lacks if lack.fatal]:
+        raise Failure(told(fatal), remedy="`tidepool doctor` says more; nothing was changed", code=LACKS)
+
+
+def told(lacks: Sequence[Lack]) -> str:
+    """The lacks, a line each, with what mends them."""
+    head = "this machine lacks what the cluster needs:"
+    return "\n".join([head, *(f"  {lack.what}\n    -> {lack.remedy}" for lack in lacks)])
+
+
+def machine_memory_mib() -> int:
+    """How much memory this machine has."""
+    lines: Iterable[str] = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("MemTotal:"))
+
+
+def _is_local(fleet: Fleet) -> bool:
+    return fleet.infrastructures[0].name == "local"

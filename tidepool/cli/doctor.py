@@ -1,0 +1,177 @@
+"""`doctor`: what this machine lacks, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import click
+
+from tidepool.cli import errors, show
+from tidepool.cli.options import chosen, json_option
+from tidepool.cli.world import World
+
+State = Literal["well", "note", "lacks"]
+
+#: What is run on this machine, with the Debian package that has it, and what for. `make setup` installs them.
+COMMANDS: Final = (
+    ("gcc", "gcc", "compiles the first process of machines"),
+    ("ip", "iproute2", "cables machines"),
+    ("nsenter", "util-linux", "enters machines' networks"),
+    ("mmdebstrap", "mmdebstrap", "builds images"),
+    ("mke2fs", "e2fsprogs", "writes images as ext4"),
+    ("ssh", "openssh-client", "`tidepool ssh`"),
+)
+_SETUP: Final = "`make setup` installs it (or: apt-get install {})"
+_FULL_MIB: Final = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was looked at. ``remedy`` is empty where all is well."""
+
+    what: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+@click.command("doctor")
+@json_option
+@click.pass_context
+def doctor_verb(context: click.Context, as_json: bool) -> int:
+    """Say what this machine lacks, and what mends it.
+
+    Also looks at the data folder, the engine, the virtual environment and the package mirror. The exit code is 4
+    where something is missing without which nothing works.
+    """
+    findings = list(examine(chosen(context).world))
+    if as_json:
+        show.emit(
+            [{"what": f.what, "state": f.state, "detail": f.detail, "remedy": f.remedy} for f in findings]
+        )
+    else:
+        styles = {"well": "green", "note": "yellow", "lacks": "bold red"}
+        rows = [((f.state, styles[f.state]), f.what, f.detail, f.remedy) for f in findings]
+        show.show(show.table("this machine", ["", "what", "is", "remedy"], rows))
+    return errors.LACKS if any(f.state == "lacks" for f in findings) else errors.OK
+
+
+def examine(world: World) -> Iterator[Finding]:
+    """All that is looked at, in order."""
+    yield from _commands(world)
+    yield from _kernel(world)
+    yield _data_folder(world.data)
+    yield _engine(world)
+    yield _environment()
+    yield _mirror(world)
+
+
+def _commands(world: World) -> Iterator[Finding]:
+    path = world.env.get("PATH")
+    for command, package, purpose in COMMANDS:
+        found = shutil.which(command, path=path)
+        if found:
+            yield Finding(command, "well", found)
+        else:
+            yield Finding(command, "lacks", f"not on PATH; {purpose}", _SETUP.format(package))
+
+
+def _kernel(world: World) -> Iterator[Finding]:
+    from tidepool.local import preflight
+
+    if os.geteuid() != 0:
+        # The rest cannot be tried without it.
+        yield Finding(
+            "root", "lacks", f"this is user {os.geteuid()}; machines are made by root", "sudo tidepool doctor"
+        )
+        return
+    lacks = preflight(world.data)
+    for lack in lacks:
+        yield Finding("machines", "lacks" if lack.fatal else "note", lack.what, lack.remedy)
+    if not any(lack.fatal for lack in lacks):
+        yield Finding(
+            "machines", "well", "namespaces, overlay, control groups and cables were tried, and work"
+        )
+
+
+def _data_folder(data: Path) -> Finding:
+    there = next(folder for folder in (data, *data.parents) if folder.exists())
+    kind = _file_system(there, Path("/proc/self/mountinfo").read_text())
+    free_mib = shutil.disk_usage(there).free >> 20
+    detail = f"{data} on {kind}, {free_mib} MiB free"
+    if kind == "overlay":
+        remedy = "name a folder on ext4, xfs, btrfs or tmpfs by TIDEPOOL_DATA"
+        return Finding("data folder", "lacks", detail, remedy)
+    if not os.access(there, os.W_OK):
+        return Finding("data folder", "lacks", f"{detail}; it may not be written", "run it with sudo")
+    if free_mib < _FULL_MIB:
+        return Finding("data folder", "note", detail, "free some space: an image takes about 1 GiB")
+    return Finding("data folder", "well", detail)
+
+
+def _file_system(folder: Path, mountinfo: str) -> str:
+    """The kind of file system that ``folder`` is on: ext4, overlay, ..."""
+    resolved = folder.resolve()
+    kinds: dict[Path, str] = {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        # Later mounts lie over earlier ones; spaces are written as octal.
+        kinds[Path(before.split()[4].replace("\\040", " "))] = after.split()[0]
+    return next((kinds[each] for each in (resolved, *resolved.parents) if each in kinds), "unknown")
+
+
+def _engine(world: World) -> Finding:
+    from tidepool.engine.choice import chosen_engine
+    from tidepool.engine.errors import EngineError
+
+    try:
+        name = chosen_engine(world.env)
+    except EngineError as error:
+        return Finding("engine", "lacks", str(error), "unset TIDEPOOL_ENGINE")
+    if name == "pulumi":
+        return Finding("engine", "well", f"pulumi, {shutil.which('pulumi', path=world.env.get('PATH'))}")
+    return Finding("engine", "well", "embedded")
+
+
+def _environment() -> Finding:
+    root = Path(__file__).parents[2]
+    stamp = root / ".venv" / ".setup-stamp"
+    if not (root / "Makefile").exists():
+        return Finding("Python", "well", f"{sys.prefix}, installed as a package")
+    if not Path(sys.prefix).samefile(root / ".venv") if (root / ".venv").exists() else True:
+        return Finding(
+            "Python",
+            "note",
+            f"{sys.prefix}, and not {root / '.venv'}",
+            "`make setup`, then .venv/bin/tidepool",
+        )
+    if not stamp.exists():
+        return Finding("Python", "lacks", f"{root / '.venv'} was not made to its end", "`make setup`")
+    newer = [name for name in ("pyproject.toml", "requirements-dev.txt") if _is_newer(root / name, stamp)]
+    if newer:
+        return Finding("Python", "note", f"{', '.join(newer)} changed since .venv was made", "`make setup`")
+    return Finding("Python", "well", str(sys.prefix))
+
+
+def _is_newer(path: Path, than: Path) -> bool:
+    return path.exists() and path.stat().st_mtime > than.stat().st_mtime
+
+
+def _mirror(world: World) -> Finding:
+    from tidepool.images.machine import Machine
+
+    sources = Machine(dict(world.env)).package_sources()
+    if sources:
+        return Finding("package mirror", "well", f"{len(sources)} files of package sources")
+    return Finding(
+        "package mirror",
+        "lacks",
+        "apt has no package sources, from which images are built",
+        "write /etc/apt/sources.list, then apt-get update",
+    )

@@ -1,0 +1,208 @@
+"""`down`: the cluster goes, with nothing left of it but what is kept on purpose."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tidepool.cli import errors, show
+from tidepool.cli.errors import JOBS, NOT_THERE, Failure
+from tidepool.cli.options import json_option, stack_options, yes_option
+from tidepool.cli.stack import Stack
+
+if TYPE_CHECKING:
+    from tidepool.cli.cluster import Cluster
+    from tidepool.cli.operation import Outcome
+    from tidepool.slurm import Job
+
+#: Slurm itself gives a cancelled job 30 s (KillWait) before it is killed.
+_CANCEL_S: Final = 90.0
+_LOOK_S: Final = 0.1
+
+
+@click.command("down")
+@yes_option
+@click.option("--cancel-jobs", is_flag=True, help="Cancel all jobs, those that run and those that wait.")
+@click.option("--purge", is_flag=True, help="Remove what is kept as well: /home, and the stack's history.")
+@click.option(
+    "-p", "--parallel", "at_once", type=click.IntRange(min=1), help="Resources at once.  [default: 256]"
+)
+@json_option
+@stack_options
+def down_verb(
+    stack: Stack, yes: bool, cancel_jobs: bool, purge: bool, at_once: int | None, as_json: bool
+) -> int:
+    """Take the cluster down, and look that nothing is left.
+
+    It is refused while jobs run or wait, for they would be lost: --cancel-jobs cancels them. Machines and networks
+    of the stack that no state knows of go too. The volume `home` is kept for the next `up`, unless --purge. It may
+    be run again, also when half of the cluster is gone.
+    """
+    from tidepool.cli.leftovers import Swept, is_anything_left, kept, remains, sweep
+    from tidepool.cli.leftovers import purge as purge_all
+
+    outputs = stack.outputs() if _has_books(stack) else None
+    if (
+        outputs is None
+        and not is_anything_left(stack.data, stack.name)
+        and not (stack.data / stack.name).exists()
+    ):
+        if as_json:
+            show.emit(_nothing().document(swept={"machines": [], "networks": []}, kept=[]))
+        else:
+            show.say(f"There is nothing of stack {stack.name}.")
+        return errors.OK
+    from tidepool.cli.operation import require_approval
+
+    require_approval(stack, yes, "down")
+    _settle_jobs(stack, outputs or {}, cancel_jobs)
+    outcome = _nothing()
+    if outputs is not None:
+        outcome = _destroy(stack, yes, at_once, as_json)
+        if outcome.code != errors.OK or outcome.result == "declined":
+            if as_json:
+                show.emit(outcome.document(swept={"machines": [], "networks": []}, kept=[]))
+            return (
+                errors.INTERRUPTED if outcome.code == errors.INTERRUPTED else min(outcome.code, errors.FAILED)
+            )
+    swept: Swept = sweep(stack.data, stack.name)
+    if left := list(remains(stack.data, stack.name)):
+        raise Failure(
+            f"of stack {stack.name} there is still: {', '.join(left)}", remedy="`tidepool down` again"
+        )
+    volumes = kept(stack.data, stack.name)
+    if purge:
+        purge_all(stack.data, stack.name)
+        if outputs is not None:
+            stack.forget()
+    if as_json:
+        machines, networks = list(swept.machines), list(swept.networks)
+        show.emit(
+            outcome.document(
+                swept={"machines": machines, "networks": networks},
+                kept=[] if purge else [{"volume": name, "path": str(path)} for name, path in volumes.items()],
+            )
+        )
+        return errors.OK
+    _tell(stack.name, swept, volumes, purge)
+    return errors.OK
+
+
+def _tell(stack: str, swept: object, volumes: dict[str, Path], purge: bool) -> None:
+    from tidepool.cli.leftovers import Swept
+    from tidepool.cluster.hostlist import fold
+
+    assert isinstance(swept, Swept)
+    if swept.machines:
+        show.say(f"Swept, for no state knew of them: the machines {fold(swept.machines)}.")
+    if swept.networks:
+        show.say(f"Swept, for no state knew of them: the networks {', '.join(swept.networks)}.")
+    for name, path in volumes.items():
+        if purge:
+            show.say(f"Removed: the volume {name}.")
+        else:
+            show.say(f"Kept: the volume {name}, in {path}. `tidepool down --purge` removes it.")
+    show.say(f"The cluster of stack {stack} is down.")
+
+
+def _has_books(stack: Stack) -> bool:
+    """Whether there may be a state: where its folder was never made, the engine is not asked, nor a folder made."""
+    folder = stack.data / "state"
+    return stack.environment.get("PULUMI_BACKEND_URL") != f"file://{folder}" or folder.is_dir()
+
+
+def _nothing() -> Outcome:
+    from tidepool.cli.operation import Outcome
+
+    return Outcome(errors.OK, "succeeded", {}, (), 0.0)
+
+
+def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool) -> Outcome:
+    from tidepool.cli.operation import carry_out, parallel
+
+    stack.prepare()
+    approved = ("--yes", "--skip-preview") if yes else ()
+    return carry_out(stack, "destroy", *approved, "--continue-on-error", *parallel(at_once), summary=as_json)
+
+
+def _settle_jobs(stack: Stack, outputs: dict[str, object], cancel: bool) -> None:
+    """No jobs are there when this comes back.
+
+    Raises:
+        Failure: jobs run or wait, and are not to be cancelled; or Slurm does not say whether there are some.
+    """
+    from tidepool.cli.cluster import parse_outputs
+    from tidepool.cli.keep import ask_jobs
+    from tidepool.local import list_machines
+    from tidepool.slurm import SlurmError
+
+    if "controller" not in outputs:
+        return
+    cluster = parse_outputs(stack.name, outputs)
+    try:
+        jobs = ask_jobs(stack, cluster)
+        if not jobs:
+            return
+        if not cancel:
+            raise _in_the_way(jobs)
+        _cancel_all(stack, cluster, jobs)
+    except SlurmError as error:
+        running = any(m.state == "running" for m in list_machines(stack.data, stack.name))
+        if running and not cancel:
+            raise Failure(
+                f"Slurm cannot be asked whether jobs run: {error.what} ({error.where})",
+                remedy="`tidepool up` mends the cluster; `tidepool down --cancel-jobs` takes it down regardless",
+                code=NOT_THERE,
+            ) from error
+        show.warn(f"Slurm cannot be asked whether jobs run, so it is not known which are lost: {error.what}")
+
+
+def _in_the_way(jobs: Sequence[Job]) -> Failure:
+    from tidepool.cli.jobs import ids_text, waiting, with_nodes
+
+    running, idle = with_nodes(jobs), waiting(jobs)
+    told = [
+        f"{what}: {ids_text([job.job_id for job in some])}"
+        for what, some in (("running", running), ("waiting", idle))
+        if some
+    ] or [f"jobs {ids_text([job.job_id for job in jobs])}"]
+    return Failure(
+        f"the cluster has jobs, which would be lost; {'; '.join(told)}",
+        remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --cancel-jobs`",
+        code=JOBS,
+    )
+
+
+def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:
+    """Cancel all jobs, and wait until the last has left its nodes.
+
+    Raises:
+        Failure: some do not end.
+        SlurmError: Slurm cannot be asked, or refuses.
+    """
+    from tidepool.cli.jobs import ids_text
+    from tidepool.slurm import NotFound
+
+    pause, deadline = threading.Event(), time.monotonic() + _CANCEL_S
+    with closing(stack.world.open_slurm(cluster.controller, stack.data)) as slurm:
+        # An array is cancelled as one.
+        ids = sorted({job.array_job_id or job.job_id for job in jobs})
+        show.tell(f"cancelling the jobs {ids_text(ids)}")
+        for job_id in ids:
+            try:
+                slurm.cancel(job_id)
+            except NotFound:
+                pass  # it ended meanwhile
+        while left := slurm.jobs():
+            if time.monotonic() > deadline:
+                raise Failure(
+                    f"the jobs {ids_text([job.job_id for job in left])} were cancelled {_CANCEL_S:g} s ago, and have not ended",
+                    remedy="`tidepool status` shows their nodes",
+                )
+            pause.wait(_LOOK_S)

@@ -1,0 +1,118 @@
+"""`drain` and `resume`: nodes out of service and back, with what changed."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+import click
+
+from tidepool.cli import show
+from tidepool.cli.cluster import require_cluster
+from tidepool.cli.errors import USAGE, Failure
+from tidepool.cli.options import json_option, node_names, stack_options
+from tidepool.cli.stack import Stack
+from tidepool.slurm import Node, SlurmClient
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of a node. ``jobs`` run there now."""
+
+    node: str
+    before: str
+    after: str
+    reason: str
+    jobs: tuple[int, ...]
+
+
+@click.command("drain")
+@click.option("-r", "--reason", help='Why, for all who look at the node.  [default: "by USER with tidepool"]')
+@click.argument("nodes", metavar="NODES", shell_complete=node_names)
+@json_option
+@stack_options
+def drain_verb(stack: Stack, reason: str | None, nodes: str, as_json: bool) -> None:
+    """Let no new jobs start on NODES, a hostlist such as cpu-[1-4]. Jobs that run there go on."""
+    why = reason or f"by {_person(stack.world.env)} with tidepool"
+    with closing(_client(stack)) as slurm:
+        before = _nodes(slurm, nodes)
+        slurm.drain(nodes, why)
+        _show(_changes(slurm, nodes, before), as_json)
+
+
+@click.command("resume")
+@click.argument("nodes", metavar="NODES", shell_complete=node_names)
+@json_option
+@stack_options
+def resume_verb(stack: Stack, nodes: str, as_json: bool) -> None:
+    """Put NODES, a hostlist such as cpu-[1-4], back into service: those that drain, are drained, or down."""
+    with closing(_client(stack)) as slurm:
+        before = _nodes(slurm, nodes)
+        if well := [node for node in before.values() if _is_in_service(node)]:
+            show.tell(f"in service already: {', '.join(node.name for node in well)}")
+        if ill := [node.name for node in before.values() if not _is_in_service(node)]:
+            slurm.resume(",".join(ill))
+        _show(_changes(slurm, nodes, before), as_json)
+
+
+def _client(stack: Stack) -> SlurmClient:
+    return stack.world.open_slurm(require_cluster(stack).controller, stack.data)
+
+
+def _nodes(slurm: SlurmClient, nodes: str) -> dict[str, Node]:
+    """The nodes that are named.
+
+    Raises:
+        Failure: some of them are slots: places for nodes, and no nodes yet.
+        NotFound: Slurm does not know one of them.
+    """
+    from tidepool.cluster.hostlist import expand, fold
+
+    if not expand(nodes):
+        raise Failure("there is no node in the hostlist", code=USAGE)
+    found = {node.name: node for node in slurm.nodes(nodes)}
+    if slots := [name for name, node in found.items() if node.state.is_slot]:
+        raise Failure(
+            f"{fold(slots)}: there is no such node yet, only its slot",
+            remedy="`tidepool status` shows the nodes",
+        )
+    return found
+
+
+def _changes(slurm: SlurmClient, nodes: str, before: Mapping[str, Node]) -> list[Change]:
+    from tidepool.cli.jobs import jobs_by_node
+
+    running = jobs_by_node(slurm.jobs())
+    return [
+        Change(
+            node.name,
+            str(before[node.name].state),
+            str(node.state),
+            node.reason.text if node.reason else "",
+            tuple(running.get(node.name, ())),
+        )
+        for node in slurm.nodes(nodes)
+    ]
+
+
+def _show(changes: list[Change], as_json: bool) -> None:
+    if as_json:
+        show.emit(
+            [
+                {"node": c.node, "before": c.before, "after": c.after, "reason": c.reason, "jobs": c.jobs}
+                for c in changes
+            ]
+        )
+        return
+    rows = [(c.node, c.before, c.after, c.reason, ", ".join(map(str, c.jobs))) for c in changes]
+    show.show(show.table("", ["node", "was", "is", "reason", "jobs"], rows))
+
+
+def _is_in_service(node: Node) -> bool:
+    return node.state.takes_jobs
+
+
+def _person(env: Mapping[str, str]) -> str:
+    return env.get("SUDO_USER") or env.get("USER") or getpass.getuser()

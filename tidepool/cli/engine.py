@@ -1,0 +1,144 @@
+"""The engine seam: the same command lines for the Pulumi CLI and for the embedded engine."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TextIO
+
+from tidepool.cli.errors import Failure
+from tidepool.cli.world import World
+from tidepool.engine.choice import EngineName, chosen_engine
+
+_ASK_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a quick verb of the engine came to."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Engine(Protocol):
+    """Carries out command lines of the Pulumi CLI in a project's folder. ``env`` is the whole environment."""
+
+    @property
+    def name(self) -> EngineName:
+        """Which one it is."""
+        ...
+
+    def run(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, aside: bool) -> int:
+        """An operation, shown to the person as it goes on; its exit code.
+
+        ``aside`` shows it on standard error: standard output is somebody else's.
+        """
+        ...
+
+    def ask(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Answer:
+        """A quick verb; nobody is asked anything."""
+        ...
+
+
+def choose(world: World) -> Engine:
+    """The engine that ``world`` wants (`tidepool.engine.choice`).
+
+    Raises:
+        EngineError: TIDEPOOL_ENGINE names none that is there.
+    """
+    if chosen_engine(world.env) == "embedded":
+        return Embedded(world.person, world.owns_process)
+    return Pulumi(shutil.which("pulumi", path=world.env.get("PATH")) or "pulumi")
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The embedded engine, in this process."""
+
+    person: bool
+    owns_process: bool
+    name: EngineName = "embedded"
+
+    def run(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, aside: bool) -> int:
+        import gc
+
+        from tidepool.engine.command import main
+
+        if self.owns_process:
+            # As `python -m tidepool.engine` does for an operation: many objects, few cycles; no words of gRPC's.
+            gc.set_threshold(100_000, 50, 1000)
+            os.environ.update({"GRPC_VERBOSITY": "ERROR", **env})
+        stdout: TextIO = sys.stderr if aside else sys.stdout
+        env = {"GRPC_VERBOSITY": "ERROR", **env}
+        return main(words, folder, env, stdout, sys.stderr, self.person, owns_process=self.owns_process)
+
+    def ask(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Answer:
+        from tidepool.engine.command import main
+
+        stdout, stderr = io.StringIO(), io.StringIO()
+        code = main(
+            ["--non-interactive", *words], folder, env, stdout, stderr, interactive=False, stdin=io.StringIO()
+        )
+        return Answer(code, stdout.getvalue(), stderr.getvalue())
+
+
+@dataclass(frozen=True, slots=True)
+class Pulumi:
+    """The Pulumi CLI: its path."""
+
+    program: str
+    name: EngineName = "pulumi"
+
+    def run(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, aside: bool) -> int:
+        stdout = sys.stderr if aside else None
+        # It hears of the terminal's interrupts by itself, and ends what is under way before it ends.
+        with (
+            subprocess.Popen([self.program, *words], cwd=folder, env=env, stdout=stdout) as process,
+            _passing_on(process),
+        ):
+            return process.wait()
+
+    def ask(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Answer:
+        command = [self.program, "--non-interactive", *words]
+        try:
+            ended = subprocess.run(
+                command,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_ASK_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise Failure(f"`pulumi {' '.join(words)}` did not end within {_ASK_S:g} s") from None
+        return Answer(ended.returncode, ended.stdout, ended.stderr)
+
+
+@contextlib.contextmanager
+def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Outlive interrupts, which are the child's to answer, and pass on what only this process was sent."""
+
+    def pass_on(number: int, _frame: object) -> None:
+        process.send_signal(number)
+
+    kept = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda _number, _frame: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

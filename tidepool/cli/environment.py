@@ -1,0 +1,71 @@
+"""The environment of the engine: where state and its passphrase are, so that `pulumi` finds the same stack."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidepool.cli.errors import Failure
+
+_PASSPHRASE_BYTES = 32
+_SETTINGS = {
+    # There is nothing to download, and looking costs seconds.
+    "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+    "PULUMI_SKIP_UPDATE_CHECK": "true",
+}
+
+
+def engine_settings(env: Mapping[str, str], data: Path, project_backend: str = "") -> dict[str, str]:
+    """What the engine's environment has beyond ``env``. What a person set is left as it is.
+
+    ``project_backend`` is the backend's URL that Pulumi.yaml names, or empty.
+    """
+    settings = {"TIDEPOOL_DATA": str(data)}
+    if not (env.get("PULUMI_BACKEND_URL") or project_backend):
+        settings["PULUMI_BACKEND_URL"] = f"file://{data / 'state'}"
+    # An empty passphrase is one: it is that the variable is there that counts.
+    if "PULUMI_CONFIG_PASSPHRASE" not in env and not env.get("PULUMI_CONFIG_PASSPHRASE_FILE"):
+        settings["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(data / "passphrase")
+    settings.update({name: value for name, value in _SETTINGS.items() if not env.get(name)})
+    return settings
+
+
+def prepare(settings: Mapping[str, str], data: Path) -> None:
+    """Make what ``settings`` name below the data folder: the state's folder, and a passphrase where there is none.
+
+    Raises:
+        Failure: it may not be written.
+    """
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        if settings.get("PULUMI_BACKEND_URL") == f"file://{data / 'state'}":
+            (data / "state").mkdir(mode=0o700, exist_ok=True)
+            (data / "state").chmod(0o700)
+        if settings.get("PULUMI_CONFIG_PASSPHRASE_FILE") == str(data / "passphrase"):
+            _ensure_passphrase(data / "passphrase")
+    except OSError as error:
+        raise Failure(
+            f"the data folder {data} cannot be written: {error.strerror} ({error.filename})",
+            remedy="run it with sudo, or name another folder by TIDEPOOL_DATA",
+        ) from error
+
+
+def _ensure_passphrase(path: Path) -> None:
+    """A passphrase in a file of its owner's: made once, whole or not at all, however many try at a time."""
+    if path.exists():
+        return
+    made = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(_PASSPHRASE_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(made, path)
+        except FileExistsError:
+            pass  # another process was first, and its passphrase is the one
+    finally:
+        made.unlink()

@@ -1,0 +1,124 @@
+"""`exec`: a command on a machine with the person's own streams, or on several with a name before each line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import click
+
+from tidepool.cli import show
+from tidepool.cli.cluster import find_machines
+from tidepool.cli.errors import EXEC_FAILED, USAGE, Failure, failure_of
+from tidepool.cli.options import machine_names, stack_options
+from tidepool.cli.stack import Stack
+from tidepool.cli.world import Connection
+
+#: How many machines a command runs on at once.
+_AT_ONCE: Final = 32
+
+
+@click.command("exec", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.option("-u", "--user", metavar="USER", help="As this user of the machine's; else as root.")
+@click.argument("machines", metavar="NODE", shell_complete=machine_names)
+@click.argument("command", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@stack_options
+def exec_verb(stack: Stack, user: str | None, machines: str, command: tuple[str, ...]) -> int:
+    """Run a command on a machine, or on several.
+
+    NODE is a node, a login machine, `controller`, or a hostlist such as cpu-[1-4]. On one machine the command has
+    this terminal, its standard input and its signals; the exit code is the command's. On several they run side by
+    side without standard input, each line with its machine's name before it; the exit code is the largest.
+    """
+    from tidepool.cluster.hostlist import expand
+
+    if command[0] == "--":
+        command = command[1:]
+    try:
+        if not command:
+            raise Failure("there is no command", code=USAGE)
+        found = find_machines(stack, expand(machines))
+        if not found:
+            raise Failure("there is no machine in the hostlist", code=USAGE)
+        commands = [[*enter(stack, each), *as_user(user), *command] for each in found]
+    except Exception as error:
+        raise _of_exec(error) from error
+    if len(commands) == 1:
+        sys.stdout.flush()
+        os.execvpe(commands[0][0], commands[0], environment(stack.world.env))  # noqa: S606 (no shell)
+    return _side_by_side([str(each["machine"]) for each in found], commands, environment(stack.world.env))
+
+
+def enter(stack: Stack, connection: Connection) -> tuple[str, ...]:
+    """What, put before a command, runs it on the machine of ``connection``.
+
+    Raises:
+        Failure: there is no such way to that machine.
+        LocalError: it does not run.
+    """
+    from tidepool.local import enter_prefix
+
+    match connection:
+        case {"kind": "local", "stack": str(name), "machine": str(machine)}:
+            return enter_prefix(stack.data, name, machine)
+        case _:
+            raise Failure(f"commands cannot be run over the connection {dict(connection)}")
+
+
+def as_user(user: str | None) -> tuple[str, ...]:
+    """What, put before a command of a machine, runs it as ``user``."""
+    # A login sets HOME and the like, and begins in the home folder; arguments go through as they are.
+    script = 'cd "$HOME"; exec "$@"'
+    return ("runuser", "-l", user, "-s", "/bin/sh", "-c", script, "--", "sh") if user else ()
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a command on a machine: of the caller's, what describes the terminal."""
+    from tidepool.local.spec import DEFAULT_PATH
+
+    kept = {name: env[name] for name in ("TERM", "COLORTERM", "NO_COLOR") if name in env}
+    return {"PATH": DEFAULT_PATH, "HOME": "/root", "LANG": "C.UTF-8", **kept}
+
+
+def _side_by_side(names: Sequence[str], commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> int:
+    lock = threading.Lock()
+    width = max(map(len, names))
+
+    def pass_on(name: str, pipe: Any, *, aside: bool) -> None:
+        for line in pipe:
+            with lock:
+                click.echo(f"{name:<{width}}: {line.rstrip(chr(10))}", err=aside)
+
+    def run(name: str, argv: Sequence[str]) -> int:
+        with subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process:
+            errors = threading.Thread(target=pass_on, args=(name, process.stderr), kwargs={"aside": True})
+            errors.start()
+            pass_on(name, process.stdout, aside=False)
+            errors.join()
+            code = process.wait()
+        if code:
+            with lock:
+                show.tell(f"{name:<{width}}: exit code {code}")
+        return code
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return max(pool.map(run, names, commands))
+
+
+def _of_exec(error: Exception) -> Exception:
+    """The same failure, with the exit code that no command's own is taken for."""
+    failure = failure_of(error)
+    return Failure(failure.what, remedy=failure.remedy, code=EXEC_FAILED) if failure else error

@@ -1,0 +1,112 @@
+"""The command line: verbs that are imported when they are asked for, and errors that become lines and codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any, Final
+
+import click
+
+from tidepool.cli import errors, show
+from tidepool.cli.options import Choice
+from tidepool.cli.world import World
+
+#: Each verb, the module below `tidepool.cli` that has it, and what it does.
+VERBS: Final = {
+    "up": ("up", "Bring the cluster up, or to what the spec says now."),
+    "preview": ("up", "Show what `up` would do."),
+    "down": ("down", "Take the cluster down, and look that nothing is left."),
+    "status": ("status", "Show controllers, fleets, the queue and machines."),
+    "exec": ("exec", "Run a command on a machine, or on several."),
+    "ssh": ("ssh", "Log in to a machine."),
+    "logs": ("logs", "Show what a machine and Slurm's daemons on it said."),
+    "drain": ("drain", "Let no new jobs start on nodes."),
+    "resume": ("drain", "Put nodes back into service."),
+    "doctor": ("doctor", "Say what this machine lacks, and what mends it."),
+    "env": ("env", "Print the environment in which `pulumi` finds the same stack."),
+    "completion": ("completion", "Print the shell's script that completes words."),
+}
+PROGRAM: Final = "tidepool"
+
+
+class Verbs(click.Group):
+    """Imports a verb only when it is asked for, and tells errors to people."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = import_module(f"tidepool.cli.{VERBS[cmd_name][0]}")
+        found: click.Command = getattr(module, f"{cmd_name}_verb")
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], VERBS, n=1)
+            meant = f"did you mean `{near[0]}`?" if near else f"they are {', '.join(VERBS)}"
+            ctx.fail(f"there is no verb '{args[0]}'; {meant}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, what) for name, (_, what) in VERBS.items()])
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), what) for code, what in errors.EXIT_CODES])
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **named: Any) -> Any:
+        named["standalone_mode"] = False
+        sys.exit(_told(lambda: super(Verbs, self).main(args, *more, **named)))
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    no_args_is_help=True,
+)
+@click.option("-s", "--stack", metavar="NAME", help="The stack; also after the verb.")
+@click.option("-C", "--cwd", "folder", metavar="DIR", help="The project's folder; also after the verb.")
+@click.version_option(version("tidepool"), prog_name=PROGRAM)
+@click.pass_context
+def cli(context: click.Context, stack: str | None, folder: str | None) -> None:
+    """Slurm clusters that rise and fall with their queue.
+
+    A cluster is a stack of the Pulumi project in this folder; what it should be stands in Pulumi.<stack>.yaml.
+    """
+    context.obj = Choice(context.find_object(World) or World.of_process(), stack, folder)
+
+
+def _told(run: Any) -> int:
+    """The exit code of ``run``; what went wrong is told on standard error."""
+    try:
+        code = run()
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        show.tell("interrupted")
+        return errors.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read it has enough, `head` say. Nothing more can be written, not even at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return errors.OK
+    except Exception as error:
+        failure = errors.failure_of(error)
+        if failure is None:
+            show.tell("error: this is a fault of Tidepool; please report it with what follows")
+            raise
+        show.tell_failure(failure.what, failure.remedy)
+        return failure.code
+    return code if isinstance(code, int) else errors.OK

@@ -1,0 +1,109 @@
+"""An operation of the engine, and what it came to as one document."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.cli import errors
+from tidepool.cli.errors import Failure
+from tidepool.cli.stack import Stack
+
+#: For `--json`: kinds of changes that are none.
+_EVENTS: Final = "events.json"
+#: The engine's code for an operation that was not confirmed, or could not be.
+_PARALLEL: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an operation came to. ``changes`` counts resources by kind of change: create, update, same, ...
+
+    ``result`` is the engine's: ``succeeded``, ``failed``, ``canceled``; ``declined`` where the person said no.
+    ``diagnostics`` are the errors and warnings that it told. Without a summary, changes are empty.
+    """
+
+    code: int
+    result: str
+    changes: Mapping[str, int]
+    diagnostics: tuple[Mapping[str, str], ...]
+    duration_s: float
+
+    def document(self, **more: Any) -> dict[str, Any]:
+        """As `--json` shows it."""
+        return {
+            "result": self.result,
+            "changes": dict(self.changes),
+            "diagnostics": list(self.diagnostics),
+            "durationSeconds": round(self.duration_s, 3),
+            **more,
+        }
+
+
+def carry_out(stack: Stack, verb: str, *words: str, summary: bool) -> Outcome:
+    """Run the engine's ``verb``, shown as it goes on; with ``summary``, on standard error, and counted.
+
+    Counting takes the engine's own log of events, which both engines write.
+    """
+    began = time.monotonic()
+    if not summary:
+        code = stack.run(verb, *words, aside=False)
+        return Outcome(code, "succeeded" if code == 0 else "failed", {}, (), time.monotonic() - began)
+    with tempfile.TemporaryDirectory(prefix="operation-", dir=stack.data) as folder:
+        log = Path(folder) / _EVENTS
+        code = stack.run(verb, *words, "--event-log", str(log), aside=True)
+        return _outcome(code, list(_events(log)), verb == "preview", time.monotonic() - began)
+
+
+def parallel(number: int | None) -> tuple[str, ...]:
+    """The flag for how many resources are worked on at once."""
+    return ("--parallel", str(number or _PARALLEL))
+
+
+def require_approval(stack: Stack, yes: bool, verb: str) -> None:
+    """Where nobody can be asked, ``--yes`` has to be there.
+
+    Raises:
+        Failure: it is not.
+    """
+    if not yes and not stack.world.person:
+        raise Failure(
+            f"`{verb}` changes the cluster, and there is no terminal to ask at",
+            remedy=f"`tidepool {verb} --yes`, or `tidepool preview` to look first",
+            code=errors.USAGE,
+        )
+
+
+def exit_code(code: int) -> int:
+    """Of the engine's exit codes, ours."""
+    return code if code in (errors.OK, errors.INTERRUPTED) else errors.FAILED
+
+
+def _outcome(code: int, events: list[Mapping[str, Any]], is_preview: bool, duration_s: float) -> Outcome:
+    summaries = [event["summaryEvent"] for event in events if "summaryEvent" in event]
+    # An `up` that asks has a preview before it, with a summary of its own.
+    ours = [each for each in summaries if bool(each.get("isPreview")) is is_preview]
+    told = [event["diagnosticEvent"] for event in events if "diagnosticEvent" in event]
+    diagnostics = tuple(
+        {"severity": each["severity"], "urn": each.get("urn", ""), "message": each["message"].strip()}
+        for each in told
+        if each.get("severity") in ("error", "warning") and not each.get("ephemeral")
+    )
+    if ours:
+        result = ours[-1].get("result") or ("succeeded" if code == 0 else "failed")
+        return Outcome(code, result, ours[-1].get("resourceChanges") or {}, diagnostics, duration_s)
+    return Outcome(code, "declined" if code == 0 else "failed", {}, diagnostics, duration_s)
+
+
+def _events(log: Path) -> Iterator[Mapping[str, Any]]:
+    if not log.exists():
+        return
+    with log.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield json.loads(line)

@@ -1,0 +1,120 @@
+"""What verbs have in common: which stack they are about, and whether they speak JSON."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from tidepool.cli.world import World
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The stack and the folder that a person named before the verb, or None."""
+
+    world: World
+    stack: str | None = None
+    folder: str | None = None
+
+
+def json_option(verb: _Verb) -> _Verb:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="JSON in place of tables.")(verb)
+
+
+def yes_option(verb: _Verb) -> _Verb:
+    """``--yes``."""
+    return click.option("-y", "--yes", is_flag=True, help="Ask nothing. Needed where there is no terminal.")(
+        verb
+    )
+
+
+def stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """``-s`` and ``-C``; the verb's first argument is the `Stack` that they, or those before the verb, name."""
+
+    @click.option(
+        "-s",
+        "--stack",
+        metavar="NAME",
+        shell_complete=_stacks,
+        help="The stack; TIDEPOOL_STACK, the selected or the only one.",
+    )
+    @click.option(
+        "-C",
+        "--cwd",
+        "folder",
+        metavar="DIR",
+        type=click.Path(file_okay=False),
+        help="The project's folder; this one or one above it.",
+    )
+    @functools.wraps(verb)
+    def with_stack(*args: Any, stack: str | None, folder: str | None, **more: Any) -> Any:
+        from tidepool.cli.stack import find_stack
+
+        choice = chosen(click.get_current_context())
+        found = find_stack(choice.world, stack or choice.stack, folder or choice.folder)
+        return verb(found, *args, **more)
+
+    return with_stack
+
+
+def chosen(context: click.Context) -> Choice:
+    """What was said before the verb."""
+    said = context.find_object(Choice)
+    return said or Choice(context.find_object(World) or World.of_process())
+
+
+def machine_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The machines that a word may become; for the shell."""
+    return _completed(context, incomplete, _machines)
+
+
+def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The nodes that a word may become; for the shell."""
+    return _completed(context, incomplete, _nodes)
+
+
+def _machines(stack: Any) -> list[str]:
+    from tidepool.cli.cluster import CONTROLLER, read_cluster
+
+    cluster = read_cluster(stack)
+    return [CONTROLLER, *cluster.machines] if cluster else []
+
+
+def _nodes(stack: Any) -> list[str]:
+    from tidepool.cli.cluster import read_cluster
+    from tidepool.cluster.hostlist import expand
+
+    cluster = read_cluster(stack)
+    hostlists = (cluster.fleets or {}).values() if cluster else ()
+    return [name for hostlist in hostlists if hostlist for name in expand(hostlist)]
+
+
+def _stacks(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    from tidepool.cli.stack import stacks_with_files
+    from tidepool.engine.errors import EngineError
+    from tidepool.engine.project import find_project
+
+    try:
+        found = stacks_with_files(find_project(chosen(context).world.cwd))
+    except EngineError:
+        return []
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def _completed(context: click.Context, incomplete: str, names: Callable[[Any], list[str]]) -> list[str]:
+    from tidepool.cli.stack import find_stack
+
+    said = chosen(context)
+    stack, folder = context.params.get("stack"), context.params.get("folder")
+    try:
+        found = find_stack(said.world, stack or said.stack, folder or said.folder)
+        return [name for name in names(found) if name.startswith(incomplete)]
+    except Exception:  # noqa: BLE001  (a shell that completes has no place for errors: it gets no names)
+        return []

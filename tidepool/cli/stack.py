@@ -1,0 +1,178 @@
+"""Which stack a verb is about: the project's folder, the stack's name, and the engine that knows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.cli.engine import Answer, Engine, choose
+from tidepool.cli.environment import engine_settings, prepare
+from tidepool.cli.errors import FAILED, NOT_THERE, USAGE, Failure
+from tidepool.cli.world import World
+from tidepool.engine.project import Project, find_project
+
+#: Of the engine: there is no stack of that name.
+_NO_SUCH_STACK: Final = 6
+#: What else is in the data folder.
+_FORBIDDEN: Final = frozenset({"images", "passphrase", "state"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A stack of a project. It need not have been made yet."""
+
+    world: World
+    project: Project
+    name: str
+    engine: Engine
+    #: What the engine is told beyond the person's environment.
+    settings: Mapping[str, str]
+
+    @property
+    def file(self) -> Path:
+        """``Pulumi.<stack>.yaml``."""
+        return self.project.stack_file(self.name)
+
+    @property
+    def data(self) -> Path:
+        """The data folder."""
+        return self.world.data
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The engine's whole environment."""
+        return {**self.world.env, **self.settings}
+
+    def prepare(self) -> None:
+        """Make what the engine needs in the data folder: see `tidepool.cli.environment`."""
+        prepare(self.settings, self.data)
+
+    def run(self, verb: str, *words: str, aside: bool) -> int:
+        """An operation of the engine's on this stack; its exit code."""
+        return self.engine.run(
+            [verb, "--stack", self.name, *words], self.project.root, self.environment, aside=aside
+        )
+
+    def ask(self, *words: str) -> Answer:
+        """A quick verb of the engine's on this stack."""
+        return self.engine.ask([*words, "--stack", self.name], self.project.root, self.environment)
+
+    def outputs(self) -> dict[str, Any] | None:
+        """The stack's outputs, with secrets masked; None where there is no such stack.
+
+        Raises:
+            Failure: the engine does not tell them.
+        """
+        answer = self.ask("stack", "output", "--json")
+        if _is_missing(answer):
+            return None
+        told: dict[str, Any] = json.loads(_checked(answer, "the stack's outputs cannot be read"))
+        return told
+
+    def secret(self, name: str) -> Any:
+        """One output in the clear. It takes a third of a second: the key is derived from the passphrase.
+
+        Raises:
+            Failure: the engine does not tell it, or there is none of that name.
+        """
+        answer = self.ask("stack", "output", "--json", "--show-secrets", name)
+        return json.loads(_checked(answer, f"the output '{name}' of stack {self.name} cannot be read"))
+
+    def create(self) -> None:
+        """Make it, empty; it is not selected.
+
+        Raises:
+            Failure: the engine does not make it.
+        """
+        command = ["stack", "init", self.name, "--no-select"]
+        answer = self.engine.ask(command, self.project.root, self.environment)
+        _checked(answer, f"the stack {self.name} cannot be made")
+
+    def forget(self) -> None:
+        """Remove it from the engine's books, its history too; its configuration file stays.
+
+        Raises:
+            Failure: it still has resources, or the engine does not do it.
+        """
+        answer = self.ask("stack", "rm", "--yes", "--preserve-config")
+        if not _is_missing(answer):
+            _checked(answer, f"the stack {self.name} cannot be removed")
+
+
+def find_stack(world: World, name: str | None, folder: str | None) -> Stack:
+    """The stack ``name`` of the project in ``folder`` (or above it); both may be left out.
+
+    Raises:
+        Failure: there is no project, no such folder, or no telling which stack.
+        EngineError: the project is not right, or TIDEPOOL_ENGINE.
+    """
+    if folder:
+        world = replace(world, cwd=(world.cwd / folder).resolve())
+        if not world.cwd.is_dir():
+            raise Failure(f"there is no folder {world.cwd}", code=USAGE)
+    project = find_project(world.cwd)
+    settings = engine_settings(world.env, world.data, project.backend_url)
+    backend = settings.get("PULUMI_BACKEND_URL") or world.env.get("PULUMI_BACKEND_URL") or project.backend_url
+    named = name or world.env.get("TIDEPOOL_STACK") or _selected(world, project, backend) or _only(project)
+    return Stack(world, project, _checked_name(named), choose(world), settings)
+
+
+def stacks_with_files(project: Project) -> list[str]:
+    """The names of the stacks that have a configuration file."""
+    suffix = project.file.suffix
+    files = (project.root / project.stack_config_dir).glob(f"Pulumi.*{suffix}")
+    return sorted(each.name.removeprefix("Pulumi.").removesuffix(suffix) for each in files)
+
+
+def _selected(world: World, project: Project, backend: str) -> str | None:
+    """The stack that a person selected with the engine, where its configuration is still there."""
+    from tidepool.engine.verbs.selection import selected
+
+    home = Path(world.env.get("HOME") or Path.home())
+    pulumi_home = Path(world.env["PULUMI_HOME"]) if world.env.get("PULUMI_HOME") else home / ".pulumi"
+    name = world.env.get("PULUMI_STACK") or selected(pulumi_home, project, backend)
+    return name.rpartition("/")[2] if name else None
+
+
+def _only(project: Project) -> str:
+    there = stacks_with_files(project)
+    if len(there) == 1:
+        return there[0]
+    if not there:
+        raise Failure(
+            f"{project.root} has no Pulumi.<stack>.yaml, so no stack is described",
+            remedy="write one, with the cluster's spec under cluster:spec (docs/cluster-spec.md)",
+            code=USAGE,
+        )
+    raise Failure(
+        f"which stack? {project.root} has {', '.join(there)}",
+        remedy=f"name it: --stack {there[0]}, or TIDEPOOL_STACK={there[0]}",
+        code=USAGE,
+    )
+
+
+def _checked_name(name: str) -> str:
+    from tidepool.local.spec import is_name
+
+    if not is_name(name) or name in _FORBIDDEN:
+        raise Failure(
+            f"{name!r} cannot be a stack's name here; allowed are lower-case letters, digits and '-' within, at most "
+            f"63 of them, and neither of {', '.join(sorted(_FORBIDDEN))}",
+            code=USAGE,
+        )
+    return name
+
+
+def _is_missing(answer: Answer) -> bool:
+    # The code is the CLI's as well; older ones give 255 and the words.
+    return answer.code == _NO_SUCH_STACK or (answer.code != 0 and "no stack named" in answer.stderr)
+
+
+def _checked(answer: Answer, what: str) -> str:
+    if answer.code:
+        said = answer.stderr.strip().removeprefix("error: ")
+        raise Failure(f"{what}: {said}", code=NOT_THERE if _is_missing(answer) else FAILED)
+    return answer.stdout

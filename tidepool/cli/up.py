@@ -1,0 +1,104 @@
+"""`up` and `preview`: the spec and this machine are looked at first, then the engine goes to work."""
+
+from __future__ import annotations
+
+import click
+
+from tidepool.cli import errors, show
+from tidepool.cli.cluster import Cluster, parse_outputs
+from tidepool.cli.options import json_option, stack_options, yes_option
+from tidepool.cli.stack import Stack
+
+
+@click.command("up")
+@yes_option
+@click.option(
+    "--refresh/--no-refresh", default=True, show_default=True, help="First see what is really there."
+)
+@click.option(
+    "-p", "--parallel", "at_once", type=click.IntRange(min=1), help="Resources at once.  [default: 256]"
+)
+@click.argument("engine_words", metavar="[-- ENGINE OPTIONS]", nargs=-1, type=click.UNPROCESSED)
+@json_option
+@stack_options
+def up_verb(
+    stack: Stack, yes: bool, refresh: bool, at_once: int | None, engine_words: tuple[str, ...], as_json: bool
+) -> int:
+    """Bring the cluster up, or to what the spec says now.
+
+    Before anything is created, all mistakes of the spec are told, and all that this machine lacks. A change by
+    which running jobs would lose their nodes is refused. Machines that died are made again. On a terminal a preview
+    is shown and you are asked, unless --yes. What stands after -- is the engine's, such as --target URN.
+    """
+    from tidepool.cli.operation import carry_out, exit_code, parallel, require_approval
+
+    require_approval(stack, yes, "up")
+    _look_first(stack)
+    approved = ("--yes", "--skip-preview") if yes else ()
+    refreshed = ("--refresh",) if refresh else ()
+    outcome = carry_out(
+        stack, "up", *approved, *refreshed, *parallel(at_once), *engine_words, summary=as_json
+    )
+    if as_json:
+        show.emit(outcome.document(outputs=stack.outputs() or {}))
+    elif outcome.code == errors.OK and stack.world.person:
+        show.tell("`tidepool status` shows the cluster, `tidepool ssh login-1` logs in.")
+    return exit_code(outcome.code)
+
+
+@click.command("preview")
+@click.option(
+    "--refresh/--no-refresh", default=False, show_default=True, help="First see what is really there."
+)
+@click.option("--diff", is_flag=True, help="All differences in detail.")
+@click.option(
+    "-p", "--parallel", "at_once", type=click.IntRange(min=1), help="Resources at once.  [default: 256]"
+)
+@click.argument("engine_words", metavar="[-- ENGINE OPTIONS]", nargs=-1, type=click.UNPROCESSED)
+@json_option
+@stack_options
+def preview_verb(
+    stack: Stack,
+    refresh: bool,
+    diff: bool,
+    at_once: int | None,
+    engine_words: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show what `up` would do, and change nothing.
+
+    What `up` would refuse is refused here as well. What stands after -- is the engine's.
+    """
+    from tidepool.cli.operation import carry_out, exit_code, parallel
+
+    _look_first(stack)
+    words = [
+        *(["--refresh"] if refresh else []),
+        *(["--diff"] if diff else []),
+        *parallel(at_once),
+        *engine_words,
+    ]
+    outcome = carry_out(stack, "preview", *words, summary=as_json)
+    if as_json:
+        show.emit(outcome.document(outputs=stack.outputs() or {}))
+    return exit_code(outcome.code)
+
+
+def _look_first(stack: Stack) -> None:
+    """What must hold before anything is created; then the stack is there, if only empty.
+
+    Raises:
+        Failure: the spec has mistakes, this machine lacks something, or jobs would be lost.
+    """
+    from tidepool.cli.described import check_machine, described_spec
+    from tidepool.cli.keep import refuse_lost_jobs
+
+    spec = described_spec(stack)
+    stack.prepare()
+    check_machine(spec, stack.data)
+    outputs = stack.outputs()
+    if outputs is None:
+        stack.create()
+    elif "controller" in outputs:
+        cluster: Cluster = parse_outputs(stack.name, outputs)
+        refuse_lost_jobs(stack, cluster, spec)
