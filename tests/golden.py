@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parent.parent
 
 
 def golden_image() -> Image:
-    """The image of images/slurm. Where it is not there, that takes a minute; skips where it cannot be built."""
+    """The image of images/debian-12. Where it is not there, that takes a minute; skips where it cannot be built."""
     if os.geteuid() != 0:
         pytest.skip("building an image needs root: run the tests with sudo")
     if missing := [name for name in ("mmdebstrap", "mke2fs") if shutil.which(name) is None]:

@@ -35,7 +35,7 @@ def registered(
     def program() -> None:
         local = Local("dev")
         network = local.network("net", spec.network)
-        image = GoldenImage("slurm", recipe="/images/slurm", playbooks="/playbooks").digest
+        image = GoldenImage("slurm", recipe="/images/debian-12", playbooks="/playbooks").digest
         controller = SlurmController(spec.name, SlurmControllerArgs(spec, local, network, image))
         for fleet in spec.fleets:
             args = ComputeFleetArgs(fleet, nodes.get(fleet.name, ""), controller, local, network, image)

@@ -155,7 +155,7 @@ def test_an_image_is_named_by_its_folders_and_its_digest_is_an_output() -> None:
     image = graph["tidepool:image:Image slurm"]
     assert image.parent == "tidepool:components:GoldenImage slurm"
     assert image.inputs == {
-        "recipe": str(Path("/images/slurm")),
+        "recipe": str(Path("/images/debian-12")),
         "playbooks": str(Path("/playbooks")),
     }
     assert graph.outputs[image.parent] == {"digest": "d" * 64}

@@ -2,7 +2,7 @@
 
 infrastructure = Local(stack=pulumi.get_stack())
 network = infrastructure.network("net", spec.network)
-image = GoldenImage("slurm", recipe="images/slurm", playbooks="playbooks").digest
+image = GoldenImage("slurm", recipe="images/debian-12", playbooks="playbooks").digest
 controller = SlurmController(spec.name, SlurmControllerArgs(spec, infrastructure, network, image))
 for fleet in spec.fleets:
     nodes = node_set(fleet, last=None)  # tidepool.cluster.node_set
