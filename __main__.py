@@ -10,9 +10,9 @@ from tidepool.components import (
     ComputeFleet,
     ComputeFleetArgs,
     GoldenImage,
-    Local,
     SlurmController,
     SlurmControllerArgs,
+    infrastructure_of,
 )
 
 stack, here = pulumi.get_stack(), Path(__file__).parent
@@ -25,19 +25,22 @@ except SpecError as mistakes:
 name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
 last = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value["outputs"]
 
-local = Local(stack)
-network = local.network("net", spec.network)
+infrastructure = infrastructure_of(spec, stack)
+network = infrastructure.network("net", spec.network)
 images = {
     image: GoldenImage(image, recipe=here / "images" / image, playbooks=here / "playbooks").digest
     for image in spec.images
 }
-of_the_cluster = SlurmControllerArgs(spec, local, network, images[spec.controller_image])
-controller = SlurmController(spec.name, of_the_cluster)
+controller = SlurmController(
+    spec.name, SlurmControllerArgs(spec, infrastructure, network, images[spec.controller_image])
+)
 fleets = {}
 for fleet in spec.fleets:
     nodes = node_set(fleet, last=last.get("fleets", {}).get(fleet.name))
-    args = ComputeFleetArgs(fleet, nodes, controller, local, network, images[spec.image_of(fleet)])
-    fleets[fleet.name] = ComputeFleet(fleet.name, args)
+    image = images[spec.fleet_image(fleet, fleet.infrastructures[0])]
+    fleets[fleet.name] = ComputeFleet(
+        fleet.name, ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image)
+    )
 
 pulumi.export("cluster", spec.name)
 pulumi.export("network", str(spec.network))

@@ -299,20 +299,6 @@ class ClusterSpec(Part):
         of_fleets = {self.fleet_image(fleet, each) for fleet in self.fleets for each in fleet.infrastructures}
         return tuple(sorted({self.controller_image, *of_fleets}))
 
-    @property
-    def controller_image(self) -> str:
-        """The golden image of the cluster's own machines."""
-        return self.controller.image or self.image
-
-    def image_of(self, fleet: Fleet) -> str:
-        """The golden image of a fleet's machines."""
-        return fleet.image or self.image
-
-    @property
-    def images(self) -> tuple[str, ...]:
-        """All golden images that its machines are of, each once."""
-        return tuple(sorted({self.controller_image, *map(self.image_of, self.fleets)}))
-
     def fleet(self, name: str) -> Fleet:
         """The fleet ``name``.
 

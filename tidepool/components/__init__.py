@@ -12,6 +12,7 @@ for fleet in spec.fleets:
 from tidepool.components.compute_fleet import ComputeFleet as ComputeFleet
 from tidepool.components.compute_fleet import ComputeFleetArgs as ComputeFleetArgs
 from tidepool.components.golden_image import GoldenImage as GoldenImage
+from tidepool.components.infrastructure.choice import infrastructure_of as infrastructure_of
 from tidepool.components.infrastructure.local import Local as Local
 from tidepool.components.slurm_controller import SlurmController as SlurmController
 from tidepool.components.slurm_controller import SlurmControllerArgs as SlurmControllerArgs
