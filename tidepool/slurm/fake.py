@@ -171,6 +171,12 @@ class FakeSlurm:
         for name in self._idle(nodes):
             del self._nodes[name]
 
+    def set_features(self, nodes: str, features: Collection[str]) -> None:
+        for name in self._named(nodes):
+            self._nodes[name] = self._nodes[name]._replace(
+                features=tuple(features), active_features=tuple(features)
+            )
+
     def drain(self, nodes: str, reason: str) -> None:
         for name in self._named(nodes):
             self._flag(name, add=_DRAIN, reason=Reason(reason, "root", self._now()))
