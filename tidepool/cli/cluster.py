@@ -9,7 +9,7 @@ from typing import Any, Final
 from tidepool.cli.errors import FAILED, NOT_THERE, Failure
 from tidepool.cli.stack import Stack
 from tidepool.cli.world import Connection
-from tidepool.cluster.slurm_conf import CONTROLLER_HOST
+from tidepool.cluster.names import CONTROLLER_HOST
 
 #: What a person may call the machine of slurmctld.
 CONTROLLER: Final = "controller"

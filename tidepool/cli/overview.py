@@ -10,8 +10,8 @@ from typing import Final, Literal
 from tidepool.cli.cluster import Cluster
 from tidepool.cli.jobs import with_nodes
 from tidepool.cluster.hostlist import HostSet, fold
+from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.local import Machine
 from tidepool.slurm import Controller, Job, JobState, Node, NodeBase, NodeFlag, NodeState
 

@@ -14,7 +14,7 @@ from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_output
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.overview import Overview, Seen, overview
 from tidepool.cli.stack import Stack
-from tidepool.cluster.slurm_conf import CONTROLLER_HOST
+from tidepool.cluster.names import CONTROLLER_HOST
 from tidepool.local import Machine
 from tidepool.slurm import SlurmError
 
