@@ -67,7 +67,7 @@ _NETWORK_STAGES = [
     ("record:Record.save", "after", 3),
 ]
 _MACHINE_STAGES = [
-    ("machine:_boot", "before", 1),
+    ("machine:boot", "before", 1),
     ("record:Record.save", "after", 1),
     ("hosts:register", "before", 1),
     ("hosts:register", "after", 1),

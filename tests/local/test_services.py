@@ -68,6 +68,37 @@ def test_each_starts_when_the_one_before_is_ready(stack: Stack) -> None:
     assert said == [(name, what) for name in names for what in ("started", "ready")]
 
 
+def test_one_begins_when_its_path_is_there_each_time(stack: Stack) -> None:
+    stack.network()
+    stack.create(
+        stack.spec(
+            1,
+            Service("first", _SLEEP),
+            Service("second", _SLEEP, begins="path:/etc/slurm/slurm.conf"),
+            Service("third", _SLEEP),
+        )
+    )
+    waiting = (("first", "up", 0), ("second", "waiting", 0), ("third", "waiting", 0))
+    _until(stack, *waiting)
+    with pytest.raises(TimedOut, match="second is waiting, third is waiting"):
+        wait_ready(stack.data, stack.name, "cpu-1", 0.05)
+    assert stack.run("sh", "-c", "mkdir /etc/slurm; touch /etc/slurm/slurm.conf").code == 0
+    second = _ready(stack).services[1]
+    assert second.state == "up"
+    assert stack.run("sh", "-c", f"rm /etc/slurm/slurm.conf; kill {second.pid}").code == 0
+    _until(stack, ("first", "up", 0), ("second", "waiting", 0), ("third", "up", 0))
+    assert stack.run("touch", "/etc/slurm/slurm.conf").code == 0
+    _until(stack, ("first", "up", 0), ("second", "up", 1), ("third", "up", 0))
+
+
+def test_a_machine_stops_while_a_service_waits_to_begin(stack: Stack) -> None:
+    stack.network()
+    stack.create(stack.spec(1, Service("never", _SLEEP, begins="path:/nowhere")))
+    stop_machine(stack.data, stack.name, "cpu-1")
+    assert _log(stack).endswith("init: stopped\n")
+    assert "never: started" not in _log(stack)
+
+
 def test_it_runs_as_its_user_with_its_environment_only(stack: Stack) -> None:
     stack.network()
     show = Service("env", ("/usr/bin/env",), environment=(("HOME", "/x"), ("A", "b c=d\n'\"")), once=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.local import BadSpec, File, MachineSpec, Mount, NetworkSpec, Service
+from tidepool.local import BadSpec, Device, File, MachineSpec, Mount, NetworkSpec, Service
 from tidepool.local.plan import MachineFolders, encode, machine_steps
 
 _SPEC = MachineSpec(
@@ -38,9 +38,14 @@ def test_all_mistakes_are_told_at_once() -> None:
             image="image",
             cpus=0,
             memory_mib=0,
-            services=(Service("a", ()), Service("a", ("/x",), ready="tcp:port"), Service("b c", ("x",))),
+            services=(
+                Service("a", ()),
+                Service("a", ("/x",), ready="tcp:port"),
+                Service("b c", ("x",), begins="tcp:1"),
+            ),
             files=(File("etc/x", "", mode="rw"), File("/x", "!", is_base64=True)),
             mounts=(Mount("srv", "/x"),),
+            devices=(Device("/etc/gpu0"),),
         )
     told = str(refused.value).splitlines()
     assert all(line.startswith("machine 'CPU_1': ") for line in told)
@@ -56,8 +61,10 @@ def test_all_mistakes_are_told_at_once() -> None:
         "two services are named 'a'",
         "a service is named 'b c'; allowed are",
         "service b c: argv is ['x']; it begins with an absolute path",
+        "service b c: begins is 'tcp:1'; allowed is 'path:/PATH', or nothing",
         "the path 'etc/x' is not absolute",
         "the mode of etc/x is 'rw'; wanted is an octal one",
+        "the device '/etc/gpu0' is not below /dev",
         "the content of /x is not base64",
         "the mount of 'srv' at '/x' needs absolute paths",
     )

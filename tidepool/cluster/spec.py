@@ -284,6 +284,21 @@ class ClusterSpec(Part):
         """The addresses of the cluster's own machines."""
         return addresses.OwnAddresses(self.network)
 
+    @property
+    def controller_image(self) -> str:
+        """The name of the image of the cluster's own machines."""
+        return self.controller.infrastructure.image or self.controller.image or self.image
+
+    def fleet_image(self, fleet: Fleet, infrastructure: Infrastructure) -> str:
+        """The name of the image of a fleet's machines on one of its infrastructures."""
+        return infrastructure.image or fleet.image or self.image
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """The names of all images that machines are made from, each once, in order."""
+        of_fleets = {self.fleet_image(fleet, each) for fleet in self.fleets for each in fleet.infrastructures}
+        return tuple(sorted({self.controller_image, *of_fleets}))
+
     def fleet(self, name: str) -> Fleet:
         """The fleet ``name``.
 

@@ -1,6 +1,6 @@
 """Golden images: one recipe, one digest, one root for every infrastructure.
 
-source = read_source(Path("images/slurm"), Path("playbooks"), architecture=machine.architecture())
+source = read_source(Path("images/debian-12"), Path("playbooks"), architecture=machine.architecture())
 image = build(source, ImageStore(default_folder(os.environ)), machine, observe=print)
 image.root                                    # unpacked, for overlays
 export(image, "tar", store, machine).sha256   # or ext4, or qcow2

@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Do what the arguments say; gives the exit code: 0, 1 where it failed, 2 where they cannot be understood."""
     parser = argparse.ArgumentParser(prog="python -m tidepool.images", description="Golden images.")
     parser.add_argument("verb", choices=["lock", "build", "export"])
-    parser.add_argument("folder", type=Path, help="the folder of recipe.yaml, such as images/slurm")
+    parser.add_argument("folder", type=Path, help="the folder of recipe.yaml, such as images/debian-12")
     parser.add_argument("--form", choices=get_args(Form), default="tar", help="for export (default: tar)")
     parser.add_argument("--playbooks", type=Path, default=Path("playbooks"), help="the folder of roles/")
     parser.add_argument("--store", type=Path, help="where images are kept (default: the XDG data folder)")

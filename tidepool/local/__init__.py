@@ -31,11 +31,12 @@ from tidepool.local.machine import (
 from tidepool.local.network import Network, create_network, delete_network, list_networks, read_network
 from tidepool.local.preflight import Lack, Plans, preflight
 from tidepool.local.services import ServiceState
-from tidepool.local.spec import File, Folder, MachineSpec, Mount, NetworkSpec, Service
+from tidepool.local.spec import Device, File, Folder, MachineSpec, Mount, NetworkSpec, Service
 
 __all__ = [
     "BadSpec",
     "BootFailed",
+    "Device",
     "Ended",
     "File",
     "Folder",

@@ -8,31 +8,29 @@ processes at once; each machine has a lock.
 from __future__ import annotations
 
 import ipaddress
-import os
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from tidepool.local import hosts
-from tidepool.local.birth import init_program, newborn
-from tidepool.local.cabling import plug_in, unplug
-from tidepool.local.cgroup import Cgroups, Limits
+from tidepool.local.birth import init_program
+from tidepool.local.boot import boot, change
+from tidepool.local.cgroup import Cgroups
 from tidepool.local.cgroup_choice import choose
 from tidepool.local.errors import BadSpec, BootFailed, InUse, NoSuchMachine, NoSuchNetwork, TimedOut, told
 from tidepool.local.layout import Place, cgroup_of, machine_place, names_in, network_place
 from tidepool.local.lifeline import Lifeline
 from tidepool.local.lock import locked
 from tidepool.local.network import standing_switch
-from tidepool.local.plan import HOST_SETTINGS, MachineFolders, encode, machine_steps
 from tidepool.local.record import Record, load
 from tidepool.local.remains import end_all, forget
 from tidepool.local.services import ServiceState, service_states
-from tidepool.local.spec import MachineSpec, NetworkSpec
+from tidepool.local.spec import MachineSpec, NetworkSpec, boot_fingerprint
 
 _LOCK_S: Final = 60.0
 _TOLD_LINES: Final = 20
@@ -57,6 +55,8 @@ class Machine:
     memory_mib: int
     #: Tells with which specification it was made (:attr:`MachineSpec.fingerprint`).
     fingerprint: str
+    #: Whether it runs, and its next boot would bring other services, files, ... than it booted with.
+    outdated: bool
     #: Its PID 1, as the host sees it; None where it does not run.
     pid: int | None
     services: tuple[ServiceState, ...]
@@ -68,8 +68,9 @@ class Machine:
 def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Machine:
     """Make a machine run as specified: its services begin to start, :func:`wait_ready` waits for them.
 
-    One that runs stays as it is; a dead or half-made one boots on the disk that it has; one that was made with
-    another specification is deleted and made anew. When it fails, what it made is taken away again.
+    One that runs goes on: limits and aliases are changed at once, the rest is taken at its next boot
+    (:attr:`Machine.outdated`). A dead or half-made one boots on the disk that it has. Another identity (network,
+    address, mac, image) is refused. When it fails, what it made is taken away again; what was there is not.
 
     Args:
         data: the data folder.
@@ -79,7 +80,7 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
     Raises:
         NoSuchNetwork: the network is not there, or not up.
         BadSpec: its address is not one of the network's.
-        InUse: another machine, or the switch, has its address or its name.
+        InUse: another machine, or the switch, has its address or its name; or it is there with another identity.
         BootFailed: it did not boot; says why, with the end of its boot log.
         TimedOut: it took longer than ``timeout_s``.
         LocalError: this machine cannot do it; says what is missing.
@@ -91,21 +92,17 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
         program = init_program(data)
         cgroups = choose()
         with locked(place.lock, timeout_s):
-            known = load(place.record)
+            was_there, known = place.folder.is_dir(), load(place.record)
             try:
+                _refuse_another(known, spec)
                 switch, prefix_length = _switch_of(network, spec)
-                if known is not None and known.fingerprint != spec.fingerprint:
-                    _unmake(data, place, cgroups, known)
-                    known = None
                 if known is None or not _is_whole(known):
-                    _boot(program, place, network, spec, cgroups, switch, prefix_length, deadline)
-                elif known.switch != switch and known.lifeline is not None:
-                    unplug(known.lifeline, spec)
-                    plug_in(known.lifeline, switch, spec, prefix_length)
-                    replace(known, switch=switch).save(place.record)
+                    boot(program, place, network, spec, cgroups, switch, prefix_length, deadline)
+                else:
+                    change(place, network, spec, cgroups, known, switch, prefix_length)
             except BaseException as error:
                 log_end = "" if known else _log(place, _TOLD_LINES)
-                if known is None:  # nobody knows of it yet, so nobody would delete it
+                if not was_there:  # nobody knows of it yet, so nobody would delete it
                     _unmake(data, place, cgroups, load(place.record), spec.network)
                     forget(place)
                 if isinstance(error, BootFailed | TimedOut) and log_end:
@@ -276,57 +273,21 @@ def _switch_of(network: Place, spec: MachineSpec) -> tuple[Lifeline, int]:
     return switch, its_spec.prefix_length
 
 
+def _refuse_another(known: Record | None, spec: MachineSpec) -> None:
+    changes = [
+        f"{name} {known.spec[name]}, not {wanted}"
+        for name, wanted in spec.identity.items()
+        if known is not None and known.spec.get(name, wanted) != wanted
+    ]
+    if changes:
+        raise InUse(
+            f"machine {spec.name} of stack {spec.stack} is there, and has {'; '.join(changes)}; "
+            "delete it first: its disk goes with it"
+        )
+
+
 def _is_whole(record: Record) -> bool:
     return record.complete and record.lifeline is not None and record.lifeline.is_alive()
-
-
-def _boot(
-    program: Path,
-    place: Place,
-    network: Place,
-    spec: MachineSpec,
-    cgroups: Cgroups,
-    switch: Lifeline,
-    prefix_length: int,
-    deadline: float,
-) -> None:
-    for folder in (place.root, place.upper, place.work):
-        folder.mkdir(parents=True, exist_ok=True)
-    os.chmod(place.folder, 0o700)
-    shutil.copymode(spec.image, place.upper)  # the upper layer's is the one of /
-    known = load(place.record)
-    record = Record(spec.public(), spec.fingerprint)
-    record.save(place.record)
-    end_all(cgroups, place.cgroup, known.lifeline if known else None)
-    cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
-    cgroups.create(place.inner_cgroup, Limits())
-    hosts.register(network, spec.address, (spec.name, *spec.aliases))
-    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    status = os.open(place.status, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    folders = MachineFolders(
-        root=str(place.root),
-        upper=str(place.upper),
-        work=str(place.work),
-        hosts=str(network.hosts),
-        host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
-        cgroups=cgroups.mounts(),
-    )
-    try:
-        with newborn(program, log, status, deadline) as first:
-            try:
-                cgroups.add(place.inner_cgroup, first.lifeline.pid)
-                # From here on its maker may die: whoever comes next finds it.
-                record = replace(record, lifeline=first.lifeline)
-                record.save(place.record)
-                plug_in(first.lifeline, switch, spec, prefix_length)
-                first.boot(encode(machine_steps(spec, folders)), deadline)
-            except BaseException:
-                first.lifeline.signal(signal.SIGKILL)
-                raise
-    finally:
-        os.close(log)
-        os.close(status)
-    replace(record, complete=True, switch=switch).save(place.record)
 
 
 def _unmake(data: Path, place: Place, cgroups: Cgroups, record: Record | None, network: str = "") -> None:
@@ -369,6 +330,7 @@ def _told(place: Place, cgroups: Cgroups, stack: str, name: str) -> Machine:
         cpus=float(spec.get("cpus", 0)),
         memory_mib=int(spec.get("memory_mib", 0)),
         fingerprint=record.fingerprint if record else "",
+        outdated=alive and record is not None and record.booted != boot_fingerprint(spec),
         pid=record.lifeline.pid if record and record.lifeline and alive else None,
         services=(service_states(place.status) or ()) if alive else (),
         memory_kills=_memory_kills(cgroups, place.cgroup),

@@ -12,7 +12,7 @@ a netstring (``5:mount,1:/,``):
     file PATH MODE OWNER GROUP CONTENT
     hostname NAME
     cgroups                                     hides those that it is not in
-    service NAME USER ONCE READY_KIND READY_VALUE READY_MS STOP_MS ARGC ARG... ENVC NAME=VALUE...
+    service NAME USER ONCE BEGINS_PATH READY_KIND READY_VALUE READY_MS STOP_MS ARGC ARG... ENVC NAME=VALUE...
     drop CAPABILITY                             by its number; for all that runs in the machine
     end
 """
@@ -103,6 +103,8 @@ def machine_steps(spec: MachineSpec, folders: MachineFolders) -> Iterator[Step]:
     yield "put", "/run/network", _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXEC
     for mount in spec.mounts:
         yield "put", mount.target, _NO_SUID * mount.read_only | _NO_DEVICES | _READ_ONLY * mount.read_only
+    for device in spec.devices:
+        yield "device", device.path, device.mode, device.major, device.minor
     yield "hostname", spec.name
     yield "file", "/etc/hostname", "0644", "root", "root", spec.name + "\n"
     yield "link", "/run/network/hosts", "/etc/hosts"
@@ -178,6 +180,7 @@ def _service_step(service: Service) -> Step:
         service.name,
         service.user,
         int(service.once),
+        service.begins.removeprefix("path:"),
         *ready,
         int(service.ready_timeout_s * 1000),
         int(service.stop_timeout_s * 1000),

@@ -26,6 +26,8 @@ class Record:
     complete: bool = False
     #: Of a machine: the switch that its cable goes to.
     switch: Lifeline | None = None
+    #: Of a machine: the boot_fingerprint that its last boot began with; ``spec`` may have moved on since.
+    booted: str = ""
 
     def save(self, path: Path) -> None:
         """Write it, readable for its owner only."""
@@ -35,6 +37,7 @@ class Record:
             "lifeline": _told(self.lifeline),
             "complete": self.complete,
             "switch": _told(self.switch),
+            "booted": self.booted,
         }
         beside = path.with_suffix(".new")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -53,6 +56,7 @@ def load(path: Path) -> Record | None:
             lifeline=_lifeline(told["lifeline"]),
             complete=bool(told["complete"]),
             switch=_lifeline(told["switch"]),
+            booted=str(told["booted"]),
         )
     except FileNotFoundError:
         return None

@@ -11,7 +11,7 @@ import hashlib
 import ipaddress
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
@@ -21,6 +21,10 @@ from tidepool.local.errors import BadSpec
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _MAC: Final = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
 _MODE: Final = re.compile(r"0?[0-7]{3,4}")
+
+#: Fields of a :class:`MachineSpec` that a machine never changes, and those that change while it runs.
+IDENTITY: Final = ("stack", "name", "network", "address", "mac", "image")
+_LIVE: Final = (*IDENTITY, "cpus", "memory_mib", "aliases")
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -97,6 +101,19 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """A device of characters that the machine has besides the usual ones; as it is, it takes all and gives nothing.
+
+    Slurm does not start a node without the files that gres.conf names.
+    """
+
+    path: str
+    major: int = 1
+    minor: int = 3
+    mode: str = "0666"
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """A program that runs in a machine. Services start in their order, each when the one before is ready.
 
@@ -105,6 +122,8 @@ class Service:
     (0: never) is killed. A dead one is started again: at once, then after 0.1 s, 0.2 s, to 10 s; at once again
     after it had lived for 10 s. With ``once`` it is a command that must exit 0, and is ready when it did.
     On stopping it gets SIGTERM, and SIGKILL ``stop_timeout_s`` later. Output goes to the boot log.
+    With ``begins`` (``"path:/etc/slurm/slurm.conf"``) it is started, the first time and after each death, only
+    when that path exists in the machine; those after it wait as they do for its readiness.
     """
 
     name: str
@@ -115,6 +134,7 @@ class Service:
     ready_timeout_s: float = 30.0
     stop_timeout_s: float = 5.0
     once: bool = False
+    begins: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +145,8 @@ class MachineSpec:
     of the same stack, ``address`` (without prefix length) and ``mac`` are the machine's there. ``cpus`` is how
     many processors' time it may use at most, ``memory_mib`` how much memory: where it needs more, processes in
     it, and nowhere else, are killed. ``aliases`` are more names that the network's other machines know it by.
+    These may change while it runs; what follows ``memory_mib``, else, is of a boot; and what is before ``cpus``
+    makes it this machine.
     ``capabilities`` are ones (``sys_admin``) that it has beyond those of an ordinary container.
     """
 
@@ -142,6 +164,7 @@ class MachineSpec:
     mounts: tuple[Mount, ...] = ()
     aliases: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
 
     def __post_init__(self) -> None:
         _refuse(f"machine {self.name!r}", _machine_mistakes(self))
@@ -151,6 +174,11 @@ class MachineSpec:
         """Tells this specification from every other; contents of files go in as digests."""
         return _digest(self.public())
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """What makes it this machine: with another one of these it would be another machine."""
+        return {name: getattr(self, name) for name in IDENTITY}
+
     def public(self) -> dict[str, Any]:
         """The specification as JSON, with digests in the place of files' contents."""
         told: dict[str, Any] = asdict(self)
@@ -158,6 +186,15 @@ class MachineSpec:
             told_file["content"] = "sha256:" + hashlib.sha256(file.data).hexdigest()
             del told_file["is_base64"]
         return told
+
+
+def boot_fingerprint(public: Mapping[str, Any]) -> str:
+    """Tells what a machine takes at its boot from every other: services, files and so on.
+
+    Args:
+        public: as :meth:`MachineSpec.public` gives it, or as JSON gave it back.
+    """
+    return _digest({name: value for name, value in public.items() if name not in _LIVE})
 
 
 def is_name(text: str) -> bool:
@@ -230,12 +267,15 @@ def _machine_mistakes(spec: MachineSpec) -> Iterator[str]:
         if service.name in seen:
             yield f"two services are named {service.name!r}"
         seen.add(service.name)
-    made: tuple[File | Folder, ...] = (*spec.files, *spec.folders)
+    made: tuple[File | Folder | Device, ...] = (*spec.files, *spec.folders, *spec.devices)
     for thing in made:
         if not thing.path.startswith("/"):
             yield f"the path {thing.path!r} is not absolute"
         if not _MODE.fullmatch(thing.mode):
             yield f"the mode of {thing.path} is {thing.mode!r}; wanted is an octal one such as '0600'"
+    for device in spec.devices:
+        if not device.path.startswith("/dev/"):
+            yield f"the device {device.path!r} is not below /dev"
     for file in spec.files:
         if file.is_base64 and not _is_base64(file.content):
             yield f"the content of {file.path} is not base64"
@@ -258,6 +298,8 @@ def _service_mistakes(service: Service) -> Iterator[str]:
             f"service {service.name}: ready is {service.ready!r}; "
             "allowed are 'started', 'tcp:PORT', 'unix:/PATH' and 'path:/PATH'"
         )
+    if service.begins and not service.begins.startswith("path:/"):
+        yield f"service {service.name}: begins is {service.begins!r}; allowed is 'path:/PATH', or nothing"
 
 
 def _is_base64(text: str) -> bool:

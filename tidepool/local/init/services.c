@@ -17,12 +17,14 @@
 #define STEADY_MS 10000
 #define FIRST_DELAY_MS 100
 #define LAST_DELAY_MS 10000
+/* How often it is looked for the path that a service begins with: a cluster's start may wait for it. */
+#define BEGINS_LOOK_MS 10
 
 enum state { WAITING, STARTING, UP, BACKING_OFF, DONE, STOPPED };
 static const char *const state_names[] = {"waiting", "starting", "up", "backing-off", "done", "stopped"};
 
 struct service {
-    char *name, *user, *ready_kind, *ready_value;
+    char *name, *user, *begins_path, *ready_kind, *ready_value;
     char **argv, **environment;
     long ready_timeout_ms, stop_timeout_ms;
     int once;
@@ -50,6 +52,7 @@ void step_service(void) {
     service->name = strdup(field());
     service->user = strdup(field());
     service->once = number();
+    service->begins_path = strdup(field());
     service->ready_kind = strdup(field());
     service->ready_value = strdup(field());
     service->ready_timeout_ms = number();
@@ -125,6 +128,10 @@ static int is_ready(const struct service *service) {
     return 1;
 }
 
+static int may_begin(const struct service *service) {
+    return !*service->begins_path || !access(service->begins_path, F_OK);
+}
+
 static void mark_ready(struct service *service, enum state state) {
     say("%s: ready after %lld ms", service->name, now_ms() - service->started);
     service->was_ready = 1;
@@ -164,8 +171,11 @@ static int advance(void) {
     long long now = now_ms(), wake = -1;
     for (int i = 0; i < service_count; i++) {
         struct service *service = &services[i];
-        if (service->state == WAITING || (service->state == BACKING_OFF && now >= service->due))
-            start_service(service);
+        if (service->state == BACKING_OFF && now >= service->due) enter_state(service, WAITING);
+        if (service->state == WAITING) {
+            if (may_begin(service)) start_service(service);
+            else if (wake < 0 || BEGINS_LOOK_MS < wake) wake = BEGINS_LOOK_MS;
+        }
         if (service->state == STARTING && is_ready(service)) mark_ready(service, UP);
         if (service->state == STARTING) {
             long long waited = now - service->started;

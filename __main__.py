@@ -1,0 +1,50 @@
+"""One stack is one cluster: the spec in Pulumi.<stack>.yaml becomes components, and those the stack's outputs."""
+
+from pathlib import Path
+
+import pulumi
+
+from tidepool.cluster.node_set import node_set
+from tidepool.cluster.spec_reading import SpecError, read_spec
+from tidepool.components import (
+    ComputeFleet,
+    ComputeFleetArgs,
+    GoldenImage,
+    SlurmController,
+    SlurmControllerArgs,
+    infrastructure_of,
+)
+
+stack, here = pulumi.get_stack(), Path(__file__).parent
+try:
+    spec = read_spec(pulumi.Config().require_object("spec"))
+except SpecError as mistakes:
+    raise pulumi.RunError(f"Pulumi.{stack}.yaml: {mistakes}") from None
+
+# Nodes that the scaler asked for stay, whoever runs this.
+name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
+last = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value["outputs"]
+
+infrastructure = infrastructure_of(spec, stack)
+network = infrastructure.network("net", spec.network)
+images = {
+    image: GoldenImage(image, recipe=here / "images" / image, playbooks=here / "playbooks").digest
+    for image in spec.images
+}
+controller = SlurmController(
+    spec.name, SlurmControllerArgs(spec, infrastructure, network, images[spec.controller_image])
+)
+fleets = {}
+for fleet in spec.fleets:
+    nodes = node_set(fleet, last=last.get("fleets", {}).get(fleet.name))
+    image = images[spec.fleet_image(fleet, fleet.infrastructures[0])]
+    fleets[fleet.name] = ComputeFleet(
+        fleet.name, ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image)
+    )
+
+pulumi.export("cluster", spec.name)
+pulumi.export("network", str(spec.network))
+pulumi.export("controller", controller.connection)
+pulumi.export("logins", list(controller.logins.values()))
+pulumi.export("fleets", {name: fleet.nodes for name, fleet in fleets.items()})
+pulumi.export("sshKey", controller.private_key)

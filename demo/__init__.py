@@ -1,0 +1,1 @@
+"""`make demo`: a cluster on this machine, a mixed workload, and what came of it."""

@@ -1,0 +1,133 @@
+"""What a program registers, as Pulumi's mocks see it: resources with their parents, dependencies and secrets."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulumi.runtime import mocks, rpc
+
+#: Gives a resource's outputs beside its inputs.
+Answers = Callable[[mocks.MockResourceArgs], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """One registration. Resources are named by type and name: ``tidepool:local:Machine cpu-1``."""
+
+    urn: str
+    type: str
+    name: str
+    custom: bool
+    parent: str
+    inputs: Mapping[str, Any]
+    #: Names of inputs that are secret, or have a secret within.
+    secrets: frozenset[str]
+    #: All that it depends on.
+    depends_on: frozenset[str]
+    #: Those with which it is replaced.
+    replace_with: frozenset[str]
+    #: What each input depends on, where it does.
+    by_input: Mapping[str, frozenset[str]]
+
+
+@dataclass
+class Graph:
+    """All that was registered, by type and name, and the outputs that components told of."""
+
+    resources: dict[str, Registered] = field(default_factory=dict)
+    outputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    secret_outputs: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Registered:
+        return self.resources[name]
+
+    def of_type(self, type: str) -> dict[str, Registered]:
+        """By name."""
+        return {each.name: each for each in self.resources.values() if each.type == type}
+
+    @property
+    def children(self) -> dict[str, str]:
+        """The parent of each resource; of those at the top, nothing."""
+        return {name: each.parent for name, each in self.resources.items()}
+
+
+def register(program: Callable[[], object], answers: Answers, *, preview: bool = False) -> Graph:
+    """Run a program against mocks; other tests see nothing of it.
+
+    In a preview, outputs that no input of the same name tells are unknown.
+    """
+    recorder = _Recorder(answers, preview)
+
+    def run() -> None:
+        mocks.set_mocks(recorder.mocks, "cluster", "dev", preview, monitor=recorder)
+        mocks.test(program)()  # type: ignore[no-untyped-call]
+
+    contextvars.copy_context().run(run)
+    return recorder.graph
+
+
+class _Mocks(mocks.Mocks):
+    def __init__(self, answers: Answers, preview: bool) -> None:
+        self._answers = answers
+        self._preview = preview
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        if self._preview:
+            return None, dict(args.inputs)
+        return f"{args.name}-id", {**args.inputs, **self._answers(args)}
+
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
+        raise AssertionError(f"components ask nothing of the engine: {args.token}")
+
+
+class _Recorder(mocks.MockMonitor):
+    def __init__(self, answers: Answers, preview: bool) -> None:
+        self.mocks = _Mocks(answers, preview)
+        super().__init__(self.mocks)
+        self.graph = Graph()
+        self._names: dict[str, str] = {}
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
+        answer = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        if request.type == "pulumi:pulumi:Stack":
+            self._names[answer.urn] = ""
+            return answer
+        name = f"{request.type} {request.name}"
+        assert name not in self.graph.resources, f"registered twice: {name}"
+        self._names[answer.urn] = name
+        plain, secrets = _read(request.object)
+        self.graph.resources[name] = Registered(
+            # Engines leave the stack's type out; the mocks do not.
+            urn=answer.urn.replace("pulumi:pulumi:Stack$", ""),
+            type=request.type,
+            name=request.name,
+            custom=request.custom,
+            parent=self._names[request.parent],
+            inputs=plain,
+            secrets=secrets,
+            depends_on=self._named(request.dependencies),
+            replace_with=self._named(request.replace_with),
+            by_input={
+                key: self._named(found.urns)
+                for key, found in request.propertyDependencies.items()
+                if found.urns
+            },
+        )
+        return answer
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
+        if name := self._names[request.urn]:
+            self.graph.outputs[name], self.graph.secret_outputs[name] = _read(request.outputs)
+        return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
+
+    def _named(self, urns: Any) -> frozenset[str]:
+        return frozenset(self._names[urn] for urn in urns)
+
+
+def _read(properties: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    read = rpc.deserialize_properties(properties, keep_unknowns=True)
+    secrets = frozenset(key for key, value in read.items() if rpc.is_rpc_secret(value))
+    return {key: rpc.unwrap_rpc_secret(value) for key, value in read.items()}, secrets

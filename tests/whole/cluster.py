@@ -1,0 +1,188 @@
+"""A cluster of the tests: a project folder with one stack, and the command `tidepool` in it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from demo.__main__ import AsUser
+from tidepool.connection import transport
+from tidepool.slurm import Completed, Job, JobRequest, JobState, Slurm
+from tidepool.slurm.node import Node
+
+ROOT = Path(__file__).parents[2]
+TIDEPOOL = Path(sys.executable).with_name("tidepool")
+LONG_S = 180.0
+T = TypeVar("T")
+
+#: Two small nodes, a login machine, and room to grow.
+SPEC: Mapping[str, Any] = {
+    "network": "10.78.0.0/16",
+    "controller": {"shape": {"cpus": 1, "memory": "512MiB"}},
+    "fleets": [
+        {
+            "name": "cpu",
+            "subnet": "10.78.1.0/24",
+            "min_nodes": 2,
+            "max_nodes": 8,
+            "shape": {"cpus": 2, "memory": "256MiB"},
+        },
+    ],
+    "partitions": [{"name": "main", "default": True}],
+}
+
+
+@dataclass
+class Cluster:
+    """One stack, named as its cluster is; ``spec`` is what `up` reads, and tests may change it."""
+
+    folder: Path
+    data: Path
+    images: Path
+    stack: str
+    spec: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, folder: Path, images: Path, stack: str, **changes: Any) -> Cluster:
+        """A project folder like the repository's, with another stack, and a data folder of its own."""
+        project = folder / "project"
+        project.mkdir(parents=True)
+        for name in (".venv", "__main__.py", "Pulumi.yaml", "images", "playbooks", "provider"):
+            (project / name).symlink_to(ROOT / name)
+        return cls(
+            project, folder / "data", images, stack, {**copy.deepcopy(dict(SPEC)), "name": stack, **changes}
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "LANG", "LC_ALL", "TERM")
+            if name in os.environ
+        }
+        # Whatever engine a person has: the tests are of the embedded one.
+        return {
+            **kept,
+            "PYTHONFAULTHANDLER": "1",
+            "TIDEPOOL_DATA": str(self.data),
+            "TIDEPOOL_IMAGES": str(self.images),
+            "TIDEPOOL_ENGINE": "embedded",
+        }
+
+    def write_spec(self) -> None:
+        text = yaml.safe_dump({"config": {"cluster:spec": self.spec}})
+        file = self.folder / f"Pulumi.{self.stack}.yaml"
+        # The engine keeps the salt of the stack's secrets in it.
+        salt = [line for line in _lines(file) if line.startswith("encryptionsalt:")]
+        file.write_text("\n".join([*salt, text]))
+
+    def run(
+        self, *arguments: str, timeout_s: float = LONG_S, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """The command `tidepool`, whatever comes of it."""
+        command = [str(TIDEPOOL), "--stack", self.stack, *arguments]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def tidepool(self, *arguments: str, timeout_s: float = LONG_S) -> str:
+        """The command `tidepool`, which must succeed; gives what it said."""
+        done = self.run(*arguments, timeout_s=timeout_s)
+        assert done.returncode == 0, (
+            f"tidepool {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done.stdout
+
+    def up(self, *more: str) -> str:
+        self.write_spec()
+        return self.tidepool("up", "--yes", *more)
+
+    def refused(self, *arguments: str) -> str:
+        """The command must fail, and say why without a traceback; gives all that it said."""
+        self.write_spec()
+        done = self.run(*arguments)
+        said = done.stdout + done.stderr
+        assert done.returncode != 0, said
+        assert "Traceback" not in said, said
+        return said
+
+    def down(self) -> None:
+        self.tidepool("down", "--yes", "--force", "--purge")
+
+    # In the cluster
+
+    def on(self, machine: str, *argv: str, timeout_s: float = 30) -> Completed:
+        return transport({"kind": "local", "stack": self.stack, "machine": machine}, self.data).run(
+            argv, timeout_s=timeout_s
+        )
+
+    @contextmanager
+    def slurm(self, user: str = "root", machine: str = "login-1") -> Iterator[Slurm]:
+        way = transport({"kind": "local", "stack": self.stack, "machine": machine}, self.data)
+        with Slurm(way if user == "root" else AsUser(way, user)) as slurm:
+            yield slurm
+
+    def submit(self, script: str, **request: Any) -> int:
+        """As the researcher does, from the login machine."""
+        work_dir = request.pop("work_dir", "/home/researcher")
+        with self.slurm("researcher") as slurm:
+            return slurm.submit(JobRequest(f"#!/bin/sh\n{script}\n", work_dir=work_dir, **request)).job_id
+
+    def job(self, job_id: int) -> Job:
+        with self.slurm() as slurm:
+            (job,) = slurm.job(job_id)
+            return job
+
+    def until_job(self, job_id: int, *states: JobState, timeout_s: float = 60) -> Job:
+        return until(
+            lambda: job if (job := self.job(job_id)).state in states else None,
+            f"job {job_id} is {states}",
+            timeout_s,
+        )
+
+    def nodes(self) -> dict[str, Node]:
+        """Those that are there: no slots."""
+        with self.slurm() as slurm:
+            return {node.name: node for node in slurm.nodes() if not node.state.is_slot}
+
+    def idle(self) -> list[str]:
+        return sorted(name for name, node in self.nodes().items() if str(node.state) == "IDLE")
+
+
+def until(look: Callable[[], T | None], what: str, timeout_s: float = 30, pause_s: float = 0.05) -> T:
+    """What ``look`` gives once it gives something."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        if (seen := look()) is not None:
+            return seen
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(pause_s)
+
+
+def _lines(file: Path) -> Sequence[str]:
+    return file.read_text().splitlines() if file.exists() else ()
+
+
+def summary(said: str) -> Mapping[str, Any]:
+    """What `--json` of an operation said."""
+    told: Mapping[str, Any] = json.loads(said)
+    return told

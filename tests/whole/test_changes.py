@@ -1,0 +1,103 @@
+"""The spec changes while jobs run: they go on, the controller is the same process, and previews are true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.whole.cluster import Cluster, summary
+from tests.whole.conftest import a_cluster
+from tidepool.slurm import JobState
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def busy(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, int]]:
+    """A cluster with a job that runs until it is told to end."""
+    with a_cluster(tmp_path_factory.mktemp("busy"), images) as cluster:
+        job = cluster.submit("sleep 600", name="long", memory_mib=50)
+        cluster.until_job(job, JobState.RUNNING)
+        yield cluster, job
+
+
+def _slurmctld(cluster: Cluster) -> str:
+    return cluster.on("ctl", "cat", "/run/slurmctld.pid").stdout.strip()
+
+
+def _up(cluster: Cluster, job: int, expected: dict[str, int]) -> None:
+    """What `preview` says is what `up` does, and the job and the controller do not notice."""
+    before, pid = cluster.job(job), _slurmctld(cluster)
+    cluster.write_spec()
+    previewed = summary(cluster.tidepool("preview", "--json"))["changes"]
+    done = summary(cluster.up("--json"))["changes"]
+    assert previewed == done
+    assert {kind: count for kind, count in done.items() if kind != "same"} == expected
+    after = cluster.job(job)
+    assert (after.state, after.start_time, after.nodelist, after.restarts) == (
+        JobState.RUNNING,
+        before.start_time,
+        before.nodelist,
+        0,
+    )
+    assert _slurmctld(cluster) == pid
+
+
+def test_a_partition_is_changed_and_another_added(busy: tuple[Cluster, int]) -> None:
+    cluster, job = busy
+    cluster.spec["partitions"][0]["max_time"] = "2:00:00"
+    cluster.spec["partitions"].append({"name": "short", "max_time": "10"})
+    _up(cluster, job, {"update": 1})
+    with cluster.slurm() as slurm:
+        limits = {partition.name: partition.max_time_s for partition in slurm.partitions()}
+    assert limits == {"main": 7200, "short": 600}
+
+
+def test_a_feature_is_added_to_nodes_that_are_up(busy: tuple[Cluster, int]) -> None:
+    cluster, job = busy
+    cluster.spec["fleets"][0]["features"] = ["ib"]
+    _up(cluster, job, {"update": 2})  # the slots, and what new machines boot with
+    assert {node.features for node in cluster.nodes().values()} == {("cpu", "ib")}
+    asked = cluster.submit("hostname", features="ib", memory_mib=50)
+    cluster.until_job(asked, JobState.COMPLETED)
+
+
+def test_max_nodes_is_raised(busy: tuple[Cluster, int]) -> None:
+    cluster, job = busy
+    cluster.spec["fleets"][0]["max_nodes"] = 10
+    _up(cluster, job, {"update": 2})  # the configuration knows the fleet's nodes by name, and its slots
+    with cluster.slurm() as slurm:
+        assert len(slurm.nodes()) == 10
+
+
+def test_a_fleet_is_added_and_refused_to_go_while_it_runs_a_job(busy: tuple[Cluster, int]) -> None:
+    cluster, job = busy
+    fleet = {"name": "big", "subnet": "10.78.2.0/24", "min_nodes": 1, "max_nodes": 2}
+    cluster.spec["fleets"].append({**fleet, "shape": {"cpus": 4, "memory": "512MiB"}})
+    cluster.spec["partitions"].append({"name": "big", "fleets": ["big"]})
+    # The configuration; the fleet, what it boots with, its slots, a machine and its node.
+    _up(cluster, job, {"update": 1, "create": 5})
+    its = cluster.submit("sleep 600", partition="big", memory_mib=50)
+    cluster.until_job(its, JobState.RUNNING)
+
+    del cluster.spec["fleets"][1], cluster.spec["partitions"][-1]
+    for verb in (("preview",), ("up", "--yes")):
+        said = cluster.refused(*verb)
+        assert str(its) in said, said
+        assert "big" in said
+    assert cluster.job(its).state is JobState.RUNNING
+
+    with cluster.slurm() as slurm:
+        slurm.cancel(its)
+    cluster.until_job(its, JobState.CANCELLED)
+    _up(cluster, job, {"update": 1, "delete": 5})
+    assert set(cluster.nodes()) == {"cpu-1", "cpu-2"}
+
+
+def test_more_nodes_join_and_the_job_does_not_notice(busy: tuple[Cluster, int]) -> None:
+    cluster, job = busy
+    cluster.spec["fleets"][0]["min_nodes"] = 4
+    _up(cluster, job, {"create": 4})
+    assert set(cluster.nodes()) == {"cpu-1", "cpu-2", "cpu-3", "cpu-4"}

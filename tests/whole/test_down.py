@@ -1,0 +1,94 @@
+"""`tidepool down` leaves nothing outside of its data folder: this counts, over all of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.whole.cluster import Cluster
+from tidepool import local
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the whole machine is counted")]
+
+_KINDS = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
+
+
+def _everything(data: Path) -> Counter[str]:
+    """Processes, mounts, namespaces, interfaces and control groups that have to do with a data folder."""
+    found: Counter[str] = Counter()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            mounts = (folder / "mountinfo").read_text()
+            if str(data) not in mounts:
+                continue
+            found["process"] += 1
+            found.update(f"namespace {os.readlink(folder / 'ns' / kind)}" for kind in _KINDS)
+        except OSError:
+            continue
+    found["mount"] = Path("/proc/self/mountinfo").read_text().count(str(data))
+    links = json.loads(subprocess.run(["ip", "-json", "link"], capture_output=True, check=True).stdout)
+    found.update(f"interface {link['ifname']}" for link in links)
+    groups = local.layout.cgroup_of(data, "x", "machines").partition("-x/")[0]
+    found["cgroup"] = sum(1 for path in Path("/sys/fs/cgroup").rglob(f"{groups}*"))
+    return +found
+
+
+def _files_outside(roots: tuple[str, ...]) -> set[str]:
+    """What a cluster might leave where programs leave things."""
+    return {str(path) for root in roots for path in Path(root).rglob("*") if not path.is_socket()}
+
+
+def test_nothing_is_left_of_a_cluster(images: Path, tmp_path: Path) -> None:
+    roots = (
+        "/run",
+        "/etc",
+        "/var/spool",
+        "/var/log",
+        "/var/lib/munge",
+        "/var/lib/slurm",
+        "/root/.pulumi",
+        "/root/.ssh",
+    )
+    cluster = Cluster.make(tmp_path, images, "left")
+    before, files = _everything(cluster.data), _files_outside(roots)
+    try:
+        cluster.up()
+        during = _everything(cluster.data)
+        assert during["process"] > 8, during
+        assert during["cgroup"] > 4, during
+    finally:
+        cluster.tidepool("down", "--yes")
+    assert _everything(cluster.data) == before
+    assert _files_outside(roots) - files == set()
+    # What people have at home is kept, and said so; it goes when that is asked for.
+    kept = cluster.tidepool("down", "--yes", "--purge")
+    assert not (cluster.data / cluster.stack).exists(), kept
+
+
+def test_down_again_and_down_of_half_a_cluster_end_well(images: Path, tmp_path: Path) -> None:
+    cluster = Cluster.make(tmp_path, images, "half")
+    before = _everything(cluster.data)
+    cluster.up()
+    local.delete_machine(cluster.data, cluster.stack, "cpu-1")
+    local.pull_plug(cluster.data, cluster.stack, "cpu-2")
+    local.pull_plug(cluster.data, cluster.stack, "ctl")
+    cluster.tidepool("down", "--yes", "--force")
+    cluster.tidepool("down", "--yes", "--purge")
+    assert _everything(cluster.data) == before
+
+
+def test_down_is_refused_while_jobs_run_unless_it_is_forced(images: Path, tmp_path: Path) -> None:
+    cluster = Cluster.make(tmp_path, images, "busy")
+    cluster.up()
+    try:
+        job = cluster.submit("sleep 600", memory_mib=50)
+        said = cluster.refused("down", "--yes")
+        assert str(job) in said, said
+        assert cluster.idle() or cluster.nodes()
+    finally:
+        cluster.down()
