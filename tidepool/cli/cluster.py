@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidepool.cli.errors import FAILED, NOT_THERE, Failure
 from tidepool.cli.stack import Stack
 from tidepool.cli.world import Connection
-from tidepool.cluster.slurm_conf import CONTROLLER_HOST
+from tidepool.cluster.names import CONTROLLER_HOST
 
 #: What a person may call the machine of slurmctld.
 CONTROLLER: Final = "controller"
@@ -17,16 +17,15 @@ CONTROLLER: Final = "controller"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the outputs say. ``fleets`` are hostlists of the nodes that there should be, ``slots`` of all slots."""
+    """What the outputs say. ``fleets`` are hostlists of the nodes that there should be, maybe empty."""
 
     stack: str
     name: str
     controller: Connection
-    #: By machine name: all machines of the cluster, its own among them.
-    machines: Mapping[str, Connection]
     logins: tuple[Connection, ...] = ()
-    fleets: Mapping[str, str] | None = None
-    slots: Mapping[str, str] | None = None
+    #: By machine name, those that the outputs tell of: the cluster's own at least.
+    machines: Mapping[str, Connection] = field(default_factory=dict)
+    fleets: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_cluster(stack: Stack) -> Cluster | None:
@@ -75,10 +74,9 @@ def parse_outputs(stack: str, outputs: Mapping[str, Any]) -> Cluster:
         stack=stack,
         name=str(outputs.get("cluster") or stack),
         controller=controller,
-        machines={**named, **(outputs.get("machines") or {})},
         logins=logins,
+        machines={**named, **(outputs.get("machines") or {})},
         fleets=outputs.get("fleets") or {},
-        slots=outputs.get("slots") or {},
     )
 
 

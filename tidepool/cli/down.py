@@ -28,7 +28,13 @@ _LOOK_S: Final = 0.1
 
 @click.command("down")
 @yes_option
-@click.option("--cancel-jobs", is_flag=True, help="Cancel all jobs, those that run and those that wait.")
+@click.option(
+    "--force",
+    "--cancel-jobs",
+    "cancel_jobs",
+    is_flag=True,
+    help="Cancel all jobs, those that run and those that wait.",
+)
 @click.option("--purge", is_flag=True, help="Remove what is kept as well: /home, and the stack's history.")
 @click.option(
     "-p", "--parallel", "at_once", type=click.IntRange(min=1), help="Resources at once.  [default: 256]"
@@ -40,7 +46,7 @@ def down_verb(
 ) -> int:
     """Take the cluster down, and look that nothing is left.
 
-    It is refused while jobs run or wait, for they would be lost: --cancel-jobs cancels them. Machines and networks
+    It is refused while jobs run or wait, for they would be lost: --force cancels them. Machines and networks
     of the stack that no state knows of go too. The volume `home` is kept for the next `up`, unless --purge. It may
     be run again, also when half of the cluster is gone.
     """
@@ -157,7 +163,7 @@ def _settle_jobs(stack: Stack, outputs: dict[str, object], cancel: bool) -> None
         if running and not cancel:
             raise Failure(
                 f"Slurm cannot be asked whether jobs run: {error.what} ({error.where})",
-                remedy="`tidepool up` mends the cluster; `tidepool down --cancel-jobs` takes it down regardless",
+                remedy="`tidepool up` mends the cluster; `tidepool down --force` takes it down regardless",
                 code=NOT_THERE,
             ) from error
         show.warn(f"Slurm cannot be asked whether jobs run, so it is not known which are lost: {error.what}")
@@ -174,7 +180,7 @@ def _in_the_way(jobs: Sequence[Job]) -> Failure:
     ] or [f"jobs {ids_text([job.job_id for job in jobs])}"]
     return Failure(
         f"the cluster has jobs, which would be lost; {'; '.join(told)}",
-        remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --cancel-jobs`",
+        remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --force`",
         code=JOBS,
     )
 

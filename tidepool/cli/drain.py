@@ -11,7 +11,7 @@ import click
 
 from tidepool.cli import show
 from tidepool.cli.cluster import require_cluster
-from tidepool.cli.errors import USAGE, Failure
+from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.options import json_option, node_names, stack_options
 from tidepool.cli.stack import Stack
 from tidepool.slurm import Node, SlurmClient
@@ -77,6 +77,7 @@ def _nodes(slurm: SlurmClient, nodes: str) -> dict[str, Node]:
         raise Failure(
             f"{fold(slots)}: there is no such node yet, only its slot",
             remedy="`tidepool status` shows the nodes",
+            code=NOT_THERE,
         )
     return found
 

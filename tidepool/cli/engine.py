@@ -56,6 +56,8 @@ def choose(world: World) -> Engine:
     Raises:
         EngineError: TIDEPOOL_ENGINE names none that is there.
     """
+    if world.engine is not None:
+        return world.engine
     if chosen_engine(world.env) == "embedded":
         return Embedded(world.person, world.owns_process)
     return Pulumi(shutil.which("pulumi", path=world.env.get("PATH")) or "pulumi")

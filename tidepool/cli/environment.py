@@ -48,7 +48,7 @@ def prepare(settings: Mapping[str, str], data: Path) -> None:
     except OSError as error:
         raise Failure(
             f"the data folder {data} cannot be written: {error.strerror} ({error.filename})",
-            remedy="run it with sudo, or name another folder by TIDEPOOL_DATA",
+            remedy="run it as root, with sudo; or name another folder by TIDEPOOL_DATA",
         ) from error
 
 

@@ -6,28 +6,36 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from tidepool.cli.cluster import Cluster
-from tidepool.cli.errors import JOBS, NOT_THERE, Failure
+from tidepool.cli.errors import JOBS, NOT_THERE, USAGE, Failure
 from tidepool.cli.jobs import ids_text, in_the_way
 from tidepool.cli.stack import Stack
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.slots import fleet_and_number
+from tidepool.cluster.node_set import node_set
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.slurm import Job, SlurmError
 
 
-def leaving(cluster: Cluster, spec: ClusterSpec) -> dict[str, frozenset[str]]:
-    """The nodes that ``spec`` has no place for any more, by the reason in words."""
-    most = {fleet.name: fleet.max_nodes for fleet in spec.fleets}
-    found: dict[str, frozenset[str]] = {}
-    for name in sorted({*(cluster.fleets or {}), *(cluster.slots or {})}):
-        nodes = HostSet((cluster.slots or {}).get(name) or "") | HostSet(
-            (cluster.fleets or {}).get(name) or ""
-        )
-        if name not in most:
-            found[f"fleet {name} is not in the spec any more"] = frozenset(nodes)
-        elif beyond := frozenset(node for node in nodes if fleet_and_number(node)[1] > most[name]):
-            found[f"max_nodes of fleet {name} is {most[name]} now"] = beyond
-    return found
+def leaving(cluster: Cluster, spec: ClusterSpec) -> dict[str, HostSet]:
+    """The nodes that go with ``spec``, by the reason in words; the program makes the same sets (`node_set`).
+
+    Raises:
+        Failure: a node would have no slot any more.
+    """
+    fleets = {fleet.name: fleet for fleet in spec.fleets}
+    found: dict[str, HostSet] = {}
+    for name, nodes in sorted(cluster.fleets.items()):
+        if name not in fleets:
+            found[f"fleet {name} is not in the spec any more"] = HostSet(nodes)
+            continue
+        try:
+            stay = node_set(fleets[name], last=nodes)
+        except ValueError as error:
+            raise Failure(
+                f"fleet {name} has nodes, and the spec no place for them: {error}", code=USAGE
+            ) from None
+        if gone := HostSet(nodes) - stay:
+            found[f"fleet {name} has fewer nodes in the spec"] = gone
+    return {why: nodes for why, nodes in found.items() if nodes}
 
 
 def refuse_lost_jobs(stack: Stack, cluster: Cluster, spec: ClusterSpec) -> None:
@@ -37,7 +45,7 @@ def refuse_lost_jobs(stack: Stack, cluster: Cluster, spec: ClusterSpec) -> None:
         Failure: with the jobs' ids; or Slurm cannot be asked, and what is not known is not taken away.
     """
     going = leaving(cluster, spec)
-    if not any(going.values()):
+    if not going:
         return
     try:
         jobs = ask_jobs(stack, cluster)

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any, Final
 
 import click
@@ -75,7 +74,7 @@ class Verbs(click.Group):
 )
 @click.option("-s", "--stack", metavar="NAME", help="The stack; also after the verb.")
 @click.option("-C", "--cwd", "folder", metavar="DIR", help="The project's folder; also after the verb.")
-@click.version_option(version("tidepool"), prog_name=PROGRAM)
+@click.version_option(package_name="tidepool", prog_name=PROGRAM)
 @click.pass_context
 def cli(context: click.Context, stack: str | None, folder: str | None) -> None:
     """Slurm clusters that rise and fall with their queue.

@@ -80,20 +80,16 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
     return _completed(context, incomplete, _nodes)
 
 
-def _machines(stack: Any) -> list[str]:
-    from tidepool.cli.cluster import CONTROLLER, read_cluster
+def _machines(cluster: Any) -> list[str]:
+    from tidepool.cli.cluster import CONTROLLER
 
-    cluster = read_cluster(stack)
-    return [CONTROLLER, *cluster.machines] if cluster else []
+    return [CONTROLLER, *sorted({*cluster.machines, *_nodes(cluster)})]
 
 
-def _nodes(stack: Any) -> list[str]:
-    from tidepool.cli.cluster import read_cluster
+def _nodes(cluster: Any) -> list[str]:
     from tidepool.cluster.hostlist import expand
 
-    cluster = read_cluster(stack)
-    hostlists = (cluster.fleets or {}).values() if cluster else ()
-    return [name for hostlist in hostlists if hostlist for name in expand(hostlist)]
+    return [name for hostlist in cluster.fleets.values() for name in expand(hostlist)]
 
 
 def _stacks(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -109,12 +105,13 @@ def _stacks(context: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def _completed(context: click.Context, incomplete: str, names: Callable[[Any], list[str]]) -> list[str]:
+    from tidepool.cli.cluster import require_cluster
     from tidepool.cli.stack import find_stack
 
     said = chosen(context)
     stack, folder = context.params.get("stack"), context.params.get("folder")
     try:
-        found = find_stack(said.world, stack or said.stack, folder or said.folder)
-        return [name for name in names(found) if name.startswith(incomplete)]
+        cluster = require_cluster(find_stack(said.world, stack or said.stack, folder or said.folder))
+        return [name for name in names(cluster) if name.startswith(incomplete)]
     except Exception:  # noqa: BLE001  (a shell that completes has no place for errors: it gets no names)
         return []

@@ -10,14 +10,17 @@ from typing import Final, Literal
 from tidepool.cli.cluster import Cluster
 from tidepool.cli.jobs import with_nodes
 from tidepool.cluster.hostlist import HostSet, fold
+from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.local import Machine
 from tidepool.slurm import Controller, Job, JobState, Node, NodeBase, NodeFlag, NodeState
 
 #: Base states and flags that somebody has to look at.
 _BAD_BASES: Final = frozenset({NodeBase.DOWN, NodeBase.ERROR, NodeBase.UNKNOWN})
 _BAD_FLAGS: Final = frozenset({NodeFlag.FAIL, NodeFlag.INVALID_REG, NodeFlag.NOT_RESPONDING})
+
+#: What `state_word` calls nodes that somebody has to look at.
+BAD_WORDS: Final = frozenset({"down", "error", "unknown", "not responding", "failing"})
 
 Severity = Literal["failure", "note"]
 
@@ -44,6 +47,11 @@ class FleetRow:
     def present(self) -> int:
         """How many nodes there are."""
         return sum(self.nodes.values())
+
+    @property
+    def up(self) -> int:
+        """How many of them are up: they run jobs or could, or are draining."""
+        return sum(count for word, count in self.nodes.items() if word not in BAD_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +165,8 @@ def _fleets(cluster: Cluster, seen: Seen) -> Iterator[FleetRow]:
     for job in with_nodes(seen.jobs):
         for node_name in HostSet(job.nodelist):
             running.setdefault(fleet_of.get(node_name, ""), set()).add(job.job_id)
-    declared = {name: len(HostSet(text)) for name, text in (cluster.slots or {}).items()}
-    for name in sorted({*declared, *slots}):
-        most = max(declared.get(name, 0), slots[name])
-        yield FleetRow(name, dict(states.get(name, {})), most, len(running.get(name, ())))
+    for name in sorted({*cluster.fleets, *slots}):
+        yield FleetRow(name, dict(states.get(name, {})), slots[name], len(running.get(name, ())))
 
 
 def _queue(jobs: Iterable[Job]) -> Iterator[QueueRow]:
@@ -248,7 +254,7 @@ def _of_absence(
         told.add(
             "failure", name, "machine {} is no node of Slurm's", "`tidepool logs {}` says why; `tidepool up`"
         )
-    wanted = {name for text in (cluster.fleets or {}).values() if text for name in HostSet(text)}
+    wanted = {name for text in cluster.fleets.values() for name in HostSet(text)}
     for name in sorted(wanted - there - set(machines)):
         told.add("failure", name, "node {} should be there, and is not", "`tidepool up` makes it")
 

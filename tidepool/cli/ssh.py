@@ -32,7 +32,7 @@ _CONNECT_S: Final = 10
 @click.option("-l", "--login", "user", metavar="USER", default=RESEARCHER, show_default=True, help="As whom.")
 @click.option("-t", "terminal", is_flag=True, help="Give the command a terminal.")
 @click.argument("machine", metavar="NODE", shell_complete=machine_names)
-@click.argument("command", metavar="[COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.argument("command", metavar="[--] [COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @stack_options
 def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tuple[str, ...]) -> int:
     """Log in to a machine, or run a command there as that user.
@@ -40,6 +40,8 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
     NODE is a login machine, a node, or `controller`. The stack's own key is used, and the machine must have the
     host key that it made when it first booted. The exit code is the command's; 255 where ssh itself failed.
     """
+    if command[:1] == ("--",):
+        command = command[1:]
     try:
         target = _target(stack, machine)
         key = str(stack.secret("sshKey"))

@@ -12,9 +12,9 @@ import click
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_outputs
 from tidepool.cli.options import json_option, stack_options
-from tidepool.cli.overview import Overview, Seen, overview
+from tidepool.cli.overview import BAD_WORDS, Overview, Seen, overview
 from tidepool.cli.stack import Stack
-from tidepool.cluster.slurm_conf import CONTROLLER_HOST
+from tidepool.cluster.names import CONTROLLER_HOST
 from tidepool.local import Machine
 from tidepool.slurm import SlurmError
 
@@ -75,7 +75,7 @@ def _cluster(stack: Stack, machines: Any) -> Cluster:
     # An `up` that did not come to its end leaves machines, and no outputs.
     if not machines():
         raise not_up(stack.name)
-    return Cluster(stack.name, stack.name, local_connection(stack.name, CONTROLLER_HOST), {})
+    return Cluster(stack.name, stack.name, local_connection(stack.name, CONTROLLER_HOST))
 
 
 def _seen(stack: Stack, cluster: Cluster, machines: tuple[Machine, ...], pool: ThreadPoolExecutor) -> Seen:
@@ -102,9 +102,10 @@ def as_document(seen: Overview) -> Mapping[str, Any]:
         "controllers": [{"role": c.role, "host": c.host, "up": c.is_up} for c in seen.controllers],
         "fleets": [
             {
-                "fleet": f.name,
-                "nodes": dict(f.nodes),
+                "name": f.name,
+                "up": f.up,
                 "present": f.present,
+                "states": dict(f.nodes),
                 "max": f.max_nodes,
                 "jobs": f.jobs,
             }
@@ -113,7 +114,7 @@ def as_document(seen: Overview) -> Mapping[str, Any]:
         "queue": [{"state": q.state, "reason": q.reason, "jobs": q.jobs, "cpus": q.cpus} for q in seen.queue],
         "machines": [
             {
-                "machine": m.name,
+                "name": m.name,
                 "state": m.state,
                 "address": m.address,
                 "cpus": m.cpus,
@@ -145,13 +146,12 @@ def _controllers(seen: Overview) -> Any:
 
 
 def _fleets(seen: Overview) -> Any:
-    bad = ("down", "not responding", "error", "unknown", "failing")
-    states = sorted({state for fleet in seen.fleets for state in fleet.nodes}, key=lambda s: (s in bad, s))
+    states = sorted({s for fleet in seen.fleets for s in fleet.nodes}, key=lambda s: (s in BAD_WORDS, s))
     rows = [
         (
             fleet.name,
             *(
-                (n, "red" if s in bad and n else "") if (n := fleet.nodes.get(s, 0)) else ("-", "dim")
+                (n, "red" if s in BAD_WORDS else "") if (n := fleet.nodes.get(s, 0)) else ("-", "dim")
                 for s in states
             ),
             fleet.present,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidepool.cli.engine import Engine
     from tidepool.slurm import SlurmClient
 
 Connection = Mapping[str, Any]
@@ -34,6 +35,8 @@ class World:
     cwd: Path
     person: bool = False
     owns_process: bool = False
+    #: None chooses it by ``env``.
+    engine: Engine | None = None
     #: The client of the Slurm whose controller a connection names; by the data folder.
     open_slurm: Callable[[Connection, Path], SlurmClient] = field(default=_slurm)
 

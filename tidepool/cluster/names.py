@@ -24,6 +24,11 @@ _PARTITION = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_.=-]*")
 _GRES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
+#: Host names of the cluster's own machines. No node has one: those end in '-' and a number.
+CONTROLLER_HOST: Final = "ctl"
+BACKUP_CONTROLLER_HOST: Final = "ctlbackup"
+ACCOUNTING_HOST: Final = "dbd"
+
 
 def cluster_name(name: str) -> str:
     """A ClusterName: it names tables of the accounting database, which folds it to lower case."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from tidepool.cluster import hostlist
+from tidepool.cluster import hostlist, names
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_keys import (
     CGROUP_CONF,
@@ -28,10 +28,9 @@ from tidepool.cluster.slurm_keys import (
 from tidepool.cluster.slurm_options import REQUIRED_WORDS, Value, line, setting
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
 
-#: Host names of the cluster's own machines. No node has one: those end in '-' and a number.
-CONTROLLER_HOST: Final = "ctl"
-BACKUP_CONTROLLER_HOST: Final = "ctlbackup"
-ACCOUNTING_HOST: Final = "dbd"
+CONTROLLER_HOST: Final = names.CONTROLLER_HOST
+BACKUP_CONTROLLER_HOST: Final = names.BACKUP_CONTROLLER_HOST
+ACCOUNTING_HOST: Final = names.ACCOUNTING_HOST
 
 #: slurmctld reads it at its start only, so there is room for fleets to come.
 _LEAST_MAX_NODE_COUNT: Final = 1024
