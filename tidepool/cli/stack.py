@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 from tidepool.cli.engine import Answer, Engine, choose
 from tidepool.cli.environment import engine_settings, prepare
 from tidepool.cli.errors import FAILED, NOT_THERE, USAGE, Failure
+from tidepool.cli.salt import unsalted
 from tidepool.cli.world import World
 from tidepool.engine.project import Project, find_project
 
@@ -52,9 +54,10 @@ class Stack:
 
     def run(self, verb: str, *words: str, aside: bool) -> int:
         """An operation of the engine's on this stack; its exit code."""
-        return self.engine.run(
-            [verb, "--stack", self.name, *words], self.project.root, self.environment, aside=aside
-        )
+        with self._unsalted():
+            return self.engine.run(
+                [verb, "--stack", self.name, *words], self.project.root, self.environment, aside=aside
+            )
 
     def ask(self, *words: str) -> Answer:
         """A quick verb of the engine's on this stack."""
@@ -88,8 +91,12 @@ class Stack:
             Failure: the engine does not make it.
         """
         command = ["stack", "init", self.name, "--no-select"]
-        answer = self.engine.ask(command, self.project.root, self.environment)
+        with self._unsalted():
+            answer = self.engine.ask(command, self.project.root, self.environment)
         _checked(answer, f"the stack {self.name} cannot be made")
+
+    def _unsalted(self) -> AbstractContextManager[None]:
+        return unsalted(self.file, ours="PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings)
 
     def forget(self) -> None:
         """Remove it from the engine's books, its history too; its configuration file stays.

@@ -188,7 +188,9 @@ class TidepoolProvider(Provider):
         task = self._task(kind, request.urn, request.timeout)
         kind.delete(request.resource_id, _typed(kind, _plain(request.properties)), task)
 
-    def _kind(self, token: str) -> AnyKind:
+    def _kind(self, qualified: str) -> AnyKind:
+        # The SDK gives the types of the parents, too: A$B$C.
+        token = qualified.rpartition("$")[2]
         try:
             return self._kind_of(token)
         except KeyError:

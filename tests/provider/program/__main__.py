@@ -28,7 +28,7 @@ stack = pulumi.get_stack()
 spec = read_spec(wanted["spec"])
 own = spec.own_addresses
 
-image = Image("image", recipe=str(checkout / "images/slurm"), playbooks=str(checkout / "playbooks"))
+image = Image("image", recipe=str(checkout / "images/debian-12"), playbooks=str(checkout / "playbooks"))
 key = MungeKey("munge-key")
 ssh = SshKey("ssh-key")
 network = Network("net", stack=stack, network="net", cidr=str(spec.network))
