@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +15,6 @@ from tidepool.provider.kind import Home, Kind, Made, Task
 from tidepool.provider.reading import Mistake, Reader
 from tidepool.provider.values import Inputs, Plain
 
-_MODE: Final = re.compile(r"0?[0-7]{3,4}")
 NAME_RULE: Final = "allowed are lower-case letters, digits and '-' within, at most 63 of them"
 
 
@@ -27,9 +24,6 @@ class Wanted:
 
     stack: str
     volume: str
-    owner: int
-    group: int
-    mode: str
     retain: bool
 
 
@@ -37,28 +31,19 @@ class VolumeKind(Kind[Wanted]):
     """A folder ``<data>/<stack>/volumes/<name>``."""
 
     token = "tidepool:local:Volume"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "volume", "owner", "group", "mode", "retain"})
+    keys = frozenset({"stack", "volume", "retain"})
     rules = Rules(replaces=frozenset({"stack", "volume"}))
 
     def __init__(self, home: Home) -> None:
         self._home = home
 
     def read(self, reader: Reader) -> Wanted:
-        return Wanted(
-            reader.text("stack"),
-            reader.text("volume"),
-            reader.integer("owner", 0),
-            reader.integer("group", 0),
-            reader.text("mode", "0755"),
-            reader.flag("retain", False),
-        )
+        return Wanted(reader.text("stack"), reader.text("volume"), reader.flag("retain", False))
 
     def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
         for key, name in (("stack", wanted.stack), ("volume", wanted.volume)):
             if not is_name(name):
                 yield Mistake(key, f"it is {name!r}; {NAME_RULE}")
-        if not _MODE.fullmatch(wanted.mode):
-            yield Mistake("mode", f"it is {wanted.mode!r}; wanted is an octal one such as '0755'")
 
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
         stack, volume = inputs.get("stack"), inputs.get("volume")
@@ -67,27 +52,15 @@ class VolumeKind(Kind[Wanted]):
         return {}
 
     def create(self, wanted: Wanted, task: Task) -> Made:
-        self._settle(wanted)
+        path = self._path(wanted.stack, wanted.volume)
+        with told(f"volume {wanted.volume} of stack {wanted.stack} could not be made"):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # One that is there may be in use, and its owner is whom a machine gave it to.
+            path.mkdir(exist_ok=True, mode=0o755)
         return Made(f"{wanted.stack}/{wanted.volume}")
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
-        self._settle(wanted)
-        return {}
-
     def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
-        try:
-            found = self._path(state.stack, state.volume).stat()
-        except FileNotFoundError:
-            return None
-        mode = found.st_mode & 0o7777
-        changed: dict[str, Plain] = {}
-        if found.st_uid != state.owner:
-            changed["owner"] = found.st_uid
-        if found.st_gid != state.group:
-            changed["group"] = found.st_gid
-        if mode != int(state.mode, 8):
-            changed["mode"] = f"{mode:04o}"
-        return changed
+        return {} if self._path(state.stack, state.volume).is_dir() else None
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         path = self._path(state.stack, state.volume)
@@ -102,14 +75,6 @@ class VolumeKind(Kind[Wanted]):
 
     def _path(self, stack: str, volume: str) -> Path:
         return self._home.data / stack / "volumes" / volume
-
-    def _settle(self, wanted: Wanted) -> None:
-        path = self._path(wanted.stack, wanted.volume)
-        with told(f"volume {wanted.volume} of stack {wanted.stack} could not be made"):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.mkdir(exist_ok=True, mode=0o700)
-            os.chown(path, wanted.owner, wanted.group)
-            path.chmod(int(wanted.mode, 8))
 
 
 def remove_if_empty(folder: Path, *, below: Path) -> None:
