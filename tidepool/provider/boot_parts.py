@@ -79,7 +79,8 @@ def read_parts(reader: Reader) -> BootParts:
     """The parts that inputs say."""
     return BootParts(
         services=tuple(_part(Service, each) for each in reader.maps("services")),
-        files=tuple(_part(File, each, path=path) for path, each in reader.maps_by_name("files")),
+        # Maps come over gRPC in any order.
+        files=tuple(_part(File, each, path=path) for path, each in sorted(reader.maps_by_name("files"))),
         folders=tuple(_part(Folder, each) for each in reader.maps("folders")),
         mounts=tuple(_part(Mount, each) for each in reader.maps("mounts")),
         capabilities=reader.texts("capabilities"),
