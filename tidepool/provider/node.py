@@ -18,6 +18,7 @@ from tidepool.provider.difference import Rules
 from tidepool.provider.errors import Refusal, Unfinished
 from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.provider.machines import boot_log_end, booted_at, machine_runs
+from tidepool.provider.node_jobs import began_before
 from tidepool.provider.node_watch import NodeWatch, Sight
 from tidepool.provider.reading import Mistake, Reader
 from tidepool.provider.retirement import REASON, Leaving, retire
@@ -55,6 +56,7 @@ _BLUR: Final = timedelta(seconds=2)
 _PATIENCE_S: Final = 30.0
 #: A controller that is being started again answers within this time.
 _RETRY_S: Final = 3.0
+_BOOTED: Final = "tidepool: its machine has booted anew"
 _NO_ANSWER: Final = (ControllerDown, TimedOut, Unreachable)
 
 
@@ -110,6 +112,7 @@ class NodeKind(Kind[Wanted]):
                 yield Mistake(key, str(error))
 
     def create(self, wanted: Wanted, task: Task) -> Made:
+        self._give_back_lost_jobs(wanted)
         self._await(wanted, task)
         return Made(wanted.node)
 
@@ -151,6 +154,22 @@ class NodeKind(Kind[Wanted]):
             return
         if reason:
             raise Refusal(reason)
+
+    def _give_back_lost_jobs(self, wanted: Wanted) -> None:
+        """Where the machine has booted under jobs, have Slurm requeue them now.
+
+        By itself it notices when the node has not answered for SlurmdTimeout, or not at all where a new slurmd does.
+        """
+        cluster, booted = self._cluster(wanted), booted_at(wanted.machine, self._home.data)
+        try:
+            node = cluster.look().get(wanted.node)
+            if booted is None or node is None or not node.state.runs_jobs:
+                return
+            if began_before(cluster.slurm.jobs(), wanted.node, booted):
+                cluster.slurm.down(wanted.node, _BOOTED)
+                cluster.slurm.resume(wanted.node)
+        except _NO_ANSWER:
+            return  # whoever waits for the node tells of it
 
     def _await(self, wanted: Wanted, task: Task) -> None:
         """Wait until the node is up.

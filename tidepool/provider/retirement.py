@@ -102,12 +102,20 @@ def retire(slurm: SlurmClient, leaving: Sequence[Leaving], patience_s: float) ->
         slurm.drain(fold(begin.drain), REASON)
     deadline, pause = time.monotonic() + patience_s, threading.Event()
     found = then(leaving, _nodes(slurm))
-    while found.completing and time.monotonic() < deadline:
+    while _is_about_to_be_free(found, slurm) and time.monotonic() < deadline:
         pause.wait(_LOOK_S)
         found = then(leaving, _nodes(slurm))
     staying = {*found.busy, *found.completing, *_freed(slurm, found.free)}
     reasons = _stay(slurm, staying, begin.drained_before)
     return {each: reasons.get(each.name, "") for each in leaving}
+
+
+def _is_about_to_be_free(found: Then, slurm: SlurmClient) -> bool:
+    """Whether another look may find more free nodes: a job is ending, or ended between the look and now."""
+    if found.completing or not found.busy:
+        return bool(found.completing)
+    jobs = slurm.jobs()
+    return any(not job_ids(jobs, {name}) for name in found.busy)
 
 
 def why_it_stays(node: str, ids: Collection[int]) -> str:

@@ -1,6 +1,7 @@
 """What a change of Slurm's files asks for, and what it would take away. Pure.
 
-slurm.conf(5) of 22.05 says which keys slurmctld reads at its start alone; all others follow a reconfigure.
+slurm.conf(5) of 22.05 says which keys slurmctld reads at its start alone; partitions it can be told of; all else
+follows a reconfigure.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 from tidepool.cluster.hostlist import HostSet
+from tidepool.provider.partition_orders import PartitionOrder, partition_orders
 
 #: In lower case. Those after the first group are not in slurm.conf(5): plugins that are loaded once, and the name
 #: that the saved state is of.
@@ -39,6 +41,7 @@ _AT_START: Final = frozenset(
     | {"accountingstoragehost", "accountingstoragetype", "burstbuffertype", "clustername", "topologyplugin"}
 )
 _CONFIGLESS: Final = "enable_configless"
+_PARTITION: Final = "partitionname"
 _LINE_KEYS: Final = frozenset({"nodename", "nodeset", "partitionname", "downnodes", "frontendname"})
 _PAIR = re.compile(r"(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>.*)")
 
@@ -47,16 +50,19 @@ class Effect(IntEnum):
     """What slurmctld has to do, from the least to the most. Jobs go on in any case."""
 
     NOTHING = 0
-    RECONFIGURE = 1
-    RESTART = 2
+    #: It is told of partitions, and reads nothing.
+    ORDERS = 1
+    RECONFIGURE = 2
+    RESTART = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What a change asks for, and the keys that it is because of."""
+    """What a change asks for, the keys that it is because of, and the orders that it takes."""
 
     effect: Effect
     because: tuple[str, ...] = ()
+    orders: tuple[PartitionOrder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,18 @@ def impact(old: Mapping[str, str], new: Mapping[str, str]) -> Impact:
     names = {*old, *new}
     if all(_bare(old.get(name)) == _bare(new.get(name)) for name in names):
         return Impact(Effect.NOTHING)
+    if before.without(_PARTITION) == after.without(_PARTITION) and all(
+        _bare(old.get(name)) == _bare(new.get(name)) for name in names - {"slurm.conf"}
+    ):
+        orders = partition_orders(before.lines(_PARTITION), after.lines(_PARTITION))
+        if orders is not None:
+            return Impact(Effect.ORDERS, orders=orders)
     return Impact(Effect.RECONFIGURE)
+
+
+def has_slots(files: Mapping[str, str]) -> bool:
+    """Whether nodes are made by `scontrol create`: slurm.conf names none."""
+    return not _Conf.read(files.get("slurm.conf", "")).lines("nodename")
 
 
 def partitions_of(files: Mapping[str, str]) -> frozenset[str]:
@@ -148,6 +165,10 @@ class _Conf:
 
     def lines(self, key: str) -> tuple[str, ...]:
         return self.values.get(key, ())
+
+    def without(self, key: str) -> Mapping[str, tuple[str, ...]]:
+        """All values but those of ``key``."""
+        return {name: value for name, value in self.values.items() if name != key}
 
     @property
     def is_configless(self) -> bool:
