@@ -228,5 +228,3 @@ def _insisting(ask: Callable[[], str], controller_runs: Callable[[], bool], dead
             if time.monotonic() > last or not controller_runs():
                 raise
             pause.wait(0.2)
-
-

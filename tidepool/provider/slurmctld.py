@@ -10,7 +10,7 @@ from typing import Final
 
 from tidepool.provider.errors import Refusal
 from tidepool.provider.slurm_effects import setting
-from tidepool.slurm import Slurm, SlurmError, Transport
+from tidepool.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
 
 #: Slurm's commands wait 10 s for a controller that does not answer; one that starts answers at once.
 _ASKING_S: Final = 5.0
@@ -41,6 +41,20 @@ class Slurmctld:
             return any(each.is_up for each in Slurm(self.host, _ASKING_S).ping())
         except SlurmError:
             return False
+
+    def reconfigure(self) -> None:
+        """Have all daemons read the files again, as far as a reconfigure goes.
+
+        Raises:
+            Refused: Slurm does not take them, and goes on with the former ones.
+        """
+        try:
+            Slurm(self.host).reconfigure()
+        except ControllerDown:
+            return  # it reads them when it starts
+        except Refused as error:
+            if "requires restart" not in error.words:
+                raise
 
     def restart(self) -> int | None:
         """Have it end, so that its supervisor starts it again; gives the process that ended."""
