@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.cluster.hostlist import expand
 from tidepool.connection import transport
 from tidepool.provider.batches import Batches
 from tidepool.provider.difference import Rules
 from tidepool.provider.errors import Refusal, Unfinished
 from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.provider.machines import boot_log_end, booted_at, machine_runs
-from tidepool.provider.node_jobs import began_before
 from tidepool.provider.node_watch import NodeWatch, Sight
 from tidepool.provider.reading import Mistake, Reader
 from tidepool.provider.retirement import REASON, Leaving, retire
@@ -27,6 +27,8 @@ from tidepool.provider.slurmd import Slurmd
 from tidepool.provider.values import Plain
 from tidepool.slurm import (
     ControllerDown,
+    Job,
+    JobState,
     Node,
     NodeBase,
     NodeFlag,
@@ -54,9 +56,9 @@ _LISTEN_S: Final = 4.0
 #: Slurm's times are whole seconds.
 _BLUR: Final = timedelta(seconds=2)
 _PATIENCE_S: Final = 30.0
+_BOOTED: Final = "tidepool: its machine booted again"
 #: A controller that is being started again answers within this time.
 _RETRY_S: Final = 3.0
-_BOOTED: Final = "tidepool: its machine has booted anew"
 _NO_ANSWER: Final = (ControllerDown, TimedOut, Unreachable)
 
 
@@ -77,8 +79,23 @@ def is_up(node: Node, booted: datetime | None = None) -> bool:
     """
     if node.state.base not in _UP or node.state.flags & _UNFIT:
         return False
+    return booted is None or _is_registered_since(node, booted)
+
+
+def lost_jobs(node: Node, jobs: Iterable[Job], booted: datetime) -> tuple[int, ...]:
+    """The jobs that Slurm believes to run on the node, and that ended with its machine before ``booted``. Pure."""
+    mine = (job for job in jobs if job.state is not JobState.PENDING and node.name in expand(job.nodelist))
+    return tuple(
+        job.job_id
+        for job in mine
+        if not _is_registered_since(node, booted)
+        or (job.start_time is not None and job.start_time < booted - _BLUR)
+    )
+
+
+def _is_registered_since(node: Node, booted: datetime) -> bool:
     started = node.slurmd_start_time
-    return booted is None or started is None or started >= booted - _BLUR
+    return started is None or started >= booted - _BLUR
 
 
 class NodeKind(Kind[Wanted]):
@@ -112,7 +129,6 @@ class NodeKind(Kind[Wanted]):
                 yield Mistake(key, str(error))
 
     def create(self, wanted: Wanted, task: Task) -> Made:
-        self._give_back_lost_jobs(wanted)
         self._await(wanted, task)
         return Made(wanted.node)
 
@@ -155,22 +171,6 @@ class NodeKind(Kind[Wanted]):
         if reason:
             raise Refusal(reason)
 
-    def _give_back_lost_jobs(self, wanted: Wanted) -> None:
-        """Where the machine has booted under jobs, have Slurm requeue them now.
-
-        By itself it notices when the node has not answered for SlurmdTimeout, or not at all where a new slurmd does.
-        """
-        cluster, booted = self._cluster(wanted), booted_at(wanted.machine, self._home.data)
-        try:
-            node = cluster.look().get(wanted.node)
-            if booted is None or node is None or not node.state.runs_jobs:
-                return
-            if began_before(cluster.slurm.jobs(), wanted.node, booted):
-                cluster.slurm.down(wanted.node, _BOOTED)
-                cluster.slurm.resume(wanted.node)
-        except _NO_ANSWER:
-            return  # whoever waits for the node tells of it
-
     def _await(self, wanted: Wanted, task: Task) -> None:
         """Wait until the node is up.
 
@@ -179,7 +179,10 @@ class NodeKind(Kind[Wanted]):
         """
         cluster = self._cluster(wanted)
         slurmd = Slurmd(transport(wanted.machine, self._home.data))
-        there = partial(is_up, booted=booted_at(wanted.machine, self._home.data))
+        booted = booted_at(wanted.machine, self._home.data)
+        if booted is not None:
+            cluster.end_jobs_of_earlier_boots(wanted.node, booted)
+        there = partial(is_up, booted=booted)
         began, pid_before = time.monotonic(), None
         while True:
             until = min(task.deadline, time.monotonic() + _LISTEN_S)
@@ -224,6 +227,21 @@ class _Cluster:
     look: SharedLook[Mapping[str, Node]]
     watch: NodeWatch
     retire: Callable[[Leaving], str] = field(repr=False)
+
+    def end_jobs_of_earlier_boots(self, name: str, booted: datetime) -> None:
+        """Have Slurm put back into the queue what it believes to run on a node whose machine has booted since.
+
+        It would see so by itself, minutes later.
+        """
+        try:
+            node = self.look().get(name)
+            if node is None or not node.cpus_alloc or not lost_jobs(node, self.slurm.jobs(), booted):
+                return
+            self.slurm.down(name, _BOOTED)
+            if _is_registered_since(node, booted):
+                self.slurm.resume(name)
+        except _NO_ANSWER:
+            return  # it starts, and asks each node what runs there
 
     @classmethod
     def of(cls, controller: Connection, data: Path) -> _Cluster:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.provider.partition_orders import PartitionOrder, partition_orders
+from tidepool.slurm import Node, NodeFlag
 
 #: In lower case. Those after the first group are not in slurm.conf(5): plugins that are loaded once, and the name
 #: that the saved state is of.
@@ -100,9 +101,15 @@ def impact(old: Mapping[str, str], new: Mapping[str, str]) -> Impact:
     return Impact(Effect.RECONFIGURE)
 
 
-def has_slots(files: Mapping[str, str]) -> bool:
-    """Whether nodes are made by `scontrol create`: slurm.conf names none."""
-    return not _Conf.read(files.get("slurm.conf", "")).lines("nodename")
+def why_restart_for(nodes: Iterable[Node]) -> str:
+    """Why slurmctld has to start anew after it was reconfigured while ``nodes`` did this; empty where it need not.
+
+    Measured with 22.05.8: after a reconfigure, created nodes count the jobs that they run twice, and stay ALLOCATED
+    for ever when these end; so no job would get such a node for itself. Starting anew, it counts them right.
+    """
+    if busy := [node.name for node in nodes if node.cpus_alloc and NodeFlag.DYNAMIC_NORM in node.state.flags]:
+        return f"it would hold {fold(busy)} for allocated when their jobs have ended"
+    return ""
 
 
 def partitions_of(files: Mapping[str, str]) -> frozenset[str]:
