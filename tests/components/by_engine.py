@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from tests.whole.cluster import LONG_S, ROOT, Cluster
+from tidepool.local import list_machines
 
 
 class ByEngine(Cluster):
@@ -34,6 +35,11 @@ class ByEngine(Cluster):
         )
         assert done.returncode == 0, f"{verb}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+    def machines(self) -> set[str]:
+        """The names of those that run."""
+        there = list_machines(self.data, self.stack)
+        return {machine.name for machine in there if machine.state == "running"}
 
     def up(self, *more: str) -> str:
         self.write_spec()

@@ -144,3 +144,22 @@ def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -
     until(lambda: primary in cluster.on("login-1", "scontrol", "ping").stdout or None, primary)
     assert cluster.until_job(job, JobState.COMPLETED).restarts == 0
     assert sorted(cluster.nodes()) == ALL_NODES
+
+
+def test_a_backup_and_accounting_go_and_come_while_jobs_run(cluster: ByEngine) -> None:
+    job = cluster.submit("sleep 300", name="long")
+    cluster.until_job(job, JobState.RUNNING)
+    before = cluster.job(job)
+    cluster.spec["controller"] = {"shape": CONTROLLER["shape"], "login_machines": 2}
+    cluster.up()
+    assert cluster.machines() == {"ctl", "login-1", "login-2", *ALL_NODES}
+    assert cluster.job(job).start_time == before.start_time
+
+    cluster.spec["controller"] = CONTROLLER
+    cluster.up()
+    assert cluster.machines() == {"ctl", "ctlbackup", "dbd", "login-1", *ALL_NODES}
+    after = cluster.job(job)
+    assert (after.state, after.start_time, after.restarts) == (JobState.RUNNING, before.start_time, 0)
+    cluster.on("ctl", "scancel", str(job))
+    cluster.until_job(job, JobState.CANCELLED)
+    until(lambda: cluster.idle() == ALL_NODES or None, "its node is idle again")
