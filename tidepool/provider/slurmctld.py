@@ -37,9 +37,13 @@ class Slurmctld:
         return int(text) if read.exit_code == 0 and text.isdecimal() else None
 
     def is_up(self) -> bool:
-        """Whether a controller answers."""
+        """Whether the controller in charge answers.
+
+        A backup that only stands by answers as well, and commands that reach it then sleep for half a
+        SlurmctldTimeout before they try again.
+        """
         try:
-            return any(each.is_up for each in Slurm(self.host, _ASKING_S).ping())
+            return any(each.is_up and each.role == "primary" for each in Slurm(self.host, _ASKING_S).ping())
         except SlurmError:
             return False
 
