@@ -235,6 +235,13 @@ def _of_machines(told: _Told, machines: Iterable[Machine]) -> None:
                     f"{service.name} on machine {{}} does not stay up",
                     "`tidepool logs {}`",
                 )
+        if machine.outdated:
+            told.add(
+                "note",
+                machine.name,
+                "machine {} runs as it booted, before the spec changed",
+                "its next boot takes the change",
+            )
         if machine.memory_kills:
             told.add(
                 "note",

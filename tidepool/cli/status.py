@@ -120,6 +120,7 @@ def as_document(seen: Overview) -> Mapping[str, Any]:
                 "cpus": m.cpus,
                 "memoryMib": m.memory_mib,
                 "memoryKills": m.memory_kills,
+                "outdated": m.outdated,
                 "services": {s.name: {"state": s.state, "restarts": s.restarts} for s in m.services},
             }
             for m in seen.machines
