@@ -10,7 +10,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from tidepool.cli.engine import Answer
+from tidepool.cli.contract import Answer
 from tidepool.cli.main import cli
 from tidepool.cli.world import World
 from tidepool.engine.choice import EngineName

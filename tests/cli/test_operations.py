@@ -334,6 +334,24 @@ def test_a_program_goes_up_and_down_with_the_embedded_engine(somebody: Person) -
     assert (somebody.folder / "Pulumi.dev.yaml").exists()
 
 
+@pytest.mark.parametrize("secret", [False, True])
+def test_a_salt_of_a_lost_passphrase_goes_unless_something_is_encrypted(
+    somebody: Person, secret: bool
+) -> None:
+    (somebody.folder / "__main__.py").write_text("")
+    file = somebody.folder / "Pulumi.dev.yaml"
+    salt = "v1:7QDyyTWH7B0=:v1:o3qoio/yJun2QQ8R:iuq/WKusZbTRNEv+GGzZbTfNSph/TA=="
+    config = {"cluster:spec": SPEC, **({"cluster:token": {"secure": "v1:abc"}} if secret else {})}
+    file.write_text(json.dumps({"config": config, "encryptionsalt": salt}))
+    person = replace(
+        somebody, world=replace(somebody.world, engine=Embedded(person=False, owns_process=False))
+    )
+    said = person.runs("preview", "--json")
+    assert said.exit_code == (errors.FAILED if secret else errors.OK), said.output
+    assert ("of another passphrase" in said.stderr) is not secret
+    assert (salt in file.read_text()) is secret
+
+
 def test_a_program_that_fails_is_told_in_the_document(somebody: Person) -> None:
     (somebody.folder / "__main__.py").write_text("import pulumi\nraise pulumi.RunError('no luck today')\n")
     person = replace(

@@ -52,11 +52,11 @@ def carry_out(stack: Stack, verb: str, *words: str, summary: bool) -> Outcome:
     """
     began = time.monotonic()
     if not summary:
-        code = stack.run(verb, *words, aside=False)
+        code = stack.run(verb, *words)
         return Outcome(code, "succeeded" if code == 0 else "failed", {}, (), time.monotonic() - began)
     with tempfile.TemporaryDirectory(prefix="operation-", dir=stack.data) as folder:
         log = Path(folder) / _EVENTS
-        code = stack.run(verb, *words, "--event-log", str(log), aside=True)
+        code = stack.run(verb, *words, log=log)
         return _outcome(code, list(_events(log)), verb == "preview", time.monotonic() - began)
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.cli.engine import Answer, Engine, choose
+from tidepool.cli.contract import Answer, Engine
+from tidepool.cli.engine import choose
 from tidepool.cli.environment import engine_settings, prepare
 from tidepool.cli.errors import FAILED, NOT_THERE, USAGE, Failure
+from tidepool.cli.show import warn
 from tidepool.cli.world import World
 from tidepool.engine.project import Project, find_project
 
@@ -50,11 +52,16 @@ class Stack:
         """Make what the engine needs in the data folder: see `tidepool.cli.environment`."""
         prepare(self.settings, self.data)
 
-    def run(self, verb: str, *words: str, aside: bool) -> int:
-        """An operation of the engine's on this stack; its exit code."""
-        return self.engine.run(
-            [verb, "--stack", self.name, *words], self.project.root, self.environment, aside=aside
-        )
+    def run(self, verb: str, *words: str, log: Path | None = None) -> int:
+        """An operation of the engine's on this stack; its exit code.
+
+        With ``log``, its events are written there, a JSON document a line, and it is shown on standard error.
+        """
+        words, env = (verb, "--stack", self.name, *words), self.environment
+        if log is not None:
+            # The CLI knows the flag only then.
+            words, env = (*words, "--event-log", str(log)), {**env, "PULUMI_DEBUG_COMMANDS": "true"}
+        return self.engine.run(words, self.project.root, env, aside=log is not None)
 
     def ask(self, *words: str) -> Answer:
         """A quick verb of the engine's on this stack."""
@@ -89,7 +96,27 @@ class Stack:
         """
         command = ["stack", "init", self.name, "--no-select"]
         answer = self.engine.ask(command, self.project.root, self.environment)
+        if "incorrect passphrase" in answer.stderr and self._forget_salt():
+            answer = self.engine.ask(command, self.project.root, self.environment)
         _checked(answer, f"the stack {self.name} cannot be made")
+
+    def _forget_salt(self) -> bool:
+        """Whether the salt of another data folder's passphrase was taken out of the stack's file.
+
+        Only where nothing is encrypted with it, and the passphrase is the data folder's own: then it is of no use.
+        """
+        from tidepool.engine import config_file
+        from tidepool.engine.config import is_secure
+
+        config = config_file.read(self.file, self.project.name)
+        ours = self.settings.get("PULUMI_CONFIG_PASSPHRASE_FILE") == str(self.data / "passphrase")
+        if not (ours and config.encryption_salt) or any(map(is_secure, config.values.values())):
+            return False
+        warn(
+            f"{self.file}: encryptionsalt was of another passphrase, with nothing encrypted; it is made anew"
+        )
+        config_file.write(replace(config, encryption_salt=""), self.project.name)
+        return True
 
     def forget(self) -> None:
         """Remove it from the engine's books, its history too; its configuration file stays.
