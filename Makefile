@@ -19,8 +19,12 @@ help: ## say what can be made
 setup: ## install system packages that are missing, and the pinned packages into .venv
 	@scripts/setup
 
+.PHONY: setup-tests
+setup-tests:
+	@scripts/setup --tests
+
 .PHONY: test
-test: setup lint ## set up, check the style, run all tests
+test: setup-tests lint ## set up, check the style, run all tests
 	@$(PY) -m pytest -n $(JOBS) $(TEST_ARGS)
 
 .PHONY: lint

@@ -20,7 +20,9 @@ def golden_image() -> Image:
     if missing := [name for name in ("mmdebstrap", "mke2fs") if shutil.which(name) is None]:
         pytest.skip(f"{', '.join(missing)} is not installed: scripts/setup installs mmdebstrap and e2fsprogs")
     machine = Machine(dict(os.environ))
-    source = read_source(_ROOT / "images" / "slurm", _ROOT / "playbooks", architecture=machine.architecture())
+    source = read_source(
+        _ROOT / "images" / "debian-12", _ROOT / "playbooks", architecture=machine.architecture()
+    )
     return build(source, ImageStore(_store()), machine)
 
 

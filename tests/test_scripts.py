@@ -38,6 +38,12 @@ def run(command: list[str], cwd: Path, **environment: str) -> subprocess.Complet
     )
 
 
+#: Stands for apt-get as root.
+FAKE_INSTALL = """#!/usr/bin/env bash
+echo "install $*" >>"$CALLS"
+[[ ${FAILS:-} != install ]]
+"""
+
 CLOSING = "==== 1 failed, 2 passed in 3.45s ===="
 
 
@@ -76,14 +82,18 @@ class Clone:
         (path / "playbooks").mkdir()
         for name in ("scripts/setup", "requirements-dev.txt", "playbooks/requirements.txt", "pyproject.toml"):
             shutil.copy(ROOT / name, path / name)
+        stand_in = path / "scripts/install-packages"
+        stand_in.write_text(FAKE_INSTALL)
+        stand_in.chmod(0o755)
+        (path / "scripts/packages").write_text("# None is missing.\nall bash bash\n")
         self.python = path / "python"
         self.python.write_text(FAKE_PYTHON)
         self.python.chmod(0o755)
 
-    def setup(self, **environment: str) -> subprocess.CompletedProcess[str]:
+    def setup(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         self.calls.write_text("")
         given = {"PYTHON": str(self.python), "CALLS": str(self.calls), **environment}
-        return run(["scripts/setup"], self.path, **given)
+        return run(["scripts/setup", *arguments], self.path, **given)
 
     def installs(self) -> list[str]:
         return [call for call in self.calls.read_text().splitlines() if "pip" in call and " install " in call]
@@ -137,6 +147,42 @@ def test_setup_that_failed_is_not_taken_for_done(clone: Clone, step: str) -> Non
     assert clone.setup(FAILS=step).returncode != 0
     assert clone.setup().returncode == 0
     assert len(clone.installs()) == 2
+
+
+def test_setup_installs_what_is_missing_and_no_more(clone: Clone) -> None:
+    packages = (
+        "all bash bash\n\nall no-such-ip iproute2\nall /no/*/libc.a libc6-dev\ntests no-such-munged munge\n"
+    )
+    (clone.path / "scripts/packages").write_text(packages)
+    assert clone.setup().returncode == 0
+    assert "install iproute2 libc6-dev\n" in clone.calls.read_text()
+    assert clone.setup("--tests").returncode == 0
+    assert "install iproute2 libc6-dev munge\n" in clone.calls.read_text()
+    assert clone.installs() == [], "nothing changed for Python"
+
+
+def test_setup_says_what_to_run_by_hand_where_it_could_not_install(clone: Clone) -> None:
+    (clone.path / "scripts/packages").write_text("all no-such-ip iproute2\n")
+    done = clone.setup(FAILS="install")
+    assert done.returncode == 1
+    assert "run as root: apt-get install --no-install-recommends iproute2\n" in done.stdout
+
+
+def test_setup_goes_on_without_what_it_cannot_install(clone: Clone, tmp_path: Path) -> None:
+    (clone.path / "scripts/packages").write_text("all no-such-ip iproute2\n")
+    programs = tmp_path / "programs"  # no apt-get
+    programs.mkdir()
+    for name in ("bash", "cat", "dirname", "env", "grep", "id", "mkdir", "cp", "rm", "sha256sum", "tail"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+    done = clone.setup(PATH=str(programs))
+    assert done.returncode == 0, done.stdout
+    assert "cannot be installed here without root and apt-get: iproute2." in done.stdout
+    assert len(clone.installs()) == 2
+
+
+def test_setup_knows_no_other_word(clone: Clone) -> None:
+    done = clone.setup("--test")
+    assert (done.returncode, done.stdout) == (2, "usage: scripts/setup [--tests]\n")
 
 
 def test_setup_refuses_a_python_that_is_too_old(clone: Clone) -> None:

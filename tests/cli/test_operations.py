@@ -342,7 +342,7 @@ def test_a_salt_of_a_lost_passphrase_goes_unless_something_is_encrypted(
     file = somebody.folder / "Pulumi.dev.yaml"
     salt = "v1:7QDyyTWH7B0=:v1:o3qoio/yJun2QQ8R:iuq/WKusZbTRNEv+GGzZbTfNSph/TA=="
     config = {"cluster:spec": SPEC, **({"cluster:token": {"secure": "v1:abc"}} if secret else {})}
-    file.write_text(json.dumps({"config": config, "encryptionsalt": salt}))
+    file.write_text(f"config: {json.dumps(config)}\nencryptionsalt: {salt}\n")
     person = replace(
         somebody, world=replace(somebody.world, engine=Embedded(person=False, owns_process=False))
     )
@@ -350,6 +350,19 @@ def test_a_salt_of_a_lost_passphrase_goes_unless_something_is_encrypted(
     assert said.exit_code == (errors.FAILED if secret else errors.OK), said.output
     assert ("of another passphrase" in said.stderr) is not secret
     assert (salt in file.read_text()) is secret
+
+
+def test_a_stacks_file_is_not_touched(somebody: Person) -> None:
+    (somebody.folder / "__main__.py").write_text("")
+    file = somebody.folder / "Pulumi.dev.yaml"
+    before = f"# Mine.\nconfig:\n  cluster:spec: {json.dumps(SPEC)} # one line\n"
+    file.write_text(before)
+    person = replace(
+        somebody, world=replace(somebody.world, engine=Embedded(person=False, owns_process=False))
+    )
+    for words in (("preview",), ("up", "--yes"), ("up", "--yes"), ("down", "--yes"), ("up", "--yes")):
+        assert person.runs(*words).exit_code == 0, words
+        assert file.read_text() == before, words
 
 
 def test_a_program_that_fails_is_told_in_the_document(somebody: Person) -> None:

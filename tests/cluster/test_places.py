@@ -23,7 +23,7 @@ SUBNET = IPv4Network("10.77.10.0/24")
         (
             fleet_name,
             ["a", "cpu", "big-mem", "g4dn2"],
-            ["", "Cpu", "cpu_1", "-a", "a-", "a.b", "cpu-1", "x" * 57, "all"],
+            ["", "Cpu", "cpu_1", "-a", "a-", "a.b", "cpu-1", "x" * 57, "all", "login", "ctl"],
         ),
         (partition_name, ["main", "Long_1.a-b"], ["", "a,b", "a b", "1a", "default", "ALL", "a=b"]),
         (feature_name, ["avx512", "_a", "mem=fast"], ["", "a&b", "a|b", "a*2", "[a]", "a,b", "2a", "a b"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pulumi.runtime.mocks import MockResourceArgs
@@ -18,6 +18,7 @@ from tidepool.components import (
     SlurmController,
     SlurmControllerArgs,
 )
+from tidepool.components.infrastructure.contract import Infrastructure
 
 DIGEST = "d" * 64
 NODES: Mapping[str, str] = {"cpu": "cpu-[1-2]", "gpu": "gpu-1"}
@@ -30,18 +31,29 @@ def spec_with(**changes: Any) -> ClusterSpec:
 def registered(
     spec: ClusterSpec, nodes: Mapping[str, str | Iterable[str]] = NODES, *, preview: bool = False
 ) -> Graph:
-    """The graph of a stack with all fleets of ``spec``; a fleet that ``nodes`` does not name has none."""
+    """The graph of `program_of`."""
+    return register(program_of(spec, nodes=nodes), answers, preview=preview)
+
+
+def program_of(
+    spec: ClusterSpec,
+    infrastructure: Infrastructure = Local("dev"),  # noqa: B008 (frozen)
+    nodes: Mapping[str, str | Iterable[str]] = NODES,
+) -> Callable[[], None]:
+    """A stack with all fleets of ``spec``; one that ``nodes`` does not name is empty."""
 
     def program() -> None:
-        local = Local("dev")
-        network = local.network("net", spec.network)
+        network = infrastructure.network("net", spec.network)
         image = GoldenImage("slurm", recipe="/images/debian-12", playbooks="/playbooks").digest
-        controller = SlurmController(spec.name, SlurmControllerArgs(spec, local, network, image))
+        args = SlurmControllerArgs(spec, infrastructure, network, image)
+        controller = SlurmController(spec.name, args)
         for fleet in spec.fleets:
-            args = ComputeFleetArgs(fleet, nodes.get(fleet.name, ""), controller, local, network, image)
-            ComputeFleet(fleet.name, args)
+            names = nodes.get(fleet.name, "")
+            ComputeFleet(
+                fleet.name, ComputeFleetArgs(fleet, names, controller, infrastructure, network, image)
+            )
 
-    return register(program, answers, preview=preview)
+    return program
 
 
 def answers(args: MockResourceArgs) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ _HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 #: The public one is written last. One that is whole stays, over all boots.
 _MAKE_HOST_KEY = f"""\
 test -s {_HOST_KEY}.pub && exit
-rm -f {_HOST_KEY} {_HOST_KEY}.pub
+test -e {_HOST_KEY} && rm {_HOST_KEY}
 exec ssh-keygen -q -t ed25519 -N '' -C '' -f {_HOST_KEY}
 """
 _DATABASE = "/var/lib/mysql"

@@ -74,8 +74,6 @@ _MACHINE_STAGES = [
     ("birth:_spawn", "after", 1),
     ("birth:_first_process", "after", 1),
     ("record:Record.save", "after", 2),
-    ("cabling:_ip", "after", 1),
-    ("cabling:_ip", "after", 2),
     ("birth:Newborn.boot", "before", 1),
     ("birth:_read_line", "before", 2),
     ("birth:Newborn.boot", "after", 1),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.local import BadSpec, Device, File, MachineSpec, Mount, NetworkSpec, Service
-from tidepool.local.plan import MachineFolders, encode, machine_steps
+from tidepool.local.plan import Surroundings, encode, machine_steps
 
 _SPEC = MachineSpec(
     stack="physics",
@@ -25,7 +25,8 @@ _SPEC = MachineSpec(
     files=(File("/etc/munge/munge.key", "key, with 3:x,", mode="0400"),),
     mounts=(Mount("/srv/home", "/home", read_only=False),),
 )
-_FOLDERS = MachineFolders(root="/d/root", upper="/d/upper", work="/d/work", hosts="/d/hosts")
+_CABLE = (7, 1234, "p8", _SPEC.mac, _SPEC.address, 16)
+_FOLDERS = Surroundings(root="/d/root", upper="/d/upper", work="/d/work", hosts="/d/hosts", cable=_CABLE)
 
 
 def test_all_mistakes_are_told_at_once() -> None:
@@ -108,7 +109,7 @@ def test_a_plan_is_in_the_order_that_makes_it_safe() -> None:
     verbs = [step[0] for step in steps]
     root = verbs.index("root")
     # Nothing of the image's is followed before its root is the root; nothing of the host's is there after.
-    assert set(verbs[:root]) == {"mount", "take"}
+    assert set(verbs[:root]) == {"cable", "mount", "take"}
     assert "take" not in verbs[root:]
     assert verbs.index("file") < verbs.index("service")
     assert set(verbs[verbs.index("drop") :]) == {"drop"}

@@ -9,9 +9,9 @@ from math import inf
 from typing import Protocol
 
 from tests.slurm.real import RealSlurm, eventually
+from tidepool.cluster.hostlist import expand
 from tidepool.slurm import JobRequest, JobState, Node, Slots, SlurmClient
 from tidepool.slurm.fake import FakeSlurm
-from tidepool.slurm.hostlist import expanded
 
 _numbers = itertools.count(1)
 
@@ -95,10 +95,10 @@ class FakeWorld:
         return names
 
     def boot(self, names: str) -> None:
-        self.fake.boot(*expanded(names))
+        self.fake.boot(*expand(names))
 
     def unplug(self, names: str) -> None:
-        self.fake.unplug(*expanded(names))
+        self.fake.unplug(*expand(names))
 
     def controller_dies(self) -> None:
         self.fake.controller = "down"
@@ -136,16 +136,16 @@ class RealWorld:
     ) -> str:
         names, number = names_for(count)
         addresses = f"127.7.{number}.[1-{count}]"
-        self.real.know(dict(zip(expanded(names), expanded(addresses), strict=True)))
+        self.real.know(dict(zip(expand(names), expand(addresses), strict=True)))
         self._slurm.create_slots(Slots(names, addresses, 2, memory_mib, features, gres))
         return names
 
     def boot(self, names: str) -> None:
-        for name in expanded(names):
+        for name in expand(names):
             self.real.boot(name)
 
     def unplug(self, names: str) -> None:
-        for name in expanded(names):
+        for name in expand(names):
             self.real.unplug(name)
 
     def controller_dies(self) -> None:

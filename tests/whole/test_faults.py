@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.whole.cluster import TIDEPOOL, Cluster, until
+from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool import local
 from tidepool.slurm import JobState
@@ -99,69 +96,3 @@ def test_a_machine_that_is_gone_from_outside_is_made_again(cluster: Cluster) -> 
     local.delete_machine(cluster.data, cluster.stack, "cpu-1")
     cluster.up()
     assert cluster.idle() == ["cpu-1", "cpu-2"]
-
-
-@pytest.mark.parametrize("wait_s", [0.2, 0.6, 1.0, 1.5])
-def test_the_provider_is_killed_in_mid_create_and_the_next_up_ends_right(
-    images: Path, tmp_path: Path, wait_s: float
-) -> None:
-    _killed_in_up(images, tmp_path, wait_s, "provider")
-
-
-@pytest.mark.parametrize("wait_s", [0.4, 1.0])
-def test_all_of_up_is_killed_in_mid_create_and_the_next_up_ends_right(
-    images: Path, tmp_path: Path, wait_s: float
-) -> None:
-    _killed_in_up(images, tmp_path, wait_s, "everything")
-
-
-def _killed_in_up(images: Path, tmp_path: Path, wait_s: float, victim: str) -> None:
-    with a_cluster(tmp_path / "project", images) as cluster:
-        fleet = cluster.spec["fleets"][0]
-        fleet["min_nodes"] = fleet["max_nodes"]
-        cluster.write_spec()
-        command = [str(TIDEPOOL), "--stack", cluster.stack, "up", "--yes"]
-        with subprocess.Popen(
-            command,
-            cwd=cluster.folder,
-            env=cluster.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        ) as up:
-            provider = until(lambda: _provider(up.pid), "the provider runs", 20, 0.005)
-            time.sleep(wait_s)
-            if victim == "provider":
-                _kill(provider)
-            else:
-                os.killpg(up.pid, signal.SIGKILL)
-                _kill(provider)
-            up.communicate(timeout=120)
-        cluster.up()
-        assert len(cluster.idle()) == fleet["max_nodes"]
-        assert {m.name for m in local.list_machines(cluster.data, cluster.stack)} == {
-            "ctl",
-            "login-1",
-            *(f"cpu-{number}" for number in range(1, fleet["max_nodes"] + 1)),
-        }
-
-
-def _provider(group: int) -> int | None:
-    """The plugin's process among the descendants of a session."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes().split(b"\0")
-            session = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
-        except (OSError, ValueError, IndexError):
-            continue
-        if session == group and any(part.endswith(b"/provider") for part in command):
-            return int(folder.name)
-    return None
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # it was quicker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ from tidepool.cli.contract import Answer, Engine
 from tidepool.cli.engine import choose
 from tidepool.cli.environment import engine_settings, prepare
 from tidepool.cli.errors import FAILED, NOT_THERE, USAGE, Failure
-from tidepool.cli.show import warn
+from tidepool.cli.salt import forget_salt, unsalted
 from tidepool.cli.world import World
 from tidepool.engine.project import Project, find_project
 
@@ -61,7 +62,8 @@ class Stack:
         if log is not None:
             # The CLI knows the flag only then.
             words, env = (*words, "--event-log", str(log)), {**env, "PULUMI_DEBUG_COMMANDS": "true"}
-        return self.engine.run(words, self.project.root, env, aside=log is not None)
+        with self._unsalted():
+            return self.engine.run(words, self.project.root, env, aside=log is not None)
 
     def ask(self, *words: str) -> Answer:
         """A quick verb of the engine's on this stack."""
@@ -95,28 +97,19 @@ class Stack:
             Failure: the engine does not make it.
         """
         command = ["stack", "init", self.name, "--no-select"]
-        answer = self.engine.ask(command, self.project.root, self.environment)
-        if "incorrect passphrase" in answer.stderr and self._forget_salt():
+        with self._unsalted():
             answer = self.engine.ask(command, self.project.root, self.environment)
+            lost = "incorrect passphrase" in answer.stderr and self._has_own_passphrase
+            if lost and forget_salt(self.file, self.project.name):
+                answer = self.engine.ask(command, self.project.root, self.environment)
         _checked(answer, f"the stack {self.name} cannot be made")
 
-    def _forget_salt(self) -> bool:
-        """Whether the salt of another data folder's passphrase was taken out of the stack's file.
+    @property
+    def _has_own_passphrase(self) -> bool:
+        return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
 
-        Only where nothing is encrypted with it, and the passphrase is the data folder's own: then it is of no use.
-        """
-        from tidepool.engine import config_file
-        from tidepool.engine.config import is_secure
-
-        config = config_file.read(self.file, self.project.name)
-        ours = self.settings.get("PULUMI_CONFIG_PASSPHRASE_FILE") == str(self.data / "passphrase")
-        if not (ours and config.encryption_salt) or any(map(is_secure, config.values.values())):
-            return False
-        warn(
-            f"{self.file}: encryptionsalt was of another passphrase, with nothing encrypted; it is made anew"
-        )
-        config_file.write(replace(config, encryption_salt=""), self.project.name)
-        return True
+    def _unsalted(self) -> AbstractContextManager[None]:
+        return unsalted(self.file, ours=self._has_own_passphrase)
 
     def forget(self) -> None:
         """Remove it from the engine's books, its history too; its configuration file stays.

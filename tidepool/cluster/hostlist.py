@@ -20,106 +20,34 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
-from math import prod
 from typing import Final, Self
 
-#: More names than a person means: a list that stands for more is refused before it takes any memory.
-LIMIT: Final = 1_000_000
+from tidepool.cluster.hostlist_reading import (
+    LIMIT,
+    MOST_DIGITS,
+    HostlistError,
+    Item,
+    Range,
+    check_limit,
+    combinations,
+    count,
+    expand,
+    parse,
+    size,
+)
+from tidepool.cluster.runs import Run, common, merged, runs_of_numbers, without
+
+__all__ = ["LIMIT", "SLURM_RANGE", "HostSet", "HostlistError", "count", "expand", "fold"]
+
 #: The longest range that Slurm reads.
 SLURM_RANGE: Final = 65_536
 
-#: Slurm counts with 64 bits, and reads longer numbers wrongly without a word.
-_MOST_DIGITS: Final = 18
 _DIGITS: Final = "0123456789"
-# Without re.ASCII, blanks of other scripts would separate names for us, and not for Slurm.
-_FOREIGN = re.compile(r"[^A-Za-z0-9._\-\[\]\s,]", re.ASCII)
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9._\-,]")
-_ITEM = re.compile(r"(?:[^\s,\[\]]+|\[[^\[\]]*\])+")
-_PART = re.compile(r"\[([^\]]*)\]|([^\[]+)")
-_SEPARATORS = re.compile(r"[\s,]*")
 
-_Run = tuple[int, int]
-"""The first and the last of numbers in a row."""
 _Key = tuple[str, int]
 """What names in a row share: the text before their last digits, and how many digits follow it."""
-
-
-class HostlistError(ValueError):
-    """A hostlist that cannot be read: where in the text, and what was expected there.
-
-    ``position`` counts characters from 0; the message, which is for people, counts from 1.
-    """
-
-    def __init__(self, text: str, position: int, expected: str) -> None:
-        start = max(0, position - 20)
-        around = (
-            ("..." if start else "") + text[start : start + 60] + ("..." if len(text) > start + 60 else "")
-        )
-        super().__init__(f'hostlist "{around}", character {position + 1}: {expected}')
-        self.text = text
-        self.position = position
-        self.expected = expected
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """``first`` to ``last``, both included, written with at least ``width`` digits."""
-
-    first: int
-    last: int
-    width: int
-
-    def __len__(self) -> int:
-        return self.last - self.first + 1
-
-    def numbers(self) -> list[str]:
-        numbers = range(self.first, self.last + 1)
-        if self.first >= 10 ** (self.width - 1) or self.width == 1:
-            return list(map(str, numbers))
-        padded = f"%0{self.width}d"
-        return [padded % n for n in numbers]
-
-    def by_digits(self) -> Iterator[tuple[int, int, int]]:
-        """The range, cut where its numbers get longer: (digits, first, last)."""
-        digits, first = self.width, self.first
-        while first <= self.last:
-            end = 10**digits - 1
-            if first <= end:
-                yield digits, first, min(end, self.last)
-                first = end + 1
-            digits += 1
-
-
-_Part = str | tuple[_Range, ...]
-"""A piece of a name: text as it is, or the ranges of one pair of brackets."""
-_Item = tuple[_Part, ...]
-
-
-def expand(text: str, limit: int = LIMIT) -> list[str]:
-    """The names of the hostlist ``text``, in its order and with its repetitions, as ``scontrol show hostnames``.
-
-    Raises:
-        HostlistError: when it cannot be read, or stands for more than ``limit`` names.
-    """
-    if "[" not in text and "]" not in text:
-        _check_characters(text)
-        names = text.replace(",", " ").split()
-        _check_limit(text, len(names), limit)
-        return names
-    items = _parse(text)
-    _check_limit(text, sum(map(_size, items)), limit)
-    return [name for item in items for name in _combinations(item)]
-
-
-def count(text: str) -> int:
-    """How many names the hostlist ``text`` stands for, repetitions too; without making them.
-
-    Raises:
-        HostlistError: when it cannot be read.
-    """
-    return sum(map(_size, _parse(text)))
 
 
 def fold(names: Iterable[str]) -> str:
@@ -149,12 +77,12 @@ class HostSet(Collection[str]):
         if "[" not in text and "]" not in text:
             self._runs = _runs_of_names(expand(text, limit))
             return
-        items = _parse(text)
-        _check_limit(text, sum(map(_size, items)), limit)
-        runs: defaultdict[_Key, list[_Run]] = defaultdict(list)
+        items = parse(text)
+        check_limit(text, sum(map(size, items)), limit)
+        runs: defaultdict[_Key, list[Run]] = defaultdict(list)
         for item in items:
             _add_runs(item, runs)
-        self._runs = {key: _merged(found) for key, found in runs.items()}
+        self._runs = {key: merged(found) for key, found in runs.items()}
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> Self:
@@ -166,7 +94,7 @@ class HostSet(Collection[str]):
         return cls._of(_runs_of_names(names))
 
     @classmethod
-    def _of(cls, runs: dict[_Key, list[_Run]]) -> Self:
+    def _of(cls, runs: dict[_Key, list[Run]]) -> Self:
         made = cls()
         made._runs = runs
         return made
@@ -191,21 +119,21 @@ class HostSet(Collection[str]):
                 yield prefix
                 continue
             for first, last in self._runs[prefix, digits]:
-                for number in _Range(first, last, digits).numbers():
+                for number in Range(first, last, digits).numbers():
                     yield prefix + number
 
     def __or__(self, other: HostSet) -> HostSet:
         runs = dict(self._runs)
         for key, added in other._runs.items():
-            runs[key] = _merged([*runs.get(key, ()), *added])
+            runs[key] = merged([*runs.get(key, ()), *added])
         return self._of(runs)
 
     def __and__(self, other: HostSet) -> HostSet:
-        both = ((key, _common(runs, other._runs.get(key, []))) for key, runs in self._runs.items())
+        both = ((key, common(runs, other._runs.get(key, []))) for key, runs in self._runs.items())
         return self._of({key: runs for key, runs in both if runs})
 
     def __sub__(self, other: HostSet) -> HostSet:
-        left = ((key, _without(runs, other._runs.get(key, []))) for key, runs in self._runs.items())
+        left = ((key, without(runs, other._runs.get(key, []))) for key, runs in self._runs.items())
         return self._of({key: runs for key, runs in left if runs})
 
     def __le__(self, other: HostSet) -> bool:
@@ -237,102 +165,13 @@ class HostSet(Collection[str]):
         return sorted(self._runs, key=lambda key: (_natural(key[0]), key[1]))
 
 
-def _parse(text: str) -> list[_Item]:
-    """The items of ``text``, in its order."""
-    _check_characters(text)
-    items: list[_Item] = []
-    end = 0
-    for match in _ITEM.finditer(text):
-        _check_gap(text, end, match.start())
-        end = match.end()
-        parts = _PART.finditer(match.group())
-        items.append(
-            tuple(
-                part.group(2) or _parse_ranges(text, match.start() + part.start(1), part.group(1))
-                for part in parts
-            )
-        )
-    _check_gap(text, end, len(text))
-    return items
-
-
-def _check_characters(text: str) -> None:
-    if foreign := _FOREIGN.search(text):
-        if foreign.group() in "{}":
-            expected = "functions such as feature{gpu} are known to a running slurmctld only; write the names"
-        else:
-            expected = f"{foreign.group()!r} is in no node name; letters, digits, '.', '_' and '-' are"
-        raise HostlistError(text, foreign.start(), expected)
-
-
-def _check_gap(text: str, start: int, end: int) -> None:
-    """What stands between two items separates them, and is not half a pair of brackets."""
-    separators = _SEPARATORS.match(text, start, end)
-    place = separators.end() if separators else start
-    if place == end:
-        return
-    if text[place] == "]":
-        raise HostlistError(text, place, "this ] closes nothing; put a [ before the range, or leave it out")
-    if "[" in text[place + 1 :].partition("]")[0]:
-        raise HostlistError(
-            text, place, "brackets inside of brackets; write the ranges side by side: [1-2,5-6]"
-        )
-    raise HostlistError(text, place, "this [ is not closed; put a ] after the range")
-
-
-def _parse_ranges(text: str, position: int, inside: str) -> tuple[_Range, ...]:
-    """What stands in one pair of brackets, which begins at ``position`` in ``text``."""
-    ranges = []
-    for piece in inside.split(","):
-        first, dash, last = piece.partition("-")
-        for number in (first, last) if dash else (first,):
-            if not (number.isascii() and number.isdigit()):
-                raise HostlistError(
-                    text,
-                    position,
-                    f'expected a number such as 7, or a range such as 1-16, but found "{piece}"',
-                )
-            if len(number) > _MOST_DIGITS:
-                raise HostlistError(
-                    text, position, f"{number} has more digits than Slurm can count with ({_MOST_DIGITS})"
-                )
-        lowest, highest = int(first), int(last if dash else first)
-        if lowest > highest:
-            raise HostlistError(
-                text, position, f"the range {piece} runs backwards; write the smaller number first"
-            )
-        ranges.append(_Range(lowest, highest, len(first)))
-        position += len(piece) + 1
-    return tuple(ranges)
-
-
-def _size(item: _Item) -> int:
-    return prod(sum(map(len, part)) for part in item if not isinstance(part, str))
-
-
-def _check_limit(text: str, names: int, limit: int) -> None:
-    if names > limit:
-        raise HostlistError(text, 0, f"it stands for {names:,} names, and at most {limit:,} are allowed here")
-
-
-def _combinations(parts: _Item) -> list[str]:
-    names = [""]
-    for part in parts:
-        if isinstance(part, str):
-            names = [name + part for name in names]
-        else:
-            numbers = [number for r in part for number in r.numbers()]
-            names = [name + number for name in names for number in numbers]
-    return names
-
-
 def _split(name: str) -> tuple[str, str]:
     """A name's text, and the digits at its end."""
     prefix = name.rstrip(_DIGITS)
     return prefix, name[len(prefix) :]
 
 
-def _runs_of_names(names: Iterable[str]) -> dict[_Key, list[_Run]]:
+def _runs_of_names(names: Iterable[str]) -> dict[_Key, list[Run]]:
     distinct = set(names)
     text = ",".join(distinct)
     if "" in distinct or _NOT_A_NAME.search(text) or text.count(",") >= max(1, len(distinct)):
@@ -351,42 +190,25 @@ def _runs_of_names(names: Iterable[str]) -> dict[_Key, list[_Run]]:
         for length, numbers in by_digits.items():
             digits = length - len(prefix)
             _check_digits(prefix, digits)
-            runs[prefix, digits] = _runs_of_numbers(list(map(int, numbers)) if digits else [0])
+            runs[prefix, digits] = runs_of_numbers(list(map(int, numbers)) if digits else [0])
     return runs
 
 
 def _check_digits(prefix: str, digits: int) -> None:
-    if digits > _MOST_DIGITS:
+    if digits > MOST_DIGITS:
         raise HostlistError(
-            prefix, len(prefix), f"{digits} digits follow, and Slurm can count with {_MOST_DIGITS} only"
+            prefix, len(prefix), f"{digits} digits follow, and Slurm can count with {MOST_DIGITS} only"
         )
 
 
-def _runs_of_numbers(numbers: list[int]) -> list[_Run]:
-    """The numbers, each of which is there once, as runs."""
-    first, last = min(numbers), max(numbers)
-    if last - first + 1 == len(numbers):
-        return [(first, last)]
-    runs = []
-    previous = first
-    numbers.sort()
-    for number in numbers:
-        if number > previous + 1:
-            runs.append((first, previous))
-            first = number
-        previous = number
-    runs.append((first, previous))
-    return runs
-
-
-def _add_runs(item: _Item, runs: dict[_Key, list[_Run]]) -> None:
+def _add_runs(item: Item, runs: dict[_Key, list[Run]]) -> None:
     """Add the names of ``item`` to ``runs``; its last range is not taken apart."""
     *before, last = item
     if isinstance(last, str):
-        for key, found in _runs_of_names(_combinations(item)).items():
+        for key, found in _runs_of_names(combinations(item)).items():
             runs[key] += found
         return
-    for name in _combinations(tuple(before)):
+    for name in combinations(tuple(before)):
         # Digits before a bracket are part of the number: n1[0-9] is n10 to n19.
         prefix, leading = _split(name)
         for numbers in last:
@@ -396,57 +218,15 @@ def _add_runs(item: _Item, runs: dict[_Key, list[_Run]]) -> None:
                 runs[prefix, len(leading) + digits].append((above + first, above + end))
 
 
-def _merged(runs: list[_Run]) -> list[_Run]:
-    """``runs`` sorted, those that touch or overlap made one."""
-    merged: list[_Run] = []
-    for first, last in sorted(runs):
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
-        else:
-            merged.append((first, last))
-    return merged
-
-
-def _common(ones: list[_Run], others: list[_Run]) -> list[_Run]:
-    found = []
-    i = j = 0
-    while i < len(ones) and j < len(others):
-        first, last = max(ones[i][0], others[j][0]), min(ones[i][1], others[j][1])
-        if first <= last:
-            found.append((first, last))
-        if ones[i][1] < others[j][1]:
-            i += 1
-        else:
-            j += 1
-    return found
-
-
-def _without(ones: list[_Run], others: list[_Run]) -> list[_Run]:
-    left = []
-    j = 0
-    for first, last in ones:
-        while j < len(others) and others[j][1] < first:
-            j += 1
-        k = j
-        while k < len(others) and others[k][0] <= last:
-            if first < others[k][0]:
-                left.append((first, others[k][0] - 1))
-            first = others[k][1] + 1
-            k += 1
-        if first <= last:
-            left.append((first, last))
-    return left
-
-
-def _bracketed(prefix: str, runs: list[tuple[int, _Run]]) -> str:
+def _bracketed(prefix: str, runs: list[tuple[int, Run]]) -> str:
     """The names ``prefix`` + number, as Slurm writes them. ``runs`` has each run with its number of digits."""
-    joined: list[_Range] = []
+    joined: list[Range] = []
     for digits, (first, last) in runs:
         # 99 and 100 stand in one range, though they differ in length, for 100 needs no padding.
         if joined and first == joined[-1].last + 1 and first == 10 ** (digits - 1):
-            joined[-1] = _Range(joined[-1].first, last, joined[-1].width)
+            joined[-1] = Range(joined[-1].first, last, joined[-1].width)
         else:
-            joined.append(_Range(first, last, digits))
+            joined.append(Range(first, last, digits))
     if len(joined) == 1 and len(joined[0]) == 1:
         return f"{prefix}{joined[0].first:0{joined[0].width}d}"
     pieces = []

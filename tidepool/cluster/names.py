@@ -15,6 +15,8 @@ LONGEST_CLUSTER_NAME: Final = 40
 
 #: Words that mean something else where Slurm expects a name of this kind.
 _TAKEN_BY_SLURM: Final = frozenset({"all", "default", "none", "unlimited"})
+#: What the cluster's own machines are called, with a number behind it or without.
+_TAKEN_BY_MACHINES: Final = frozenset({"ctl", "ctlbackup", "dbd", "login"})
 
 _HOST_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _CLUSTER = re.compile(r"[a-z][a-z0-9_-]*")
@@ -50,6 +52,9 @@ def fleet_name(name: str) -> str:
         "a fleet's name must not look like a node's, which end in '-' and a number; leave the '-' out",
     )
     _refuse_if_taken(name)
+    _refuse_unless(
+        name not in _TAKEN_BY_MACHINES, f"{name!r} is a name of the cluster's own machines; take another"
+    )
     return name
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tidepool.local import hosts
 from tidepool.local.birth import newborn
-from tidepool.local.cabling import plug_in, unplug
+from tidepool.local.cabling import cable, plug_in
 from tidepool.local.cgroup import Cgroups, Limits
 from tidepool.local.layout import Place
 from tidepool.local.lifeline import Lifeline
-from tidepool.local.plan import HOST_SETTINGS, MachineFolders, encode, machine_steps
+from tidepool.local.plan import HOST_SETTINGS, Surroundings, encode, machine_steps
 from tidepool.local.record import Record, load
 from tidepool.local.remains import end_all
 from tidepool.local.spec import MachineSpec, boot_fingerprint
@@ -60,14 +60,6 @@ def boot(
     hosts.register(network, spec.address, (spec.name, *spec.aliases))
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     status = os.open(place.status, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    folders = MachineFolders(
-        root=str(place.root),
-        upper=str(place.upper),
-        work=str(place.work),
-        hosts=str(network.hosts),
-        host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
-        cgroups=cgroups.mounts(),
-    )
     try:
         with newborn(program, log, status, deadline) as first:
             try:
@@ -75,8 +67,16 @@ def boot(
                 # From here on its maker may die: whoever comes next finds it.
                 record = replace(record, lifeline=first.lifeline)
                 record.save(place.record)
-                plug_in(first.lifeline, switch, spec, prefix_length)
-                first.boot(encode(machine_steps(spec, folders)), deadline)
+                surroundings = Surroundings(
+                    root=str(place.root),
+                    upper=str(place.upper),
+                    work=str(place.work),
+                    hosts=str(network.hosts),
+                    cable=cable(first.lifeline, switch, spec, prefix_length),
+                    host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
+                    cgroups=cgroups.mounts(),
+                )
+                first.boot(encode(machine_steps(spec, surroundings)), deadline)
             except BaseException:
                 first.lifeline.signal(signal.SIGKILL)
                 raise
@@ -87,6 +87,7 @@ def boot(
 
 
 def change(
+    program: Path,
     place: Place,
     network: Place,
     spec: MachineSpec,
@@ -97,8 +98,7 @@ def change(
 ) -> None:
     """Bring a running machine to its specification, as far as that goes without a boot."""
     if known.switch != switch and known.lifeline is not None:
-        unplug(known.lifeline, spec)
-        plug_in(known.lifeline, switch, spec, prefix_length)
+        plug_in(program, known.lifeline, switch, spec, prefix_length)
         known = replace(known, switch=switch)
         known.save(place.record)
     if known.fingerprint != spec.fingerprint:

@@ -99,7 +99,7 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
                 if known is None or not _is_whole(known):
                     boot(program, place, network, spec, cgroups, switch, prefix_length, deadline)
                 else:
-                    change(place, network, spec, cgroups, known, switch, prefix_length)
+                    change(program, place, network, spec, cgroups, known, switch, prefix_length)
             except BaseException as error:
                 log_end = "" if known else _log(place, _TOLD_LINES)
                 if not was_there:  # nobody knows of it yet, so nobody would delete it

@@ -5,6 +5,7 @@ a netstring (``5:mount,1:/,``):
 
     mount SOURCE TARGET TYPE FLAGS OPTIONS      as mount(2)
     take SOURCE ... put TARGET FLAGS            a mount from the host: taken up before ``root``, put down after
+    cable SWITCH START PORT MAC ADDRESS PREFIX_LENGTH   to the switch with this pid and start; before ``root``
     root FOLDER                                 makes it the root, and takes the host's away
     link TARGET PATH
     device PATH MODE MAJOR MINOR                of characters
@@ -72,13 +73,15 @@ Step = tuple[str | int | bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MachineFolders:
-    """Where on the host a machine's layers are, and the folder with its network's ``hosts``."""
+class Surroundings:
+    """What a machine gets of the host: its layers' folders, that with its network's ``hosts``, a cable."""
 
     root: str
     upper: str
     work: str
     hosts: str
+    #: To its network: the arguments of the step.
+    cable: tuple[str | int, ...]
     #: Those of :data:`HOST_SETTINGS` that this kernel has.
     host_settings: tuple[str, ...] = HOST_SETTINGS
     #: The control groups that it sees below /sys/fs/cgroup: folder ("" is that one itself), type, options.
@@ -91,15 +94,16 @@ def encode(steps: Iterator[Step]) -> bytes:
     return b"".join((*fields, _netstring("end")))
 
 
-def machine_steps(spec: MachineSpec, folders: MachineFolders) -> Iterator[Step]:
+def machine_steps(spec: MachineSpec, host: Surroundings) -> Iterator[Step]:
     """All that makes a machine of new namespaces."""
-    yield from overlay_steps(spec.image, folders.upper, folders.work, folders.root)
-    yield "take", folders.hosts
+    yield "cable", *host.cable
+    yield from overlay_steps(spec.image, host.upper, host.work, host.root)
+    yield "take", host.hosts
     for mount in spec.mounts:
         yield "take", mount.source
-    yield "root", folders.root
-    yield from _kernel_file_systems(folders.host_settings)
-    yield from _cgroup_file_systems(folders.cgroups)
+    yield "root", host.root
+    yield from _kernel_file_systems(host.host_settings)
+    yield from _cgroup_file_systems(host.cgroups)
     yield "put", "/run/network", _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXEC
     for mount in spec.mounts:
         yield "put", mount.target, _NO_SUID * mount.read_only | _NO_DEVICES | _READ_ONLY * mount.read_only

@@ -36,8 +36,8 @@ class Network(pulumi.CustomResource):
 class Volume(pulumi.CustomResource):
     """A folder of the stack's that machines mount: /home, slurmctld's state.
 
-    With ``retain`` its content outlives the resource, and the next volume of that name has it.
-    ``owner`` and ``group`` are numbers, ``mode`` is octal text.
+    With ``retain`` its content outlives the resource, and the next volume of that name has it. It is root's at first;
+    the boot of a machine that mounts it gives it another owner.
     """
 
     volume: Output[str]
@@ -50,18 +50,12 @@ class Volume(pulumi.CustomResource):
         *,
         stack: Input[str],
         volume: Input[str],
-        owner: Input[int] = 0,
-        group: Input[int] = 0,
-        mode: Input[str] = "0755",
         retain: Input[bool] = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
             "stack": stack,
             "volume": volume,
-            "owner": owner,
-            "group": group,
-            "mode": mode,
             "retain": retain,
             "path": None,
         }

@@ -113,6 +113,19 @@ class Slurm:
     def delete_nodes(self, nodes: str) -> None:
         self._commands.ask(["scontrol", "delete", f"NodeName={node_names(nodes)}"])
 
+    def set_features(self, nodes: str, features: Collection[str]) -> None:
+        written = one_line(",".join(features), "the features")
+        # Those that are active follow only where no plugin changes them at a boot.
+        self._commands.ask(
+            [
+                "scontrol",
+                "update",
+                f"NodeName={node_names(nodes)}",
+                f"AvailableFeatures={written}",
+                f"ActiveFeatures={written}",
+            ]
+        )
+
     def drain(self, nodes: str, reason: str) -> None:
         self._update(nodes, "DRAIN", f"Reason={one_line(reason, 'the reason')}")
 

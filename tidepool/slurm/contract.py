@@ -111,6 +111,10 @@ class SlurmClient(SlurmReader, Protocol):
         """
         ...
 
+    def set_features(self, nodes: str, features: Collection[str]) -> None:
+        """Give nodes and slots these features and no others; jobs that run go on."""
+        ...
+
     def drain(self, nodes: str, reason: str) -> None:
         """Let no new jobs start on ``nodes``; those that run go on."""
         ...

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Final, NoReturn
 
+from tidepool.cluster.hostlist import expand
 from tidepool.slurm.contract import Controller, Submitted
 from tidepool.slurm.errors import ControllerDown, NotFound, Refused, SlurmError, TimedOut
-from tidepool.slurm.hostlist import expanded
 from tidepool.slurm.job import Job, JobState
 from tidepool.slurm.node import Node, NodeBase, NodeFlag, NodeState, Reason
 from tidepool.slurm.partition import Partition, PartitionState
@@ -90,7 +90,7 @@ class FakeSlurm:
 
     def nodes(self, names: str = "") -> tuple[Node, ...]:
         self._asked()
-        found = [self._node(name) for name in expanded(node_names(names))] if names else self._nodes.values()
+        found = [self._node(name) for name in expand(node_names(names))] if names else self._nodes.values()
         return tuple(self._seen(node) for node in found)
 
     def jobs(self, states: Collection[JobState] = ()) -> tuple[Job, ...]:
@@ -142,7 +142,7 @@ class FakeSlurm:
     def create_slots(self, slots: Slots) -> None:
         slots.arguments()
         self._asked()
-        names, addresses = expanded(slots.names), expanded(slots.addresses)
+        names, addresses = expand(slots.names), expand(slots.addresses)
         room = self._max_nodes - len(self._nodes)
         new = [pair for pair in zip(names, addresses, strict=True) if pair[0] not in self._nodes]
         for name, address in new[:room]:
@@ -170,6 +170,12 @@ class FakeSlurm:
     def delete_nodes(self, nodes: str) -> None:
         for name in self._idle(nodes):
             del self._nodes[name]
+
+    def set_features(self, nodes: str, features: Collection[str]) -> None:
+        for name in self._named(nodes):
+            self._nodes[name] = self._nodes[name]._replace(
+                features=tuple(features), active_features=tuple(features)
+            )
 
     def drain(self, nodes: str, reason: str) -> None:
         for name in self._named(nodes):
@@ -221,7 +227,7 @@ class FakeSlurm:
             start_time=start,
             end_time=start + timedelta(seconds=request.duration_s),
             nodes=request.nodes,
-            node_count=request.node_count or len(expanded(request.nodes)),
+            node_count=request.node_count or len(expand(request.nodes)),
             flags=frozenset(request.flags),
             users=request.users,
             accounts=request.accounts,
@@ -291,7 +297,7 @@ class FakeSlurm:
         return self._nodes.get(name) or self._missing(f"Node {name} not found")
 
     def _named(self, nodes: str) -> list[str]:
-        names = expanded(node_names(nodes))
+        names = expand(node_names(nodes))
         self._asked()
         return [self._node(name).name for name in names]
 

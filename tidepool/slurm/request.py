@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from tidepool.slurm.hostlist import expanded
+from tidepool.cluster.hostlist import count
 
 
 def one_line(value: str, what: str) -> str:
@@ -28,7 +28,7 @@ def node_names(hostlist: str) -> str:
     Raises:
         ValueError: it is empty, cannot be read, or is Slurm's word for all nodes: then it names none, or too many.
     """
-    if re.search(r"\s", hostlist) or not expanded(hostlist):
+    if re.search(r"\s", hostlist) or not count(hostlist):
         raise ValueError(f"{hostlist!r} names no nodes; write a hostlist such as cpu-[1-4]")
     if "ALL" in (name.upper() for name in hostlist.split(",")):
         raise ValueError("ALL is every node of the cluster; name those that are meant")
@@ -64,14 +64,14 @@ class Slots:
         Raises:
             ValueError: a value cannot stand in them.
         """
-        count = len(expanded(node_names(self.names)))
+        amount = count(node_names(self.names))
         for what, hostlist in (
             ("addresses", self.addresses),
             ("hostnames", self.hostnames),
             ("ports", self.ports),
         ):
-            if (hostlist or what == "addresses") and len(expanded(hostlist)) != count:
-                raise ValueError(f"{self.names} are {count} nodes; give as many {what}, not {hostlist!r}")
+            if (hostlist or what == "addresses") and count(hostlist) != amount:
+                raise ValueError(f"{self.names} are {amount} nodes; give as many {what}, not {hostlist!r}")
         values: dict[str, str | int] = {
             "NodeName": self.names,
             "NodeAddr": node_names(self.addresses),

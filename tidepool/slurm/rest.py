@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from tidepool.cluster.hostlist import expand
 from tidepool.slurm import restjson
 from tidepool.slurm.answer import error_of
 from tidepool.slurm.contract import Controller
@@ -23,7 +24,6 @@ from tidepool.slurm.errors import (
     TimedOut,
     Unreachable,
 )
-from tidepool.slurm.hostlist import expanded
 from tidepool.slurm.job import Job, JobState
 from tidepool.slurm.node import Node
 from tidepool.slurm.partition import Partition
@@ -82,7 +82,7 @@ class SlurmRest(ChangesNothing):
         if not names:
             return found
         by_name = {node.name: node for node in found}
-        missing = [name for name in expanded(names) if name not in by_name]
+        missing = [name for name in expand(names) if name not in by_name]
         if missing:
             raise NotFound(
                 f"no node {', '.join(missing)}",
@@ -90,7 +90,7 @@ class SlurmRest(ChangesNothing):
                 where=self._where,
                 remedy="look for it among all nodes; slots are not shown by slurmrestd",
             )
-        return tuple(by_name[name] for name in expanded(names))
+        return tuple(by_name[name] for name in expand(names))
 
     def jobs(self, states: Collection[JobState] = ()) -> tuple[Job, ...]:
         found = self._list("jobs", "jobs", restjson.job)

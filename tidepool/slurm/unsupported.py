@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NoReturn
 
 from tidepool.slurm.contract import Submitted
@@ -29,6 +30,9 @@ class ChangesNothing:
 
     def delete_nodes(self, nodes: str) -> None:
         self._refuse("delete nodes")
+
+    def set_features(self, nodes: str, features: Collection[str]) -> None:
+        self._refuse("give nodes features")
 
     def drain(self, nodes: str, reason: str) -> None:
         self._refuse("drain nodes")

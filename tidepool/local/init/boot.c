@@ -15,7 +15,7 @@ static const struct {
 } steps[] = {
     {"mount", step_mount}, {"take", step_take},   {"root", step_root},     {"put", step_put},
     {"link", step_link},   {"device", step_device}, {"folder", step_folder}, {"file", step_file},
-    {"hostname", step_hostname}, {"cgroups", step_cgroups}, {"service", step_service},
+    {"hostname", step_hostname}, {"cgroups", step_cgroups}, {"service", step_service}, {"cable", step_cable},
 };
 
 static int run_plan(void) {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* Field 22 of /proc/PID/stat: when the process began, in clock ticks since the host's boot. 0: it is gone. */
-static unsigned long long start_of(const char *pid) {
+unsigned long long start_of(const char *pid) {
     char path[64], text[2048];
     snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
     int file = open(path, O_RDONLY | O_CLOEXEC);

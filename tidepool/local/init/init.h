@@ -57,6 +57,13 @@ int answers(const char *path);
 void step_service(void);
 int supervise(void);
 
-/* boot.c, enter.c: the two things that init does. */
+/* cable.c */
+void step_cable(void);
+
+/* boot.c, enter.c, cable.c: the things that init does. */
 int boot(void);
 int enter(int argc, char **argv);
+int cable(char **argv);
+
+/* enter.c: when a process began, in clock ticks since the host's boot. 0: it is gone. */
+unsigned long long start_of(const char *pid);

@@ -1,0 +1,116 @@
+"""Components and infrastructures: nothing but the contract is between them, and machines are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi import Output
+from pulumi.runtime.mocks import MockResourceArgs
+
+from tests.components.graph import register
+from tests.components.stack import answers, program_of, spec_with
+from tidepool.components.infrastructure.boot import Boot
+from tidepool.components.infrastructure.contract import Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructure import FakeInfrastructure, InsufficientCapacity, MachineKey, MachineRequest
+
+
+class Thing(pulumi.CustomResource):
+    """A resource of an infrastructure that this project has never heard of."""
+
+    ref: Output[str]
+    address: Output[str]
+    connection: Output[Mapping[str, Any]]
+
+    def __init__(self, kind: str, name: str, inputs: dict[str, Any], opts: pulumi.ResourceOptions | None):
+        outputs = {"ref": None, "address": None, "connection": None}
+        super().__init__(f"elsewhere:index:{kind}", name, {**outputs, **inputs}, opts)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """An infrastructure that is not this machine."""
+
+    def network(
+        self, name: str, cidr: IPv4Network, opts: pulumi.ResourceOptions | None = None
+    ) -> Output[str]:
+        return Thing("Network", name, {"cidr": str(cidr)}, opts).ref
+
+    def volume(self, order: VolumeOrder, opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+        return Thing("Volume", order.name, {}, opts).ref
+
+    def boot(self, name: str, boot: Boot, opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+        files = {file.path: file.content for file in boot.files}
+        return Thing("Boot", name, {"files": files}, opts).ref
+
+    def machine(self, order: MachineOrder, opts: pulumi.ResourceOptions | None = None) -> Machine:
+        inputs = {"address": str(order.address), "network": order.network, "boot": order.boot}
+        made = Thing("Machine", order.name, inputs, opts)
+        return Machine(made, made.id, made.address, made.connection)
+
+
+def answers_of_elsewhere(args: MockResourceArgs) -> Mapping[str, Any]:
+    ref = {"ref": f"ref-{args.name}", "connection": {"kind": "elsewhere", "machine": args.name}}
+    return ref if args.typ.startswith("elsewhere:") else answers(args)
+
+
+def test_components_ask_for_nothing_but_the_contract() -> None:
+    spec = spec_with(controller={"backup": True, "accounting": {}})
+    here = register(program_of(spec), answers)
+    there = register(program_of(spec, Elsewhere()), answers_of_elsewhere)
+    named = {name.replace("tidepool:local:", "elsewhere:index:") for name in here.resources}
+    assert set(there.resources) == named
+    node = there["tidepool:slurm:Node cpu-1"]
+    assert node.inputs["machine"] == {"kind": "elsewhere", "machine": "cpu-1"}
+    assert there["elsewhere:index:Machine cpu-1"].inputs["boot"] == "ref-cpu"
+    assert "files" in there["elsewhere:index:Boot cpu"].secrets
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Answers as one that makes machines on a fake infrastructure."""
+
+    fake: FakeInfrastructure
+
+    def __call__(self, args: MockResourceArgs) -> Mapping[str, Any]:
+        if args.typ == "tidepool:local:Machine":
+            self.fake.create(
+                MachineRequest(
+                    MachineKey("dev", args.name),
+                    IPv4Address(args.inputs["address"]),
+                    args.inputs["cpus"],
+                    args.inputs["memoryMib"],
+                    args.inputs["image"],
+                    args.inputs["boot"],
+                )
+            )
+        return answers(args)
+
+
+def test_two_ups_make_each_machine_once() -> None:
+    fake = FakeInfrastructure()
+    for _ in range(2):
+        register(program_of(spec_with()), Provider(fake))
+    machines = {machine.key.node: str(machine.address) for machine in fake.list("dev")}
+    assert machines == {
+        "ctl": "10.77.0.2",
+        "login-1": "10.77.0.16",
+        "cpu-1": "10.77.10.1",
+        "cpu-2": "10.77.10.2",
+        "gpu-1": "10.77.12.1",
+    }
+    assert {machine.key.fleet for machine in fake.list("dev")} == {"", "login", "cpu", "gpu"}
+
+
+def test_an_up_that_was_told_of_no_capacity_goes_on_where_there_is_some_again() -> None:
+    fake = FakeInfrastructure(stock=3)
+    with pytest.raises(InsufficientCapacity):
+        register(program_of(spec_with()), Provider(fake))
+    assert len(fake.list("dev")) == 3
+    fake.stock = None
+    register(program_of(spec_with()), Provider(fake))
+    assert len(fake.list("dev")) == 5

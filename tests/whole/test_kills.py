@@ -1,0 +1,157 @@
+"""kill -9 of the provider, and of everything, at each step of a grow and of a shrink: the next `up` ends right."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.whole.cluster import TIDEPOOL, Cluster, until
+from tests.whole.conftest import a_cluster
+from tidepool import local
+
+pytestmark = pytest.mark.slow
+
+#: How many machines and nodes there are when the blow falls: at the first of them, on the way, at the last.
+_STEPS = (1, 3, 6)
+_MOST = 6
+
+
+@pytest.fixture(scope="module")
+def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One whose fleet grows and goes again."""
+    with a_cluster(tmp_path_factory.mktemp("kills"), images) as it:
+        it.spec["fleets"][0]["max_nodes"] = _MOST
+        it.spec["fleets"][0]["min_nodes"] = 0
+        it.up()
+        yield it
+
+
+@pytest.mark.parametrize("victim", ["provider", "everything"])
+@pytest.mark.parametrize("made", _STEPS)
+def test_killed_while_machines_are_made(cluster: Cluster, made: int, victim: str) -> None:
+    _emptied(cluster)
+    _fleet(cluster, _MOST)
+    _killed(cluster, victim, lambda: len(_machines(cluster)) >= made)
+    cluster.up()
+    assert cluster.idle() == _names(_MOST)
+    assert _machines(cluster) == _names(_MOST)
+
+
+@pytest.mark.parametrize("victim", ["provider", "everything"])
+@pytest.mark.parametrize("up", _STEPS)
+def test_killed_while_nodes_join(cluster: Cluster, up: int, victim: str) -> None:
+    _emptied(cluster)
+    _fleet(cluster, _MOST)
+    _killed(cluster, victim, lambda: len(cluster.nodes()) >= up)
+    cluster.up()
+    assert cluster.idle() == _names(_MOST)
+    assert _machines(cluster) == _names(_MOST)
+
+
+@pytest.mark.parametrize("victim", ["provider", "everything"])
+@pytest.mark.parametrize("left", [5, 3, 0])
+def test_killed_while_nodes_leave(cluster: Cluster, left: int, victim: str) -> None:
+    _fleet(cluster, _MOST)
+    cluster.up()
+    fleets = cluster.spec["fleets"]
+    cluster.spec["fleets"] = []
+    try:
+        _killed(cluster, victim, lambda: len(_machines(cluster)) <= left)
+        cluster.up()
+        assert _machines(cluster) == []
+        assert cluster.nodes() == {}
+    finally:
+        cluster.spec["fleets"] = fleets
+    cluster.up()
+
+
+@pytest.mark.parametrize("victim", ["provider", "everything"])
+def test_killed_in_a_down(images: Path, tmp_path: Path, victim: str) -> None:
+    with a_cluster(tmp_path / "project", images) as cluster:
+        before = len(local.list_machines(cluster.data, cluster.stack))
+        gone = lambda: len(local.list_machines(cluster.data, cluster.stack)) < before  # noqa: E731
+        _killed(cluster, victim, gone, verb=("down", "--yes"))
+        cluster.tidepool("down", "--yes", "--force")
+        assert local.list_machines(cluster.data, cluster.stack) == ()
+        assert local.list_networks(cluster.data, cluster.stack) == ()
+
+
+def _fleet(cluster: Cluster, nodes: int) -> None:
+    cluster.spec["fleets"][0]["min_nodes"] = nodes
+
+
+def _emptied(cluster: Cluster) -> None:
+    """Without its nodes: a fleet that goes and comes again."""
+    fleets = cluster.spec["fleets"]
+    cluster.spec["fleets"] = []
+    cluster.up()
+    cluster.spec["fleets"] = fleets
+    _fleet(cluster, 0)
+    cluster.up()
+    assert _machines(cluster) == []
+
+
+def _machines(cluster: Cluster) -> list[str]:
+    """Those of nodes."""
+    return sorted(
+        m.name for m in local.list_machines(cluster.data, cluster.stack) if m.name.startswith("cpu-")
+    )
+
+
+def _names(number: int) -> list[str]:
+    return [f"cpu-{n}" for n in range(1, number + 1)]
+
+
+def _killed(
+    cluster: Cluster, victim: str, moment: Callable[[], bool], verb: tuple[str, ...] = ("up", "--yes")
+) -> None:
+    """Run the verb, and strike when the moment has come, or when it is over."""
+    cluster.write_spec()
+    with _running(cluster, verb) as operation:
+        until(lambda: moment() or operation.poll() is not None or None, "the moment", 60, 0.002)
+        provider = _provider(operation.pid)
+        if victim == "everything":
+            os.killpg(operation.pid, signal.SIGKILL)
+        if provider is not None:
+            _kill(provider)
+        operation.communicate(timeout=120)
+
+
+@contextmanager
+def _running(cluster: Cluster, verb: tuple[str, ...]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [str(TIDEPOOL), "--stack", cluster.stack, *verb],
+        cwd=cluster.folder,
+        env=cluster.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as operation:
+        yield operation
+
+
+def _provider(session: int) -> int | None:
+    """The plugin's process in the session of an operation."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().split(b"\0")
+            its = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
+        except (OSError, ValueError, IndexError):
+            continue
+        if its == session and any(part.endswith(b"/provider") for part in command):
+            return int(folder.name)
+    return None
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it was quicker

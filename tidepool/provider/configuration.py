@@ -1,0 +1,213 @@
+"""tidepool:slurm:Configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidepool.cluster.hostlist import HostlistError, HostSet, expand
+from tidepool.connection import transport
+from tidepool.provider.difference import Change, Rules
+from tidepool.provider.errors import Refusal, Unfinished
+from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.provider.reading import Mistake, Reader
+from tidepool.provider.slurm_effects import Effect, Impact, Use, impact, losses, partitions_of
+from tidepool.provider.slurm_files import read_files, write_files
+from tidepool.provider.slurmctld import Slurmctld
+from tidepool.provider.values import UNKNOWN, Inputs, Plain
+from tidepool.slurm import ControllerDown, JobState, Refused, Slurm, SlurmError, Transport
+
+Connection = Mapping[str, Any]
+_CONF: Final = "slurm.conf"
+#: A supervisor waits up to 10 s before it starts again what ends at once.
+_BACK_S: Final = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    hosts: tuple[Connection, ...]
+    files: Mapping[str, str]
+    fleets: Mapping[str, str]
+
+
+class ConfigurationKind(Kind[Wanted]):
+    """Slurm's files, and slurmctld running by them."""
+
+    token = "tidepool:slurm:Configuration"  # noqa: S105 - a type of resource
+    keys = frozenset({"hosts", "files", "fleets"})
+    # Another controller, or one that is made anew, has no files yet; nothing is taken away from the old one.
+    rules = Rules(replaces=frozenset({"hosts"}))
+    timeout_s = 60.0
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def read(self, reader: Reader) -> Wanted:
+        hosts = tuple(reader.mapping_items("hosts"))
+        return Wanted(hosts, reader.texts_by_name("files"), reader.texts_by_name("fleets", {}))
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        if not wanted.hosts:
+            yield Mistake("hosts", "there are none; the first is slurmctld's machine")
+        for at, host in enumerate(wanted.hosts):
+            try:
+                transport(host, self._home.data)
+            except ValueError as error:
+                yield Mistake(f"hosts[{at}]", str(error))
+        if _CONF not in wanted.files:
+            yield Mistake("files", f"there is no {_CONF} among them")
+        for name in wanted.files:
+            if "/" in name or name.startswith("."):
+                yield Mistake(f"files.{name}", "a name in /etc/slurm is wanted, not a path")
+        for fleet, hostlist in wanted.fleets.items():
+            try:
+                expand(hostlist)
+            except HostlistError as error:
+                yield Mistake(f"fleets.{fleet}", str(error))
+
+    def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
+        return tuple(
+            change
+            if change.key != "hosts" or _controller(new) is UNKNOWN or _controller(old) != _controller(new)
+            else Change(change.key, change.is_new, change.is_gone)
+            for change in super().diff(old, new)
+        )
+
+    def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
+        files = inputs.get("files")
+        if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
+            return {}
+        written = json.dumps(files, sort_keys=True)
+        return {"digest": hashlib.sha256(written.encode()).hexdigest()[:16]}
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        there = read_files(self._host(wanted), wanted.files)
+        made = Made(f"{wanted.hosts[0].get('stack', '')}/{wanted.hosts[0].get('machine', '')}")
+        if _CONF in there:
+            self._change(made.id, there, (), wanted, impact(there, wanted.files), task)
+            return made
+        task.status("slurmctld starts")
+        slurmctld = Slurmctld(self._host(wanted), wanted.files)
+        self._write(wanted, wanted.files)
+        try:
+            slurmctld.wait_up(task.deadline)
+        except Refusal as error:
+            raise Unfinished(made.id, str(error)) from error
+        return made
+
+    def refuse_update(self, old: Wanted, wanted: Wanted) -> None:
+        partitions = partitions_of(old.files) - partitions_of(wanted.files)
+        fleets = {name: nodes for name, nodes in old.fleets.items() if name not in wanted.fleets}
+        if not partitions and not fleets:
+            return
+        try:
+            jobs = Slurm(self._host(old)).jobs()
+        except SlurmError:
+            return  # who cannot be asked cannot be told either: the update itself will say so
+        uses = (
+            Use(
+                job.job_id,
+                job.partitions,
+                frozenset(HostSet(job.nodelist)) if job.state is not JobState.PENDING else frozenset(),
+            )
+            for job in jobs
+        )
+        if found := list(losses(partitions, fleets, uses)):
+            raise Refusal("\n".join(found))
+
+    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+        there = read_files(self._host(wanted), {*wanted.files, *old.files})
+        # One that was cut off may have written the files, and told nobody.
+        asked = max(
+            impact(old.files, wanted.files), impact(there, wanted.files), key=lambda each: each.effect
+        )
+        gone = tuple(name for name in old.files if name not in wanted.files)
+        self._change(id, there, gone, wanted, asked, task)
+        return {}
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        found = dict(state.files)
+        for at, connection in enumerate(state.hosts):
+            try:
+                there = read_files(transport(connection, self._home.data), state.files)
+            except SlurmError:
+                continue  # a machine that is down has its files still, or will be made anew, and these with it
+            if at == 0 and _CONF not in there:
+                return None
+            for name, text in state.files.items():
+                if there.get(name, "") != text:
+                    found[name] = there.get(name, "")
+        return {"files": found} if found != state.files else AS_KNOWN
+
+    # Effects
+
+    def _change(
+        self,
+        id: str,
+        there: Mapping[str, str],
+        gone: tuple[str, ...],
+        wanted: Wanted,
+        asked: Impact,
+        task: Task,
+    ) -> None:
+        slurmctld = Slurmctld(self._host(wanted), {**there, **wanted.files})
+        said_before = slurmctld.log_size()
+        self._write(wanted, wanted.files, gone)
+        try:
+            match asked.effect:
+                case Effect.RECONFIGURE:
+                    task.status("slurmctld reads its files again")
+                    _reconfigure(slurmctld)
+                    slurmctld.wait_up(task.deadline, said_before=said_before)
+                case Effect.RESTART:
+                    task.info(
+                        f"slurmctld restarts: it reads {', '.join(asked.because)} only then; jobs go on"
+                    )
+                    ended = slurmctld.restart()
+                    slurmctld.wait_up(task.deadline, other_than=ended, said_before=said_before)
+                    _reconfigure(slurmctld)  # the nodes are told by this alone
+                case Effect.NOTHING:
+                    slurmctld.wait_up(task.deadline, said_before=said_before)
+        except (Refused, Refusal) as error:
+            if _CONF not in there or asked.effect is Effect.NOTHING:
+                raise Unfinished(id, str(error)) from error
+            self._put_back(wanted, there, task)
+            said = error.words if isinstance(error, Refused) else str(error)
+            raise Refusal(
+                f"Slurm does not take this configuration, and has the former one again: {said}"
+            ) from error
+
+    def _put_back(self, wanted: Wanted, there: Mapping[str, str], task: Task) -> None:
+        self._write(wanted, there, tuple(name for name in wanted.files if name not in there))
+        try:
+            Slurmctld(self._host(wanted), there).wait_up(time.monotonic() + _BACK_S)
+        except Refusal as error:
+            task.warn(f"with the former configuration, too: {error}")
+
+    def _write(self, wanted: Wanted, files: Mapping[str, str], gone: tuple[str, ...] = ()) -> None:
+        # slurmctld's own last: what it is told of has to be true elsewhere by then.
+        for connection in reversed(wanted.hosts):
+            write_files(transport(connection, self._home.data), files, gone=gone)
+
+    def _host(self, wanted: Wanted) -> Transport:
+        return transport(wanted.hosts[0], self._home.data)
+
+
+def _reconfigure(slurmctld: Slurmctld) -> None:
+    try:
+        Slurm(slurmctld.host).reconfigure()
+    except ControllerDown:
+        return  # it reads them when it starts, which is waited for
+
+
+def _controller(inputs: Inputs) -> Plain:
+    hosts = inputs.get("hosts")
+    if isinstance(hosts, list) and hosts:
+        return hosts[0]
+    return UNKNOWN

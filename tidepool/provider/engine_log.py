@@ -1,0 +1,53 @@
+"""What a provider says while it works: the engine shows it beside the resource that it is about."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+import grpc
+
+_TIMEOUT_S: Final = 5.0
+
+
+class EngineLog:
+    """Messages to the engine at ``address``; with an empty one they go nowhere. For many threads."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._lock = threading.Lock()
+        self._engine: Any = None
+
+    def status(self, urn: str, text: str) -> None:
+        """Show how far an operation is, until the next status or its end."""
+        self._send("INFO", urn, text, ephemeral=True)
+
+    def info(self, urn: str, text: str) -> None:
+        """Tell something that stays."""
+        self._send("INFO", urn, text)
+
+    def warn(self, urn: str, text: str) -> None:
+        """Tell something that a person should look at."""
+        self._send("WARNING", urn, text)
+
+    def _send(self, severity: str, urn: str, text: str, *, ephemeral: bool = False) -> None:
+        if not self._address:
+            return
+        from pulumi.runtime.proto import engine_pb2
+
+        message = engine_pb2.LogRequest(
+            severity=engine_pb2.LogSeverity.Value(severity), message=text, urn=urn, ephemeral=ephemeral
+        )
+        try:
+            self._stub().Log(message, timeout=_TIMEOUT_S)
+        except grpc.RpcError:
+            # An engine that is ending listens no more; that is no reason to fail what is under way.
+            return
+
+    def _stub(self) -> Any:
+        from pulumi.runtime.proto import engine_pb2_grpc
+
+        with self._lock:
+            if self._engine is None:
+                self._engine = engine_pb2_grpc.EngineStub(grpc.insecure_channel(self._address))
+            return self._engine

@@ -1,0 +1,66 @@
+"""tidepool:keys: made of random bits when they are created, and kept in the state alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from typing import Final
+
+from tidepool.provider.difference import Rules
+from tidepool.provider.kind import Home, Kind, Made, Task
+from tidepool.provider.reading import Reader
+
+#: As `mungekey` makes them.
+_MUNGE_BYTES: Final = 128
+
+
+class MungeKeyKind(Kind[None]):
+    """The key of a cluster's daemons."""
+
+    token = "tidepool:keys:MungeKey"  # noqa: S105 - a type of resource
+    keys = frozenset()
+    rules = Rules()
+    secrets = frozenset({"key"})
+
+    def __init__(self, home: Home) -> None:
+        return
+
+    def read(self, reader: Reader) -> None:
+        return
+
+    def create(self, wanted: None, task: Task) -> Made:
+        key = secrets.token_bytes(_MUNGE_BYTES)
+        return Made(hashlib.sha256(key).hexdigest()[:16], {"key": base64.b64encode(key).decode()})
+
+
+class SshKeyKind(Kind[None]):
+    """An Ed25519 key pair; its id is the fingerprint that ssh shows."""
+
+    token = "tidepool:keys:SshKey"  # noqa: S105 - a type of resource
+    keys = frozenset()
+    rules = Rules()
+    secrets = frozenset({"privateKey"})
+
+    def __init__(self, home: Home) -> None:
+        return
+
+    def read(self, reader: Reader) -> None:
+        return
+
+    def create(self, wanted: None, task: Task) -> Made:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            PublicFormat,
+        )
+
+        key = Ed25519PrivateKey.generate()
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+        public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        name = task.urn.rpartition("::")[2]
+        digest = hashlib.sha256(base64.b64decode(public.split()[1])).digest()
+        fingerprint = "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+        return Made(fingerprint, {"privateKey": private, "publicKey": f"{public} {name}"})

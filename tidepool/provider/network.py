@@ -1,0 +1,90 @@
+"""tidepool:local:Network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidepool.local import (
+    BadSpec,
+    Lack,
+    NetworkSpec,
+    Plans,
+    create_network,
+    delete_network,
+    preflight,
+    read_network,
+)
+from tidepool.provider.difference import Rules
+from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.provider.reading import Mistake, Reader
+from tidepool.provider.spec_mistakes import spec_mistakes
+from tidepool.provider.values import Plain
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    stack: str
+    network: str
+    cidr: str
+
+    @property
+    def spec(self) -> NetworkSpec:
+        """As `tidepool.local` takes it.
+
+        Raises:
+            BadSpec: there are mistakes in it.
+        """
+        return NetworkSpec(self.stack, self.network, self.cidr)
+
+
+class NetworkKind(Kind[Wanted]):
+    """A switch. Before the first one is made it is seen whether this machine can make machines at all."""
+
+    token = "tidepool:local:Network"  # noqa: S105 - a type of resource
+    keys = frozenset({"stack", "network", "cidr"})
+    rules = Rules(replaces=keys)
+    timeout_s = 30.0
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._lock = threading.Lock()
+        self._lacks: dict[Plans, tuple[Lack, ...]] = {}
+
+    def read(self, reader: Reader) -> Wanted:
+        return Wanted(reader.text("stack"), reader.text("network"), reader.text("cidr"))
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        try:
+            spec = wanted.spec
+        except BadSpec as error:
+            return spec_mistakes(error, {"name": "network"})
+        # A range that is ours already is no longer looked for on the host.
+        there = read_network(self._home.data, spec.stack, spec.name)
+        cidrs = () if there is not None and there.cidr == spec.cidr else (spec.cidr,)
+        lacks = self._lacks_for(Plans(cidrs=cidrs))
+        return [Mistake("cidr" if lack.what.startswith("the range ") else "", str(lack)) for lack in lacks]
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        create_network(self._home.data, wanted.spec, task.left_s)
+        return Made(f"{wanted.stack}/{wanted.network}")
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        found = read_network(self._home.data, state.stack, state.network)
+        if found is None or found.state == "dead":
+            return None
+        return AS_KNOWN if found.cidr == state.cidr else {"cidr": found.cidr}
+
+    def delete(self, id: str, state: Wanted, task: Task) -> None:
+        delete_network(self._home.data, state.stack, state.network, task.left_s)
+
+    def _lacks_for(self, plans: Plans) -> tuple[Lack, ...]:
+        # It tries things out, so once for each process.
+        with self._lock:
+            if plans not in self._lacks:
+                found = preflight(self._home.data, plans)
+                self._lacks[plans] = tuple(lack for lack in found if lack.fatal)
+            return self._lacks[plans]

@@ -1,0 +1,230 @@
+"""tidepool:slurm:Node."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.connection import transport
+from tidepool.provider.batches import Batches
+from tidepool.provider.difference import Rules
+from tidepool.provider.errors import Refusal, Unfinished
+from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.provider.machines import boot_log_end, booted_at, machine_runs
+from tidepool.provider.node_watch import NodeWatch, Sight
+from tidepool.provider.reading import Mistake, Reader
+from tidepool.provider.retirement import REASON, Leaving, retire
+from tidepool.provider.shared_look import SharedLook
+from tidepool.provider.slurmd import Slurmd
+from tidepool.provider.values import Plain
+from tidepool.slurm import (
+    ControllerDown,
+    Node,
+    NodeBase,
+    NodeFlag,
+    Slurm,
+    TimedOut,
+    Unreachable,
+)
+
+Connection = Mapping[str, Any]
+
+_UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
+#: Drained is up: a person may have done it.
+_UNFIT: Final = frozenset(
+    {
+        NodeFlag.INVALID_REG,
+        NodeFlag.NOT_RESPONDING,
+        NodeFlag.POWERED_DOWN,
+        NodeFlag.POWERING_DOWN,
+        NodeFlag.POWERING_UP,
+        NodeFlag.REBOOT_ISSUED,
+    }
+)
+#: A slurmd that has run for so long, and whose node is not there, has registered for a slot that is no more.
+_LISTEN_S: Final = 4.0
+#: Slurm's times are whole seconds.
+_BLUR: Final = timedelta(seconds=2)
+_PATIENCE_S: Final = 30.0
+#: A controller that is being started again answers within this time.
+_RETRY_S: Final = 3.0
+_NO_ANSWER: Final = (ControllerDown, TimedOut, Unreachable)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    controller: Connection
+    node: str
+    machine: Connection
+    slots: str
+
+
+def is_up(node: Node, booted: datetime | None = None) -> bool:
+    """Whether the node is in service, or would be if nobody had drained it. Pure.
+
+    With ``booted``, its machine's boot: registered since then.
+    """
+    if node.state.base not in _UP or node.state.flags & _UNFIT:
+        return False
+    started = node.slurmd_start_time
+    return booted is None or started is None or started >= booted - _BLUR
+
+
+class NodeKind(Kind[Wanted]):
+    """A machine's membership in its cluster."""
+
+    token = "tidepool:slurm:Node"  # noqa: S105 - a type of resource
+    keys = frozenset({"controller", "node", "machine", "slots"})
+    rules = Rules(
+        replaces=frozenset({"node", "machine", "slots"}), replaces_when_known=frozenset({"controller"})
+    )
+    timeout_s = 60.0
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._lock = threading.Lock()
+        self._clusters: dict[str, _Cluster] = {}
+
+    def read(self, reader: Reader) -> Wanted:
+        return Wanted(
+            reader.mapping("controller"),
+            reader.text("node"),
+            reader.mapping("machine"),
+            reader.text("slots"),
+        )
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        for key, connection in (("controller", wanted.controller), ("machine", wanted.machine)):
+            try:
+                transport(connection, self._home.data)
+            except ValueError as error:
+                yield Mistake(key, str(error))
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        self._await(wanted, task)
+        return Made(wanted.node)
+
+    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+        self._await(wanted, task)
+        return {}
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        if not machine_runs(state.machine, self._home.data):
+            return None
+        try:
+            node = self._cluster(state).look().get(state.node)
+        except _NO_ANSWER:
+            return AS_KNOWN  # what cannot be seen is not gone
+        if node is None or node.state.is_slot or node.state.base in {NodeBase.DOWN, NodeBase.ERROR}:
+            return None
+        if node.state.is_draining and node.reason is not None and node.reason.text == REASON:
+            return None  # it was on its way out, and whoever took it died: creating it undrains it
+        return AS_KNOWN
+
+    def delete(self, id: str, state: Wanted, task: Task) -> None:
+        cluster = self._cluster(state)
+        leaving = Leaving(state.node, machine_runs(state.machine, self._home.data))
+        try:
+            reason = _insisting(
+                partial(cluster.retire, leaving),
+                lambda: machine_runs(state.controller, self._home.data),
+                task.deadline,
+            )
+        except _NO_ANSWER as error:
+            # The node's own machine knows what runs on it.
+            ids = Slurmd(transport(state.machine, self._home.data)).job_ids() if leaving.machine_runs else ()
+            if ids:
+                listed = ", ".join(map(str, ids))
+                raise Refusal(
+                    f"node {state.node} runs the jobs {listed}, and its controller does not answer ({error.what}); "
+                    "bring the controller back with `tidepool up`, or wait for their end"
+                ) from error
+            return
+        if reason:
+            raise Refusal(reason)
+
+    def _await(self, wanted: Wanted, task: Task) -> None:
+        """Wait until the node is up.
+
+        Raises:
+            Unfinished: it is not until the deadline, or its machine does not run; with all that is known of it.
+        """
+        cluster = self._cluster(wanted)
+        slurmd = Slurmd(transport(wanted.machine, self._home.data))
+        there = partial(is_up, booted=booted_at(wanted.machine, self._home.data))
+        began, pid_before = time.monotonic(), None
+        while True:
+            until = min(task.deadline, time.monotonic() + _LISTEN_S)
+            sight = cluster.watch.wait(wanted.node, there, until)
+            if sight.is_there and sight.node is not None:
+                if _is_leaving(sight.node):
+                    cluster.slurm.undrain(wanted.node)
+                return
+            runs = machine_runs(wanted.machine, self._home.data)
+            if task.left_s == 0 or not runs:
+                waited_s = time.monotonic() - began
+                raise Unfinished(wanted.node, self._failure(wanted, sight, waited_s, runs))
+            if sight.error is None:
+                pid_before = slurmd.restart_if_still(pid_before)
+
+    def _failure(self, wanted: Wanted, sight: Sight, waited_s: float, runs: bool) -> str:
+        if sight.error is not None:
+            said = f"Slurm cannot be asked: {sight.error}"
+        elif sight.node is None:
+            said = "Slurm knows no node of that name"
+        else:
+            reason = f" ({sight.node.reason.text})" if sight.node.reason else ""
+            said = f"Slurm says it is {sight.node.state}{reason}"
+        state = "" if runs else "; its machine does not run"
+        log = boot_log_end(wanted.machine, self._home.data).rstrip()
+        end = f"; its machine's boot log ends:\n{log}" if log else "; its machine has no boot log"
+        return f"node {wanted.node} is not up after {waited_s:.0f} s: {said}{state}{end}"
+
+    def _cluster(self, wanted: Wanted) -> _Cluster:
+        key = json.dumps(wanted.controller, sort_keys=True)
+        with self._lock:
+            if key not in self._clusters:
+                self._clusters[key] = _Cluster.of(wanted.controller, self._home.data)
+            return self._clusters[key]
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """What all nodes of one controller share."""
+
+    slurm: Slurm
+    look: SharedLook[Mapping[str, Node]]
+    watch: NodeWatch
+    retire: Callable[[Leaving], str] = field(repr=False)
+
+    @classmethod
+    def of(cls, controller: Connection, data: Path) -> _Cluster:
+        slurm = Slurm(transport(controller, data))
+        look: SharedLook[Mapping[str, Node]] = SharedLook(lambda: {node.name: node for node in slurm.nodes()})
+        retiring: Batches[Leaving, str] = Batches(lambda leaving: retire(slurm, leaving, _PATIENCE_S))
+        return cls(slurm, look, NodeWatch(look), retiring)
+
+
+def _is_leaving(node: Node) -> bool:
+    return node.state.is_draining and node.reason is not None and node.reason.text == REASON
+
+
+def _insisting(ask: Callable[[], str], controller_runs: Callable[[], bool], deadline: float) -> str:
+    """Ask a controller that may be starting again; one whose machine is gone is not waited for."""
+    last, pause = min(deadline, time.monotonic() + _RETRY_S), threading.Event()
+    while True:
+        try:
+            return ask()
+        except _NO_ANSWER:
+            if time.monotonic() > last or not controller_runs():
+                raise
+            pause.wait(0.2)

@@ -1,0 +1,18 @@
+"""The jobs that nodes run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tidepool.cluster.hostlist import expand
+from tidepool.slurm import Job, JobState
+
+
+def job_ids(jobs: Iterable[Job], nodes: Collection[str]) -> tuple[int, ...]:
+    """The ids of the jobs that have one of ``nodes``, in order."""
+    found = {
+        job.job_id
+        for job in jobs
+        if job.state is not JobState.PENDING and any(name in nodes for name in expand(job.nodelist))
+    }
+    return tuple(sorted(found))

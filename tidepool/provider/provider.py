@@ -1,0 +1,241 @@
+"""Pulumi's requests, each answered in a thread by the kind of resource that it is about."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from pulumi.provider.experimental.property_value import PropertyValue
+from pulumi.provider.experimental.provider import (
+    CheckFailure,
+    CheckRequest,
+    CheckResponse,
+    ConfigureRequest,
+    ConfigureResponse,
+    CreateRequest,
+    CreateResponse,
+    DeleteRequest,
+    DiffRequest,
+    DiffResponse,
+    GetSchemaRequest,
+    GetSchemaResponse,
+    PropertyDiff,
+    PropertyDiffKind,
+    Provider,
+    ReadRequest,
+    ReadResponse,
+    UpdateRequest,
+    UpdateResponse,
+)
+
+from tidepool.provider.difference import Change
+from tidepool.provider.engine_log import EngineLog
+from tidepool.provider.errors import Refusal, Unfinished
+from tidepool.provider.kind import AnyKind, Task
+from tidepool.provider.reading import Reader
+from tidepool.provider.values import UNKNOWN, Inputs, Plain, plain, property_value
+
+#: More than the engine runs at once: most of them only wait.
+_WORKERS: Final = 320
+
+_Values = dict[str, PropertyValue]
+_T = TypeVar("_T")
+
+
+class InitializationFailed(Exception):
+    """A resource that Pulumi has to know although it is not as it should be."""
+
+    def __init__(self, id: str, properties: _Values, reason: str) -> None:
+        super().__init__(reason)
+        self.id = id
+        self.properties = properties
+        self.reason = reason
+
+
+class TidepoolProvider(Provider):
+    """The provider. ``kind_of`` finds a kind by its token, and raises KeyError where there is none."""
+
+    def __init__(self, kind_of: Callable[[str], AnyKind], log: EngineLog) -> None:
+        self._kind_of = kind_of
+        self._log = log
+        self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="operation")
+
+    async def get_schema(self, request: GetSchemaRequest) -> GetSchemaResponse:
+        # Programs have typed classes of their own (tidepool.resources).
+        return GetSchemaResponse('{"name": "tidepool", "version": "0.1.0"}')
+
+    async def check_config(self, request: CheckRequest) -> CheckResponse:
+        return CheckResponse(inputs=request.new_inputs)
+
+    async def diff_config(self, request: DiffRequest) -> DiffResponse:
+        return DiffResponse(changes=False)
+
+    async def configure(self, request: ConfigureRequest) -> ConfigureResponse:
+        return ConfigureResponse(accept_secrets=True, supports_preview=True)
+
+    async def check(self, request: CheckRequest) -> CheckResponse:
+        return await self._in_thread(self._check, request)
+
+    async def diff(self, request: DiffRequest) -> DiffResponse:
+        return await self._in_thread(self._diff, request)
+
+    async def create(self, request: CreateRequest) -> CreateResponse:
+        return await self._in_thread(self._create, request)
+
+    async def read(self, request: ReadRequest) -> ReadResponse:
+        return await self._in_thread(self._read, request)
+
+    async def update(self, request: UpdateRequest) -> UpdateResponse:
+        return await self._in_thread(self._update, request)
+
+    async def delete(self, request: DeleteRequest) -> None:
+        await self._in_thread(self._delete, request)
+
+    async def cancel(self) -> None:
+        # What is under way is cut off with the process, which it is made for.
+        return
+
+    async def _in_thread(self, work: Callable[[Any], _T], request: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, request)
+
+    # In threads
+
+    def _check(self, request: CheckRequest) -> CheckResponse:
+        kind = self._kind(request.type)
+        reader = Reader(_plain(request.new_inputs))
+        wanted = kind.read(reader)
+        reader.refuse_others()
+        derived: Mapping[str, Plain] = dict.fromkeys(kind.derives, UNKNOWN)
+        mistakes = reader.mistakes
+        if not mistakes and not reader.has_unknowns:
+            mistakes = list(kind.mistakes(wanted))
+            derived = kind.derived(wanted) if not mistakes else {}
+        return CheckResponse(
+            inputs=request.new_inputs | {key: property_value(value) for key, value in derived.items()},
+            failures=[CheckFailure(mistake.property, mistake.reason) for mistake in mistakes],
+        )
+
+    def _diff(self, request: DiffRequest) -> DiffResponse:
+        kind = self._kind(request.type)
+        found = kind.diff(_plain(request.old_state), _plain(request.new_inputs))
+        changes = [change for change in found if change.key not in request.ignore_changes]
+        replaces = [change.key for change in changes if change.replaces]
+        return DiffResponse(
+            changes=bool(changes),
+            replaces=replaces,
+            delete_before_replace=bool(replaces) and kind.rules.delete_first,
+            diffs=[change.key for change in changes],
+            detailed_diff={change.key: _told(change) for change in changes},
+        )
+
+    def _create(self, request: CreateRequest) -> CreateResponse:
+        kind = self._kind(request.type)
+        inputs = _plain(request.properties)
+        outputs = dict(kind.foreseen(inputs))
+        if request.preview:
+            return CreateResponse(None, _outputs(kind, request.properties, outputs))
+        wanted = _typed(kind, inputs)
+        try:
+            made = kind.create(wanted, self._task(kind, request.urn, request.timeout))
+        except Unfinished as unfinished:
+            properties = _outputs(kind, request.properties, {**outputs, **unfinished.outputs})
+            raise InitializationFailed(unfinished.id, properties, unfinished.reason) from unfinished
+        return CreateResponse(made.id, _outputs(kind, request.properties, {**outputs, **made.outputs}))
+
+    def _update(self, request: UpdateRequest) -> UpdateResponse:
+        kind = self._kind(request.type)
+        state, inputs = _plain(request.olds), _plain(request.news)
+        kept = {key: value for key, value in request.olds.items() if key not in kind.keys}
+        outputs = dict(kind.foreseen(inputs))
+        reader = Reader(inputs)
+        old, wanted = _typed(kind, state), kind.read(reader)
+        if not reader.has_unknowns:
+            kind.refuse_update(old, wanted)
+        if not request.preview:
+            task = self._task(kind, request.urn, request.timeout)
+            try:
+                outputs |= kind.update(request.resource_id, old, wanted, task)
+            except Unfinished as unfinished:
+                properties = kept | _outputs(kind, request.news, {**outputs, **unfinished.outputs})
+                raise InitializationFailed(unfinished.id, properties, unfinished.reason) from unfinished
+        return UpdateResponse(kept | _outputs(kind, request.news, outputs))
+
+    def _read(self, request: ReadRequest) -> ReadResponse:
+        kind = self._kind(request.type)
+        if not request.properties:
+            raise Refusal(
+                f"{request.type} {request.resource_id!r} cannot be imported: register it in the program, and `up` "
+                "takes what is there already"
+            )
+        state = _plain(request.properties)
+        found = kind.look(request.resource_id, _typed(kind, state))
+        if found is None:
+            return ReadResponse()
+        changed = {
+            key: property_value(value, secret=key in request.inputs and request.inputs[key].contains_secret())
+            for key, value in found.items()
+        }
+        foreseen = kind.foreseen(state | dict(found))
+        properties = request.properties | _new(foreseen, state) | changed
+        return ReadResponse(request.resource_id, properties, request.inputs | changed)
+
+    def _delete(self, request: DeleteRequest) -> None:
+        kind = self._kind(request.type)
+        task = self._task(kind, request.urn, request.timeout)
+        kind.delete(request.resource_id, _typed(kind, _plain(request.properties)), task)
+
+    def _kind(self, qualified: str) -> AnyKind:
+        # The SDK gives the types of the parents, too: A$B$C.
+        token = qualified.rpartition("$")[2]
+        try:
+            return self._kind_of(token)
+        except KeyError:
+            raise Refusal(
+                f"the provider tidepool has no resources of type {token}; `tidepool.resources` has those that it has"
+            ) from None
+
+    def _task(self, kind: AnyKind, urn: str, timeout_s: float) -> Task:
+        return Task(
+            urn=urn,
+            deadline=time.monotonic() + (timeout_s or kind.timeout_s),
+            status=partial(self._log.status, urn),
+            info=partial(self._log.info, urn),
+            warn=partial(self._log.warn, urn),
+        )
+
+
+def _plain(properties: Mapping[str, PropertyValue]) -> dict[str, Plain]:
+    return {key: plain(value) for key, value in properties.items()}
+
+
+def _typed(kind: AnyKind, inputs: Inputs) -> Any:
+    reader = Reader(inputs)
+    value = kind.read(reader)
+    if reader.mistakes:
+        said = "; ".join(f"{mistake.property}: {mistake.reason}" for mistake in reader.mistakes)
+        raise Refusal(f"the inputs in the state cannot be read ({said}); was it written by another version?")
+    return value
+
+
+def _outputs(kind: AnyKind, inputs: _Values, outputs: Mapping[str, Plain]) -> _Values:
+    """The inputs as they came, secret ones too, and what the resource has besides."""
+    more = {key: property_value(value, secret=key in kind.secrets) for key, value in outputs.items()}
+    return inputs | more
+
+
+def _new(outputs: Mapping[str, Plain], state: Inputs) -> _Values:
+    return {key: property_value(value) for key, value in outputs.items() if state.get(key) != value}
+
+
+def _told(change: Change) -> PropertyDiff:
+    if change.is_new:
+        kind = PropertyDiffKind.ADD_REPLACE if change.replaces else PropertyDiffKind.ADD
+    elif change.is_gone:
+        kind = PropertyDiffKind.DELETE_REPLACE if change.replaces else PropertyDiffKind.DELETE
+    else:
+        kind = PropertyDiffKind.UPDATE_REPLACE if change.replaces else PropertyDiffKind.UPDATE
+    return PropertyDiff(kind, input_diff=True)

@@ -1,0 +1,138 @@
+"""The provider's process: a gRPC server that the engine starts, and ends by a signal.
+
+The SDK's servicer puts a traceback into each error; `Servicer` takes what was raised from behind it, and tells it
+as a person is to read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from pulumi.provider.experimental.property_value import PropertyValue
+from pulumi.provider.experimental.server import ProviderServicer
+from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
+
+from tidepool.connection import data_folder
+from tidepool.provider.engine_log import EngineLog
+from tidepool.provider.errors import Refusal
+from tidepool.provider.kind import Home
+from tidepool.provider.kinds import Kinds
+from tidepool.provider.provider import InitializationFailed, TidepoolProvider
+
+_VERSION: Final = "0.1.0"
+_METHODS: Final = ("Configure", "Check", "Diff", "Create", "Read", "Update", "Delete")
+#: Beside the data of the machines: what only the makers of Tidepool can read something out of.
+_FAULTS: Final = "provider-faults.log"
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+    """Serve until a signal comes. ``arguments`` are the engine's: its address, and flags."""
+    address = next((each for each in arguments if not each.startswith("-")), "")
+    home = home_of(environment)
+    try:
+        asyncio.run(_serve(address, home))
+    finally:
+        # Threads may wait for nodes for minutes; all that they do may be cut off anywhere.
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def home_of(environment: Mapping[str, str]) -> Home:
+    """Where things are kept: in the data folder, and images in TIDEPOOL_IMAGES, or ``images`` of the data folder."""
+    data = data_folder(environment)
+    images = Path(environment.get("TIDEPOOL_IMAGES") or data / "images").absolute()
+    return Home(data, images, dict(environment))
+
+
+async def _serve(engine_address: str, home: Home) -> None:
+    server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
+    provider = TidepoolProvider(Kinds(home).of, EngineLog(engine_address))
+    servicer = Servicer(home.data / _FAULTS, provider, engine_address)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    asked_to_end = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
+    await asked_to_end.wait()
+
+
+class Servicer(ProviderServicer):
+    """The SDK's servicer, whose errors are for people. Faults of ours go to the file ``faults`` besides."""
+
+    def __init__(self, faults: Path, provider: TidepoolProvider, engine_address: str) -> None:
+        super().__init__([], _VERSION, provider, engine_address)
+        self._faults = faults
+
+    async def abort(self, context: Any, error: BaseException) -> None:
+        """End the call with ``error`` as its status."""
+        if isinstance(error, InitializationFailed):
+            await context.abort(grpc.StatusCode.UNKNOWN, error.reason, _initialization_details(error))
+        await context.abort(grpc.StatusCode.UNKNOWN, told(error, self._faults))
+
+
+_Method = Callable[[ProviderServicer, Any, Any], Awaitable[Any]]
+
+
+def _without_traceback(method: _Method) -> _Method:
+    async def called(self: Servicer, request: Any, context: Any) -> Any:
+        try:
+            return await method(self, request, context)
+        except Exception as wrapped:  # noqa: BLE001 - each ends this one call, with its text
+            # What the SDK raises was raised while it handled what we raised.
+            await self.abort(context, wrapped.__context__ or wrapped)
+
+    return called  # type: ignore[return-value]
+
+
+for _name in _METHODS:
+    setattr(Servicer, _name, _without_traceback(getattr(ProviderServicer, _name)))
+
+
+def told(error: BaseException, faults: Path) -> str:
+    """The text of ``error`` for a person. Of a fault of ours, the traceback is added to the file ``faults``."""
+    if is_for_people(error):
+        return str(error)
+    said = f"{type(error).__name__}: {error}"
+    try:
+        faults.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(faults, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "a") as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError as unwritable:
+        return f"a fault in the provider tidepool: {said} (where it is could not be written: {unwritable})"
+    return f"a fault in the provider tidepool: {said}; {faults} says where"
+
+
+def is_for_people(error: BaseException) -> bool:
+    """Whether the text of ``error`` was written for a person."""
+    if isinstance(error, Refusal):
+        return True
+    # Those that can be raised are imported by then; who starts up does not wait for them.
+    from tidepool.images.errors import ImageError
+    from tidepool.local.errors import LocalError
+    from tidepool.slurm.errors import SlurmError
+
+    return isinstance(error, ImageError | LocalError | SlurmError)
+
+
+def _initialization_details(error: InitializationFailed) -> tuple[tuple[str, bytes], ...]:
+    """The metadata by which an engine learns what was made although it failed."""
+    failed = provider_pb2.ErrorResourceInitFailed(
+        id=error.id, properties=PropertyValue.marshal_map(error.properties), reasons=[error.reason]
+    )
+    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=error.reason)
+    status.details.add().Pack(failed)
+    return (("grpc-status-details-bin", status.SerializeToString()),)

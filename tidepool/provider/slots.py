@@ -1,0 +1,191 @@
+"""tidepool:slurm:Slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidepool.cluster.hostlist import HostlistError, count, expand, fold
+from tidepool.cluster.slots import fleet_and_number
+from tidepool.connection import transport
+from tidepool.provider.difference import Change, Rules
+from tidepool.provider.errors import Refusal
+from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.provider.node_jobs import job_ids
+from tidepool.provider.reading import Mistake, Reader
+from tidepool.provider.slot_plan import Shape, forgettable, in_order, moved, paired, plan
+from tidepool.provider.values import Inputs, Plain
+from tidepool.slurm import ControllerDown, Node, Refused, Slots, Slurm, TimedOut, Unreachable
+
+_SHAPE = frozenset({"cpus", "sockets", "coresPerSocket", "threadsPerCore", "memoryMib", "gres"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    controller: Mapping[str, Any]
+    names: str
+    addresses: str
+    shape: Shape
+
+    @property
+    def address_by_name(self) -> dict[str, str]:
+        """In the order of the hostlists."""
+        return paired(expand(self.names), expand(self.addresses))
+
+
+class SlotsKind(Kind[Wanted]):
+    """Nodes in state FUTURE."""
+
+    token = "tidepool:slurm:Slots"  # noqa: S105 - a type of resource
+    keys = frozenset({"controller", "names", "addresses", "features"}) | _SHAPE
+    rules = Rules(replaces=_SHAPE, replaces_when_known=frozenset({"controller"}))
+    timeout_s = 60.0
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def read(self, reader: Reader) -> Wanted:
+        shape = Shape(
+            cpus=reader.integer("cpus", least=1),
+            sockets=reader.integer("sockets", least=1),
+            cores_per_socket=reader.integer("coresPerSocket", least=1),
+            threads_per_core=reader.integer("threadsPerCore", least=1),
+            memory_mib=reader.integer("memoryMib", least=1),
+            features=reader.texts("features"),
+            gres=reader.text("gres", ""),
+        )
+        return Wanted(reader.mapping("controller"), reader.text("names"), reader.text("addresses"), shape)
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        counts = {}
+        for key, hostlist in (("names", wanted.names), ("addresses", wanted.addresses)):
+            try:
+                counts[key] = count(hostlist)
+            except HostlistError as error:
+                yield Mistake(key, str(error))
+        if len(set(counts.values())) == 2:
+            yield Mistake(
+                "addresses", f"{wanted.addresses} are {counts['addresses']} for {counts['names']} names"
+            )
+        try:
+            transport(wanted.controller, self._home.data)
+        except ValueError as error:
+            yield Mistake("controller", str(error))
+
+    def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
+        found = {change.key: change for change in super().diff(old, new)}
+        pairs = [_pairs(inputs) for inputs in (old, new)]
+        if "addresses" in found and pairs[0] and pairs[1]:
+            stay = pairs[0].keys() & pairs[1].keys()
+            if moved(*pairs) or not stay:
+                found["addresses"] = Change("addresses", replaces=True)
+        return tuple(found.values())
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        self._settle(wanted)
+        return Made(_fleet(wanted))
+
+    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+        there = self._settle(wanted)
+        names = wanted.address_by_name
+        gone = [name for name in expand(old.names) if name not in names]
+        if surplus := forgettable(gone, there):
+            self._slurm(wanted).delete_nodes(fold(surplus))
+        if kept := [name for name in gone if name in there and name not in surplus]:
+            task.info(f"{fold(kept)} are in service, and stay until they are removed")
+        return {}
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        try:
+            there = self._nodes(state)
+        except (ControllerDown, TimedOut, Unreachable):
+            return AS_KNOWN  # what cannot be seen is not gone
+        known = state.address_by_name
+        present = {name: address for name, address in known.items() if name in there}
+        if not present:
+            return None
+        changed: dict[str, Plain] = {}
+        if len(present) < len(known):
+            changed |= {"names": in_order(present), "addresses": in_order(present.values())}
+        for name in present:
+            if set(there[name].features) != set(state.shape.features):
+                changed["features"] = list(there[name].features)
+                break
+        return changed
+
+    def delete(self, id: str, state: Wanted, task: Task) -> None:
+        slurm = self._slurm(state)
+        try:
+            there = self._nodes(state)
+        except (ControllerDown, TimedOut, Unreachable) as error:
+            # Slots hold nothing: no job is lost with them, and whoever makes them again takes them as they are.
+            task.warn(f"the slots {state.names} are left to a controller that does not answer: {error.what}")
+            return
+        nodes = [node for name, node in there.items() if name in state.address_by_name]
+        if busy := [node.name for node in nodes if node.state.runs_jobs or node.cpus_alloc]:
+            ids = ", ".join(map(str, job_ids(slurm.jobs(), busy)))
+            raise Refusal(f"the slots {state.names} cannot go: {fold(busy)} run the jobs {ids}")
+        if up := [node.name for node in nodes if not node.state.is_slot]:
+            slurm.to_future(fold(up))
+        if not nodes:
+            return
+        try:
+            slurm.delete_nodes(fold(node.name for node in nodes))
+        except Refused as error:
+            # NodeName lines, as a topology that is a tree has them, go with the configuration.
+            task.warn(f"Slurm keeps the slots {state.names}: {error.words}")
+
+    def _settle(self, wanted: Wanted) -> dict[str, Node]:
+        """Make what is missing; gives the nodes that there were."""
+        slurm, there = self._slurm(wanted), self._nodes(wanted)
+        addresses = wanted.address_by_name
+        todo = plan(addresses, wanted.shape, there)
+        if todo.forget:
+            slurm.delete_nodes(fold(todo.forget))
+        if todo.make:
+            slurm.create_slots(_slots(wanted.shape, {name: addresses[name] for name in todo.make}))
+        if todo.give_features:
+            slurm.set_features(fold(todo.give_features), wanted.shape.features)
+        return there
+
+    def _nodes(self, wanted: Wanted) -> dict[str, Node]:
+        return {node.name: node for node in self._slurm(wanted).nodes()}
+
+    def _slurm(self, wanted: Wanted) -> Slurm:
+        return Slurm(transport(wanted.controller, self._home.data))
+
+
+def _slots(shape: Shape, addresses: Mapping[str, str]) -> Slots:
+    return Slots(
+        names=in_order(addresses),
+        addresses=in_order(addresses.values()),
+        cpus=shape.cpus,
+        memory_mib=shape.memory_mib,
+        features=shape.features,
+        gres=shape.gres,
+        sockets=shape.sockets,
+        cores_per_socket=shape.cores_per_socket,
+        threads_per_core=shape.threads_per_core,
+    )
+
+
+def _fleet(wanted: Wanted) -> str:
+    """The id: it stays when the fleet grows."""
+    first = expand(wanted.names)[0]
+    try:
+        return fleet_and_number(first)[0]
+    except ValueError:
+        return first
+
+
+def _pairs(inputs: Inputs) -> dict[str, str]:
+    names, addresses = inputs.get("names"), inputs.get("addresses")
+    if not isinstance(names, str) or not isinstance(addresses, str):
+        return {}
+    try:
+        return paired(expand(names), expand(addresses))
+    except ValueError:
+        return {}  # what cannot be read is refused by the check

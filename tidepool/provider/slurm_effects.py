@@ -1,0 +1,166 @@
+"""What a change of Slurm's files asks for, and what it would take away. Pure.
+
+slurm.conf(5) of 22.05 says which keys slurmctld reads at its start alone; all others follow a reconfigure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from tidepool.cluster.hostlist import HostSet
+
+#: In lower case. Those after the first group are not in slurm.conf(5): plugins that are loaded once, and the name
+#: that the saved state is of.
+_AT_START: Final = frozenset(
+    {
+        "accountingstorageenforce",
+        "authtype",
+        "credtype",
+        "grestypes",
+        "jobcontainertype",
+        "maxjobcount",
+        "maxnodecount",
+        "plugindir",
+        "powerplugin",
+        "proctracktype",
+        "schedulertype",
+        "selecttype",
+        "selecttypeparameters",
+        "slurmctldhost",
+        "slurmctldport",
+        "slurmdport",
+        "statesavelocation",
+        "switchtype",
+    }
+    | {"accountingstoragehost", "accountingstoragetype", "burstbuffertype", "clustername", "topologyplugin"}
+)
+_CONFIGLESS: Final = "enable_configless"
+_LINE_KEYS: Final = frozenset({"nodename", "nodeset", "partitionname", "downnodes", "frontendname"})
+_PAIR = re.compile(r"(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>.*)")
+
+
+class Effect(IntEnum):
+    """What slurmctld has to do, from the least to the most. Jobs go on in any case."""
+
+    NOTHING = 0
+    RECONFIGURE = 1
+    RESTART = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What a change asks for, and the keys that it is because of."""
+
+    effect: Effect
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A job as far as it matters here: where it is queued, and the nodes that it has (none while it waits)."""
+
+    job_id: int
+    partitions: tuple[str, ...]
+    nodes: frozenset[str]
+
+
+def impact(old: Mapping[str, str], new: Mapping[str, str]) -> Impact:
+    """What the change from the files ``old`` to ``new`` asks for; comments and white space say nothing."""
+    before, after = _Conf.read(old.get("slurm.conf", "")), _Conf.read(new.get("slurm.conf", ""))
+    reasons = [
+        after.spelling.get(key, before.spelling.get(key, key))
+        for key in sorted(_AT_START)
+        if before.values.get(key) != after.values.get(key)
+    ]
+    if before.is_configless != after.is_configless:
+        reasons.append("SlurmctldParameters")
+    if before.lines("nodename") != after.lines("nodename"):
+        reasons.append("NodeName")
+    if reasons:
+        return Impact(Effect.RESTART, tuple(reasons))
+    names = {*old, *new}
+    if all(_bare(old.get(name)) == _bare(new.get(name)) for name in names):
+        return Impact(Effect.NOTHING)
+    return Impact(Effect.RECONFIGURE)
+
+
+def partitions_of(files: Mapping[str, str]) -> frozenset[str]:
+    """The partitions that slurm.conf has."""
+    found = set()
+    for written in _Conf.read(files.get("slurm.conf", "")).lines("partitionname"):
+        name = written.split()[0].partition("=")[2]
+        if name.upper() != "DEFAULT":
+            found.add(name)
+    return frozenset(found)
+
+
+def losses(
+    gone_partitions: Collection[str], gone_fleets: Mapping[str, str], uses: Iterable[Use]
+) -> Iterator[str]:
+    """Why these partitions and fleets (hostlists by name) cannot go, a line each; nothing where they can."""
+    uses = tuple(uses)
+    for partition in sorted(gone_partitions):
+        if ids := [use.job_id for use in uses if partition in use.partitions]:
+            yield (
+                f"partition {partition} cannot go: Slurm would cancel the jobs {_ids(ids)} in it; wait for their end, "
+                f"or move them: `scontrol update jobid=ID partition=NAME`"
+            )
+    for fleet, hostlist in sorted(gone_fleets.items()):
+        nodes = HostSet(hostlist)
+        if ids := [use.job_id for use in uses if any(node in nodes for node in use.nodes)]:
+            yield (
+                f"fleet {fleet} cannot go: its nodes run the jobs {_ids(ids)}; wait for their end, or end them: "
+                f"`scancel {' '.join(map(str, sorted(set(ids))))}`"
+            )
+
+
+def setting(files: Mapping[str, str], key: str, default: str) -> str:
+    """The value of a key of slurm.conf."""
+    values = _Conf.read(files.get("slurm.conf", "")).values.get(key.lower())
+    return values[0] if values else default
+
+
+@dataclass(frozen=True, slots=True)
+class _Conf:
+    """slurm.conf: the values of each key, in order (SlurmctldHost has several), and lines of nodes and partitions."""
+
+    values: Mapping[str, tuple[str, ...]]
+    spelling: Mapping[str, str]
+
+    @classmethod
+    def read(cls, text: str) -> _Conf:
+        values: dict[str, tuple[str, ...]] = {}
+        spelling: dict[str, str] = {}
+        for line in _bare(text):
+            found = _PAIR.match(line)
+            if not found:
+                continue
+            key = found["key"].lower()
+            # A line about nodes holds many keys, and its first one with its value tells which.
+            value = line if key in _LINE_KEYS else found["value"].strip()
+            values[key] = (*values.get(key, ()), value)
+            spelling[key] = found["key"]
+        return cls(values, spelling)
+
+    def lines(self, key: str) -> tuple[str, ...]:
+        return self.values.get(key, ())
+
+    @property
+    def is_configless(self) -> bool:
+        parameters = ",".join(self.values.get("slurmctldparameters", ()))
+        return _CONFIGLESS in parameters.lower().split(",")
+
+
+def _bare(text: str | None) -> tuple[str, ...]:
+    """The lines that say something, without comments; continued ones joined."""
+    joined = (text or "").replace("\\\n", " ")
+    lines = (" ".join(line.partition("#")[0].split()) for line in joined.splitlines())
+    return tuple(line for line in lines if line)
+
+
+def _ids(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(set(ids))))
