@@ -71,7 +71,7 @@ def down_verb(
     outcome = _nothing()
     if outputs is not None:
         outcome = _destroy(stack, yes, at_once, as_json)
-        if outcome.code != errors.OK or outcome.result == "declined":
+        if not outcome.is_done:
             if as_json:
                 show.emit(outcome.document(swept={"machines": [], "networks": []}, kept=[]))
             return (
@@ -134,7 +134,7 @@ def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool) -> Out
 
     stack.prepare()
     approved = ("--yes", "--skip-preview") if yes else ()
-    return carry_out(stack, "destroy", *approved, "--continue-on-error", *parallel(at_once), summary=as_json)
+    return carry_out(stack, "destroy", *approved, "--continue-on-error", *parallel(at_once), yes=yes, aside=as_json)
 
 
 def _settle_jobs(stack: Stack, outputs: dict[str, object], cancel: bool) -> None:

@@ -53,17 +53,17 @@ class Stack:
         """Make what the engine needs in the data folder: see `tidepool.cli.environment`."""
         prepare(self.settings, self.data)
 
-    def run(self, verb: str, *words: str, log: Path | None = None) -> int:
+    def run(self, verb: str, *words: str, log: Path | None = None, aside: bool = False) -> int:
         """An operation of the engine's on this stack; its exit code.
 
-        With ``log``, its events are written there, a JSON document a line, and it is shown on standard error.
+        With ``log``, its events are written there, a JSON document a line. ``aside`` shows it on standard error.
         """
         words, env = (verb, "--stack", self.name, *words), self.environment
         if log is not None:
             # The CLI knows the flag only then.
             words, env = (*words, "--event-log", str(log)), {**env, "PULUMI_DEBUG_COMMANDS": "true"}
         with self._unsalted():
-            return self.engine.run(words, self.project.root, env, aside=log is not None)
+            return self.engine.run(words, self.project.root, env, aside=aside)
 
     def ask(self, *words: str) -> Answer:
         """A quick verb of the engine's on this stack."""
