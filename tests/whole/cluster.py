@@ -165,7 +165,9 @@ class Cluster:
             return {node.name: node for node in slurm.nodes() if not node.state.is_slot}
 
     def idle(self) -> list[str]:
-        return sorted(name for name, node in self.nodes().items() if str(node.state) == "IDLE")
+        """Those that wait for jobs."""
+        found = self.nodes().items()
+        return sorted(name for name, node in found if node.state.takes_jobs and not node.state.runs_jobs)
 
 
 def until(look: Callable[[], T | None], what: str, timeout_s: float = 30, pause_s: float = 0.05) -> T:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tidepool.local.errors import TimedOut
+from tidepool.local.private import make_private
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
 def _acquire(path: Path, deadline: float) -> int | None:
     pause = threading.Event()  # never set: flock has no time-out, and signals belong to the caller
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:

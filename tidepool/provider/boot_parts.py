@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tidepool.local import BadSpec, Device, File, Folder, MachineSpec, Mount, Service
+from tidepool.local.private import make_private
 from tidepool.provider.reading import Reader
 
 _Part = TypeVar("_Part", File, Folder, Mount, Service, Device)
@@ -67,7 +68,7 @@ class BootParts:
 
     def save(self, path: Path) -> None:
         """Write them for root alone: there are keys among the files."""
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         beside = path.with_suffix(".new")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -59,7 +59,10 @@ def first(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> First:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """What the look after the drain tells: these may go, these run jobs, these are about to be done with one."""
+    """What the look after the drain tells: these may go, these run jobs, these are about to be done with one.
+
+    A job that ends still has its processors; whether others run beside it shows when it has ended.
+    """
 
     free: tuple[str, ...]
     busy: tuple[str, ...]
@@ -75,7 +78,7 @@ def then(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> Then:
             continue
         if not each.machine_runs:
             free.append(each.name)
-        elif NodeFlag.COMPLETING in node.state.flags and not node.cpus_alloc:
+        elif NodeFlag.COMPLETING in node.state.flags:
             completing.append(each.name)
         elif node.state.runs_jobs or node.cpus_alloc:
             busy.append(each.name)

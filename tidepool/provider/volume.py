@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.local.errors import told
+from tidepool.local.private import make_private
 from tidepool.local.spec import is_name
 from tidepool.provider.difference import Rules
 from tidepool.provider.kind import Home, Kind, Made, Task
@@ -54,7 +55,7 @@ class VolumeKind(Kind[Wanted]):
     def create(self, wanted: Wanted, task: Task) -> Made:
         path = self._path(wanted.stack, wanted.volume)
         with told(f"volume {wanted.volume} of stack {wanted.stack} could not be made"):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path.parent)
             # One that is there may be in use, and its owner is whom a machine gave it to.
             path.mkdir(exist_ok=True, mode=0o755)
         return Made(f"{wanted.stack}/{wanted.volume}")

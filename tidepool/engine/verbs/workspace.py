@@ -186,18 +186,22 @@ class OpenStack:
         if self._opened:
             return self._opened[0]
         _require_passphrase_provider(self.config)
-        if not self.config.encryption_salt:
+        salt = self.config.encryption_salt or self._salt_of_the_state()
+        if not salt:
             raise EngineError(
                 f"stack '{self.ref.name}' has no 'encryptionsalt' in {self.config.path}: it has no secrets yet"
             )
-        crypter = open_passphrase(self.world, self.config.encryption_salt)
+        crypter = open_passphrase(self.world, salt)
         self._opened.append(crypter)
         return crypter
 
-    def with_salt(self) -> OpenStack:
-        """The same where the stack has a salt; otherwise with a new one, written to its file.
+    def _salt_of_the_state(self) -> str | None:
+        """Where ``PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER`` asks for it, and the state has one."""
+        wanted = self.world.flag("PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER")
+        return state_salt(self.backend.export(self.ref)) if wanted else None
 
-        The state's salt is taken where ``PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER`` asks for it.
+    def with_salt(self) -> OpenStack:
+        """The same where the stack has a salt; otherwise with the state's or a new one, written to its file.
 
         Raises:
             NotSupportedError: when the stack's secrets are not kept by a passphrase.
@@ -206,9 +210,7 @@ class OpenStack:
         _require_passphrase_provider(self.config)
         if self.config.encryption_salt:
             return self
-        salt = None
-        if self.world.flag("PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER"):
-            salt = state_salt(self.backend.export(self.ref))
+        salt = self._salt_of_the_state()
         if salt is None:
             crypter = PassphraseCrypter.new(read_passphrase(self.world.env, self.world.cwd))
         else:
