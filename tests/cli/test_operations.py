@@ -182,6 +182,29 @@ def test_down_by_force_cancels_jobs_first(somebody: Person) -> None:
     assert somebody.engine.ran[0][:3] == ("destroy", "--stack", "dev")
 
 
+def test_who_declines_loses_nothing(somebody: Person) -> None:
+    job = running(somebody)
+    home = somebody.world.data / "dev" / "volumes" / "empty"
+    home.mkdir(parents=True)
+    (somebody.world.data / "state").mkdir()
+    said = somebody.runs("down", "--force", "--purge", person=True, input="n\n")
+    assert (said.exit_code, somebody.engine.ran) == (0, [])
+    assert [each.job_id for each in somebody.slurm.jobs()] == [job]
+    # The engine asks, and is told no: it says so by its events alone, which have no summary but the preview's.
+    somebody.slurm.finish(job)
+    somebody.engine.events = EVENTS[:1]
+    said = somebody.runs("down", "--purge", person=True)
+    assert said.exit_code == 0
+    assert len(somebody.engine.ran) == 1
+    assert home.exists()
+    # No state, but something is left: it is asked for here.
+    somebody.engine.outputs = None
+    assert somebody.runs("down", "--purge", person=True, input="n\n").exit_code == 0
+    assert home.exists()
+    assert somebody.runs("down", "--purge", person=True, input="y\n").exit_code == 0
+    assert not home.exists()
+
+
 def test_down_of_nothing_is_no_error_and_makes_nothing(somebody: Person) -> None:
     said = somebody.runs("down")
     assert (said.exit_code, said.output) == (0, "There is nothing of stack dev.\n")

@@ -48,14 +48,14 @@ class Outcome:
         }
 
 
-def carry_out(stack: Stack, verb: str, *words: str, yes: bool, aside: bool) -> Outcome:
+def carry_out(stack: Stack, verb: str, *words: str, counted: bool, aside: bool) -> Outcome:
     """Run the engine's ``verb``, shown as it goes on; ``aside`` shows it on standard error.
 
-    What it came to is in the engine's own log of events, which both engines write. Where nobody is asked and nobody
-    counts (``yes``, not ``aside``), the exit code says enough, and the log is spared.
+    Only where it is ``counted`` are there changes and diagnostics, and is a person who declined told apart: that takes
+    the engine's own log of events, which both engines write.
     """
     began = time.monotonic()
-    if yes and not aside:
+    if not counted:
         code = stack.run(verb, *words)
         return Outcome(code, "succeeded" if code == 0 else "failed", {}, (), time.monotonic() - began)
     with tempfile.TemporaryDirectory(prefix="operation-", dir=stack.data) as folder:

@@ -37,7 +37,7 @@ def up_verb(
     approved = ("--yes", "--skip-preview") if yes else ()
     refreshed = ("--refresh",) if refresh else ()
     outcome = carry_out(
-        stack, "up", *approved, *refreshed, *parallel(at_once), *engine_words, yes=yes, aside=as_json
+        stack, "up", *approved, *refreshed, *parallel(at_once), *engine_words, counted=as_json, aside=as_json
     )
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
@@ -76,7 +76,7 @@ def preview_verb(
         *parallel(at_once),
         *engine_words,
     ]
-    outcome = carry_out(stack, "preview", *words, yes=True, aside=as_json)
+    outcome = carry_out(stack, "preview", *words, counted=as_json, aside=as_json)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)
