@@ -269,6 +269,22 @@ def test_machines_that_are_no_nodes_are_shown(real: RealCluster) -> None:
         delete_machine(real.data, STACK, "cpu-7")
 
 
+def test_a_controller_that_was_killed_is_shown_until_it_is_back(real: RealCluster) -> None:
+    (before,) = [s for s in real.stack.read("ctl").services if s.name == "slurmctld"]
+    real.says("exec", "ctl", "--", "sh", "-c", "mv /etc/slurm/slurm.conf /kept; kill -9 $(pidof slurmctld)")
+    try:
+        began = time.monotonic()
+        done = real.runs("status", "--json")
+        assert time.monotonic() - began < 8
+        assert done.returncode == errors.NOT_THERE
+    finally:
+        real.says("exec", "ctl", "--", "mv", "/kept", "/etc/slurm/slurm.conf")
+    deadline = time.monotonic() + 30
+    while not (told := real.document("status"))["reached"]:
+        assert time.monotonic() < deadline, told
+    assert before.restarts < real.stack.read("ctl").services[1].restarts
+
+
 def test_a_controller_that_does_not_answer_is_shown_with_the_machines(real: RealCluster) -> None:
     pull_plug(real.data, STACK, "ctl")
     done = real.runs("status", "--json")

@@ -186,7 +186,7 @@ def _problems(cluster: Cluster, seen: Seen) -> Iterator[Problem]:
         yield Problem("failure", seen.failure, seen.remedy)
     told = _Told()
     for controller in seen.controllers:
-        if not controller.is_up:
+        if not controller.is_up and not seen.failure:
             told.add(
                 "failure",
                 controller.host,
