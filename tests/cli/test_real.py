@@ -222,22 +222,23 @@ def test_status_shows_jobs(real: RealCluster) -> None:
     for nodes in (2, 2):
         script = f"sbatch -N{nodes} --wrap 'sleep 60' --output=/dev/null"
         real.says("exec", "ctl", "--", "sh", "-c", script)
-    told = _until_queue(real, [("RUNNING", 1), ("PENDING", 1)])
-    assert told["fleets"][0]["jobs"] == 1
-    assert told["queue"][1]["reason"] == "Resources"
-    refused = real.runs("down", "--yes")
-    assert refused.returncode == errors.JOBS
-    assert "running" in refused.stderr
-    assert "waiting" in refused.stderr
-    real.says("exec", "ctl", "--", "scancel", "--user=root")
-    real.until_idle(2)
+    try:
+        told = _until_queue(real, [("RUNNING", "", 1), ("PENDING", "Resources", 1)])
+        assert told["fleets"][0]["jobs"] == 1
+        refused = real.runs("down", "--yes")
+        assert refused.returncode == errors.JOBS
+        assert "running" in refused.stderr
+        assert "waiting" in refused.stderr
+    finally:
+        real.says("exec", "ctl", "--", "scancel", "--user=root")
+        real.until_idle(2)
 
 
-def _until_queue(real: RealCluster, wanted: list[tuple[str, int]]) -> Any:
+def _until_queue(real: RealCluster, wanted: list[tuple[str, str, int]]) -> Any:
     deadline = time.monotonic() + 20
     while True:
         told = real.document("status")
-        if [(row["state"], row["jobs"]) for row in told["queue"]] == wanted:
+        if [(row["state"], row["reason"], row["jobs"]) for row in told["queue"]] == wanted:
             return told
         assert time.monotonic() < deadline, told
 
