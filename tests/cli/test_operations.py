@@ -105,6 +105,19 @@ def test_a_file_without_a_spec_is_told(somebody: Person, content: str | None, to
     assert told in said.output
 
 
+def test_an_image_without_a_recipe_is_told(somebody: Person) -> None:
+    recipe = somebody.folder / "images" / "slurm" / "recipe.yaml"
+    recipe.parent.mkdir(parents=True)
+    recipe.touch()
+    somebody.write(image="debian-99")
+    said = somebody.runs("up", "--yes")
+    assert said.exit_code == errors.USAGE
+    assert "no image debian-99" in said.output
+    assert "take one of slurm" in said.output
+    somebody.write(image="slurm")
+    assert somebody.runs("up", "--yes").exit_code == 0
+
+
 def test_the_machine_is_looked_at_for_what_is_made_at_first(somebody: Person, planned: list[Plans]) -> None:
     somebody.runs("up", "--yes")
     assert planned == [Plans(machines=4, memory_mib=4 * 64, cidrs=("10.99.0.0/16",))]
