@@ -175,6 +175,10 @@ class RealCluster:
             bench.machine(9, self.stack.image),
             name="login-1",
             services=(key, sshd),
-            files=(File("/etc/ssh/authorized_keys.d/root", public),),
+            files=(
+                File("/etc/ssh/authorized_keys.d/root", public),
+                # Without one, sshd takes accounts for locked.
+                File("/etc/shadow", "root:*:20000:0:99999:7:::\n", "0600"),
+            ),
             folders=(Folder("/etc/ssh"), Folder("/run/sshd")),
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from tidepool.cli.engine import Answer
+from tidepool.cli.contract import Answer
 from tidepool.cli.main import cli
 from tidepool.cli.world import World
 from tidepool.engine.choice import EngineName
@@ -83,9 +83,10 @@ class Person:
         spec = {key: value for key, value in {**SPEC, **changes}.items() if value is not None}
         (self.folder / f"Pulumi.{stack}.yaml").write_text(json.dumps({"config": {"cluster:spec": spec}}))
 
-    def runs(self, *words: str, **world: Any) -> Result:
-        """What comes of a command line."""
-        return CliRunner().invoke(cli, list(words), obj=replace(self.world, **world), prog_name="tidepool")
+    def runs(self, *words: str, input: str = "", **world: Any) -> Result:
+        """What comes of a command line, with ``input`` typed."""
+        made = replace(self.world, **world)
+        return CliRunner().invoke(cli, list(words), input=input, obj=made, prog_name="tidepool")
 
 
 def person(folder: Path, data: Path) -> Person:

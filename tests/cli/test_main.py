@@ -166,7 +166,7 @@ def test_outputs_of_something_else_are_an_error(somebody: Person) -> None:
 def test_what_the_engine_does_not_tell_is_an_error_and_no_empty_cluster(somebody: Person) -> None:
     class Broken(FakeEngine):
         def ask(self, *_: object, **__: object):  # type: ignore[no-untyped-def]
-            from tidepool.cli.engine import Answer
+            from tidepool.cli.contract import Answer
 
             return Answer(1, "", "error: the state is damaged\n")
 
@@ -218,7 +218,7 @@ def _completions(somebody: Person, *words: str) -> list[str]:
         for name, value in env.items():
             patch.setenv(name, value)
         said = somebody.runs()
-    return [line.partition(",")[2] for line in said.output.splitlines()]
+    return [line.partition(",")[2] for line in said.output.split()]
 
 
 def test_words_are_completed(somebody: Person) -> None:

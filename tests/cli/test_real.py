@@ -222,22 +222,23 @@ def test_status_shows_jobs(real: RealCluster) -> None:
     for nodes in (2, 2):
         script = f"sbatch -N{nodes} --wrap 'sleep 60' --output=/dev/null"
         real.says("exec", "ctl", "--", "sh", "-c", script)
-    told = _until_queue(real, [("RUNNING", 1), ("PENDING", 1)])
-    assert told["fleets"][0]["jobs"] == 1
-    assert told["queue"][1]["reason"] == "Resources"
-    refused = real.runs("down", "--yes")
-    assert refused.returncode == errors.JOBS
-    assert "running" in refused.stderr
-    assert "waiting" in refused.stderr
-    real.says("exec", "ctl", "--", "scancel", "--user=root")
-    real.until_idle(2)
+    try:
+        told = _until_queue(real, [("RUNNING", "", 1), ("PENDING", "Resources", 1)])
+        assert told["fleets"][0]["jobs"] == 1
+        refused = real.runs("down", "--yes")
+        assert refused.returncode == errors.JOBS
+        assert "running" in refused.stderr
+        assert "waiting" in refused.stderr
+    finally:
+        real.says("exec", "ctl", "--", "scancel", "--user=root")
+        real.until_idle(2)
 
 
-def _until_queue(real: RealCluster, wanted: list[tuple[str, int]]) -> Any:
+def _until_queue(real: RealCluster, wanted: list[tuple[str, str, int]]) -> Any:
     deadline = time.monotonic() + 20
     while True:
         told = real.document("status")
-        if [(row["state"], row["jobs"]) for row in told["queue"]] == wanted:
+        if [(row["state"], row["reason"], row["jobs"]) for row in told["queue"]] == wanted:
             return told
         assert time.monotonic() < deadline, told
 
@@ -267,6 +268,22 @@ def test_machines_that_are_no_nodes_are_shown(real: RealCluster) -> None:
         from tidepool.local import delete_machine
 
         delete_machine(real.data, STACK, "cpu-7")
+
+
+def test_a_controller_that_was_killed_is_shown_until_it_is_back(real: RealCluster) -> None:
+    (before,) = [s for s in real.stack.read("ctl").services if s.name == "slurmctld"]
+    real.says("exec", "ctl", "--", "sh", "-c", "mv /etc/slurm/slurm.conf /kept; kill -9 $(pidof slurmctld)")
+    try:
+        began = time.monotonic()
+        done = real.runs("status", "--json")
+        assert time.monotonic() - began < 8
+        assert done.returncode == errors.NOT_THERE
+    finally:
+        real.says("exec", "ctl", "--", "mv", "/kept", "/etc/slurm/slurm.conf")
+    deadline = time.monotonic() + 30
+    while not (told := real.document("status"))["reached"]:
+        assert time.monotonic() < deadline, told
+    assert before.restarts < real.stack.read("ctl").services[1].restarts
 
 
 def test_a_controller_that_does_not_answer_is_shown_with_the_machines(real: RealCluster) -> None:

@@ -45,9 +45,26 @@ def described_spec(stack: Stack) -> ClusterSpec:
     if not isinstance(mapping, dict):
         raise Failure(f"{path}: {SPEC_KEY} should be keys and values, and is {mapping!r}", code=USAGE)
     try:
-        return read_spec(mapping)
+        spec = read_spec(mapping)
     except SpecError as error:
         raise Failure(f"{path}, {SPEC_KEY}: {error}", code=USAGE) from None
+    _check_images(spec, stack.project.root / "images", path)
+    return spec
+
+
+def _check_images(spec: ClusterSpec, folder: Path, path: Path) -> None:
+    """The program makes images of the project's recipes. A project without that folder has another way.
+
+    Raises:
+        Failure: there is no recipe for an image of ``spec``.
+    """
+    there = sorted(recipe.parent.name for recipe in folder.glob("*/recipe.yaml"))
+    if there and (lost := sorted({*spec.images} - {*there})):
+        raise Failure(
+            f"{path}, {SPEC_KEY}: there is no image {', '.join(lost)}: no {folder / lost[0] / 'recipe.yaml'}",
+            remedy=f"take one of {', '.join(there)}, or write its recipe",
+            code=USAGE,
+        )
 
 
 def plans(spec: ClusterSpec) -> Plans:

@@ -64,19 +64,22 @@ def down_verb(
         else:
             show.say(f"There is nothing of stack {stack.name}.")
         return errors.OK
-    from tidepool.cli.operation import require_approval
+    from tidepool.cli.operation import exit_code, require_approval
 
     require_approval(stack, yes, "down")
-    _settle_jobs(stack, outputs or {}, cancel_jobs)
+    if not _settle_jobs(stack, outputs or {}, cancel_jobs, yes):
+        return errors.OK
     outcome = _nothing()
     if outputs is not None:
         outcome = _destroy(stack, yes, at_once, as_json)
-        if outcome.code != errors.OK or outcome.result == "declined":
+        if not outcome.is_done:
             if as_json:
                 show.emit(outcome.document(swept={"machines": [], "networks": []}, kept=[]))
-            return (
-                errors.INTERRUPTED if outcome.code == errors.INTERRUPTED else min(outcome.code, errors.FAILED)
-            )
+            return exit_code(outcome.code)
+    elif not yes and not click.confirm(
+        f"No state knows of stack {stack.name}. Delete what is left of it?", err=True
+    ):
+        return errors.OK
     swept: Swept = sweep(stack.data, stack.name)
     if left := list(remains(stack.data, stack.name)):
         raise Failure(
@@ -134,11 +137,19 @@ def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool) -> Out
 
     stack.prepare()
     approved = ("--yes", "--skip-preview") if yes else ()
-    return carry_out(stack, "destroy", *approved, "--continue-on-error", *parallel(at_once), summary=as_json)
+    return carry_out(
+        stack,
+        "destroy",
+        *approved,
+        "--continue-on-error",
+        *parallel(at_once),
+        counted=as_json or not yes,
+        aside=as_json,
+    )
 
 
-def _settle_jobs(stack: Stack, outputs: dict[str, object], cancel: bool) -> None:
-    """No jobs are there when this comes back.
+def _settle_jobs(stack: Stack, outputs: dict[str, object], cancel: bool, yes: bool) -> bool:
+    """Whether to go on: then there are no jobs, or it is not known, and the person wants it regardless.
 
     Raises:
         Failure: jobs run or wait, and are not to be cancelled; or Slurm does not say whether there are some.
@@ -149,14 +160,17 @@ def _settle_jobs(stack: Stack, outputs: dict[str, object], cancel: bool) -> None
     from tidepool.slurm import SlurmError
 
     if "controller" not in outputs:
-        return
+        return True
     cluster = parse_outputs(stack.name, outputs)
     try:
         jobs = ask_jobs(stack, cluster)
         if not jobs:
-            return
+            return True
         if not cancel:
             raise _in_the_way(jobs)
+        # Before the engine asks whether to go on, which would be too late for the jobs.
+        if not yes and not click.confirm(f"{_told(jobs)}. Cancel them, and take the cluster down?", err=True):
+            return False
         _cancel_all(stack, cluster, jobs)
     except SlurmError as error:
         running = any(m.state == "running" for m in list_machines(stack.data, stack.name))
@@ -167,22 +181,24 @@ def _settle_jobs(stack: Stack, outputs: dict[str, object], cancel: bool) -> None
                 code=NOT_THERE,
             ) from error
         show.warn(f"Slurm cannot be asked whether jobs run, so it is not known which are lost: {error.what}")
+    return True
 
 
 def _in_the_way(jobs: Sequence[Job]) -> Failure:
-    from tidepool.cli.jobs import ids_text, waiting, with_nodes
-
-    running, idle = with_nodes(jobs), waiting(jobs)
-    told = [
-        f"{what}: {ids_text([job.job_id for job in some])}"
-        for what, some in (("running", running), ("waiting", idle))
-        if some
-    ] or [f"jobs {ids_text([job.job_id for job in jobs])}"]
     return Failure(
-        f"the cluster has jobs, which would be lost; {'; '.join(told)}",
+        f"the cluster has jobs, which would be lost; {_told(jobs)}",
         remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --force`",
         code=JOBS,
     )
+
+
+def _told(jobs: Sequence[Job]) -> str:
+    """``running: 1, 2; waiting: 3``."""
+    from tidepool.cli.jobs import ids_text, waiting, with_nodes
+
+    kinds = (("running", with_nodes(jobs)), ("waiting", waiting(jobs)))
+    told = [f"{what}: {ids_text([job.job_id for job in some])}" for what, some in kinds if some]
+    return "; ".join(told) or f"jobs: {ids_text([job.job_id for job in jobs])}"
 
 
 def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:

@@ -34,7 +34,10 @@ class Change:
 @json_option
 @stack_options
 def drain_verb(stack: Stack, reason: str | None, nodes: str, as_json: bool) -> None:
-    """Let no new jobs start on NODES, a hostlist such as cpu-[1-4]. Jobs that run there go on."""
+    """Let no new jobs start on nodes. Jobs that run there go on.
+
+    NODES is a hostlist such as cpu-[1-4].
+    """
     why = reason or f"by {_person(stack.world.env)} with tidepool"
     with closing(_client(stack)) as slurm:
         before = _nodes(slurm, nodes)
@@ -47,7 +50,10 @@ def drain_verb(stack: Stack, reason: str | None, nodes: str, as_json: bool) -> N
 @json_option
 @stack_options
 def resume_verb(stack: Stack, nodes: str, as_json: bool) -> None:
-    """Put NODES, a hostlist such as cpu-[1-4], back into service: those that drain, are drained, or down."""
+    """Put nodes back into service: those that drain, are drained, or down.
+
+    NODES is a hostlist such as cpu-[1-4].
+    """
     with closing(_client(stack)) as slurm:
         before = _nodes(slurm, nodes)
         if well := [node for node in before.values() if _is_in_service(node)]:

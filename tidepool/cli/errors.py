@@ -31,7 +31,7 @@ EXIT_CODES: Final = (
     (LACKS, "this machine lacks something (`tidepool doctor`); nothing was changed"),
     (JOBS, "refused, because jobs would be lost; nothing was changed"),
     (EXEC_FAILED, "of `exec`: Tidepool could not run it; all others are the command's own"),
-    (INTERRUPTED, "interrupted"),
+    (INTERRUPTED, "interrupted before it began to change anything"),
     (SSH_FAILED, "of `ssh`: the machine was not reached; all others are the command's own"),
 )
 

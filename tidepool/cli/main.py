@@ -62,6 +62,16 @@ class Verbs(click.Group):
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), what) for code, what in errors.EXIT_CODES])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read it has enough, `head` say. Nothing more can be written, not even at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return errors.OK
+        return code
+
     def main(self, args: Sequence[str] | None = None, *more: Any, **named: Any) -> Any:
         named["standalone_mode"] = False
         sys.exit(_told(lambda: super(Verbs, self).main(args, *more, **named)))
@@ -88,7 +98,6 @@ def _told(run: Any) -> int:
     """The exit code of ``run``; what went wrong is told on standard error."""
     try:
         code = run()
-        sys.stdout.flush()
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
@@ -97,10 +106,6 @@ def _told(run: Any) -> int:
     except (click.Abort, KeyboardInterrupt):
         show.tell("interrupted")
         return errors.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read it has enough, `head` say. Nothing more can be written, not even at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return errors.OK
     except Exception as error:
         failure = errors.failure_of(error)
         if failure is None:

@@ -14,9 +14,7 @@ from tidepool.cli import errors
 from tidepool.cli.errors import Failure
 from tidepool.cli.stack import Stack
 
-#: For `--json`: kinds of changes that are none.
 _EVENTS: Final = "events.json"
-#: The engine's code for an operation that was not confirmed, or could not be.
 _PARALLEL: Final = 256
 
 
@@ -34,6 +32,11 @@ class Outcome:
     diagnostics: tuple[Mapping[str, str], ...]
     duration_s: float
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it was done, all of it: neither failed nor declined."""
+        return self.code == errors.OK and self.result == "succeeded"
+
     def document(self, **more: Any) -> dict[str, Any]:
         """As `--json` shows it."""
         return {
@@ -45,18 +48,19 @@ class Outcome:
         }
 
 
-def carry_out(stack: Stack, verb: str, *words: str, summary: bool) -> Outcome:
-    """Run the engine's ``verb``, shown as it goes on; with ``summary``, on standard error, and counted.
+def carry_out(stack: Stack, verb: str, *words: str, counted: bool, aside: bool) -> Outcome:
+    """Run the engine's ``verb``, shown as it goes on; ``aside`` shows it on standard error.
 
-    Counting takes the engine's own log of events, which both engines write.
+    Only where it is ``counted`` are there changes and diagnostics, and is a person who declined told apart: that takes
+    the engine's own log of events, which both engines write.
     """
     began = time.monotonic()
-    if not summary:
-        code = stack.run(verb, *words, aside=False)
+    if not counted:
+        code = stack.run(verb, *words)
         return Outcome(code, "succeeded" if code == 0 else "failed", {}, (), time.monotonic() - began)
     with tempfile.TemporaryDirectory(prefix="operation-", dir=stack.data) as folder:
         log = Path(folder) / _EVENTS
-        code = stack.run(verb, *words, "--event-log", str(log), aside=True)
+        code = stack.run(verb, *words, log=log, aside=aside)
         return _outcome(code, list(_events(log)), verb == "preview", time.monotonic() - began)
 
 

@@ -186,7 +186,7 @@ def _problems(cluster: Cluster, seen: Seen) -> Iterator[Problem]:
         yield Problem("failure", seen.failure, seen.remedy)
     told = _Told()
     for controller in seen.controllers:
-        if not controller.is_up:
+        if not controller.is_up and not seen.failure:
             told.add(
                 "failure",
                 controller.host,
@@ -235,6 +235,13 @@ def _of_machines(told: _Told, machines: Iterable[Machine]) -> None:
                     f"{service.name} on machine {{}} does not stay up",
                     "`tidepool logs {}`",
                 )
+        if machine.outdated:
+            told.add(
+                "note",
+                machine.name,
+                "machine {} runs as it booted, before the spec changed",
+                "its next boot takes the change",
+            )
         if machine.memory_kills:
             told.add(
                 "note",

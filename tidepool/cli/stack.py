@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.cli.engine import Answer, Engine, choose
+from tidepool.cli.contract import Answer, Engine
+from tidepool.cli.engine import choose
 from tidepool.cli.environment import engine_settings, prepare
 from tidepool.cli.errors import FAILED, NOT_THERE, USAGE, Failure
-from tidepool.cli.salt import unsalted
+from tidepool.cli.salt import forget_salt, unsalted
 from tidepool.cli.world import World
 from tidepool.engine.project import Project, find_project
 
@@ -52,12 +53,17 @@ class Stack:
         """Make what the engine needs in the data folder: see `tidepool.cli.environment`."""
         prepare(self.settings, self.data)
 
-    def run(self, verb: str, *words: str, aside: bool) -> int:
-        """An operation of the engine's on this stack; its exit code."""
+    def run(self, verb: str, *words: str, log: Path | None = None, aside: bool = False) -> int:
+        """An operation of the engine's on this stack; its exit code.
+
+        With ``log``, its events are written there, a JSON document a line. ``aside`` shows it on standard error.
+        """
+        words, env = (verb, "--stack", self.name, *words), self.environment
+        if log is not None:
+            # The CLI knows the flag only then.
+            words, env = (*words, "--event-log", str(log)), {**env, "PULUMI_DEBUG_COMMANDS": "true"}
         with self._unsalted():
-            return self.engine.run(
-                [verb, "--stack", self.name, *words], self.project.root, self.environment, aside=aside
-            )
+            return self.engine.run(words, self.project.root, env, aside=aside)
 
     def ask(self, *words: str) -> Answer:
         """A quick verb of the engine's on this stack."""
@@ -93,10 +99,17 @@ class Stack:
         command = ["stack", "init", self.name, "--no-select"]
         with self._unsalted():
             answer = self.engine.ask(command, self.project.root, self.environment)
+            lost = "incorrect passphrase" in answer.stderr and self._has_own_passphrase
+            if lost and forget_salt(self.file, self.project.name):
+                answer = self.engine.ask(command, self.project.root, self.environment)
         _checked(answer, f"the stack {self.name} cannot be made")
 
+    @property
+    def _has_own_passphrase(self) -> bool:
+        return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
+
     def _unsalted(self) -> AbstractContextManager[None]:
-        return unsalted(self.file, ours="PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings)
+        return unsalted(self.file, ours=self._has_own_passphrase)
 
     def forget(self) -> None:
         """Remove it from the engine's books, its history too; its configuration file stays.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import closing
+from typing import Any, Final
 
 import click
 
@@ -18,7 +19,9 @@ from tidepool.cluster.names import CONTROLLER_HOST
 from tidepool.local import Machine
 from tidepool.slurm import SlurmError
 
-_LEAST_WATCH_S = 0.2
+_LEAST_WATCH_S: Final = 0.2
+_NO_ANSWER: Final = "slurmctld does not answer"
+_NO_ANSWER_REMEDY: Final = "it is started again by itself; if it does not come back, `tidepool logs controller` says why, and `tidepool up`"
 
 
 @click.command("status")
@@ -80,14 +83,18 @@ def _cluster(stack: Stack, machines: Any) -> Cluster:
 
 def _seen(stack: Stack, cluster: Cluster, machines: tuple[Machine, ...], pool: ThreadPoolExecutor) -> Seen:
     try:
-        slurm = stack.world.open_slurm(cluster.controller, stack.data)
-        try:
+        with closing(stack.world.open_slurm(cluster.controller, stack.data)) as slurm:
+            # First, for it says at once what the others would wait ten seconds to find out.
+            controllers = slurm.ping()
+            if not any(controller.is_up for controller in controllers):
+                return Seen(controllers, machines=machines, failure=_NO_ANSWER, remedy=_NO_ANSWER_REMEDY)
             # Side by side: each is a process on the controller.
-            ping, version = pool.submit(slurm.ping), pool.submit(slurm.version)
-            nodes, jobs = pool.submit(slurm.nodes), pool.submit(slurm.jobs)
-            return Seen(ping.result(), version.result(), nodes.result(), jobs.result(), machines)
-        finally:
-            slurm.close()
+            version, nodes, jobs = (
+                pool.submit(slurm.version),
+                pool.submit(slurm.nodes),
+                pool.submit(slurm.jobs),
+            )
+            return Seen(controllers, version.result(), nodes.result(), jobs.result(), machines)
     except SlurmError as error:
         return Seen(machines=machines, failure=f"{error.what} ({error.where})", remedy=error.remedy)
 
@@ -120,6 +127,7 @@ def as_document(seen: Overview) -> Mapping[str, Any]:
                 "cpus": m.cpus,
                 "memoryMib": m.memory_mib,
                 "memoryKills": m.memory_kills,
+                "outdated": m.outdated,
                 "services": {s.name: {"state": s.state, "restarts": s.restarts} for s in m.services},
             }
             for m in seen.machines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tidepool.cli import errors, show
+from tidepool.cli import show
 from tidepool.cli.cluster import Cluster, parse_outputs
 from tidepool.cli.options import json_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
@@ -37,12 +37,10 @@ def up_verb(
     approved = ("--yes", "--skip-preview") if yes else ()
     refreshed = ("--refresh",) if refresh else ()
     outcome = carry_out(
-        stack, "up", *approved, *refreshed, *parallel(at_once), *engine_words, summary=as_json
+        stack, "up", *approved, *refreshed, *parallel(at_once), *engine_words, counted=as_json, aside=as_json
     )
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
-    elif outcome.code == errors.OK and stack.world.person:
-        show.tell("`tidepool status` shows the cluster, `tidepool ssh login-1` logs in.")
     return exit_code(outcome.code)
 
 
@@ -78,7 +76,7 @@ def preview_verb(
         *parallel(at_once),
         *engine_words,
     ]
-    outcome = carry_out(stack, "preview", *words, summary=as_json)
+    outcome = carry_out(stack, "preview", *words, counted=as_json, aside=as_json)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidepool.cli.engine import Engine
+    from tidepool.cli.contract import Engine
     from tidepool.slurm import SlurmClient
 
 Connection = Mapping[str, Any]

@@ -45,6 +45,14 @@ static void fail_entry(const char *what) {
     _exit(125);
 }
 
+/* Signals that somebody sends to the way in, and means for the command. */
+static const int PASSED_ON[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+#define PASSED_ON_COUNT (sizeof PASSED_ON / sizeof *PASSED_ON)
+
+static volatile pid_t command;
+
+static void pass_on(int number) { kill(command, number); }
+
 int enter(int argc, char **argv) {
     if (argc < 4) return 125;
     int machine = syscall(SYS_pidfd_open, atoi(argv[2]), 0);
@@ -64,10 +72,15 @@ int enter(int argc, char **argv) {
     close(machine);
     keep_capabilities(kept);
     if (chdir("/")) fail_entry("/");
+    sigset_t held, before;
+    sigemptyset(&held);
+    for (size_t i = 0; i < PASSED_ON_COUNT; i++) sigaddset(&held, PASSED_ON[i]);
+    sigprocmask(SIG_BLOCK, &held, &before); /* until it is known to whom they go */
     pid_t pid = fork(); /* only a child is in the new pid namespace */
     if (pid < 0) fail_entry("cannot fork");
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sigprocmask(SIG_SETMASK, &before, NULL);
         execvp(argv[at], argv + at);
         fprintf(stderr, "init: cannot run %s: %m\n", argv[at]);
         _exit(errno == ENOENT ? 127 : 126);
@@ -75,6 +88,9 @@ int enter(int argc, char **argv) {
     /* A terminal's Ctrl-C goes to the command, which decides. */
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
+    command = pid;
+    for (size_t i = 0; i < PASSED_ON_COUNT; i++) signal(PASSED_ON[i], pass_on);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     int status;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR) fail_entry("cannot wait for the command");

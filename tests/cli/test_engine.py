@@ -1,0 +1,113 @@
+"""The engine seam: which engine is taken, and what the Pulumi CLI is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.standins import OUTPUTS, Person
+from tidepool.cli import errors
+from tidepool.cli.engine import Embedded, Pulumi, choose
+
+ROOT = Path(__file__).parents[2]
+#: Tells what it was given; `up` waits for a signal where it is asked to.
+_PULUMI = """#!/bin/sh
+echo "$@" >>"$HOME/told"
+case "$*" in
+*"stack output"*) cat "$HOME/outputs"; exit 0;;
+*wait*) trap 'echo cancelled; exit 3' TERM; echo ready; while :; do sleep 0.05; done;;
+*up*) echo "up in $PULUMI_BACKEND_URL"; exit "${CODE:-0}";;
+esac
+"""
+
+
+@pytest.fixture
+def with_pulumi(somebody: Person) -> Person:
+    """Somebody with a `pulumi` on PATH."""
+    folder = somebody.folder / "bin"
+    folder.mkdir()
+    (folder / "pulumi").write_text(_PULUMI)
+    (folder / "pulumi").chmod(0o755)
+    (somebody.folder / "outputs").write_text("{}")
+    env = {**somebody.world.env, "PATH": f"{folder}:{somebody.world.env['PATH']}"}
+    return replace(somebody, world=replace(somebody.world, env=env, engine=None))
+
+
+def test_the_cli_is_taken_where_it_is_on_path(with_pulumi: Person) -> None:
+    world = with_pulumi.world
+    assert choose(world) == Pulumi(f"{with_pulumi.folder}/bin/pulumi")
+    assert choose(replace(world, env={**world.env, "TIDEPOOL_ENGINE": "embedded"})) == Embedded(False, False)
+    assert choose(replace(world, env={**world.env, "PATH": "/usr/bin"})) == Embedded(False, False)
+
+
+@pytest.mark.parametrize("name", ["pulumi", "terraform"])
+def test_one_that_is_not_there_is_an_error(somebody: Person, name: str) -> None:
+    env = {**somebody.world.env, "TIDEPOOL_ENGINE": name}
+    said = somebody.runs("status", env=env, engine=None)
+    assert said.exit_code == errors.FAILED
+    assert "TIDEPOOL_ENGINE" in said.output
+
+
+def _runs(person: Person, *words: str, **more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tidepool.cli", "-C", str(person.folder), *words],
+        env={**person.world.env, "PYTHONPATH": str(ROOT), **more},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _told(person: Person) -> list[str]:
+    return (person.folder / "told").read_text().splitlines()
+
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="`up` looks for what makes machines, which is root's"
+)
+
+
+@needs_root
+def test_the_cli_is_told_the_same_words(with_pulumi: Person) -> None:
+    out, err = _runs(with_pulumi, "up", "--yes", CODE="0").communicate(timeout=60)
+    assert out == f"up in file://{with_pulumi.world.data}/state\n", err
+    assert _told(with_pulumi) == [
+        "--non-interactive stack output --json --stack dev",
+        "up --stack dev --yes --skip-preview --refresh --parallel 256",
+    ]
+
+
+@needs_root
+def test_what_the_cli_shows_goes_aside_for_json(with_pulumi: Person) -> None:
+    with _runs(with_pulumi, "up", "--yes", "--json", CODE="5") as process:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == errors.FAILED
+    assert '"result": "failed"' in out
+    assert "up in file://" in err
+    assert "--event-log" in _told(with_pulumi)[1]
+
+
+@needs_root
+def test_a_signal_is_passed_on_to_the_cli(with_pulumi: Person) -> None:
+    with _runs(with_pulumi, "up", "--yes", "--", "wait") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == "cancelled\n"
+        assert process.wait(20) == errors.FAILED
+
+
+def test_names_come_from_the_cli_too(with_pulumi: Person) -> None:
+    import json
+
+    (with_pulumi.folder / "outputs").write_text(json.dumps(OUTPUTS))
+    said = with_pulumi.runs("drain", "cpu-1")
+    assert "cpu-1" in said.output  # of the fake Slurm, that it knows no such node
+    assert _told(with_pulumi) == ["--non-interactive stack output --json --stack dev"]
