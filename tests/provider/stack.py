@@ -173,6 +173,13 @@ class Stack:
     def job_state(self, job_id: int) -> str:
         return str(self.slurm.job(job_id)[0].state)
 
+    def await_saved(self, job_id: int) -> None:
+        """Wait until slurmctld has saved what it knows of a job, which it does some seconds late."""
+        now = time.time()
+        self.on("ctl", "scontrol", "update", f"jobid={job_id}", "comment=saved")
+        file = self.data / self.name / "volumes" / "slurmctld" / "job_state"
+        eventually(lambda: file.exists() and file.stat().st_mtime > now)
+
     def cancel(self, job_id: int) -> None:
         """Cancel a job, and wait until it has left its node."""
         self.slurm.cancel(job_id)

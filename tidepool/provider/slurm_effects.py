@@ -44,6 +44,7 @@ _AT_START: Final = frozenset(
 _CONFIGLESS: Final = "enable_configless"
 _PARTITION: Final = "partitionname"
 _LINE_KEYS: Final = frozenset({"nodename", "nodeset", "partitionname", "downnodes", "frontendname"})
+_EQUALS = re.compile(r" ?= ?")
 _PAIR = re.compile(r"(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>.*)")
 
 
@@ -186,7 +187,7 @@ class _Conf:
 def _bare(text: str | None) -> tuple[str, ...]:
     """The lines that say something, without comments; continued ones joined."""
     joined = (text or "").replace("\\\n", " ")
-    lines = (" ".join(line.partition("#")[0].split()) for line in joined.splitlines())
+    lines = (_EQUALS.sub("=", " ".join(line.partition("#")[0].split())) for line in joined.splitlines())
     return tuple(line for line in lines if line)
 
 
