@@ -49,7 +49,7 @@ def test_secrets_are_secrets(cluster: Stack) -> None:
 
 
 def test_a_partition_and_a_feature_come_while_a_job_runs(cluster: Stack) -> None:
-    job = cluster.job("cpu-1")
+    job, pid = cluster.job("cpu-1"), cluster.pid_of("slurmctld")
     more = {"partitions": [{"name": "main", "default": True}, {"name": "night", "max_time": "8:00:00"}]}
     cluster.want(fleet(features=["avx2"]), nodes={"cpu": 2}, spec=more)
     preview = cluster.done("preview")
@@ -57,6 +57,7 @@ def test_a_partition_and_a_feature_come_while_a_job_runs(cluster: Stack) -> None
     assert cluster.done("up").changes == ["2 updated", "13 unchanged"]
     assert {each.name for each in cluster.slurm.partitions()} == {"main", "night"}
     assert {node.features for node in cluster.slurm.nodes()} == {("cpu", "avx2")}
+    assert cluster.pid_of("slurmctld") == pid
     assert cluster.job_state(job) == "RUNNING"
     cluster.cancel(job)
     eventually(lambda: cluster.states()["cpu-1"] == "IDLE")
