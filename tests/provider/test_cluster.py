@@ -203,10 +203,24 @@ def test_a_node_whose_plug_was_pulled_is_made_again_and_its_job_runs_again(clust
     cluster.cancel(job)
 
 
+def test_another_controller_machine_has_all_jobs_of_the_first(cluster: Stack) -> None:
+    job = cluster.job("cpu-1")
+    waiting = int(cluster.on("ctl", "sbatch", "--parsable", "--hold", "--wrap=true"))
+    # Both were submitted a moment ago, which slurmctld writes down when it is told to stop.
+    cluster.want(fleet(max_nodes=6), nodes={"cpu": 2}, ctlMac="02:00:00:00:00:02")
+    assert cluster.done("up").changes == ["2 replaced", "13 unchanged"]
+    assert cluster.job_state(job) == "RUNNING"
+    assert cluster.job_state(waiting) == "PENDING"
+    assert set(cluster.states()) == {f"cpu-{n}" for n in range(1, 7)}
+    cluster.slurm.cancel(waiting)
+    cluster.cancel(job)
+    assert cluster.done("up", "--refresh").changes == ["15 unchanged"]
+
+
 def test_another_shape_replaces_slots_and_nodes_but_not_machines(cluster: Stack) -> None:
     pid = cluster.pid_of("munged", "cpu-1")
     bigger = fleet(max_nodes=6, shape={"cpus": 1, "memory": "700MiB"})
-    cluster.want(bigger, nodes={"cpu": 2})
+    cluster.want(bigger, nodes={"cpu": 2}, ctlMac="02:00:00:00:00:02")
     job = cluster.job("cpu-1")
     assert f"runs the jobs {job}" in cluster.refused("up").text
     cluster.cancel(job)
