@@ -197,10 +197,20 @@ def test_a_node_whose_plug_was_pulled_is_made_again_and_its_job_runs_again(clust
     job = cluster.job("cpu-1")
     local.pull_plug(cluster.data, cluster.name, "cpu-1")
     ran = cluster.done("up", "--refresh")
-    assert "2 created" in ran.changes
+    assert "2 updated" in ran.changes
     assert cluster.slurm.nodes("cpu-1")[0].state.base != "DOWN"
     eventually(lambda: cluster.slurm.job(job)[0].restarts == 1 and cluster.job_state(job) == "RUNNING", 60)
     cluster.cancel(job)
+
+
+def test_what_died_and_is_no_longer_wanted_is_taken_away(cluster: Stack) -> None:
+    local.pull_plug(cluster.data, cluster.name, "cpu-2")
+    cluster.want(fleet(max_nodes=6), nodes={"cpu": 1})
+    cluster.done("up", "--refresh")
+    assert {each.name for each in local.list_machines(cluster.data, cluster.name)} == {"ctl", "cpu-1"}
+    assert cluster.states()["cpu-2"] == "FUTURE"
+    cluster.want(fleet(max_nodes=6), nodes={"cpu": 2})
+    cluster.done("up")
 
 
 def test_another_controller_machine_has_all_jobs_of_the_first(cluster: Stack) -> None:

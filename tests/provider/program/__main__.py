@@ -159,6 +159,8 @@ for fleet in spec.fleets:
             boot=boot.boot,
             cpus=fleet.shape.cpus,
             memory_mib=wanted.get("machineMib", 256),
+            # A slurmd that finds no controller tries again a second later.
+            opts=pulumi.ResourceOptions(depends_on=[slots]),
         )
         Node(
             f"{slot.node_name}-node",
