@@ -37,9 +37,19 @@ class Machine:
     apt_folder: Path = field(default=Path("/etc/apt"))
 
     def architecture(self) -> str:
-        """Debian's word for it, such as amd64."""
+        """Debian's word for it, such as amd64.
+
+        Raises:
+            MissingTool: this machine is no Debian.
+        """
         command = ["dpkg", "--print-architecture"]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
+        try:
+            said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=10)
+        except FileNotFoundError:
+            raise MissingTool(
+                "there is no dpkg on PATH; images are built on Debian, or in a container of it"
+            ) from None
+        return said.stdout.strip()
 
     def package_sources(self) -> tuple[SourceFile, ...]:
         """The files of package sources, as they are."""

@@ -64,10 +64,10 @@ class NetworkKind(Kind[Wanted]):
             spec = wanted.spec
         except BadSpec as error:
             return spec_mistakes(error, {"name": "network"})
-        # A range that is ours already is no longer looked for on the host.
         there = read_network(self._home.data, spec.stack, spec.name)
-        cidrs = () if there is not None and there.cidr == spec.cidr else (spec.cidr,)
-        lacks = self._lacks_for(Plans(cidrs=cidrs))
+        if there is not None and there.cidr == spec.cidr and there.state == "up":
+            return ()  # where it stands, more can be made
+        lacks = self._lacks_for(Plans(cidrs=(spec.cidr,)))
         return [Mistake("cidr" if lack.what.startswith("the range ") else "", str(lack)) for lack in lacks]
 
     def create(self, wanted: Wanted, task: Task) -> Made:
