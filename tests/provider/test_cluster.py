@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 
@@ -35,6 +36,14 @@ def test_nothing_changes_when_nothing_changed(cluster: Stack) -> None:
     assert cluster.done("up").changes == ["15 unchanged"]
     assert cluster.done("up", "--refresh").changes == ["15 unchanged"]
     assert cluster.done("preview").changes == ["15 unchanged"]
+
+
+def test_a_node_takes_less_than_a_kilobyte_of_state(cluster: Stack) -> None:
+    file = cluster.root / "state/.pulumi/stacks/cluster/dev.json"
+    resources = json.loads(file.read_text())["checkpoint"]["latest"]["resources"]
+    node = [each for each in resources if each["urn"].endswith(("::cpu-1", "::cpu-1-node"))]
+    assert len(node) == 2
+    assert sum(len(json.dumps([each["inputs"], each["outputs"]])) for each in node) < 1024
 
 
 def test_secrets_are_secrets(cluster: Stack) -> None:

@@ -98,6 +98,7 @@ def test_a_provider_that_is_killed_while_nodes_come_and_go(stack: Stack) -> None
     assert _killed(stack, "up", lambda: "FUTURE" in stack.states().values()).code != 0
     stack.done("up")
     _whole(stack, 1)
+    assert _killed(stack, "destroy", lambda: not _has_machine(stack, "cpu-1")()).code != 0
     stack.done("destroy")
     assert stack.left() == []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidepool.provider.retirement import REASON, Leaving, retire, why_it_stays
-from tidepool.slurm import JobRequest, Node, NodeBase, Slots
+from tidepool.provider.retirement import REASON, Leaving, Outcome, retire, why_it_stays
+from tidepool.slurm import JobRequest, Node, NodeBase, NodeState, Slots
 from tidepool.slurm.fake import FakeSlurm
 
 _JOB = JobRequest("#!/bin/sh\nsleep 300\n", tasks=1)
@@ -23,7 +23,7 @@ def slurm() -> FakeSlurm:
 
 def _retire(slurm: FakeSlurm, *names: str, dead: tuple[str, ...] = ()) -> dict[str, str]:
     leaving = [Leaving(name, name not in dead) for name in names]
-    return {each.name: reason for each, reason in retire(slurm, leaving, 0).items()}
+    return {each.name: outcome.reason for each, outcome in retire(slurm, leaving).items()}
 
 
 def _busy(slurm: FakeSlurm) -> tuple[int, str]:
@@ -80,3 +80,23 @@ def test_a_node_that_is_down_leaves(slurm: FakeSlurm) -> None:
     slurm.down("cpu-1", "no answer")
     assert _retire(slurm, "cpu-1", "cpu-2", dead=("cpu-2",)) == {"cpu-1": "", "cpu-2": ""}
     assert _node(slurm, "cpu-1").state.base is NodeBase.FUTURE
+
+
+def test_a_node_whose_job_is_ending_is_asked_again(slurm: FakeSlurm) -> None:
+    job_id, name = _busy(slurm)
+    patient, impatient = Leaving(name, True, may_wait=True), Leaving(name, True)
+    slurm.finish(job_id)
+    # As Slurm tells between the end of a job and the end of its last process.
+    node = slurm._nodes[name]
+    slurm._nodes[name] = node._replace(state=NodeState.parse("IDLE+COMPLETING"), cpus_alloc=1)
+    assert retire(slurm, [patient]) == {patient: Outcome(is_ending=True)}
+    assert _node(slurm, name).state.is_draining
+    assert "the end of a job" in retire(slurm, [impatient])[impatient].reason
+    assert not _node(slurm, name).state.is_draining
+    slurm._nodes[name] = node
+    assert retire(slurm, [patient]) == {patient: Outcome()}
+
+
+def test_nodes_that_slurm_miscounts_leave(slurm: FakeSlurm) -> None:
+    slurm._nodes["cpu-1"] = _node(slurm, "cpu-1")._replace(state=NodeState.parse("ALLOCATED"), cpus_alloc=0)
+    assert _retire(slurm, "cpu-1", "cpu-2") == {"cpu-1": "", "cpu-2": ""}

@@ -91,6 +91,16 @@ def test_a_controller_that_starts_is_waited_for() -> None:
         assert waiting.result().is_there
 
 
+def test_a_fault_of_ours_is_raised_to_who_waits() -> None:
+    def look() -> Mapping[str, Node]:
+        raise ZeroDivisionError("a fault")
+
+    watch = NodeWatch(look)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            watch.wait("cpu-1", _is_idle, _soon())
+
+
 def test_what_is_asked_at_the_same_time_is_looked_at_once_and_never_too_early() -> None:
     begun, may_end, looks = threading.Event(), threading.Event(), [0]
 

@@ -21,7 +21,7 @@ from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.provider.machines import boot_log_end, booted_at, machine_runs
 from tidepool.provider.node_watch import NodeWatch, Sight
 from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.retirement import REASON, Leaving, retire
+from tidepool.provider.retirement import REASON, Leaving, Outcome, retire
 from tidepool.provider.shared_look import SharedLook
 from tidepool.provider.slurmd import Slurmd
 from tidepool.provider.values import Plain
@@ -52,10 +52,11 @@ _UNFIT: Final = frozenset(
     }
 )
 #: A slurmd that has run for so long, and whose node is not there, has registered for a slot that is no more.
-_LISTEN_S: Final = 4.0
+_LISTEN_S: Final = 6.0
 #: Slurm's times are whole seconds.
 _BLUR: Final = timedelta(seconds=2)
 _PATIENCE_S: Final = 30.0
+_ENDING_LOOK_S: Final = 0.1
 _BOOTED: Final = "tidepool: its machine booted again"
 #: A controller that is being started again answers within this time.
 _RETRY_S: Final = 3.0
@@ -153,16 +154,23 @@ class NodeKind(Kind[Wanted]):
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         cluster = self._cluster(state)
-        leaving = Leaving(state.node, machine_runs(state.machine, self._home.data))
+        runs = machine_runs(state.machine, self._home.data)
+        patience = min(task.deadline, time.monotonic() + _PATIENCE_S)
         try:
-            reason = _insisting(
-                partial(cluster.retire, leaving),
-                lambda: machine_runs(state.controller, self._home.data),
-                task.deadline,
-            )
+            while True:
+                leaving = Leaving(state.node, runs, may_wait=time.monotonic() < patience)
+                outcome = _insisting(
+                    partial(cluster.retire, leaving),
+                    lambda: machine_runs(state.controller, self._home.data),
+                    task.deadline,
+                )
+                if not outcome.is_ending:
+                    break
+                task.status("a job is ending")
+                threading.Event().wait(_ENDING_LOOK_S)
         except _NO_ANSWER as error:
             # The node's own machine knows what runs on it.
-            ids = Slurmd(transport(state.machine, self._home.data)).job_ids() if leaving.machine_runs else ()
+            ids = Slurmd(transport(state.machine, self._home.data)).job_ids() if runs else ()
             if ids:
                 listed = ", ".join(map(str, ids))
                 raise Refusal(
@@ -170,8 +178,8 @@ class NodeKind(Kind[Wanted]):
                     "bring the controller back with `tidepool up`, or wait for their end"
                 ) from error
             return
-        if reason:
-            raise Refusal(reason)
+        if outcome.reason:
+            raise Refusal(outcome.reason)
 
     def _await(self, wanted: Wanted, task: Task) -> None:
         """Wait until the node is up.
@@ -228,7 +236,7 @@ class _Cluster:
     slurm: Slurm
     look: SharedLook[Mapping[str, Node]]
     watch: NodeWatch
-    retire: Callable[[Leaving], str] = field(repr=False)
+    retire: Callable[[Leaving], Outcome] = field(repr=False)
 
     def end_jobs_of_earlier_boots(self, name: str, booted: datetime) -> None:
         """Have Slurm put back into the queue what it believes to run on a node whose machine has booted since.
@@ -249,7 +257,7 @@ class _Cluster:
     def of(cls, controller: Connection, data: Path) -> _Cluster:
         slurm = Slurm(transport(controller, data))
         look: SharedLook[Mapping[str, Node]] = SharedLook(lambda: {node.name: node for node in slurm.nodes()})
-        retiring: Batches[Leaving, str] = Batches(lambda leaving: retire(slurm, leaving, _PATIENCE_S))
+        retiring: Batches[Leaving, Outcome] = Batches(partial(retire, slurm))
         return cls(slurm, look, NodeWatch(look), retiring)
 
 
@@ -257,7 +265,7 @@ def _is_leaving(node: Node) -> bool:
     return node.state.is_draining and node.reason is not None and node.reason.text == REASON
 
 
-def _insisting(ask: Callable[[], str], controller_runs: Callable[[], bool], deadline: float) -> str:
+def _insisting(ask: Callable[[], Outcome], controller_runs: Callable[[], bool], deadline: float) -> Outcome:
     """Ask a controller that may be starting again; one whose machine is gone is not waited for."""
     last, pause = min(deadline, time.monotonic() + _RETRY_S), threading.Event()
     while True:

@@ -31,6 +31,7 @@ class _Waiter:
     is_there: Callable[[Node], bool]
     over: threading.Event = field(default_factory=threading.Event)
     sight: Sight = Sight()
+    fault: Exception | None = None
 
 
 class NodeWatch:
@@ -53,7 +54,17 @@ class NodeWatch:
         waiter.over.wait(max(0.0, deadline - time.monotonic()))
         with self._lock:
             self._waiters.discard(waiter)
+            if waiter.fault is not None:
+                raise waiter.fault
             return waiter.sight
+
+    def _give_up(self, fault: Exception) -> None:
+        with self._lock:
+            for waiter in self._waiters:
+                waiter.fault = fault
+                waiter.over.set()
+            self._waiters = set()
+            self._is_looking = False
 
     def _run(self) -> None:
         pause = threading.Event()
@@ -65,6 +76,9 @@ class NodeWatch:
                 nodes = self._look()
             except SlurmError as failed:
                 error = failed  # it may be starting; who waited in vain is told
+            except Exception as fault:  # noqa: BLE001 - raised to all who wait
+                self._give_up(fault)
+                return
             with self._lock:
                 for waiter in self._waiters:
                     node = nodes.get(waiter.name)

@@ -6,19 +6,16 @@ slurmctld; only a slurmd that is started again comes back. So a node leaves befo
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tidepool.cluster.hostlist import fold
 from tidepool.provider.node_jobs import job_ids
-from tidepool.slurm import Job, Node, NodeBase, NodeFlag, Refused, SlurmClient
+from tidepool.slurm import Node, NodeBase, NodeFlag, Refused, SlurmClient
 
 #: By it a drain of ours is told from one of a person.
 REASON: Final = "tidepool: leaves the cluster"
-_LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +24,8 @@ class Leaving:
 
     name: str
     machine_runs: bool
+    #: Whether the end of a job that is ending may be waited for.
+    may_wait: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +88,19 @@ def then(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> Then:
     return Then(tuple(free), tuple(busy), tuple(completing), tuple(miscounted))
 
 
-def retire(slurm: SlurmClient, leaving: Sequence[Leaving], patience_s: float) -> dict[Leaving, str]:
-    """Make slots of nodes; gives, for each, why it stays: empty for those that left.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a node that was to go: it left, unless there is a ``reason`` why it stays.
 
-    One that runs jobs goes on as before. A job that is ending is waited for, for ``patience_s``.
+    With ``is_ending`` it stays for a moment only, and is drained meanwhile: ask again.
+    """
+
+    reason: str = ""
+    is_ending: bool = False
+
+
+def retire(slurm: SlurmClient, leaving: Sequence[Leaving]) -> dict[Leaving, Outcome]:
+    """Make slots of nodes, as far as that goes at once. One that runs jobs goes on as before.
 
     Raises:
         SlurmError: Slurm does not answer; some may be drained.
@@ -102,24 +110,28 @@ def retire(slurm: SlurmClient, leaving: Sequence[Leaving], patience_s: float) ->
         slurm.down(fold(begin.down), REASON)
     if begin.drain:
         slurm.drain(fold(begin.drain), REASON)
-    deadline, pause = time.monotonic() + patience_s, threading.Event()
     found = then(leaving, _nodes(slurm))
-    while _is_about_to_be_free(found, slurm) and time.monotonic() < deadline:
-        pause.wait(_LOOK_S)
-        found = then(leaving, _nodes(slurm))
     if found.miscounted:
         slurm.down(fold(found.miscounted), REASON)
     staying = {*found.busy, *found.completing, *_freed(slurm, found.free)}
-    reasons = _stay(slurm, staying, begin.drained_before)
-    return {each: reasons.get(each.name, "") for each in leaving}
-
-
-def _is_about_to_be_free(found: Then, slurm: SlurmClient) -> bool:
-    """Whether another look may find more free nodes: a job is ending, or ended between the look and now."""
-    if found.completing or not found.busy:
-        return bool(found.completing)
+    if not staying:
+        return dict.fromkeys(leaving, Outcome())
     jobs = slurm.jobs()
-    return any(not job_ids(jobs, {name}) for name in found.busy)
+    outcomes = {}
+    for each in leaving:
+        ids = job_ids(jobs, {each.name}) if each.name in staying else ()
+        # A job may have ended between the look at its node and the one at jobs.
+        is_ending = each.name in staying and (each.name in found.completing or not ids)
+        if each.name not in staying:
+            outcomes[each] = Outcome()
+        elif is_ending and each.may_wait:
+            outcomes[each] = Outcome(is_ending=True)
+        else:
+            outcomes[each] = Outcome(why_it_stays(each.name, ids))
+    stays = [each.name for each, outcome in outcomes.items() if outcome.reason]
+    if ours := [name for name in stays if name not in begin.drained_before]:
+        slurm.undrain(fold(ours))
+    return outcomes
 
 
 def why_it_stays(node: str, ids: Collection[int]) -> str:
@@ -148,15 +160,6 @@ def _freed(slurm: SlurmClient, names: tuple[str, ...]) -> set[str]:
         there = _nodes(slurm)
         return {name for name in refused if name in there and not there[name].state.is_slot}
     return set()
-
-
-def _stay(slurm: SlurmClient, names: Collection[str], drained_before: Collection[str]) -> dict[str, str]:
-    if not names:
-        return {}
-    if ours := [name for name in names if name not in drained_before]:
-        slurm.undrain(fold(ours))
-    jobs: tuple[Job, ...] = slurm.jobs()
-    return {name: why_it_stays(name, job_ids(jobs, {name})) for name in names}
 
 
 def _nodes(slurm: SlurmClient) -> dict[str, Node]:

@@ -39,12 +39,15 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     """Serve until a signal comes. ``arguments`` are the engine's: its address, and flags."""
     address = next((each for each in arguments if not each.startswith("-")), "")
     home = home_of(environment)
+    code = 0
     try:
         asyncio.run(_serve(address, home))
-    finally:
-        # Threads may wait for nodes for minutes; all that they do may be cut off anywhere.
-        sys.stdout.flush()
-        os._exit(0)
+    except Exception as error:  # noqa: BLE001 - the process ends with it, and says why
+        sys.stderr.write(f"{told(error, home.data / _FAULTS)}\n")
+        sys.stderr.flush()
+        code = 1
+    # Threads may wait for nodes for minutes; all that they do may be cut off anywhere.
+    os._exit(code)
 
 
 def home_of(environment: Mapping[str, str]) -> Home:
