@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -119,13 +119,17 @@ def test_what_was_written_for_people_is_told_as_it_is(tmp_path: Path) -> None:
 
 
 def test_it_is_imported_fast() -> None:
-    def seconds() -> float:
-        begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "import tidepool.provider.serving"], check=True, cwd=CHECKOUT)
-        return time.perf_counter() - begin
+    def cpu_s() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
 
-    # What else runs on this machine only makes it slower.
-    assert min(seconds() for _ in range(5)) < 1.0
+    def taken() -> float:
+        begin = cpu_s()
+        subprocess.run([sys.executable, "-c", "import tidepool.provider.serving"], check=True, cwd=CHECKOUT)
+        return cpu_s() - begin
+
+    # Processor time: what else runs on this machine says little of it.
+    assert min(taken() for _ in range(5)) < 0.6
 
 
 def test_what_only_some_need_is_not_imported_at_the_start() -> None:
