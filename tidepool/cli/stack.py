@@ -62,7 +62,7 @@ class Stack:
         if log is not None:
             # The CLI knows the flag only then.
             words, env = (*words, "--event-log", str(log)), {**env, "PULUMI_DEBUG_COMMANDS": "true"}
-        with self._unsalted():
+        with self.unsalted():
             return self.engine.run(words, self.project.root, env, aside=aside)
 
     def ask(self, *words: str) -> Answer:
@@ -97,7 +97,7 @@ class Stack:
             Failure: the engine does not make it.
         """
         command = ["stack", "init", self.name, "--no-select"]
-        with self._unsalted():
+        with self.unsalted():
             answer = self.engine.ask(command, self.project.root, self.environment)
             lost = "incorrect passphrase" in answer.stderr and self._has_own_passphrase
             if lost and forget_salt(self.file, self.project.name):
@@ -108,7 +108,8 @@ class Stack:
     def _has_own_passphrase(self) -> bool:
         return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
 
-    def _unsalted(self) -> AbstractContextManager[None]:
+    def unsalted(self) -> AbstractContextManager[None]:
+        """For a verb that may make a salt: see `tidepool.cli.salt`. Within another, the outer one counts."""
         return unsalted(self.file, ours=self._has_own_passphrase)
 
     def forget(self) -> None:
