@@ -19,7 +19,7 @@ from tidepool.cli.stack import Stack
 if TYPE_CHECKING:
     from tidepool.cli.cluster import Cluster
     from tidepool.cli.operation import Outcome
-    from tidepool.slurm import Job
+    from tidepool.slurm import Job, SlurmClient
 
 #: Slurm itself gives a cancelled job 30 s (KillWait) before it is killed.
 _CANCEL_S: Final = 90.0
@@ -221,10 +221,27 @@ def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:
                 slurm.cancel(job_id)
             except NotFound:
                 pass  # it ended meanwhile
-        while left := slurm.jobs():
+        while left := _not_ended(slurm):
             if time.monotonic() > deadline:
                 raise Failure(
-                    f"the jobs {ids_text([job.job_id for job in left])} were cancelled {_CANCEL_S:g} s ago, and have not ended",
-                    remedy="`tidepool status` shows their nodes",
+                    f"{left}: cancelled {_CANCEL_S:g} s ago, and not ended",
+                    remedy="`tidepool status` shows the nodes",
                 )
             pause.wait(_LOOK_S)
+
+
+def _not_ended(slurm: SlurmClient) -> str:
+    """The jobs that are there, else the nodes that are at the end of one: those are busy a little longer."""
+    from tidepool.cli.jobs import ids_text
+    from tidepool.cluster.hostlist import fold
+    from tidepool.slurm import NodeFlag
+
+    if jobs := slurm.jobs():
+        return f"jobs {ids_text([job.job_id for job in jobs])}"
+    # One that does not answer would be waited for in vain.
+    busy = [
+        node.name
+        for node in slurm.nodes()
+        if node.state.runs_jobs and NodeFlag.NOT_RESPONDING not in node.state.flags
+    ]
+    return f"jobs on {fold(busy)}" if busy else ""
