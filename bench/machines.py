@@ -1,8 +1,8 @@
 """How fast this machine makes machines, alone and with Slurm's daemons, and what they cost. Needs root.
 
-    .venv/bin/python bench/machines.py --sizes 1,64 [--slurm]
+    .venv/bin/python bench/machines.py --sizes 1,64 [--slurm] [--image ROOT]
 
-With ``--slurm`` (packages slurmctld, slurmd, munge): a controller, then nodes as FUTURE slots; until all are idle.
+With ``--slurm`` (packages slurmctld, slurmd, munge, or an image that has them): a controller, then nodes as FUTURE slots; until all are idle.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ from tidepool.local import (
 
 _STACK = "bench"
 _MUNGED = ("/usr/sbin/munged", "--foreground", "--num-threads=2")
+#: As the nodes of clusters have it.
+_SSHD = """\
+test -e /etc/ssh/host_key || ssh-keygen -q -t ed25519 -N '' -C '' -f /etc/ssh/host_key
+exec /usr/sbin/sshd -D -e -h /etc/ssh/host_key
+"""
 _SLURM_CONF = """
 ClusterName=bench
 SlurmctldHost=ctl
@@ -97,8 +102,13 @@ def machine(number: int, image: Path) -> MachineSpec:
         image=str(image),
         cpus=1,
         memory_mib=512,
-        mounts=(Mount("/usr", "/usr"),),
+        mounts=() if _is_whole(image) else (Mount("/usr", "/usr"),),
     )
+
+
+def _is_whole(image: Path) -> bool:
+    """Whether it is a golden image, and not one of `make_image`."""
+    return (image / "usr" / "sbin" / "slurmd").exists()
 
 
 def slurm_parts(key: str) -> tuple[tuple[File, ...], tuple[Folder, ...], Service]:
@@ -122,7 +132,13 @@ def controller(image: Path, key: str) -> MachineSpec:
         memory_mib=4096,
         cpus=2,
         services=(munged, slurmctld),
-        files=(*files, File("/etc/slurm/slurm.conf", _SLURM_CONF)),
+        files=(
+            *files,
+            File("/etc/slurm/slurm.conf", _SLURM_CONF),
+            File(
+                "/etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v1\n"
+            ),  # which nobody uses here, on any machine
+        ),
         folders=(*folders, Folder("/var/spool/slurmctld", "0700", "slurm", "slurm")),
     )
 
@@ -132,11 +148,12 @@ def node(number: int, image: Path, key: str) -> MachineSpec:
     files, folders, munged = slurm_parts(key)
     argv = ("/usr/sbin/slurmd", "-D", "-b", "-Z", "--conf-server", "ctl", "--conf", "CPUs=1 RealMemory=500")
     slurmd = Service("slurmd", argv, ready="tcp:6818")
+    sshd = (Service("sshd", ("/bin/sh", "-ec", _SSHD), ready="tcp:22"),) if _is_whole(image) else ()
     return replace(
         machine(number, image),
-        services=(munged, slurmd),
+        services=(munged, slurmd, *sshd),
         files=files,
-        folders=(*folders, Folder("/var/spool/slurmd"), Folder("/var/log/slurm")),
+        folders=(*folders, Folder("/var/spool/slurmd"), Folder("/var/log/slurm"), Folder("/run/sshd")),
     )
 
 
@@ -201,6 +218,7 @@ def main() -> None:
     )
     parser.add_argument("--sizes", default="1,64")
     parser.add_argument("--slurm", action="store_true")
+    parser.add_argument("--image", type=Path, help="a golden image's root: nodes then have an sshd, too")
     parser.add_argument(
         "--data", type=Path, help="where the data folder is made; default: the temporary folder"
     )
@@ -208,9 +226,10 @@ def main() -> None:
     if os.geteuid():
         sys.exit("bench/machines.py needs root: run it with sudo")
     with tempfile.TemporaryDirectory(dir=wanted.data) as folder:
-        data, image = Path(folder) / "data", Path(folder) / "image"
-        image.mkdir()
-        make_image(image)
+        data, image = Path(folder) / "data", wanted.image or Path(folder) / "image"
+        if wanted.image is None:
+            image.mkdir()
+            make_image(image)
         for size in map(int, wanted.sizes.split(",")):
             try:
                 figures = measure(data, image, size, wanted.slurm)

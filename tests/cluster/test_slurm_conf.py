@@ -165,7 +165,7 @@ def test_options_of_cgroup_conf_count_with_cgroups_only() -> None:
         "AllowedRAMSpace=95.5",
     ]
     assert "CgroupPlugin=disabled" in cgroup_conf(spec_of(slurm_version="24.05", cgroup_conf=options))
-    assert "=" not in cgroup_conf(spec_of(cgroup_conf=options))
+    assert cgroup_conf(spec_of(cgroup_conf=options)).splitlines()[2:] == ["CgroupPlugin=cgroup/v1"]
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -159,8 +159,14 @@ def test_the_configuration_goes_to_who_reads_files_the_controller_first() -> Non
     ]
     assert configuration.inputs["fleets"] == {"cpu": "cpu-[1-16]", "gpu": "gpu-[1-300]"}
     assert set(configuration.inputs["files"]) == {"slurm.conf", "gres.conf", "cgroup.conf"}
-    # slurmctld asks slurmdbd when it starts, and its files are what starts it.
-    assert f"{MACHINE} dbd" in configuration.depends_on
+
+
+def test_slurmctld_starts_when_slurmdbd_answers() -> None:
+    """Its files are what starts it; before, it would end, or not register its cluster."""
+    graph = registered(spec_with(controller=ALL))
+    assert f"{MACHINE} dbd" in graph[CONFIGURATION].depends_on
+    assert {name for name, each in graph.of_type(MACHINE).items() if "waitReady" in each.inputs} == {"dbd"}
+    assert graph[f"{MACHINE} dbd"].inputs["waitReady"] is True
 
 
 def test_another_slurm_conf_is_another_configuration_and_nothing_else() -> None:

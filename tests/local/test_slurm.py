@@ -14,7 +14,7 @@ import pytest
 
 from bench import machines as bench
 from tests.local.stacks import Stack, left_of
-from tidepool.local import File, NetworkSpec, create_machine, create_network, pull_plug, wait_ready
+from tidepool.local import NetworkSpec, create_machine, create_network, pull_plug, wait_ready
 
 _NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 _HOG = "held = bytearray(300 << 20)"
@@ -33,10 +33,7 @@ def cluster(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     key = base64.b64encode(secrets.token_bytes(128)).decode()
     try:
         create_network(data, NetworkSpec("bench", "net", "10.77.0.0/16"))
-        controller = bench.controller(image, key)
-        # Its own limits are off, so that the machine's are what is seen to bind.
-        conf = File("/etc/slurm/cgroup.conf", "ConstrainRAMSpace=no\nConstrainCores=no\n")
-        create_machine(data, replace(controller, files=(*controller.files, conf)))
+        create_machine(data, bench.controller(image, key))
         wait_ready(data, "bench", "ctl", 30)
         slots = "nodename=std-[2-3] state=FUTURE cpus=1 realmemory=500"
         assert stack.run("scontrol", "create", *slots.split(), on="ctl").code == 0

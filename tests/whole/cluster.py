@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import yaml
 
@@ -54,7 +54,7 @@ class Cluster:
     spec: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, folder: Path, images: Path, stack: str, **changes: Any) -> Cluster:
+    def make(cls, folder: Path, images: Path, stack: str, **changes: Any) -> Self:
         """A project folder like the repository's, with another stack, and a data folder of its own."""
         project = folder / "project"
         project.mkdir(parents=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.golden import golden_store
 
+from tests.golden import golden_store
 from tests.local.stacks import Stack, left_of
 from tests.whole.cluster import Cluster
 from tidepool.local import preflight

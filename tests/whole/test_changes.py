@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.whole.cluster import Cluster, summary
+from tests.whole.cluster import Cluster, summary, until
 from tests.whole.conftest import a_cluster
 from tidepool.slurm import JobState
 
@@ -27,8 +27,8 @@ def _slurmctld(cluster: Cluster) -> str:
     return cluster.on("ctl", "cat", "/run/slurmctld.pid").stdout.strip()
 
 
-def _up(cluster: Cluster, job: int, expected: dict[str, int]) -> None:
-    """What `preview` says is what `up` does, and the job and the controller do not notice."""
+def _up(cluster: Cluster, job: int, expected: dict[str, int], *, restarts: bool = False) -> None:
+    """What `preview` says is what `up` does, and the job does not notice; nor does the controller, mostly."""
     before, pid = cluster.job(job), _slurmctld(cluster)
     cluster.write_spec()
     previewed = summary(cluster.tidepool("preview", "--json"))["changes"]
@@ -42,7 +42,7 @@ def _up(cluster: Cluster, job: int, expected: dict[str, int]) -> None:
         before.nodelist,
         0,
     )
-    assert _slurmctld(cluster) == pid
+    assert (_slurmctld(cluster) != pid) is restarts
 
 
 def test_a_partition_is_changed_and_another_added(busy: tuple[Cluster, int]) -> None:
@@ -78,7 +78,8 @@ def test_a_fleet_is_added_and_refused_to_go_while_it_runs_a_job(busy: tuple[Clus
     cluster.spec["fleets"].append({**fleet, "shape": {"cpus": 4, "memory": "512MiB"}})
     cluster.spec["partitions"].append({"name": "big", "fleets": ["big"]})
     # The configuration; the fleet, what it boots with, its slots, a machine and its node.
-    _up(cluster, job, {"update": 1, "create": 5})
+    # Slurm 22.05 reads its files again, and then has to count the jobs that run anew.
+    _up(cluster, job, {"update": 1, "create": 5}, restarts=True)
     its = cluster.submit("sleep 600", partition="big", memory_mib=50)
     cluster.until_job(its, JobState.RUNNING)
 
@@ -92,7 +93,7 @@ def test_a_fleet_is_added_and_refused_to_go_while_it_runs_a_job(busy: tuple[Clus
     with cluster.slurm() as slurm:
         slurm.cancel(its)
     cluster.until_job(its, JobState.CANCELLED)
-    _up(cluster, job, {"update": 1, "delete": 5})
+    _up(cluster, job, {"update": 1, "delete": 5}, restarts=True)
     assert set(cluster.nodes()) == {"cpu-1", "cpu-2"}
 
 
@@ -101,3 +102,12 @@ def test_more_nodes_join_and_the_job_does_not_notice(busy: tuple[Cluster, int]) 
     cluster.spec["fleets"][0]["min_nodes"] = 4
     _up(cluster, job, {"create": 4})
     assert set(cluster.nodes()) == {"cpu-1", "cpu-2", "cpu-3", "cpu-4"}
+
+
+def test_the_node_is_idle_once_the_job_has_ended(busy: tuple[Cluster, int]) -> None:
+    """After all these changes, Slurm still counts right."""
+    cluster, job = busy
+    with cluster.slurm() as slurm:
+        slurm.cancel(job)
+    cluster.until_job(job, JobState.CANCELLED)
+    until(lambda: set(cluster.idle()) == set(cluster.nodes()) or None, "all nodes are idle")

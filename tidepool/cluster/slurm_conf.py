@@ -84,8 +84,9 @@ def cgroup_conf(spec: ClusterSpec) -> str:
         }
     else:
         why = "Machines confine themselves, and slurmd leaves cgroups alone."
-        # Earlier releases have no such word, and leave them alone when no plugin asks.
-        settings = {"CgroupPlugin": "disabled"} if spec.slurm_version >= "23.11" else {}
+        # Earlier releases have no such word. Left to itself, slurmd of 22.05 asks systemd for a group where there is
+        # version 2 only, and ends without (measured); the plugin for version 1 touches nothing when nobody asks it.
+        settings = {"CgroupPlugin": "disabled" if spec.slurm_version >= "23.11" else "cgroup/v1"}
     own = dict(spec.cgroup_conf) if spec.process_tracking == "cgroup" else {}
     settings = {key: _taken(own, key, value) for key, value in settings.items()}
     settings |= {key: own[key] for key in sorted(own, key=str.lower)}

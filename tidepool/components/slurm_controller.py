@@ -125,7 +125,8 @@ class SlurmController(pulumi.ComponentResource):
             self._mine,
         )
         address = self._args.spec.own_addresses.accounting
-        return (self._machine(ACCOUNTING_HOST, address, accounting.shape, boot),)
+        # A slurmctld that starts before slurmdbd answers ends, or does not register its cluster.
+        return (self._machine(ACCOUNTING_HOST, address, accounting.shape, boot, wait_ready=True),)
 
     def _logins(self) -> dict[str, Machine]:
         """By host name."""
@@ -141,8 +142,10 @@ class SlurmController(pulumi.ComponentResource):
             host: self._machine(host, address, spec.controller.shape, boot) for host, address in hosts.items()
         }
 
-    def _machine(self, host: str, address: IPv4Address, shape: Shape, boot: Input[str]) -> Machine:
-        order = MachineOrder(host, self._args.network, address, shape, self._args.image, boot)
+    def _machine(
+        self, host: str, address: IPv4Address, shape: Shape, boot: Input[str], wait_ready: bool = False
+    ) -> Machine:
+        order = MachineOrder(host, self._args.network, address, shape, self._args.image, boot, wait_ready)
         return self._args.infrastructure.machine(order, self._mine)
 
     def _volume(self, name: str, retain: bool = False) -> Output[str]:

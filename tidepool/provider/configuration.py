@@ -15,7 +15,15 @@ from tidepool.provider.difference import Change, Rules
 from tidepool.provider.errors import Refusal, Unfinished
 from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.slurm_effects import Effect, Impact, Use, impact, losses, partitions_of
+from tidepool.provider.slurm_effects import (
+    Effect,
+    Impact,
+    Use,
+    impact,
+    losses,
+    partitions_of,
+    why_restart_for,
+)
 from tidepool.provider.slurm_files import read_files, write_files
 from tidepool.provider.slurmctld import Slurmctld
 from tidepool.provider.values import UNKNOWN, Inputs, Plain
@@ -157,37 +165,41 @@ class ConfigurationKind(Kind[Wanted]):
         task: Task,
     ) -> None:
         slurmctld = Slurmctld(self._host(wanted), {**there, **wanted.files})
-        said_before = slurmctld.log_size()
+        said_before, ended = slurmctld.log_size(), None
         self._write(wanted, wanted.files, gone)
         try:
-            match asked.effect:
-                case Effect.RECONFIGURE:
-                    task.status("slurmctld reads its files again")
-                    _reconfigure(slurmctld)
-                    slurmctld.wait_up(task.deadline, said_before=said_before)
-                case Effect.RESTART:
-                    task.info(
-                        f"slurmctld restarts: it reads {', '.join(asked.because)} only then; jobs go on"
-                    )
+            if asked.effect is Effect.RESTART:
+                # Before any reconfigure, which some of these keys would be the sudden end of slurmctld for.
+                task.info(f"slurmctld restarts: it reads {', '.join(asked.because)} only then; jobs go on")
+                ended = slurmctld.restart()
+                slurmctld.wait_up(task.deadline, other_than=ended, said_before=said_before)
+            if asked.effect is Effect.ORDERS:
+                task.status("slurmctld is told of its partitions")
+                slurmctld.give(asked.orders)
+            elif asked.effect is not Effect.NOTHING:
+                task.status("Slurm reads its files again")
+                slurmctld.reconfigure()  # nothing else tells the nodes
+                if why := _why_restart(slurmctld):
+                    task.info(f"slurmctld restarts: {why}; jobs go on")
                     ended = slurmctld.restart()
-                    slurmctld.wait_up(task.deadline, other_than=ended, said_before=said_before)
-                    _reconfigure(slurmctld)  # the nodes are told by this alone
-                case Effect.NOTHING:
-                    slurmctld.wait_up(task.deadline, said_before=said_before)
+            slurmctld.wait_up(task.deadline, other_than=ended, said_before=said_before)
         except (Refused, Refusal) as error:
             if _CONF not in there or asked.effect is Effect.NOTHING:
                 raise Unfinished(id, str(error)) from error
-            self._put_back(wanted, there, task)
+            self._put_back(wanted, there, task, was_taken=ended is not None or asked.effect is Effect.ORDERS)
             said = error.words if isinstance(error, Refused) else str(error)
             raise Refusal(
                 f"Slurm does not take this configuration, and has the former one again: {said}"
             ) from error
 
-    def _put_back(self, wanted: Wanted, there: Mapping[str, str], task: Task) -> None:
+    def _put_back(self, wanted: Wanted, there: Mapping[str, str], task: Task, *, was_taken: bool) -> None:
         self._write(wanted, there, tuple(name for name in wanted.files if name not in there))
+        slurmctld = Slurmctld(self._host(wanted), there)
         try:
-            Slurmctld(self._host(wanted), there).wait_up(time.monotonic() + _BACK_S)
-        except Refusal as error:
+            slurmctld.wait_up(time.monotonic() + _BACK_S)
+            if was_taken:
+                slurmctld.reconfigure()
+        except (Refused, Refusal) as error:
             task.warn(f"with the former configuration, too: {error}")
 
     def _write(self, wanted: Wanted, files: Mapping[str, str], gone: tuple[str, ...] = ()) -> None:
@@ -199,11 +211,12 @@ class ConfigurationKind(Kind[Wanted]):
         return transport(wanted.hosts[0], self._home.data)
 
 
-def _reconfigure(slurmctld: Slurmctld) -> None:
+def _why_restart(slurmctld: Slurmctld) -> str:
+    """Why slurmctld has to start anew after a reconfigure; empty where it need not."""
     try:
-        Slurm(slurmctld.host).reconfigure()
+        return why_restart_for(Slurm(slurmctld.host).nodes())
     except ControllerDown:
-        return  # it reads them when it starts, which is waited for
+        return ""  # it starts already
 
 
 def _controller(inputs: Inputs) -> Plain:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.images.store import ImageStore
-from tidepool.local import BadSpec, MachineSpec, create_machine, delete_machine, read_machine
+from tidepool.local import BadSpec, MachineSpec, create_machine, delete_machine, read_machine, wait_ready
 from tidepool.provider.boot import boot_path
 from tidepool.provider.boot_parts import BootParts, load_parts
 from tidepool.provider.difference import Rules
@@ -37,6 +37,7 @@ class Wanted:
     cpus: float
     memory_mib: int
     aliases: tuple[str, ...]
+    wait_ready: bool
 
     def spec(self, root: str, parts: BootParts) -> MachineSpec:
         """As `tidepool.local` takes it, with the folder of its image and the parts of its boot.
@@ -73,9 +74,10 @@ class MachineKind(Kind[Wanted]):
             "cpus",
             "memoryMib",
             "aliases",
+            "waitReady",
         }
     )
-    rules = Rules(replaces=keys - {"boot", "cpus", "memoryMib", "aliases"})
+    rules = Rules(replaces=keys - {"boot", "cpus", "memoryMib", "aliases", "waitReady"})
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
@@ -95,6 +97,7 @@ class MachineKind(Kind[Wanted]):
             cpus=reader.number("cpus", least=0.01),
             memory_mib=reader.integer("memoryMib", least=4),
             aliases=reader.texts("aliases"),
+            wait_ready=reader.flag("waitReady", default=False),
         )
 
     def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
@@ -138,6 +141,8 @@ class MachineKind(Kind[Wanted]):
         with self._at_once:
             spec = wanted.spec(self._root(wanted), self._parts(wanted))
             create_machine(self._home.data, spec, task.left_s)
+        if wanted.wait_ready:
+            wait_ready(self._home.data, wanted.stack, wanted.machine, task.left_s)
 
     def _root(self, wanted: Wanted) -> str:
         image = ImageStore(self._home.images).find(wanted.image)

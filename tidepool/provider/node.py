@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.cluster.hostlist import expand
 from tidepool.connection import transport
 from tidepool.provider.batches import Batches
 from tidepool.provider.difference import Rules
@@ -26,6 +27,8 @@ from tidepool.provider.slurmd import Slurmd
 from tidepool.provider.values import Plain
 from tidepool.slurm import (
     ControllerDown,
+    Job,
+    JobState,
     Node,
     NodeBase,
     NodeFlag,
@@ -53,6 +56,7 @@ _LISTEN_S: Final = 4.0
 #: Slurm's times are whole seconds.
 _BLUR: Final = timedelta(seconds=2)
 _PATIENCE_S: Final = 30.0
+_BOOTED: Final = "tidepool: its machine booted again"
 #: A controller that is being started again answers within this time.
 _RETRY_S: Final = 3.0
 _NO_ANSWER: Final = (ControllerDown, TimedOut, Unreachable)
@@ -75,8 +79,23 @@ def is_up(node: Node, booted: datetime | None = None) -> bool:
     """
     if node.state.base not in _UP or node.state.flags & _UNFIT:
         return False
+    return booted is None or _is_registered_since(node, booted)
+
+
+def lost_jobs(node: Node, jobs: Iterable[Job], booted: datetime) -> tuple[int, ...]:
+    """The jobs that Slurm believes to run on the node, and that ended with its machine before ``booted``. Pure."""
+    mine = (job for job in jobs if job.state is not JobState.PENDING and node.name in expand(job.nodelist))
+    return tuple(
+        job.job_id
+        for job in mine
+        if not _is_registered_since(node, booted)
+        or (job.start_time is not None and job.start_time < booted - _BLUR)
+    )
+
+
+def _is_registered_since(node: Node, booted: datetime) -> bool:
     started = node.slurmd_start_time
-    return booted is None or started is None or started >= booted - _BLUR
+    return started is None or started >= booted - _BLUR
 
 
 class NodeKind(Kind[Wanted]):
@@ -160,7 +179,10 @@ class NodeKind(Kind[Wanted]):
         """
         cluster = self._cluster(wanted)
         slurmd = Slurmd(transport(wanted.machine, self._home.data))
-        there = partial(is_up, booted=booted_at(wanted.machine, self._home.data))
+        booted = booted_at(wanted.machine, self._home.data)
+        if booted is not None:
+            cluster.end_jobs_of_earlier_boots(wanted.node, booted)
+        there = partial(is_up, booted=booted)
         began, pid_before = time.monotonic(), None
         while True:
             until = min(task.deadline, time.monotonic() + _LISTEN_S)
@@ -205,6 +227,21 @@ class _Cluster:
     look: SharedLook[Mapping[str, Node]]
     watch: NodeWatch
     retire: Callable[[Leaving], str] = field(repr=False)
+
+    def end_jobs_of_earlier_boots(self, name: str, booted: datetime) -> None:
+        """Have Slurm put back into the queue what it believes to run on a node whose machine has booted since.
+
+        It would see so by itself, minutes later.
+        """
+        try:
+            node = self.look().get(name)
+            if node is None or not node.cpus_alloc or not lost_jobs(node, self.slurm.jobs(), booted):
+                return
+            self.slurm.down(name, _BOOTED)
+            if _is_registered_since(node, booted):
+                self.slurm.resume(name)
+        except _NO_ANSWER:
+            return  # it starts, and asks each node what runs there
 
     @classmethod
     def of(cls, controller: Connection, data: Path) -> _Cluster:

@@ -59,19 +59,18 @@ def first(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> First:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """What the look after the drain tells: these may go, these run jobs, these are about to be done with one.
-
-    A job that ends still has its processors; whether others run beside it shows when it has ended.
-    """
+    """What the look after the drain tells: these may go, these run jobs, these are about to be done with one."""
 
     free: tuple[str, ...]
     busy: tuple[str, ...]
     completing: tuple[str, ...]
+    #: Those of ``free`` that Slurm holds for allocated although they run nothing, as 22.05 may after a reconfigure.
+    miscounted: tuple[str, ...] = ()
 
 
 def then(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> Then:
     """Pure: who may go."""
-    free, busy, completing = [], [], []
+    free, busy, completing, miscounted = [], [], [], []
     for each in leaving:
         node = there.get(each.name)
         if node is None or node.state.is_slot:
@@ -79,12 +78,15 @@ def then(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> Then:
         if not each.machine_runs:
             free.append(each.name)
         elif NodeFlag.COMPLETING in node.state.flags:
+            # It still has its processors; whether others run beside it shows when it has ended.
             completing.append(each.name)
-        elif node.state.runs_jobs or node.cpus_alloc:
+        elif node.cpus_alloc:
             busy.append(each.name)
         else:
             free.append(each.name)
-    return Then(tuple(free), tuple(busy), tuple(completing))
+            if node.state.runs_jobs:
+                miscounted.append(each.name)
+    return Then(tuple(free), tuple(busy), tuple(completing), tuple(miscounted))
 
 
 def retire(slurm: SlurmClient, leaving: Sequence[Leaving], patience_s: float) -> dict[Leaving, str]:
@@ -102,12 +104,22 @@ def retire(slurm: SlurmClient, leaving: Sequence[Leaving], patience_s: float) ->
         slurm.drain(fold(begin.drain), REASON)
     deadline, pause = time.monotonic() + patience_s, threading.Event()
     found = then(leaving, _nodes(slurm))
-    while found.completing and time.monotonic() < deadline:
+    while _is_about_to_be_free(found, slurm) and time.monotonic() < deadline:
         pause.wait(_LOOK_S)
         found = then(leaving, _nodes(slurm))
+    if found.miscounted:
+        slurm.down(fold(found.miscounted), REASON)
     staying = {*found.busy, *found.completing, *_freed(slurm, found.free)}
     reasons = _stay(slurm, staying, begin.drained_before)
     return {each: reasons.get(each.name, "") for each in leaving}
+
+
+def _is_about_to_be_free(found: Then, slurm: SlurmClient) -> bool:
+    """Whether another look may find more free nodes: a job is ending, or ended between the look and now."""
+    if found.completing or not found.busy:
+        return bool(found.completing)
+    jobs = slurm.jobs()
+    return any(not job_ids(jobs, {name}) for name in found.busy)
 
 
 def why_it_stays(node: str, ids: Collection[int]) -> str:

@@ -125,7 +125,7 @@ class SlotsKind(Kind[Wanted]):
             task.warn(f"the slots {state.names} are left to a controller that does not answer: {error.what}")
             return
         nodes = [node for name, node in there.items() if name in state.address_by_name]
-        if busy := [node.name for node in nodes if node.state.runs_jobs or node.cpus_alloc]:
+        if busy := [node.name for node in nodes if node.cpus_alloc]:
             ids = ", ".join(map(str, job_ids(slurm.jobs(), busy)))
             raise Refusal(f"the slots {state.names} cannot go: {fold(busy)} run the jobs {ids}")
         if up := [node.name for node in nodes if not node.state.is_slot]:

@@ -1,6 +1,7 @@
 """What a change of Slurm's files asks for, and what it would take away. Pure.
 
-slurm.conf(5) of 22.05 says which keys slurmctld reads at its start alone; all others follow a reconfigure.
+slurm.conf(5) of 22.05 says which keys slurmctld reads at its start alone; partitions it can be told of; all else
+follows a reconfigure.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.hostlist import HostSet, fold
+from tidepool.provider.partition_orders import PartitionOrder, partition_orders
+from tidepool.slurm import Node, NodeFlag
 
 #: In lower case. Those after the first group are not in slurm.conf(5): plugins that are loaded once, and the name
 #: that the saved state is of.
@@ -39,7 +42,9 @@ _AT_START: Final = frozenset(
     | {"accountingstoragehost", "accountingstoragetype", "burstbuffertype", "clustername", "topologyplugin"}
 )
 _CONFIGLESS: Final = "enable_configless"
+_PARTITION: Final = "partitionname"
 _LINE_KEYS: Final = frozenset({"nodename", "nodeset", "partitionname", "downnodes", "frontendname"})
+_EQUALS = re.compile(r" ?= ?")
 _PAIR = re.compile(r"(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>.*)")
 
 
@@ -47,16 +52,19 @@ class Effect(IntEnum):
     """What slurmctld has to do, from the least to the most. Jobs go on in any case."""
 
     NOTHING = 0
-    RECONFIGURE = 1
-    RESTART = 2
+    #: It is told of partitions, and reads nothing.
+    ORDERS = 1
+    RECONFIGURE = 2
+    RESTART = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What a change asks for, and the keys that it is because of."""
+    """What a change asks for, the keys that it is because of, and the orders that it takes."""
 
     effect: Effect
     because: tuple[str, ...] = ()
+    orders: tuple[PartitionOrder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,24 @@ def impact(old: Mapping[str, str], new: Mapping[str, str]) -> Impact:
     names = {*old, *new}
     if all(_bare(old.get(name)) == _bare(new.get(name)) for name in names):
         return Impact(Effect.NOTHING)
+    if before.without(_PARTITION) == after.without(_PARTITION) and all(
+        _bare(old.get(name)) == _bare(new.get(name)) for name in names - {"slurm.conf"}
+    ):
+        orders = partition_orders(before.lines(_PARTITION), after.lines(_PARTITION))
+        if orders is not None:
+            return Impact(Effect.ORDERS, orders=orders)
     return Impact(Effect.RECONFIGURE)
+
+
+def why_restart_for(nodes: Iterable[Node]) -> str:
+    """Why slurmctld has to start anew after it was reconfigured while ``nodes`` did this; empty where it need not.
+
+    Measured with 22.05.8: after a reconfigure, created nodes count the jobs that they run twice, and stay ALLOCATED
+    for ever when these end; so no job would get such a node for itself. Starting anew, it counts them right.
+    """
+    if busy := [node.name for node in nodes if node.cpus_alloc and NodeFlag.DYNAMIC_NORM in node.state.flags]:
+        return f"it would hold {fold(busy)} for allocated when their jobs have ended"
+    return ""
 
 
 def partitions_of(files: Mapping[str, str]) -> frozenset[str]:
@@ -149,6 +174,10 @@ class _Conf:
     def lines(self, key: str) -> tuple[str, ...]:
         return self.values.get(key, ())
 
+    def without(self, key: str) -> Mapping[str, tuple[str, ...]]:
+        """All values but those of ``key``."""
+        return {name: value for name, value in self.values.items() if name != key}
+
     @property
     def is_configless(self) -> bool:
         parameters = ",".join(self.values.get("slurmctldparameters", ()))
@@ -158,7 +187,7 @@ class _Conf:
 def _bare(text: str | None) -> tuple[str, ...]:
     """The lines that say something, without comments; continued ones joined."""
     joined = (text or "").replace("\\\n", " ")
-    lines = (" ".join(line.partition("#")[0].split()) for line in joined.splitlines())
+    lines = (_EQUALS.sub("=", " ".join(line.partition("#")[0].split())) for line in joined.splitlines())
     return tuple(line for line in lines if line)
 
 

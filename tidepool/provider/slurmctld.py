@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tidepool.provider.errors import Refusal
+from tidepool.provider.partition_orders import PartitionOrder, Verb
 from tidepool.provider.slurm_effects import setting
-from tidepool.slurm import Slurm, SlurmError, Transport
+from tidepool.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
 
 #: Slurm's commands wait 10 s for a controller that does not answer; one that starts answers at once.
 _ASKING_S: Final = 5.0
@@ -36,11 +37,49 @@ class Slurmctld:
         return int(text) if read.exit_code == 0 and text.isdecimal() else None
 
     def is_up(self) -> bool:
-        """Whether a controller answers."""
+        """Whether the controller in charge answers.
+
+        A backup that only stands by answers as well, and commands that reach it then sleep for half a
+        SlurmctldTimeout before they try again.
+        """
         try:
-            return any(each.is_up for each in Slurm(self.host, _ASKING_S).ping())
+            return any(each.is_up and each.role == "primary" for each in Slurm(self.host, _ASKING_S).ping())
         except SlurmError:
             return False
+
+    def give(self, orders: Iterable[PartitionOrder]) -> None:
+        """Have it change its partitions. Orders that were carried out already are no mistake.
+
+        Raises:
+            Refused: Slurm does not take one of them; those before it are carried out.
+        """
+        slurm = Slurm(self.host)
+        try:
+            there = {partition.name for partition in slurm.partitions()}
+            for order in orders:
+                match order.verb, order.name in there:
+                    case Verb.CREATE, False:
+                        slurm.create_partition(order.name, order.settings)
+                    case ((Verb.CREATE | Verb.UPDATE), True):
+                        slurm.update_partition(order.name, order.settings)
+                    case Verb.DELETE, True:
+                        slurm.delete_partition(order.name)
+        except ControllerDown:
+            return  # it reads the files when it starts
+
+    def reconfigure(self) -> None:
+        """Have all daemons read the files again, as far as a reconfigure goes.
+
+        Raises:
+            Refused: Slurm does not take them, and goes on with the former ones.
+        """
+        try:
+            Slurm(self.host).reconfigure()
+        except ControllerDown:
+            return  # it reads them when it starts
+        except Refused as error:
+            if "requires restart" not in error.words:
+                raise
 
     def restart(self) -> int | None:
         """Have it end, so that its supervisor starts it again; gives the process that ended."""

@@ -104,6 +104,7 @@ class Machine(pulumi.CustomResource):
 
     ``machine`` is its name and host name, ``image`` an image's digest, ``boot`` the name of a `Boot`. ``cpus`` and
     ``memoryMib`` change while it runs, ``boot`` at the next boot; all else replaces it, the old one deleted first.
+    With ``waitReady`` it is made when all its services are ready, and not when it boots.
     """
 
     machine: Output[str]
@@ -125,6 +126,7 @@ class Machine(pulumi.CustomResource):
         cpus: Input[float],
         memory_mib: Input[int],
         aliases: Input[Sequence[str]] | None = None,
+        wait_ready: Input[bool] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -138,6 +140,7 @@ class Machine(pulumi.CustomResource):
             "cpus": cpus,
             "memoryMib": memory_mib,
             "aliases": aliases,
+            "waitReady": wait_ready,
             "connection": None,
         }
         super().__init__("tidepool:local:Machine", resource_name, inputs, opts)

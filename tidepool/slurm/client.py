@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final, Self
 
 from tidepool.slurm.accounting import Accounting
@@ -149,6 +149,28 @@ class Slurm:
     def reconfigure(self) -> None:
         self._commands.ask(["scontrol", "reconfigure"])
 
+    # Partitions
+
+    def create_partition(self, name: str, settings: Iterable[tuple[str, str]]) -> None:
+        """Make a partition; ``settings`` are keys and values of its line in slurm.conf, which is to have it too."""
+        self._commands.ask(
+            ["scontrol", "create", f"PartitionName={one_line(name, 'the name')}", *_pairs(settings)]
+        )
+
+    def update_partition(self, name: str, settings: Iterable[tuple[str, str]]) -> None:
+        """Change ``settings`` of a partition; jobs in it go on."""
+        self._commands.ask(
+            ["scontrol", "update", f"PartitionName={one_line(name, 'the name')}", *_pairs(settings)]
+        )
+
+    def delete_partition(self, name: str) -> None:
+        """Take a partition away.
+
+        Raises:
+            Refused: there are jobs in it.
+        """
+        self._commands.ask(["scontrol", "delete", f"PartitionName={one_line(name, 'the name')}"])
+
     # Reservations
 
     def create_reservation(self, request: ReservationRequest) -> str:
@@ -196,3 +218,7 @@ class Slurm:
             return tuple(parse_queue(answer, mark))
         except (KeyError, ValueError) as fault:
             raise self._commands.malformed(argv, str(fault)) from fault
+
+
+def _pairs(settings: Iterable[tuple[str, str]]) -> list[str]:
+    return [one_line(f"{key}={value}", key) for key, value in settings]

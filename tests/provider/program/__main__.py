@@ -113,7 +113,16 @@ for fleet in spec.fleets:
             munged,
             {
                 "name": "slurmd",
-                "argv": ["/usr/sbin/slurmd", "-D", "-b", "-Z", "--conf-server", "ctl", "--conf", shape],
+                "argv": [
+                    wanted.get("slurmd", "/usr/sbin/slurmd"),
+                    "-D",
+                    "-b",
+                    "-Z",
+                    "--conf-server",
+                    "ctl",
+                    "--conf",
+                    shape,
+                ],
                 "ready": "tcp:6818",
             },
         ],

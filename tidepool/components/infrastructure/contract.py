@@ -46,7 +46,8 @@ class VolumeOrder:
 class MachineOrder:
     """A machine: ``name`` is its host name for ever, and ``address`` its place in ``network``.
 
-    ``network`` and ``boot`` are what the infrastructure gave for them, ``image`` is an image's digest.
+    ``network`` and ``boot`` are what the infrastructure gave for them, ``image`` is an image's digest. With
+    ``wait_ready`` it is made when all its services are ready, and not when it boots.
     """
 
     name: str
@@ -55,6 +56,7 @@ class MachineOrder:
     shape: Shape
     image: Input[str]
     boot: Input[str]
+    wait_ready: bool = False
 
     @property
     def mac(self) -> str:

@@ -63,6 +63,8 @@ class Local:
             boot=order.boot,
             cpus=order.shape.cpus,
             memory_mib=order.shape.memory_mib,
+            # Not said where it is not so: there are many machines.
+            wait_ready=order.wait_ready or None,
             opts=opts,
         )
         return Machine(made, made.id, made.address, made.connection)

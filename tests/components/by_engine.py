@@ -1,0 +1,51 @@
+"""A cluster of components on this machine: the repository's own program, run by the embedded engine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+from tests.whole.cluster import LONG_S, ROOT, Cluster
+from tidepool.local import list_machines
+
+
+class ByEngine(Cluster):
+    """As `tests.whole` has it, without the command `tidepool` between."""
+
+    def engine(self, verb: str, *arguments: str, timeout_s: float = LONG_S) -> str:
+        """An operation on the stack, which must succeed; gives what it said."""
+        state = self.data / "state"
+        state.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "tidepool.engine", *verb.split(), "--stack", self.stack, *arguments],
+            cwd=self.folder,
+            env={
+                **self.environment,
+                "PYTHONPATH": str(ROOT),
+                "PULUMI_BACKEND_URL": f"file://{state}",
+                "PULUMI_CONFIG_PASSPHRASE": "of a test",
+                "PULUMI_HOME": str(self.folder.parent / "home"),
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert done.returncode == 0, f"{verb}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def machines(self) -> set[str]:
+        """The names of those that run."""
+        there = list_machines(self.data, self.stack)
+        return {machine.name for machine in there if machine.state == "running"}
+
+    def up(self, *more: str) -> str:
+        self.write_spec()
+        return self.engine("up", "--yes", "--skip-preview", *more)
+
+    def down(self) -> None:
+        self.engine("destroy", "--yes", "--skip-preview")
+        # What is kept on purpose, and what belongs to no stack.
+        shutil.rmtree(self.data)

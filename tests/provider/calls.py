@@ -1,0 +1,75 @@
+"""A provider called as Pulumi calls it, without a process around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pulumi.provider.experimental import provider as requests
+from pulumi.provider.experimental.property_value import PropertyValue
+
+from tidepool.provider.engine_log import EngineLog
+from tidepool.provider.kind import Home
+from tidepool.provider.kinds import Kinds
+from tidepool.provider.provider import TidepoolProvider
+from tidepool.provider.values import plain, property_value
+
+Values = Mapping[str, Any]
+
+
+def values(inputs: Values) -> dict[str, PropertyValue]:
+    """Inputs as they come from Pulumi; what is one already stays."""
+    return {
+        key: value if isinstance(value, PropertyValue) else property_value(value)
+        for key, value in inputs.items()
+    }
+
+
+def plainly(properties: Mapping[str, PropertyValue] | None) -> dict[str, Any]:
+    """What Pulumi is told, as plain values."""
+    return {key: plain(value) for key, value in (properties or {}).items()}
+
+
+class Calls:
+    """The provider of the data folder ``data``, asked about one kind of resource."""
+
+    def __init__(self, data: Path, token: str) -> None:
+        home = Home(data, data / "images")
+        self.provider = TidepoolProvider(Kinds(home).of, EngineLog(""))
+        self._urn = f"urn:pulumi:dev::cluster::{token}::it"
+
+    def failures(self, inputs: Values) -> dict[str, str]:
+        """The mistakes that a check finds, by properties."""
+        return {failure.property: failure.reason for failure in self._check(inputs).failures or []}
+
+    def checked(self, inputs: Values) -> dict[str, PropertyValue]:
+        """The inputs after a check that finds no mistakes."""
+        answer = self._check(inputs)
+        assert not answer.failures, [vars(failure) for failure in answer.failures]
+        return answer.inputs or {}
+
+    def create(self, inputs: Values, *, preview: bool = False) -> requests.CreateResponse:
+        return asyncio.run(
+            self.provider.create(requests.CreateRequest(self._urn, values(inputs), 30.0, preview))
+        )
+
+    def update(self, id: str, old: Values, new: Values, *, preview: bool = False) -> requests.UpdateResponse:
+        request = requests.UpdateRequest(self._urn, id, values(old), values(new), 30.0, [], preview)
+        return asyncio.run(self.provider.update(request))
+
+    def diff(self, old: Values, new: Values, ignore: list[str] | None = None) -> requests.DiffResponse:
+        request = requests.DiffRequest(self._urn, "id", values(old), values(new), ignore or [])
+        return asyncio.run(self.provider.diff(request))
+
+    def read(self, id: str, state: Values, inputs: Values) -> requests.ReadResponse:
+        request = requests.ReadRequest(self._urn, id, values(state), values(inputs))
+        return asyncio.run(self.provider.read(request))
+
+    def delete(self, id: str, state: Values) -> None:
+        asyncio.run(self.provider.delete(requests.DeleteRequest(self._urn, id, values(state), 30.0)))
+
+    def _check(self, inputs: Values) -> requests.CheckResponse:
+        request = requests.CheckRequest(self._urn, {}, values(inputs), b"")
+        return asyncio.run(self.provider.check(request))

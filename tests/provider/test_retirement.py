@@ -1,0 +1,82 @@
+"""Nodes leave when they run nothing; what runs jobs goes on. Against the Slurm in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidepool.provider.retirement import REASON, Leaving, retire, why_it_stays
+from tidepool.slurm import JobRequest, Node, NodeBase, Slots
+from tidepool.slurm.fake import FakeSlurm
+
+_JOB = JobRequest("#!/bin/sh\nsleep 300\n", tasks=1)
+
+
+@pytest.fixture
+def slurm() -> FakeSlurm:
+    """Four slots, of which three are nodes that are up."""
+    made = FakeSlurm()
+    made.create_slots(Slots("cpu-[1-4]", "10.77.1.[1-4]", cpus=1, memory_mib=500, features=("cpu",)))
+    for name in ("cpu-1", "cpu-2", "cpu-3"):
+        made.boot(name)
+    return made
+
+
+def _retire(slurm: FakeSlurm, *names: str, dead: tuple[str, ...] = ()) -> dict[str, str]:
+    leaving = [Leaving(name, name not in dead) for name in names]
+    return {each.name: reason for each, reason in retire(slurm, leaving, 0).items()}
+
+
+def _busy(slurm: FakeSlurm) -> tuple[int, str]:
+    """A job that runs, and its node."""
+    job_id = slurm.submit(_JOB).job_id
+    (job,) = slurm.job(job_id)
+    assert job.nodelist
+    return job_id, job.nodelist
+
+
+def _node(slurm: FakeSlurm, name: str) -> Node:
+    return slurm.nodes(name)[0]
+
+
+def test_nodes_without_jobs_are_slots_again(slurm: FakeSlurm) -> None:
+    assert _retire(slurm, "cpu-1", "cpu-2") == {"cpu-1": "", "cpu-2": ""}
+    assert [node.state.is_slot for node in slurm.nodes()] == [True, True, False, True]
+
+
+def test_what_has_left_already_leaves_again(slurm: FakeSlurm) -> None:
+    assert _retire(slurm, "cpu-4", "unheard-of") == {"cpu-4": "", "unheard-of": ""}
+
+
+def test_a_node_with_a_job_goes_on_as_before_and_the_job_is_named(slurm: FakeSlurm) -> None:
+    job_id, name = _busy(slurm)
+    said = _retire(slurm, "cpu-1", "cpu-2", "cpu-3")
+    assert said.pop(name) == why_it_stays(name, [job_id])
+    assert set(said.values()) == {""}
+    assert not _node(slurm, name).state.is_draining
+
+
+def test_a_drain_of_a_person_stays(slurm: FakeSlurm) -> None:
+    job_id, name = _busy(slurm)
+    slurm.drain(name, "a bad fan")
+    assert str(job_id) in _retire(slurm, name)[name]
+    assert _node(slurm, name).state.is_draining
+
+
+def test_a_drain_of_ours_that_was_cut_off_is_taken_back(slurm: FakeSlurm) -> None:
+    _, name = _busy(slurm)
+    slurm.drain(name, REASON)
+    assert _retire(slurm, name)[name]
+    assert not _node(slurm, name).state.is_draining
+
+
+def test_jobs_of_a_machine_that_is_gone_are_put_back_and_its_node_leaves(slurm: FakeSlurm) -> None:
+    job_id, name = _busy(slurm)
+    assert _retire(slurm, name, dead=(name,)) == {name: ""}
+    assert _node(slurm, name).state.is_slot
+    assert slurm.job(job_id)[0].state == "PENDING"
+
+
+def test_a_node_that_is_down_leaves(slurm: FakeSlurm) -> None:
+    slurm.down("cpu-1", "no answer")
+    assert _retire(slurm, "cpu-1", "cpu-2", dead=("cpu-2",)) == {"cpu-1": "", "cpu-2": ""}
+    assert _node(slurm, "cpu-1").state.base is NodeBase.FUTURE

@@ -1,0 +1,67 @@
+"""Which slots are made, made anew and forgotten is decided without Slurm."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidepool.cluster.hostlist import expand
+from tidepool.provider.slot_plan import Shape, SlotPlan, forgettable, in_order, moved, plan
+from tidepool.slurm import Node, NodeBase, NodeState
+
+SHAPE = Shape(2, 1, 2, 1, 500, ("cpu",), "gpu:a100:2")
+ADDRESSES = {f"cpu-{n}": f"10.77.1.{n}" for n in range(1, 4)}
+
+
+def _node(name: str, base: NodeBase = NodeBase.FUTURE, **other: object) -> Node:
+    node = Node(
+        name,
+        NodeState(base),
+        address=ADDRESSES.get(name, ""),
+        cpus=2,
+        memory_mib=500,
+        features=("cpu",),
+        gres="gpu:a100:2(S:0-1)",
+        cores_per_socket=2,
+    )
+    return node._replace(**other)  # type: ignore[arg-type]
+
+
+def _plan(*there: Node) -> SlotPlan:
+    return plan(ADDRESSES, SHAPE, {node.name: node for node in there})
+
+
+def test_what_is_missing_is_made_and_the_rest_is_left() -> None:
+    assert _plan() == SlotPlan(make=("cpu-1", "cpu-2", "cpu-3"))
+    assert _plan(_node("cpu-1"), _node("cpu-3"), _node("gpu-1")) == SlotPlan(make=("cpu-2",))
+    assert _plan(*map(_node, ADDRESSES)) == SlotPlan()
+
+
+def test_slots_of_another_shape_or_place_are_made_anew() -> None:
+    found = _plan(
+        _node("cpu-1", memory_mib=700), _node("cpu-2", address="10.77.9.9"), _node("cpu-3", gres="")
+    )
+    assert found == SlotPlan(forget=("cpu-1", "cpu-2", "cpu-3"), make=("cpu-1", "cpu-2", "cpu-3"))
+
+
+def test_nodes_in_service_only_get_features() -> None:
+    up = _node("cpu-1", NodeBase.IDLE, memory_mib=700, features=("cpu", "avx"))
+    assert _plan(up, _node("cpu-2", features=()), _node("cpu-3")) == SlotPlan(
+        give_features=("cpu-1", "cpu-2")
+    )
+
+
+def test_only_slots_are_forgotten() -> None:
+    there = {node.name: node for node in (_node("cpu-1", NodeBase.DOWN), _node("cpu-2"))}
+    assert forgettable(ADDRESSES, there) == ("cpu-2",)
+
+
+def test_names_whose_address_changed_have_moved() -> None:
+    assert moved(ADDRESSES, ADDRESSES | {"cpu-4": "10.77.1.4"}) == ()
+    assert moved(ADDRESSES, {"cpu-2": "10.77.1.9"}) == ("cpu-2",)
+
+
+@given(st.lists(st.integers(1, 300), unique=True, max_size=20))
+def test_hostlists_keep_the_order_that_pairs_names_and_addresses(numbers: list[int]) -> None:
+    names = [f"10.77.{number // 256}.{number % 256}" for number in numbers]
+    assert expand(in_order(names)) == names

@@ -1,0 +1,133 @@
+"""What a change of Slurm's files asks for is decided without Slurm."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidepool.cluster.slurm_conf import configuration
+from tidepool.cluster.spec_reading import read_spec
+from tidepool.provider.slurm_effects import (
+    Effect,
+    Impact,
+    Use,
+    impact,
+    losses,
+    partitions_of,
+    setting,
+    why_restart_for,
+)
+from tidepool.slurm import Node, NodeBase, NodeState
+
+_TEXT = st.text("aK=# \\\n,1", max_size=40)
+
+CONF = """\
+ClusterName=physics
+SlurmctldHost=ctl(10.77.0.2)
+SlurmctldParameters=enable_configless
+MaxNodeCount=1024
+SelectType=select/cons_tres
+KillWait=30  # seconds
+PartitionName=main Nodes=ALL State=UP
+"""
+
+
+def _impact(old: str, new: str) -> Impact:
+    return impact({"slurm.conf": old}, {"slurm.conf": new})
+
+
+def test_what_says_the_same_asks_for_nothing() -> None:
+    other = "# By hand.\n\n" + CONF.replace("=30  # seconds", " =  30").replace(
+        " State=UP", " \\\n  State=UP"
+    )
+    assert _impact(CONF, CONF) == Impact(Effect.NOTHING)
+    assert _impact(CONF, other).effect is Effect.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("KillWait=30", "KillWait=60"),
+        ("KillWait=30  # seconds\n", ""),
+        ("State=UP", "State=DOWN"),
+        ("PartitionName=main", "NodeSet=ns Feature=a\nPartitionName=main"),
+        ("enable_configless", "enable_configless,idle_on_node_suspend"),
+    ],
+)
+def test_most_keys_ask_for_a_reconfigure(before: str, after: str) -> None:
+    assert _impact(CONF, CONF.replace(before, after)) == Impact(Effect.RECONFIGURE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "because"),
+    [
+        ("MaxNodeCount=1024", "MaxNodeCount=2048", "MaxNodeCount"),
+        ("MaxNodeCount=1024", "maxnodecount=2048", "maxnodecount"),
+        ("MaxNodeCount=1024\n", "", "MaxNodeCount"),
+        ("KillWait", "AccountingStorageEnforce=limits\nKillWait", "AccountingStorageEnforce"),
+        ("KillWait", "SlurmctldHost=ctlbackup\nKillWait", "SlurmctldHost"),
+        ("enable_configless", "idle_on_node_suspend", "SlurmctldParameters"),
+        ("KillWait", "NodeName=cpu-[1-4] State=FUTURE\nKillWait", "NodeName"),
+        ("KillWait", "GresTypes=gpu\nKillWait", "GresTypes"),
+    ],
+)
+def test_keys_that_are_read_at_the_start_ask_for_a_restart(before: str, after: str, because: str) -> None:
+    assert _impact(CONF, CONF.replace(before, after)) == Impact(Effect.RESTART, (because,))
+
+
+def test_other_files_ask_for_a_reconfigure() -> None:
+    old = {"slurm.conf": CONF, "gres.conf": "# Nothing.\n"}
+    assert impact(old, old | {"gres.conf": "Name=gpu File=/dev/gpu\n"}).effect is Effect.RECONFIGURE
+    assert impact(old, old | {"topology.conf": "SwitchName=a Nodes=b\n"}).effect is Effect.RECONFIGURE
+    assert impact(old, old | {"gres.conf": ""}).effect is Effect.NOTHING
+
+
+@given(_TEXT, _TEXT)
+def test_any_two_texts_are_compared(old: str, new: str) -> None:
+    assert _impact(old, old).effect is Effect.NOTHING
+    assert _impact(old, new).effect == _impact(new, old).effect
+
+
+def test_the_partitions_and_settings_of_a_real_file() -> None:
+    spec = {
+        "name": "physics",
+        "network": "10.77.0.0/16",
+        "fleets": [
+            {"name": "cpu", "subnet": "10.77.1.0/24", "max_nodes": 4, "shape": {"cpus": 1, "memory": "1GiB"}}
+        ],
+        "partitions": [{"name": "main", "default": True}, {"name": "night", "fleets": ["cpu"]}],
+    }
+    files = configuration(read_spec(spec))
+    assert partitions_of(files) == {"main", "night"}
+    assert setting(files, "slurmctldpidfile", "?") == "/run/slurmctld.pid"
+    assert setting(files, "NoSuchKey", "?") == "?"
+    more = spec | {"partitions": [{"name": "main"}]}
+    assert impact(files, configuration(read_spec(more))).effect is Effect.RECONFIGURE
+
+
+def _use(job_id: int, *nodes: str, partition: str = "main") -> Use:
+    return Use(job_id, (partition,), frozenset(nodes))
+
+
+def test_what_runs_or_waits_there_keeps_a_partition() -> None:
+    uses = [_use(7, "cpu-1"), _use(3), _use(9, partition="night")]
+    (said,) = losses({"main"}, {}, uses)
+    assert said.startswith("partition main cannot go: Slurm would cancel the jobs 3, 7 in it")
+    assert list(losses({"empty"}, {}, uses)) == []
+
+
+def test_what_runs_there_keeps_a_fleet() -> None:
+    uses = [_use(7, "cpu-2"), _use(8, "cpu-3", "gpu-1"), _use(3)]
+    (said,) = losses((), {"cpu": "cpu-[1-4]", "big": "big-[1-4]"}, uses)
+    assert said.startswith("fleet cpu cannot go: its nodes run the jobs 7, 8")
+    assert said.endswith("`scancel 7 8`")
+
+
+def test_created_nodes_with_jobs_need_a_restart_after_a_reconfigure() -> None:
+    created = NodeState(NodeBase.ALLOCATED, frozenset({"DYNAMIC_NORM"}))
+    idle = NodeState(NodeBase.IDLE, frozenset({"DYNAMIC_NORM"}))
+    fixed = NodeState(NodeBase.ALLOCATED)
+    busy = [Node(f"cpu-{n}", created, cpus_alloc=1) for n in (1, 2)]
+    assert "cpu-[1-2]" in why_restart_for(busy)
+    assert why_restart_for([Node("cpu-1", idle), Node("cpu-2", fixed, cpus_alloc=1)]) == ""
