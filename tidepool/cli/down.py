@@ -238,10 +238,12 @@ def _not_ended(slurm: SlurmClient) -> str:
 
     if jobs := slurm.jobs():
         return f"jobs {ids_text([job.job_id for job in jobs])}"
-    # One that does not answer would be waited for in vain.
+    # ALLOCATED alone says nothing: slurmctld 22.05 counts jobs twice when it is reconfigured while they run. And one
+    # that does not answer would be waited for in vain.
     busy = [
         node.name
         for node in slurm.nodes()
-        if node.state.runs_jobs and NodeFlag.NOT_RESPONDING not in node.state.flags
+        if (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags)
+        and NodeFlag.NOT_RESPONDING not in node.state.flags
     ]
     return f"jobs on {fold(busy)}" if busy else ""
