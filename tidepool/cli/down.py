@@ -50,6 +50,7 @@ def down_verb(
     of the stack that no state knows of go too. The volume `home` is kept for the next `up`, unless --purge. It may
     be run again, also when half of the cluster is gone.
     """
+    stack.require_root()
     from tidepool.cli.leftovers import Swept, is_anything_left, kept, remains, sweep
     from tidepool.cli.leftovers import purge as purge_all
 

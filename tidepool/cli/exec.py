@@ -40,6 +40,7 @@ def exec_verb(stack: Stack, user: str | None, machines: str, command: tuple[str,
     if command[0] == "--":
         command = command[1:]
     try:
+        stack.require_root()
         if not command:
             raise Failure("there is no command", code=USAGE)
         found = find_machines(stack, expand(machines))
