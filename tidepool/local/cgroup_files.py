@@ -25,6 +25,20 @@ def write(file: Path, text: str) -> None:
         os.close(descriptor)
 
 
+def read(file: Path) -> str:
+    """Read a file of the kernel's.
+
+    Raises:
+        FileNotFoundError: its group is gone, or goes while it is read.
+    """
+    try:
+        return file.read_text()
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from None
+        raise
+
+
 def make_group(folder: Path) -> None:
     """Make a group's folder, and those above it, which another's :func:`remove_group` may be taking away."""
     while True:
@@ -49,10 +63,9 @@ def members_of(folder: Path) -> frozenset[int]:
     for inner, _, files in os.walk(folder):
         if "cgroup.procs" in files:
             try:
-                found.update(int(pid) for pid in (Path(inner) / "cgroup.procs").read_text().split())
-            except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.ENODEV):  # it was removed while it was read
-                    raise
+                found.update(int(pid) for pid in read(Path(inner) / "cgroup.procs").split())
+            except FileNotFoundError:
+                continue  # it was removed while it was read
     return frozenset(found)
 
 

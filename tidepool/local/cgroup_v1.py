@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.local.cgroup import Limits
-from tidepool.local.cgroup_files import make_group, members_of, names_below, remove_group, write
+from tidepool.local.cgroup_files import make_group, members_of, names_below, read, remove_group, write
 from tidepool.local.errors import TimedOut
 
 _PERIOD_US: Final = 100_000
@@ -85,7 +85,7 @@ class CgroupsV1:
     def freeze(self, group: str) -> None:
         state = self._freezer(group)
         deadline, pause = time.monotonic() + _FREEZING_S, threading.Event()
-        while state.read_text().strip() != "FROZEN":
+        while read(state).strip() != "FROZEN":
             if time.monotonic() > deadline:
                 write(state, "THAWED")
                 raise TimedOut(f"{state}: not frozen after {_FREEZING_S:g} s; thawed again")
@@ -98,14 +98,14 @@ class CgroupsV1:
 
     def is_frozen(self, group: str) -> bool:
         try:
-            return self._freezer(group).read_text().strip() != "THAWED"
+            return read(self._freezer(group)).strip() != "THAWED"
         except FileNotFoundError:
             return False
 
     def memory_kills(self, group: str) -> int:
         folder = self.folders["memory"] / group
         controls = [folder / "memory.oom_control", *folder.rglob("memory.oom_control")]
-        texts = [control.read_text() for control in dict.fromkeys(controls)]
+        texts = [read(control) for control in dict.fromkeys(controls)]
         return sum(int(dict(line.split() for line in text.splitlines())["oom_kill"]) for text in texts)
 
     def remove(self, group: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.local.cgroup import Limits
-from tidepool.local.cgroup_files import make_group, members_of, names_below, remove_group, write
+from tidepool.local.cgroup_files import make_group, members_of, names_below, read, remove_group, write
 from tidepool.local.errors import TimedOut
 
 _PERIOD_US: Final = 100_000
@@ -64,7 +64,7 @@ class CgroupsV2:
         write(self.folder / group / "cgroup.freeze", "1")
         events = self.folder / group / "cgroup.events"
         deadline, pause = time.monotonic() + _FREEZING_S, threading.Event()
-        while "frozen 1" not in events.read_text().splitlines():
+        while "frozen 1" not in read(events).splitlines():
             if time.monotonic() > deadline:
                 self.thaw(group)
                 raise TimedOut(f"{events}: not frozen after {_FREEZING_S:g} s; thawed again")
@@ -76,12 +76,12 @@ class CgroupsV2:
 
     def is_frozen(self, group: str) -> bool:
         try:
-            return (self.folder / group / "cgroup.freeze").read_text().strip() == "1"
+            return read(self.folder / group / "cgroup.freeze").strip() == "1"
         except FileNotFoundError:
             return False
 
     def memory_kills(self, group: str) -> int:
-        text = (self.folder / group / "memory.events").read_text()
+        text = read(self.folder / group / "memory.events")
         return int(dict(line.split() for line in text.splitlines())["oom_kill"])
 
     def remove(self, group: str) -> None:

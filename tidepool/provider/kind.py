@@ -68,6 +68,9 @@ class Kind(ABC, Generic[T]):
     rules: ClassVar[Rules]
     #: Those of ``keys`` that no program gives: `derived` does.
     derives: ClassVar[frozenset[str]] = frozenset()
+    #: Inputs that every one has, and no program gives: how it is while all is well. `look` says how it is else, so that
+    #: what died is mended where it is wanted, and taken away where it is not.
+    always: ClassVar[Mapping[str, Plain]] = {}
     #: Outputs that are secret, whatever the inputs are.
     secrets: ClassVar[frozenset[str]] = frozenset()
     #: How long creating, updating and deleting may take where nobody says otherwise.
@@ -109,7 +112,7 @@ class Kind(ABC, Generic[T]):
         return {}
 
     def look(self, id: str, state: T) -> Mapping[str, Plain] | None:
-        """The inputs that are otherwise in the world than in the state; None where it is gone."""
+        """The inputs that are otherwise in the world than in the state; None where it is gone, and nothing is left."""
         return {}
 
     def delete(self, id: str, state: T, task: Task) -> None:

@@ -75,9 +75,11 @@ class MachineKind(Kind[Wanted]):
             "memoryMib",
             "aliases",
             "waitReady",
+            "state",
         }
     )
-    rules = Rules(replaces=keys - {"boot", "cpus", "memoryMib", "aliases", "waitReady"})
+    rules = Rules(replaces=keys - {"boot", "cpus", "memoryMib", "aliases", "waitReady", "state"})
+    always = {"state": "running"}  # noqa: RUF012 - nobody writes to it
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
@@ -86,6 +88,7 @@ class MachineKind(Kind[Wanted]):
         self._at_once = threading.BoundedSemaphore(4 * (os.cpu_count() or 1))
 
     def read(self, reader: Reader) -> Wanted:
+        reader.text("state", "running")
         return Wanted(
             stack=reader.text("stack"),
             machine=reader.text("machine"),
@@ -121,8 +124,10 @@ class MachineKind(Kind[Wanted]):
 
     def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
         found = read_machine(self._home.data, state.stack, state.machine)
-        if found is None or found.state not in _THERE:
+        if found is None:
             return None
+        if found.state not in _THERE:
+            return {"state": found.state}
         compared: tuple[tuple[str, Plain, Plain], ...] = (
             ("network", found.network, state.network),
             ("address", found.address, state.address),

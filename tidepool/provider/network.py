@@ -45,8 +45,9 @@ class NetworkKind(Kind[Wanted]):
     """A switch. Before the first one is made it is seen whether this machine can make machines at all."""
 
     token = "tidepool:local:Network"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "network", "cidr"})
-    rules = Rules(replaces=keys)
+    keys = frozenset({"stack", "network", "cidr", "state"})
+    rules = Rules(replaces=keys - {"state"})
+    always = {"state": "up"}  # noqa: RUF012 - nobody writes to it
     timeout_s = 30.0
 
     def __init__(self, home: Home) -> None:
@@ -55,6 +56,7 @@ class NetworkKind(Kind[Wanted]):
         self._lacks: dict[Plans, tuple[Lack, ...]] = {}
 
     def read(self, reader: Reader) -> Wanted:
+        reader.text("state", "up")
         return Wanted(reader.text("stack"), reader.text("network"), reader.text("cidr"))
 
     def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
@@ -72,10 +74,16 @@ class NetworkKind(Kind[Wanted]):
         create_network(self._home.data, wanted.spec, task.left_s)
         return Made(f"{wanted.stack}/{wanted.network}")
 
+    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+        create_network(self._home.data, wanted.spec, task.left_s)
+        return {}
+
     def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
         found = read_network(self._home.data, state.stack, state.network)
-        if found is None or found.state == "dead":
+        if found is None:
             return None
+        if found.state == "dead":
+            return {"state": "dead"}
         return AS_KNOWN if found.cidr == state.cidr else {"cidr": found.cidr}
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:

@@ -102,7 +102,8 @@ class NodeKind(Kind[Wanted]):
     """A machine's membership in its cluster."""
 
     token = "tidepool:slurm:Node"  # noqa: S105 - a type of resource
-    keys = frozenset({"controller", "node", "machine", "slots"})
+    keys = frozenset({"controller", "node", "machine", "slots", "state"})
+    always = {"state": "up"}  # noqa: RUF012 - nobody writes to it
     rules = Rules(
         replaces=frozenset({"node", "machine", "slots"}), replaces_when_known=frozenset({"controller"})
     )
@@ -114,6 +115,7 @@ class NodeKind(Kind[Wanted]):
         self._clusters: dict[str, _Cluster] = {}
 
     def read(self, reader: Reader) -> Wanted:
+        reader.text("state", "up")
         return Wanted(
             reader.mapping("controller"),
             reader.text("node"),
@@ -137,17 +139,17 @@ class NodeKind(Kind[Wanted]):
         return {}
 
     def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
-        if not machine_runs(state.machine, self._home.data):
-            return None
+        runs = machine_runs(state.machine, self._home.data)
         try:
             node = self._cluster(state).look().get(state.node)
         except _NO_ANSWER:
-            return AS_KNOWN  # what cannot be seen is not gone
-        if node is None or node.state.is_slot or node.state.base in {NodeBase.DOWN, NodeBase.ERROR}:
+            return AS_KNOWN if runs else {"state": "down"}  # what cannot be seen is not gone
+        if node is None or node.state.is_slot:
             return None
-        if node.state.is_draining and node.reason is not None and node.reason.text == REASON:
-            return None  # it was on its way out, and whoever took it died: creating it undrains it
-        return AS_KNOWN
+        if not runs or node.state.base in {NodeBase.DOWN, NodeBase.ERROR}:
+            return {"state": "down"}
+        # One that was on its way out when whoever took it died: making it stay undrains it.
+        return {"state": "leaving"} if _is_leaving(node) else AS_KNOWN
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         cluster = self._cluster(state)

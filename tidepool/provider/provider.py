@@ -109,13 +109,14 @@ class TidepoolProvider(Provider):
         reader = Reader(_plain(request.new_inputs))
         wanted = kind.read(reader)
         reader.refuse_others()
-        derived: Mapping[str, Plain] = dict.fromkeys(kind.derives, UNKNOWN)
+        derived: dict[str, Plain] = dict.fromkeys(kind.derives, UNKNOWN)
         mistakes = reader.mistakes
         if not mistakes and not reader.has_unknowns:
             mistakes = list(kind.mistakes(wanted))
-            derived = kind.derived(wanted) if not mistakes else {}
+            derived = dict(kind.derived(wanted)) if not mistakes else {}
         return CheckResponse(
-            inputs=request.new_inputs | {key: property_value(value) for key, value in derived.items()},
+            inputs=request.new_inputs
+            | {key: property_value(value) for key, value in (derived | dict(kind.always)).items()},
             failures=[CheckFailure(mistake.property, mistake.reason) for mistake in mistakes],
         )
 
