@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidepool.cli.contract import Answer, Engine
 from tidepool.cli.engine import choose
 from tidepool.cli.environment import engine_settings, prepare
-from tidepool.cli.errors import FAILED, NOT_THERE, USAGE, Failure
+from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
 from tidepool.cli.salt import forget_salt, unsalted
 from tidepool.cli.world import World
 from tidepool.engine.project import Project, find_project
@@ -48,6 +48,15 @@ class Stack:
     def environment(self) -> dict[str, str]:
         """The engine's whole environment."""
         return {**self.world.env, **self.settings}
+
+    def require_root(self) -> None:
+        """Machines of this machine are root's.
+
+        Raises:
+            Failure: this is somebody else.
+        """
+        if not self.world.root:
+            raise Failure("machines here are root's", remedy="run it with sudo", code=LACKS)
 
     def prepare(self) -> None:
         """Make what the engine needs in the data folder: see `tidepool.cli.environment`."""
