@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.golden import golden_store
 from tests.provider.stack import Stack, fleet
-from tidepool.images import default_folder
 from tidepool.local import preflight
 
 
 @pytest.fixture(scope="session")
 def images() -> Path:
-    """The store of images, which the first test fills; TIDEPOOL_IMAGES, else a person's own."""
-    return Path(os.environ.get("TIDEPOOL_IMAGES") or default_folder(os.environ)).absolute()
+    """The store with the golden image, which the tests of all parts share."""
+    return golden_store()
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def test_secrets_are_secrets(cluster: Stack) -> None:
 
 
 def test_a_partition_and_a_feature_come_while_a_job_runs(cluster: Stack) -> None:
-    job = cluster.job("cpu-1")
+    job, pid = cluster.job("cpu-1"), cluster.pid_of("slurmctld")
     more = {"partitions": [{"name": "main", "default": True}, {"name": "night", "max_time": "8:00:00"}]}
     cluster.want(fleet(features=["avx2"]), nodes={"cpu": 2}, spec=more)
     preview = cluster.done("preview")
@@ -57,6 +57,7 @@ def test_a_partition_and_a_feature_come_while_a_job_runs(cluster: Stack) -> None
     assert cluster.done("up").changes == ["2 updated", "13 unchanged"]
     assert {each.name for each in cluster.slurm.partitions()} == {"main", "night"}
     assert {node.features for node in cluster.slurm.nodes()} == {("cpu", "avx2")}
+    assert cluster.pid_of("slurmctld") == pid
     assert cluster.job_state(job) == "RUNNING"
     cluster.cancel(job)
     eventually(lambda: cluster.states()["cpu-1"] == "IDLE")
@@ -196,16 +197,40 @@ def test_a_node_whose_plug_was_pulled_is_made_again_and_its_job_runs_again(clust
     job = cluster.job("cpu-1")
     local.pull_plug(cluster.data, cluster.name, "cpu-1")
     ran = cluster.done("up", "--refresh")
-    assert "2 created" in ran.changes
+    assert "2 updated" in ran.changes
     assert cluster.slurm.nodes("cpu-1")[0].state.base != "DOWN"
     eventually(lambda: cluster.slurm.job(job)[0].restarts == 1 and cluster.job_state(job) == "RUNNING", 60)
     cluster.cancel(job)
 
 
+def test_what_died_and_is_no_longer_wanted_is_taken_away(cluster: Stack) -> None:
+    local.pull_plug(cluster.data, cluster.name, "cpu-2")
+    cluster.want(fleet(max_nodes=6), nodes={"cpu": 1})
+    cluster.done("up", "--refresh")
+    assert {each.name for each in local.list_machines(cluster.data, cluster.name)} == {"ctl", "cpu-1"}
+    assert cluster.states()["cpu-2"] == "FUTURE"
+    cluster.want(fleet(max_nodes=6), nodes={"cpu": 2})
+    cluster.done("up")
+
+
+def test_another_controller_machine_has_all_jobs_of_the_first(cluster: Stack) -> None:
+    job = cluster.job("cpu-1")
+    waiting = int(cluster.on("ctl", "sbatch", "--parsable", "--hold", "--wrap=true"))
+    # Both were submitted a moment ago, which slurmctld writes down when it is told to stop.
+    cluster.want(fleet(max_nodes=6), nodes={"cpu": 2}, ctlMac="02:00:00:00:00:02")
+    assert cluster.done("up").changes == ["2 replaced", "13 unchanged"]
+    assert cluster.job_state(job) == "RUNNING"
+    assert cluster.job_state(waiting) == "PENDING"
+    assert set(cluster.states()) == {f"cpu-{n}" for n in range(1, 7)}
+    cluster.slurm.cancel(waiting)
+    cluster.cancel(job)
+    assert cluster.done("up", "--refresh").changes == ["15 unchanged"]
+
+
 def test_another_shape_replaces_slots_and_nodes_but_not_machines(cluster: Stack) -> None:
     pid = cluster.pid_of("munged", "cpu-1")
     bigger = fleet(max_nodes=6, shape={"cpus": 1, "memory": "700MiB"})
-    cluster.want(bigger, nodes={"cpu": 2})
+    cluster.want(bigger, nodes={"cpu": 2}, ctlMac="02:00:00:00:00:02")
     job = cluster.job("cpu-1")
     assert f"runs the jobs {job}" in cluster.refused("up").text
     cluster.cancel(job)

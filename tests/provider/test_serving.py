@@ -59,11 +59,10 @@ def _struct(**values: Any) -> Any:
     return made
 
 
-def _error_of(call: Any, request: Any) -> grpc.Call:
+def _error_of(call: Any, request: Any) -> Any:
     with pytest.raises(grpc.RpcError) as raised:
         call(request, timeout=20)
-    error = raised.value
-    assert isinstance(error, grpc.Call)
+    error: Any = raised.value
     assert "Traceback" not in str(error.details())
     assert "File " not in str(error.details())
     return error
@@ -84,16 +83,15 @@ def test_a_refusal_is_its_text_alone(provider: Any) -> None:
 
 
 def test_a_fault_of_ours_is_told_without_its_traceback_which_is_kept(provider: Any, data: Path) -> None:
-    state = _struct(stack="dev", volume="home", owner=0, group=0, mode="rwx", retain=False, path="/x")
-    (data / "dev/volumes/home").mkdir(parents=True)
-    request = provider_pb2.ReadRequest(
-        urn=_URN.format("tidepool:local:Volume"), id="dev/home", properties=state
-    )
+    state = _struct(recipe="/images/x", playbooks="/playbooks", digest="a" * 64)
+    (data / "images" / ("a" * 64)).mkdir(parents=True)
+    (data / "images" / ("a" * 64) / "manifest.json").write_text("{")
+    request = provider_pb2.ReadRequest(urn=_URN.format("tidepool:image:Image"), id="a" * 64, properties=state)
     said = str(_error_of(provider.Read, request).details())
     log = data / "provider-faults.log"
-    assert said.startswith("a fault in the provider tidepool: ValueError: ")
+    assert said.startswith("a fault in the provider tidepool: JSONDecodeError: ")
     assert said.endswith(f"; {log} says where")
-    assert "volume.py" in log.read_text()
+    assert "store.py" in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec_reading import read_spec
+from tidepool.provider.partition_orders import PartitionOrder, Verb
 from tidepool.provider.slurm_effects import (
     Effect,
     Impact,
@@ -50,7 +51,8 @@ def test_what_says_the_same_asks_for_nothing() -> None:
     [
         ("KillWait=30", "KillWait=60"),
         ("KillWait=30  # seconds\n", ""),
-        ("State=UP", "State=DOWN"),
+        ("State=UP", 'State=UP TRESBillingWeights="CPU=1 Mem=1"'),
+        (" State=UP", ""),
         ("PartitionName=main", "NodeSet=ns Feature=a\nPartitionName=main"),
         ("enable_configless", "enable_configless,idle_on_node_suspend"),
     ],
@@ -103,7 +105,32 @@ def test_the_partitions_and_settings_of_a_real_file() -> None:
     assert setting(files, "slurmctldpidfile", "?") == "/run/slurmctld.pid"
     assert setting(files, "NoSuchKey", "?") == "?"
     more = spec | {"partitions": [{"name": "main"}]}
-    assert impact(files, configuration(read_spec(more))).effect is Effect.RECONFIGURE
+    found = impact(files, configuration(read_spec(more)))
+    assert found.orders == (PartitionOrder(Verb.DELETE, "night"),)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "order"),
+    [
+        ("State=UP", "State=DOWN", PartitionOrder(Verb.UPDATE, "main", (("State", "DOWN"),))),
+        (" State=UP", " State=UP MaxTime=60", PartitionOrder(Verb.UPDATE, "main", (("MaxTime", "60"),))),
+        ("PartitionName=main Nodes=ALL State=UP\n", "", PartitionOrder(Verb.DELETE, "main")),
+        (
+            "PartitionName=main",
+            "PartitionName=night Nodes=a\nPartitionName=main",
+            PartitionOrder(Verb.CREATE, "night", (("Nodes", "a"),)),
+        ),
+    ],
+)
+def test_partitions_alone_are_said_by_orders(before: str, after: str, order: PartitionOrder) -> None:
+    assert _impact(CONF, CONF.replace(before, after)) == Impact(Effect.ORDERS, orders=(order,))
+
+
+def test_who_becomes_the_default_is_told_last() -> None:
+    old = CONF.replace("State=UP", "Default=YES") + "PartitionName=night Nodes=a Default=NO\n"
+    new = CONF.replace("State=UP", "Default=NO") + "PartitionName=night Nodes=a Default=YES\n"
+    assert [order.name for order in _impact(old, new).orders] == ["main", "night"]
+    assert [order.name for order in _impact(new, old).orders] == ["night", "main"]
 
 
 def _use(job_id: int, *nodes: str, partition: str = "main") -> Use:

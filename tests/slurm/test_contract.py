@@ -92,6 +92,16 @@ def test_a_node_that_is_not_there_is_not_found(world: World) -> None:
         world.slurm.drain("nobody", "why not")
 
 
+def test_features_change_on_nodes_and_on_slots(world: World) -> None:
+    node, slot = up(world, 1, features=("std",)), world.slots(1, features=("std",))
+    for name in (node, slot):
+        world.slurm.set_features(name, ("std", "avx2"))
+        (seen,) = world.slurm.nodes(name)
+        assert (seen.features, seen.active_features) == (("std", "avx2"), ("std", "avx2"))
+    assert world.slurm.nodes(node)[0].state.takes_jobs
+    assert world.slurm.nodes(slot)[0].state.is_slot
+
+
 def test_draining_says_who_and_why(world: World) -> None:
     name = up(world, 1)
     world.slurm.drain(name, "idle for 10 min: [no demand]")

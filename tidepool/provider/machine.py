@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.images.store import ImageStore
-from tidepool.local import BadSpec, MachineSpec, create_machine, delete_machine, read_machine, wait_ready
+from tidepool.local import (
+    BadSpec,
+    MachineSpec,
+    NoSuchMachine,
+    Service,
+    create_machine,
+    delete_machine,
+    read_machine,
+    stop_machine,
+    wait_ready,
+)
 from tidepool.provider.boot import boot_path
 from tidepool.provider.boot_parts import BootParts, load_parts
 from tidepool.provider.difference import Rules
@@ -21,6 +31,7 @@ from tidepool.provider.values import Inputs, Plain
 
 #: States in which a machine is one; in the others, creating it mends it.
 _THERE: Final = frozenset({"running", "frozen"})
+_USUAL_STOP_S: Final = Service("any", ("/any",)).stop_timeout_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +151,8 @@ class MachineKind(Kind[Wanted]):
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         with self._at_once:
+            if self._takes_time_to_stop(state):
+                self._shut_down(state, task)
             delete_machine(self._home.data, state.stack, state.machine, task.left_s)
 
     def _make(self, wanted: Wanted, task: Task) -> None:
@@ -148,6 +161,20 @@ class MachineKind(Kind[Wanted]):
             create_machine(self._home.data, spec, task.left_s)
         if wanted.wait_ready:
             wait_ready(self._home.data, wanted.stack, wanted.machine, task.left_s)
+
+    def _takes_time_to_stop(self, state: Wanted) -> bool:
+        """Whether a service of it was given more time than others to stop: it writes then what others will read."""
+        try:
+            services = load_parts(boot_path(self._home, state.stack, state.boot)).services
+        except FileNotFoundError:
+            return False
+        return any(service.stop_timeout_s > _USUAL_STOP_S for service in services)
+
+    def _shut_down(self, state: Wanted, task: Task) -> None:
+        try:
+            stop_machine(self._home.data, state.stack, state.machine, task.left_s)
+        except NoSuchMachine:
+            return  # it is gone, which is as well
 
     def _root(self, wanted: Wanted) -> str:
         image = ImageStore(self._home.images).find(wanted.image)

@@ -32,7 +32,7 @@ image = Image("image", recipe=str(checkout / "images/debian-12"), playbooks=str(
 key = MungeKey("munge-key")
 ssh = SshKey("ssh-key")
 network = Network("net", stack=stack, network="net", cidr=str(spec.network))
-state = Volume("state", stack=stack, volume="slurmctld", owner=64030, group=64030, mode="0700")
+state = Volume("state", stack=stack, volume="slurmctld")
 
 munge = {
     "files": {
@@ -71,10 +71,15 @@ controller_boot = Boot(
             "argv": ["/usr/sbin/slurmctld", "-D"],
             "begins": "path:/etc/slurm/slurm.conf",
             "ready": "tcp:6817",
+            "stopTimeoutS": 20,
         },
     ],
     mounts=[{"source": state.path, "target": "/var/spool/slurmctld", "readOnly": False}],
-    **munge,
+    files=munge["files"],
+    folders=[
+        *munge["folders"],
+        {"path": "/var/spool/slurmctld", "mode": "0700", "owner": "slurm", "group": "slurm"},
+    ],
 )
 controller = Machine(
     "ctl",
@@ -82,7 +87,7 @@ controller = Machine(
     machine="ctl",
     network=network.network,
     address=str(own.controller),
-    mac="02:00:00:00:00:01",
+    mac=wanted.get("ctlMac", "02:00:00:00:00:01"),
     image=image.digest,
     boot=controller_boot.boot,
     cpus=2,
@@ -154,6 +159,8 @@ for fleet in spec.fleets:
             boot=boot.boot,
             cpus=fleet.shape.cpus,
             memory_mib=wanted.get("machineMib", 256),
+            # A slurmd that finds no controller tries again a second later.
+            opts=pulumi.ResourceOptions(depends_on=[slots]),
         )
         Node(
             f"{slot.node_name}-node",
