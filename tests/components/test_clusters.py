@@ -122,7 +122,8 @@ def test_another_shape_is_other_slots_with_other_machines(cluster: ByEngine) -> 
 
 
 def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -> None:
-    job = cluster.submit("sleep 40; hostname", output="over.txt")
+    go_on = cluster.data / cluster.stack / "volumes" / "home" / "researcher" / "go-on"
+    job = cluster.submit("until test -e go-on; do sleep 0.1; done")
     cluster.until_job(job, JobState.RUNNING)
     state = cluster.data / cluster.stack / "volumes" / "slurmctld" / "job_state"
     began = state.stat().st_mtime_ns if state.exists() else 0
@@ -145,6 +146,7 @@ def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -
     cluster.up("--refresh")
     primary = "Slurmctld(primary) at ctl is UP"
     until(lambda: primary in cluster.on("login-1", "scontrol", "ping").stdout or None, primary)
+    go_on.touch()
     assert cluster.until_job(job, JobState.COMPLETED).restarts == 0
     assert sorted(cluster.nodes()) == ALL_NODES
 
