@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,16 +46,10 @@ CONTROLLER = {"shape": {"cpus": 1, "memory": "512MiB"}, "backup": True, "account
 ALL_NODES = ["cpu-1", "cpu-2", "gpu-1"]
 
 
-@pytest.fixture(scope="module")
-def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ByEngine]:
-    """One for all tests, with all kinds of machines."""
-    cluster = ByEngine.make(
-        tmp_path_factory.mktemp("components"),
-        images,
-        f"t{uuid.uuid4().hex[:8]}",
-        fleets=FLEETS,
-        controller=CONTROLLER,
-    )
+@contextmanager
+def up(folder: Path, images: Path, **changes: Any) -> Iterator[ByEngine]:
+    """A cluster that is up, of which nothing is left in the end."""
+    cluster = ByEngine.make(folder, images, f"t{uuid.uuid4().hex[:8]}", **changes)
     cluster.write_spec()
     cluster.engine("stack init")
     try:
@@ -65,6 +61,13 @@ def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         finally:
             Stack(cluster.data, cluster.stack, images).delete_all()
     assert left_of(Stack(cluster.data, cluster.stack, images)) == []
+
+
+@pytest.fixture(scope="module")
+def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ByEngine]:
+    """One for most tests, with all kinds of machines."""
+    with up(tmp_path_factory.mktemp("components"), images, fleets=FLEETS, controller=CONTROLLER) as it:
+        yield it
 
 
 def test_all_nodes_are_idle_when_up_ends(cluster: ByEngine) -> None:
@@ -119,7 +122,8 @@ def test_another_shape_is_other_slots_with_other_machines(cluster: ByEngine) -> 
 
 
 def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -> None:
-    job = cluster.submit("sleep 40; hostname", output="over.txt")
+    go_on = cluster.data / cluster.stack / "volumes" / "home" / "researcher" / "go-on"
+    job = cluster.submit("until test -e go-on; do sleep 0.1; done")
     cluster.until_job(job, JobState.RUNNING)
     state = cluster.data / cluster.stack / "volumes" / "slurmctld" / "job_state"
     began = state.stat().st_mtime_ns if state.exists() else 0
@@ -142,6 +146,7 @@ def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -
     cluster.up("--refresh")
     primary = "Slurmctld(primary) at ctl is UP"
     until(lambda: primary in cluster.on("login-1", "scontrol", "ping").stdout or None, primary)
+    go_on.touch()
     assert cluster.until_job(job, JobState.COMPLETED).restarts == 0
     assert sorted(cluster.nodes()) == ALL_NODES
 
@@ -163,3 +168,21 @@ def test_a_backup_and_accounting_go_and_come_while_jobs_run(cluster: ByEngine) -
     cluster.on("ctl", "scancel", str(job))
     cluster.until_job(job, JobState.CANCELLED)
     until(lambda: cluster.idle() == ALL_NODES or None, "its node is idle again")
+
+
+def test_nodes_of_a_tree_outlive_a_restart_of_slurmctld_and_get_new_neighbours(
+    images: Path, tmp_path: Path
+) -> None:
+    with up(tmp_path, images, topology="tree") as cluster:
+        assert cluster.idle() == ["cpu-1", "cpu-2"]
+        job = cluster.submit("sleep 300")
+        cluster.until_job(job, JobState.RUNNING)
+        # NodeName lines are read when slurmctld starts.
+        cluster.spec["fleets"][0] |= {"max_nodes": 12, "min_nodes": 3}
+        assert "slurmctld restarts" in cluster.up()
+        assert sorted(cluster.nodes()) == ["cpu-1", "cpu-2", "cpu-3"]
+        assert "Nodes=cpu-[1-12]" in cluster.on("ctl", "scontrol", "show", "topology").stdout
+        assert cluster.job(job).restarts == 0
+        cluster.until_job(job, JobState.RUNNING)
+        cluster.on("ctl", "scancel", str(job))
+        until(lambda: cluster.idle() == ["cpu-1", "cpu-2", "cpu-3"] or None, "all nodes are idle")

@@ -53,7 +53,13 @@ class ComputeFleet(pulumi.ComponentResource):
         nodes = _slots(fleet, args.nodes)
         boot = args.infrastructure.boot(
             fleet.name,
-            node_boot(controller.keys, home=controller.home, controllers=controller.hosts, shape=fleet.shape),
+            node_boot(
+                controller.keys,
+                home=controller.home,
+                controllers=controller.hosts,
+                shape=fleet.shape,
+                is_named=controller.names_slots,
+            ),
             mine,
         )
         # Nodes above max_nodes are there until somebody drains them; Slurm must not forget them.
