@@ -294,7 +294,9 @@ def test_machines_name_what_they_are_missing(machines: Calls, boots: Calls, tmp_
 
 
 def test_a_build_is_told_often_for_now_and_seldom_for_good() -> None:
-    now, shown, kept = [0.0], [], []
+    now = [0.0]
+    shown: list[Any] = []
+    kept: list[Any] = []
     telling = Telling(shown.append, kept.append, lambda: now[0])
     for step in range(2000):
         now[0] = step / 10
