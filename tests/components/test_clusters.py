@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from tests.local.stacks import Stack, left_of
 from tests.whole.cluster import until
 from tests.whole.conftest import images
 from tidepool import local
-from tidepool.slurm import JobState, SlurmError
+from tidepool.slurm import JobRequest, JobState, SlurmError
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +69,20 @@ def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """One for most tests, with all kinds of machines."""
     with up(tmp_path_factory.mktemp("components"), images, fleets=FLEETS, controller=CONTROLLER) as it:
         yield it
+
+
+def saved(cluster: ByEngine) -> None:
+    """Wait until slurmctld has written its state, which it does up to 5 s late."""
+    states = [
+        cluster.data / cluster.stack / "volumes" / "slurmctld" / f"{of}_state" for of in ("node", "job")
+    ]
+    began = time.time_ns()
+    with cluster.slurm() as slurm:
+        slurm.submit(JobRequest("#!/bin/sh\ntrue\n", output="/dev/null"))
+    until(
+        lambda: all(each.exists() and each.stat().st_mtime_ns > began for each in states) or None,
+        "slurmctld saved its state",
+    )
 
 
 def test_all_nodes_are_idle_when_up_ends(cluster: ByEngine) -> None:
@@ -125,12 +140,7 @@ def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -
     go_on = cluster.data / cluster.stack / "volumes" / "home" / "researcher" / "go-on"
     job = cluster.submit("until test -e go-on; do sleep 0.1; done")
     cluster.until_job(job, JobState.RUNNING)
-    state = cluster.data / cluster.stack / "volumes" / "slurmctld" / "job_state"
-    began = state.stat().st_mtime_ns if state.exists() else 0
-    until(
-        lambda: (state.exists() and state.stat().st_mtime_ns > began) or None, "slurmctld saved its state", 20
-    )
-
+    saved(cluster)
     local.pull_plug(cluster.data, cluster.stack, "ctl")
 
     def there() -> bool | None:
@@ -149,6 +159,17 @@ def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -
     go_on.touch()
     assert cluster.until_job(job, JobState.COMPLETED).restarts == 0
     assert sorted(cluster.nodes()) == ALL_NODES
+
+
+def test_machines_that_are_gone_from_outside_come_back_with_their_files(cluster: ByEngine) -> None:
+    """All at once: the controllers' state is in a volume, and Slurm goes on with it."""
+    saved(cluster)
+    for machine in ("ctl", "ctlbackup", "login-1", "cpu-1"):
+        local.delete_machine(cluster.data, cluster.stack, machine)
+    cluster.up("--refresh")
+    job = cluster.submit("true", nodes=2)  # as login-1 has slurm.conf again
+    cluster.until_job(job, JobState.COMPLETED)
+    until(lambda: cluster.idle() == ALL_NODES or None, "all nodes are idle")
 
 
 def test_a_backup_and_accounting_go_and_come_while_jobs_run(cluster: ByEngine) -> None:
