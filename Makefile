@@ -10,6 +10,10 @@ JOBS ?= auto
 TEST_ARGS ?=
 # What the benchmark is told: make bench BENCH_ARGS='--sizes 10,100'
 BENCH_ARGS ?=
+# What the demo is told: make demo DEMO_ARGS='--stack physics'
+DEMO_ARGS ?=
+# Machines need root; who is not root is asked for a password where there is a terminal, and nowhere else.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo $(shell test -t 0 || echo --non-interactive) --preserve-env=TIDEPOOL_DATA,TIDEPOOL_ENGINE)
 
 .PHONY: help
 help: ## say what can be made
@@ -22,6 +26,10 @@ setup: ## install system packages that are missing, and the pinned packages into
 .PHONY: setup-tests
 setup-tests:
 	@scripts/setup --tests
+
+.PHONY: demo
+demo: setup ## a real Slurm cluster on this machine, with jobs on it: up, run, check
+	@$(AS_ROOT) $(PY) -m demo $(DEMO_ARGS)
 
 .PHONY: test
 test: setup-tests lint ## set up, check the style, run all tests

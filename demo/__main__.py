@@ -1,4 +1,4 @@
-"""Runs the demo's workload on the cluster of a stack that is up, shows it live, and checks what came of it.
+"""Brings a stack's cluster up, runs the demo's workload on it, shows it live, and checks what came of it.
 
     .venv/bin/python -m demo [--stack dev]
 
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -28,6 +30,15 @@ _CALL_S: Final = 30.0
 #: Longer than any of the jobs may run.
 _DEADLINE_S: Final = 180.0
 _LOOK_AGAIN_S: Final = 0.25
+_TIDEPOOL: Final = str(Path(sys.executable).with_name("tidepool"))
+_SUDO: Final = "sudo " if "SUDO_UID" in os.environ else ""
+_GO_ON: Final = """\
+Go on:
+  {tidepool} -s {stack} ssh login-1      # as a researcher: sbatch, squeue, /home on all machines
+  {tidepool} -s {stack} status
+  edit Pulumi.{stack}.yaml, then: {tidepool} -s {stack} preview, {tidepool} -s {stack} up
+Tear down:
+  {tidepool} -s {stack} down             # nothing is left but /home; --purge takes that too"""
 _COLOURS: Final = {JobState.COMPLETED: "green", JobState.RUNNING: "yellow", JobState.PENDING: "dim"}
 
 
@@ -73,26 +84,47 @@ class Ran:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run it; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m demo", description="The demo's workload.")
+    parser = argparse.ArgumentParser(prog="python -m demo", description="The demo of Tidepool.")
     parser.add_argument("--stack", default="dev")
     stack = parser.parse_args(arguments).stack
-    console = Console()
+    console = Console(highlight=False)
+    begun = time.monotonic()
+    up = subprocess.run([_TIDEPOOL, "--stack", stack, "up", "--yes"], check=False)
+    if up.returncode:
+        return 1
+    up_s = time.monotonic() - begun
     login = transport({"kind": "local", "stack": stack, "machine": "login-1"}, data_folder(os.environ))
-    user = AsUser(login, USER)
     try:
-        with Slurm(user) as slurm:
-            folder = _put_programs(user)
-            submitted = [(job, slurm.submit(job.request).job_id) for job in workload(folder)]
-            ran = _watch(slurm, submitted, console)
-        wrong = list(_complaints(ran, folder, login))
+        ran, wrong, said = _work(login, console)
     except SlurmError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     console.print(_numbers(ran))
-    said = _run(login, ["cat", f"{folder}/pingpong.out"]) if not wrong else ""
-    for line in [*said.splitlines()[:1], *(f"WRONG: {complaint}" for complaint in wrong)]:
-        console.print(line, highlight=False, markup=False)
+    for line in (*said, *(f"WRONG: {complaint}" for complaint in wrong)):
+        console.print(line, markup=False, soft_wrap=True)
+    jobs_s = time.monotonic() - begun - up_s
+    verdict = (
+        "Not all jobs did what they should."
+        if wrong
+        else "All jobs are COMPLETED, and wrote what they should."
+    )
+    console.print(f"\n{verdict} The cluster took {up_s:.1f} s, the jobs {jobs_s:.1f} s.\n", soft_wrap=True)
+    console.print(
+        _GO_ON.format(tidepool=f"{_SUDO}.venv/bin/tidepool", stack=stack), markup=False, soft_wrap=True
+    )
     return 1 if wrong else 0
+
+
+def _work(login: Transport, console: Console) -> tuple[tuple[Ran, ...], list[str], list[str]]:
+    """The jobs that ran, what is wrong with them, and what those between two nodes say of the way between."""
+    user = AsUser(login, USER)
+    with Slurm(user) as slurm:
+        folder = _put_programs(user)
+        submitted = [(job, slurm.submit(job.request).job_id) for job in workload(folder)]
+        ran = _watch(slurm, submitted, console)
+    wrong = list(_complaints(ran, folder, login))
+    said = [] if wrong else _run(login, ["cat", f"{folder}/pingpong.out"]).splitlines()[:1]
+    return ran, wrong, said
 
 
 def _put_programs(login: Transport) -> str:

@@ -324,15 +324,35 @@ def test_env_is_lines_for_a_shell(somebody: Person) -> None:
     assert Path(told["PULUMI_CONFIG_PASSPHRASE_FILE"]).exists()
 
 
-@pytest.mark.skipif("os.geteuid() != 0", reason="it takes root away, so it needs it")
-def test_without_root_the_remedy_is_told(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_may_be_written_the_remedy_is_told(
+    somebody: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(somebody.world.data))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     said = somebody.runs("up", "--yes")
-    assert said.exit_code == errors.FAILED
+    assert said.exit_code == errors.LACKS
     assert "sudo" in said.output
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("status", errors.LACKS),
+        ("drain cpu-1", errors.LACKS),
+        ("resume cpu-1", errors.LACKS),
+        ("logs controller", errors.LACKS),
+        ("down --yes", errors.LACKS),
+        ("exec cpu-1 true", errors.EXEC_FAILED),
+        ("ssh cpu-1", errors.SSH_FAILED),
+    ],
+)
+def test_without_root_sudo_is_told(somebody: Person, words: str, code: int) -> None:
+    somebody.engine.outputs = OUTPUTS
+    said = somebody.runs(*words.split(), root=False)
+    assert said.exit_code == code
+    assert "run it with sudo" in said.output
 
 
 # The embedded engine itself

@@ -254,6 +254,9 @@ def test_a_node_whose_machine_died_is_shown(real: RealCluster) -> None:
         done = real.runs("exec", "std-3", "true")
         assert done.returncode == errors.EXEC_FAILED
         assert "is not running" in done.stderr
+        others = real.runs("exec", "std-[2-3]", "hostname")
+        assert (others.returncode, others.stdout) == (errors.EXEC_FAILED, "std-2: std-2\n")
+        assert others.stderr.startswith("std-3: machine std-3")
     finally:
         real.boot(3)
     real.until_idle(2)

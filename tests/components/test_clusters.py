@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,7 @@ from tests.local.stacks import Stack, left_of
 from tests.whole.cluster import until
 from tests.whole.conftest import images
 from tidepool import local
-from tidepool.slurm import JobState, SlurmError
+from tidepool.slurm import JobRequest, JobState, SlurmError
 
 pytestmark = pytest.mark.slow
 
@@ -44,16 +47,10 @@ CONTROLLER = {"shape": {"cpus": 1, "memory": "512MiB"}, "backup": True, "account
 ALL_NODES = ["cpu-1", "cpu-2", "gpu-1"]
 
 
-@pytest.fixture(scope="module")
-def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ByEngine]:
-    """One for all tests, with all kinds of machines."""
-    cluster = ByEngine.make(
-        tmp_path_factory.mktemp("components"),
-        images,
-        f"t{uuid.uuid4().hex[:8]}",
-        fleets=FLEETS,
-        controller=CONTROLLER,
-    )
+@contextmanager
+def up(folder: Path, images: Path, **changes: Any) -> Iterator[ByEngine]:
+    """A cluster that is up, of which nothing is left in the end."""
+    cluster = ByEngine.make(folder, images, f"t{uuid.uuid4().hex[:8]}", **changes)
     cluster.write_spec()
     cluster.engine("stack init")
     try:
@@ -65,6 +62,27 @@ def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         finally:
             Stack(cluster.data, cluster.stack, images).delete_all()
     assert left_of(Stack(cluster.data, cluster.stack, images)) == []
+
+
+@pytest.fixture(scope="module")
+def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ByEngine]:
+    """One for most tests, with all kinds of machines."""
+    with up(tmp_path_factory.mktemp("components"), images, fleets=FLEETS, controller=CONTROLLER) as it:
+        yield it
+
+
+def saved(cluster: ByEngine) -> None:
+    """Wait until slurmctld has written its state, which it does up to 5 s late."""
+    states = [
+        cluster.data / cluster.stack / "volumes" / "slurmctld" / f"{of}_state" for of in ("node", "job")
+    ]
+    began = time.time_ns()
+    with cluster.slurm() as slurm:
+        slurm.submit(JobRequest("#!/bin/sh\ntrue\n", output="/dev/null"))
+    until(
+        lambda: all(each.exists() and each.stat().st_mtime_ns > began for each in states) or None,
+        "slurmctld saved its state",
+    )
 
 
 def test_all_nodes_are_idle_when_up_ends(cluster: ByEngine) -> None:
@@ -119,14 +137,10 @@ def test_another_shape_is_other_slots_with_other_machines(cluster: ByEngine) -> 
 
 
 def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -> None:
-    job = cluster.submit("sleep 40; hostname", output="over.txt")
+    go_on = cluster.data / cluster.stack / "volumes" / "home" / "researcher" / "go-on"
+    job = cluster.submit("until test -e go-on; do sleep 0.1; done")
     cluster.until_job(job, JobState.RUNNING)
-    state = cluster.data / cluster.stack / "volumes" / "slurmctld" / "job_state"
-    began = state.stat().st_mtime_ns if state.exists() else 0
-    until(
-        lambda: (state.exists() and state.stat().st_mtime_ns > began) or None, "slurmctld saved its state", 20
-    )
-
+    saved(cluster)
     local.pull_plug(cluster.data, cluster.stack, "ctl")
 
     def there() -> bool | None:
@@ -142,8 +156,20 @@ def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -
     cluster.up("--refresh")
     primary = "Slurmctld(primary) at ctl is UP"
     until(lambda: primary in cluster.on("login-1", "scontrol", "ping").stdout or None, primary)
+    go_on.touch()
     assert cluster.until_job(job, JobState.COMPLETED).restarts == 0
     assert sorted(cluster.nodes()) == ALL_NODES
+
+
+def test_machines_that_are_gone_from_outside_come_back_with_their_files(cluster: ByEngine) -> None:
+    """All at once: the controllers' state is in a volume, and Slurm goes on with it."""
+    saved(cluster)
+    for machine in ("ctl", "ctlbackup", "login-1", "cpu-1"):
+        local.delete_machine(cluster.data, cluster.stack, machine)
+    cluster.up("--refresh")
+    job = cluster.submit("true", nodes=2)  # as login-1 has slurm.conf again
+    cluster.until_job(job, JobState.COMPLETED)
+    until(lambda: cluster.idle() == ALL_NODES or None, "all nodes are idle")
 
 
 def test_a_backup_and_accounting_go_and_come_while_jobs_run(cluster: ByEngine) -> None:
@@ -163,3 +189,21 @@ def test_a_backup_and_accounting_go_and_come_while_jobs_run(cluster: ByEngine) -
     cluster.on("ctl", "scancel", str(job))
     cluster.until_job(job, JobState.CANCELLED)
     until(lambda: cluster.idle() == ALL_NODES or None, "its node is idle again")
+
+
+def test_nodes_of_a_tree_outlive_a_restart_of_slurmctld_and_get_new_neighbours(
+    images: Path, tmp_path: Path
+) -> None:
+    with up(tmp_path, images, topology="tree") as cluster:
+        assert cluster.idle() == ["cpu-1", "cpu-2"]
+        job = cluster.submit("sleep 300")
+        cluster.until_job(job, JobState.RUNNING)
+        # NodeName lines are read when slurmctld starts.
+        cluster.spec["fleets"][0] |= {"max_nodes": 12, "min_nodes": 3}
+        assert "slurmctld restarts" in cluster.up()
+        assert sorted(cluster.nodes()) == ["cpu-1", "cpu-2", "cpu-3"]
+        assert "Nodes=cpu-[1-12]" in cluster.on("ctl", "scontrol", "show", "topology").stdout
+        assert cluster.job(job).restarts == 0
+        cluster.until_job(job, JobState.RUNNING)
+        cluster.on("ctl", "scancel", str(job))
+        until(lambda: cluster.idle() == ["cpu-1", "cpu-2", "cpu-3"] or None, "all nodes are idle")

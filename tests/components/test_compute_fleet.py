@@ -108,6 +108,17 @@ def test_slurmd_asks_all_controllers(controller: dict[str, bool], asked: str) ->
     assert slurmd["argv"][slurmd["argv"].index("--conf-server") + 1] == asked
 
 
+def test_slurmd_says_its_shape_unless_slurm_conf_does() -> None:
+    """Else it would end; and slurmctld would take all nodes for slots when it starts."""
+    graphs = [registered(spec_with(topology=each)) for each in ("flat", "tree")]
+    flat, tree = (graph[f"{BOOT} cpu"] for graph in graphs)
+    told = {"-Z", "--conf", "CPUs=4 Sockets=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4096"}
+    assert told <= set(flat.inputs["services"][1]["argv"])
+    assert not told & set(tree.inputs["services"][1]["argv"])
+    recovers = [graph[f"{BOOT} ctl"].inputs["services"][2]["argv"][2:] for graph in graphs]
+    assert recovers == [[], ["-R"]]
+
+
 def test_other_features_change_slots_alone() -> None:
     assert changed(with_cpu(), with_cpu(features=["std", "fast"])) == {f"{SLOTS} cpu"}
 

@@ -128,3 +128,35 @@ def test_a_data_folder_that_overlays_cannot_lie_on(data: Path, tmp_path: Path) -
 
 def test_lacks_are_sentences() -> None:
     assert str(Lack("a is missing", "apt-get install a")) == "a is missing: apt-get install a"
+
+
+def test_a_chroot_is_refused(data: Path, tmp_path: Path) -> None:
+    """In one, who enters a machine would stand on the host's root. What is refused here never ran a command."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from tidepool.local import LocalError, NetworkSpec, create_network, delete_network, preflight\n"
+        "data = Path(sys.argv[1])\n"
+        "for lack in preflight(data): print(lack)\n"
+        "try: create_network(data, NetworkSpec('chrooted', 'net', '10.77.0.0/16'))\n"
+        "except LocalError as error: print('network:', error)\n"
+        "delete_network(data, 'chrooted', 'net')\n"
+    )
+    shell = 'mount --rbind / "$1" && exec chroot "$1" sh -c \'cd "$0" && exec "$@"\' "$2" "$3" -c "$4" "$5"'
+    command = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        shell,
+        "sh",
+        str(tmp_path),
+        str(Path.cwd()),
+        sys.executable,
+        code,
+    ]
+    done = subprocess.run([*command, str(data)], capture_output=True, text=True, timeout=60, check=True)
+    told = done.stdout.splitlines()
+    why = "the host's root would stay within the machine's reach, for this is a chroot"
+    assert told[0] == f"{why}: leave the chroot; in a container with a root of its own it works"
+    assert told[1] == f"network: {why}"

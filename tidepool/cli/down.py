@@ -19,7 +19,7 @@ from tidepool.cli.stack import Stack
 if TYPE_CHECKING:
     from tidepool.cli.cluster import Cluster
     from tidepool.cli.operation import Outcome
-    from tidepool.slurm import Job
+    from tidepool.slurm import Job, SlurmClient
 
 #: Slurm itself gives a cancelled job 30 s (KillWait) before it is killed.
 _CANCEL_S: Final = 90.0
@@ -50,6 +50,7 @@ def down_verb(
     of the stack that no state knows of go too. The volume `home` is kept for the next `up`, unless --purge. It may
     be run again, also when half of the cluster is gone.
     """
+    stack.require_root()
     from tidepool.cli.leftovers import Swept, is_anything_left, kept, remains, sweep
     from tidepool.cli.leftovers import purge as purge_all
 
@@ -221,10 +222,29 @@ def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:
                 slurm.cancel(job_id)
             except NotFound:
                 pass  # it ended meanwhile
-        while left := slurm.jobs():
+        while left := _not_ended(slurm):
             if time.monotonic() > deadline:
                 raise Failure(
-                    f"the jobs {ids_text([job.job_id for job in left])} were cancelled {_CANCEL_S:g} s ago, and have not ended",
-                    remedy="`tidepool status` shows their nodes",
+                    f"{left}: cancelled {_CANCEL_S:g} s ago, and not ended",
+                    remedy="`tidepool status` shows the nodes",
                 )
             pause.wait(_LOOK_S)
+
+
+def _not_ended(slurm: SlurmClient) -> str:
+    """The jobs that are there, else the nodes that are at the end of one: those are busy a little longer."""
+    from tidepool.cli.jobs import ids_text
+    from tidepool.cluster.hostlist import fold
+    from tidepool.slurm import NodeFlag
+
+    if jobs := slurm.jobs():
+        return f"jobs {ids_text([job.job_id for job in jobs])}"
+    # ALLOCATED alone says nothing: slurmctld 22.05 counts jobs twice when it is reconfigured while they run. And one
+    # that does not answer would be waited for in vain.
+    busy = [
+        node.name
+        for node in slurm.nodes()
+        if (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags)
+        and NodeFlag.NOT_RESPONDING not in node.state.flags
+    ]
+    return f"jobs on {fold(busy)}" if busy else ""

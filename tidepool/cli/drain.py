@@ -64,6 +64,7 @@ def resume_verb(stack: Stack, nodes: str, as_json: bool) -> None:
 
 
 def _client(stack: Stack) -> SlurmClient:
+    stack.require_root()
     return stack.world.open_slurm(require_cluster(stack).controller, stack.data)
 
 

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidepool.cli.errors import Failure
+from tidepool.cli.errors import LACKS, Failure
 
 _PASSPHRASE_BYTES = 32
 _SETTINGS = {
@@ -51,6 +51,7 @@ def prepare(settings: Mapping[str, str], data: Path) -> None:
         raise Failure(
             f"the data folder {data} cannot be written: {error.strerror} ({error.filename})",
             remedy="run it as root, with sudo; or name another folder by TIDEPOOL_DATA",
+            code=LACKS,
         ) from error
 
 

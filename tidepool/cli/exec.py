@@ -40,18 +40,21 @@ def exec_verb(stack: Stack, user: str | None, machines: str, command: tuple[str,
     if command[0] == "--":
         command = command[1:]
     try:
+        stack.require_root()
         if not command:
             raise Failure("there is no command", code=USAGE)
         found = find_machines(stack, expand(machines))
         if not found:
             raise Failure("there is no machine in the hostlist", code=USAGE)
-        commands = [[*enter(stack, each), *as_user(user), *command] for each in found]
+        if len(found) > 1:
+            return _side_by_side(stack, found, (*as_user(user), *command))
+        argv = (*enter(stack, found[0]), *as_user(user), *command)
+    except BrokenPipeError:
+        raise
     except Exception as error:
         raise _of_exec(error) from error
-    if len(commands) == 1:
-        sys.stdout.flush()
-        os.execvpe(commands[0][0], commands[0], environment(stack.world.env))  # noqa: S606 (no shell)
-    return _side_by_side([str(each["machine"]) for each in found], commands, environment(stack.world.env))
+    sys.stdout.flush()
+    os.execve(argv[0], argv, environment(stack.world.env))  # noqa: S606 (no shell)
 
 
 def enter(stack: Stack, connection: Connection) -> tuple[str, ...]:
@@ -87,7 +90,11 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": DEFAULT_PATH, "HOME": "/root", "LANG": "C.UTF-8", **kept}
 
 
-def _side_by_side(names: Sequence[str], commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> int:
+def _side_by_side(stack: Stack, machines: Sequence[Connection], command: Sequence[str]) -> int:
+    """The largest of the exit codes. One that does not run does not hold back the others."""
+    from tidepool.local import NoSuchMachine
+
+    env, names = environment(stack.world.env), [str(each["machine"]) for each in machines]
     lock = threading.Lock()
     width = max(map(len, names))
 
@@ -96,9 +103,15 @@ def _side_by_side(names: Sequence[str], commands: Sequence[Sequence[str]], env: 
             with lock:
                 click.echo(f"{name:<{width}}: {line.rstrip(chr(10))}", err=aside)
 
-    def run(name: str, argv: Sequence[str]) -> int:
+    def run(name: str, machine: Connection) -> int:
+        try:
+            prefix = enter(stack, machine)
+        except NoSuchMachine as error:
+            with lock:
+                show.tell(f"{name:<{width}}: {error}")
+            return EXEC_FAILED
         with subprocess.Popen(
-            argv,
+            [*prefix, *command],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -117,7 +130,7 @@ def _side_by_side(names: Sequence[str], commands: Sequence[Sequence[str]], env: 
         return code
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return max(pool.map(run, names, commands))
+        return max(pool.map(run, names, machines))
 
 
 def _of_exec(error: Exception) -> Exception:

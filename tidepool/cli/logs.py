@@ -35,6 +35,7 @@ def logs_verb(stack: Stack, lines: int, follow: bool, machine: str, as_json: boo
     """
     if follow and as_json:
         raise click.UsageError("--follow and --json do not go together")
+    stack.require_root()
     paths = log_files(stack, find_machine(stack, machine))
     if as_json:
         show.emit(

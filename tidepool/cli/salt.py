@@ -26,7 +26,13 @@ def unsalted(file: Path, *, ours: bool) -> Iterator[None]:
         yield
         return
     before = file.read_bytes() if file.exists() else None
-    yield
+    try:
+        yield
+    finally:
+        _unsalt(file, before)
+
+
+def _unsalt(file: Path, before: bytes | None) -> None:
     if _salted(file):
         # Whoever writes YAML writes all of it a little different: where a person wrote nothing meanwhile, theirs is back.
         same = before is not None and _said(before) == _said(file.read_bytes())

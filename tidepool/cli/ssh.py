@@ -43,6 +43,7 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
     if command[:1] == ("--",):
         command = command[1:]
     try:
+        stack.require_root()
         target = _target(stack, machine)
         key = str(stack.secret("sshKey"))
     except Exception as error:

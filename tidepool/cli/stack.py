@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidepool.cli.contract import Answer, Engine
 from tidepool.cli.engine import choose
 from tidepool.cli.environment import engine_settings, prepare
-from tidepool.cli.errors import FAILED, NOT_THERE, USAGE, Failure
+from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
 from tidepool.cli.salt import forget_salt, unsalted
 from tidepool.cli.world import World
 from tidepool.engine.project import Project, find_project
@@ -49,6 +49,15 @@ class Stack:
         """The engine's whole environment."""
         return {**self.world.env, **self.settings}
 
+    def require_root(self) -> None:
+        """Machines of this machine are root's.
+
+        Raises:
+            Failure: this is somebody else.
+        """
+        if not self.world.root:
+            raise Failure("machines here are root's", remedy="run it with sudo", code=LACKS)
+
     def prepare(self) -> None:
         """Make what the engine needs in the data folder: see `tidepool.cli.environment`."""
         prepare(self.settings, self.data)
@@ -62,7 +71,7 @@ class Stack:
         if log is not None:
             # The CLI knows the flag only then.
             words, env = (*words, "--event-log", str(log)), {**env, "PULUMI_DEBUG_COMMANDS": "true"}
-        with self._unsalted():
+        with self.unsalted():
             return self.engine.run(words, self.project.root, env, aside=aside)
 
     def ask(self, *words: str) -> Answer:
@@ -97,7 +106,7 @@ class Stack:
             Failure: the engine does not make it.
         """
         command = ["stack", "init", self.name, "--no-select"]
-        with self._unsalted():
+        with self.unsalted():
             answer = self.engine.ask(command, self.project.root, self.environment)
             lost = "incorrect passphrase" in answer.stderr and self._has_own_passphrase
             if lost and forget_salt(self.file, self.project.name):
@@ -108,7 +117,8 @@ class Stack:
     def _has_own_passphrase(self) -> bool:
         return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
 
-    def _unsalted(self) -> AbstractContextManager[None]:
+    def unsalted(self) -> AbstractContextManager[None]:
+        """For a verb that may make a salt: see `tidepool.cli.salt`. Within another, the outer one counts."""
         return unsalted(self.file, ours=self._has_own_passphrase)
 
     def forget(self) -> None:

@@ -63,6 +63,7 @@ def look(stack: Stack) -> Overview:
     Raises:
         Failure: there is nothing of it.
     """
+    stack.require_root()
     from tidepool.local import list_machines
 
     with ThreadPoolExecutor(5) as pool:

@@ -33,12 +33,15 @@ def up_verb(
     from tidepool.cli.operation import carry_out, exit_code, parallel, require_approval
 
     require_approval(stack, yes, "up")
-    _look_first(stack)
-    approved = ("--yes", "--skip-preview") if yes else ()
-    refreshed = ("--refresh",) if refresh else ()
-    outcome = carry_out(
-        stack, "up", *approved, *refreshed, *parallel(at_once), *engine_words, counted=as_json, aside=as_json
-    )
+    words = [
+        *(["--yes", "--skip-preview"] if yes else []),
+        *(["--refresh"] if refresh else []),
+        *parallel(at_once),
+        *engine_words,
+    ]
+    with stack.unsalted():
+        _look_first(stack)
+        outcome = carry_out(stack, "up", *words, counted=as_json, aside=as_json)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)
@@ -69,14 +72,15 @@ def preview_verb(
     """
     from tidepool.cli.operation import carry_out, exit_code, parallel
 
-    _look_first(stack)
     words = [
         *(["--refresh"] if refresh else []),
         *(["--diff"] if diff else []),
         *parallel(at_once),
         *engine_words,
     ]
-    outcome = carry_out(stack, "preview", *words, counted=as_json, aside=as_json)
+    with stack.unsalted():
+        _look_first(stack)
+        outcome = carry_out(stack, "preview", *words, counted=as_json, aside=as_json)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)

@@ -25,7 +25,7 @@ def _slurm(connection: Connection, data: Path) -> SlurmClient:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """``cwd`` is absolute. ``person`` says that there is a terminal and so somebody to ask.
+    """``cwd`` is absolute. ``person`` says that there is a terminal and so somebody to ask; ``root`` that it is root's.
 
     ``owns_process`` lets the embedded engine run the program in this process, which is quickest, and which a
     process can do only once.
@@ -35,6 +35,7 @@ class World:
     cwd: Path
     person: bool = False
     owns_process: bool = False
+    root: bool = True
     #: None chooses it by ``env``.
     engine: Engine | None = None
     #: The client of the Slurm whose controller a connection names; by the data folder.
@@ -44,7 +45,7 @@ class World:
     def of_process(cls) -> World:
         """This process's own."""
         person = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-        return cls(os.environ, Path.cwd(), person, owns_process=True)
+        return cls(os.environ, Path.cwd(), person, owns_process=True, root=os.geteuid() == 0)
 
     @property
     def data(self) -> Path:

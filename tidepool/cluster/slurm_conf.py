@@ -118,6 +118,11 @@ def configuration(spec: ClusterSpec) -> Mapping[str, str]:
     return {name: text for name, text in files.items() if text is not None}
 
 
+def names_slots(spec: ClusterSpec) -> bool:
+    """Whether slurm.conf itself has the slots, in NodeName lines; else they are made with `scontrol create`."""
+    return spec.topology == "tree"
+
+
 def future_slots(spec: ClusterSpec, fleet: Fleet, first: int = 1, last: int | None = None) -> tuple[str, ...]:
     """What `scontrol create` is told, argument by argument, to make the slots ``first`` to ``last`` of a fleet.
 
@@ -126,7 +131,7 @@ def future_slots(spec: ClusterSpec, fleet: Fleet, first: int = 1, last: int | No
     topology that is a tree, for which slurm.conf has them.
     """
     slots = fleet.slots()[first - 1 : last]
-    if spec.topology == "tree" or not slots:
+    if names_slots(spec) or not slots:
         return ()
     release = spec.slurm_version
     settings = _slots(fleet, slots)
@@ -157,7 +162,7 @@ def _nodes_of_a_tree(spec: ClusterSpec) -> list[str]:
     Measured with 22.05.8: it knows none of the nodes that `scontrol create` made, before or after a reconfigure,
     and its switches stay empty; of NodeName lines in the state FUTURE it knows all.
     """
-    if spec.topology == "flat" or not spec.fleets:
+    if not names_slots(spec) or not spec.fleets:
         return []
     nodes = [line(NODE_LINE, "a node's line", spec.slurm_version, _slots(f, f.slots())) for f in spec.fleets]
     return ["", "# Slots, which are here because the tree is made of no others.", *nodes]

@@ -50,10 +50,16 @@ class ComputeFleet(pulumi.ComponentResource):
         """
         super().__init__("tidepool:components:ComputeFleet", name, None, opts)
         fleet, controller, mine = args.fleet, args.controller, pulumi.ResourceOptions(parent=self)
-        nodes = _slots(fleet, args.nodes)
+        nodes = _chosen(fleet, args.nodes)
         boot = args.infrastructure.boot(
             fleet.name,
-            node_boot(controller.keys, home=controller.home, controllers=controller.hosts, shape=fleet.shape),
+            node_boot(
+                controller.keys,
+                home=controller.home,
+                controllers=controller.hosts,
+                shape=fleet.shape,
+                is_named=controller.names_slots,
+            ),
             mine,
         )
         # Nodes above max_nodes are there until somebody drains them; Slurm must not forget them.
@@ -94,7 +100,7 @@ class ComputeFleet(pulumi.ComponentResource):
         )
 
 
-def _slots(fleet: Fleet, nodes: str | Iterable[str]) -> tuple[Slot, ...]:
+def _chosen(fleet: Fleet, nodes: str | Iterable[str]) -> tuple[Slot, ...]:
     try:
         return slots_of(fleet, HostSet(nodes) if isinstance(nodes, str) else HostSet.from_names(nodes))
     except ValueError as error:

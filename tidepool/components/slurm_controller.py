@@ -18,6 +18,7 @@ from tidepool.cluster.slurm_conf import (
     BACKUP_CONTROLLER_HOST,
     CONTROLLER_HOST,
     configuration,
+    names_slots,
 )
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.components.boots import Keys, accounting_boot, controller_boot, login_boot
@@ -61,6 +62,8 @@ class SlurmController(pulumi.ComponentResource):
     hosts: tuple[str, ...]
     #: Slots and nodes depend on it.
     configuration: resources.Configuration
+    #: Whether slurm.conf has the slots; else each fleet tells Slurm of its own.
+    names_slots: bool
 
     def __init__(
         self, name: str, args: SlurmControllerArgs, opts: pulumi.ResourceOptions | None = None
@@ -68,6 +71,7 @@ class SlurmController(pulumi.ComponentResource):
         super().__init__("tidepool:components:SlurmController", name, None, opts)
         self._args = args
         self._mine = pulumi.ResourceOptions(parent=self)
+        self.names_slots = names_slots(args.spec)
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
         self.public_key, self.private_key = ssh.publicKey, Output.secret(ssh.privateKey)
@@ -105,7 +109,12 @@ class SlurmController(pulumi.ComponentResource):
         shape = self._args.spec.controller.shape
         boot = self._args.infrastructure.boot(
             CONTROLLER_HOST,
-            controller_boot(self.keys, state=self._volume("slurmctld"), home=self.home),
+            controller_boot(
+                self.keys,
+                state=self._volume("slurmctld"),
+                home=self.home,
+                names_slots=self.names_slots,
+            ),
             self._mine,
         )
         made = {CONTROLLER_HOST: self._machine(CONTROLLER_HOST, places.controller, shape, boot)}

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from tidepool.engine.errors import EXIT_INTERRUPTED, EngineError
 from tidepool.engine.events import Cancel, Diagnostic, Op, Severity
 from tidepool.engine.program.interrupts import Interrupts
 from tidepool.engine.program.main_thread import MainThread
+from tidepool.engine.project import PluginPath
 from tidepool.engine.providers.loading import PluginLoader
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.saved_state import SavedState
@@ -135,7 +136,7 @@ class Run:
     async def _deploy(self, display: Display) -> Result:
         self._loop = asyncio.get_running_loop()
         loader = self._loader()
-        await loader.start_ahead(providers_in_use(self._state.base))
+        await loader.start_ahead(likely_plugins(self._state.base, self._stack.project.providers))
         # Late: it takes longer to import than plugins to start.
         from tidepool.engine.deployment.deployment import Deployment
         from tidepool.engine.deployment.live import Durable
@@ -334,8 +335,13 @@ class Run:
                 display.close()
 
 
-def providers_in_use(base: Snapshot) -> list[PluginRequest]:
-    """The plugins of the stack's providers that have resources: an operation on it most likely loads them."""
+def likely_plugins(base: Snapshot, of_project: Iterable[PluginPath]) -> list[PluginRequest]:
+    """The plugins that an operation most likely loads: those of the stack's providers that have resources.
+
+    Where there are no resources yet, those that the project has brought along.
+    """
+    if not base.resources:
+        return [PluginRequest(plugin.name) for plugin in of_project]
     used = {s.provider for s in base.resources if s.provider}
     return [
         plugin_request(s.urn, s.inputs)

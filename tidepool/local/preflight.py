@@ -170,12 +170,14 @@ def _try_in(data: Path, folder: Path) -> Iterator[Lack]:
             except LocalError as error:
                 yield Lack(f"no bridge and no veth can be made ({error})", "modprobe -a bridge veth")
             try:
-                first.boot(encode(overlay_steps(*map(str, layers))), deadline)
+                steps = (*overlay_steps(*map(str, layers)), ("root", str(layers[-1])))
+                first.boot(encode(iter(steps)), deadline)
             except LocalError as error:
-                remedy = (
-                    "put the data folder on a disk with ext4, xfs or btrfs, or on tmpfs; not on an overlay"
-                )
-                yield Lack(f"no overlay can be mounted on {data} ({error})", remedy)
+                if "chroot" in str(error):
+                    yield Lack(str(error), "leave the chroot; in a container with a root of its own it works")
+                else:
+                    remedy = "put the data folder on a disk with ext4, xfs or btrfs, or on tmpfs; not on an overlay"
+                    yield Lack(f"no overlay can be mounted on {data} ({error})", remedy)
             first.lifeline.signal(signal.SIGKILL)
             first.lifeline.wait_gone(_TRIAL_S)
     finally:

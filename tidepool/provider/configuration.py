@@ -14,6 +14,7 @@ from tidepool.connection import transport
 from tidepool.provider.difference import Change, Rules
 from tidepool.provider.errors import Refusal, Unfinished
 from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.provider.machines import machine_is_gone
 from tidepool.provider.reading import Mistake, Reader
 from tidepool.provider.slurm_effects import (
     Effect,
@@ -145,7 +146,9 @@ class ConfigurationKind(Kind[Wanted]):
             try:
                 there = read_files(transport(connection, self._home.data), state.files)
             except SlurmError:
-                continue  # a machine that is down has its files still, or will be made anew, and these with it
+                if not machine_is_gone(connection, self._home.data):
+                    continue  # one that is down has its files still
+                there = {}  # one that will be made anew has none
             if at == 0 and _CONF not in there:
                 return None
             for name, text in state.files.items():

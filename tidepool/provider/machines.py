@@ -24,6 +24,14 @@ def machine_runs(connection: Mapping[str, Any], data: Path) -> bool:
     return True
 
 
+def machine_is_gone(connection: Mapping[str, Any], data: Path) -> bool:
+    """Whether there is no such machine, and no disk of it; of one that cannot be known so, that it is not."""
+    match connection:
+        case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
+            return local.read_machine(data, stack, machine) is None
+    return False
+
+
 def booted_at(connection: Mapping[str, Any], data: Path) -> datetime | None:
     """When the machine's present boot began; None where that cannot be known."""
     match connection:

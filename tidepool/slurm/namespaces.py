@@ -25,7 +25,9 @@ class InNamespaces:
         self, pid: int, namespaces: Collection[str] = USUAL, environment: Mapping[str, str] | None = None
     ) -> None:
         self._pid = pid
-        self._prefix = ["nsenter", f"--target={pid}", *(f"--{name}" for name in namespaces), "--"]
+        # In a chroot, the root of a mount namespace is the host's; the process's own is what is meant.
+        words = [*namespaces, *(("root", "wd") if "mount" in namespaces else ())]
+        self._prefix = ["nsenter", f"--target={pid}", *(f"--{word}" for word in words), "--"]
         self._here = Here(environment, where=f"in the namespaces of process {pid}")
         self._started = _start_time(pid)
 

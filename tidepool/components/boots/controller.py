@@ -10,21 +10,26 @@ from tidepool.components.boots.shared import MUNGED, RUN_FOLDERS, SSHD, Keys
 from tidepool.components.infrastructure.boot import Boot, Folder, Mount, Service
 
 _STATE: Final = "/var/spool/slurmctld"
-#: Begun once its configuration is there, which comes when all machines that have it are up.
-_SLURMCTLD: Final = Service(
-    "slurmctld",
-    ("/usr/sbin/slurmctld", "-D"),
-    ready="tcp:6817",
-    stop_timeout_s=20,
-    begins="path:/etc/slurm/slurm.conf",
-)
 
 
-def controller_boot(keys: Keys, *, state: Input[str], home: Input[str]) -> Boot:
-    """Run munged, sshd and slurmctld; ``state`` is the volume of StateSaveLocation, ``home`` that of /home."""
+def controller_boot(keys: Keys, *, state: Input[str], home: Input[str], names_slots: bool = False) -> Boot:
+    """Run munged, sshd and slurmctld; ``state`` is the volume of StateSaveLocation, ``home`` that of /home.
+
+    With ``names_slots``, slurm.conf has the slots.
+    """
+    # Nodes that slurm.conf says are FUTURE are so again when slurmctld starts, unless it recovers all of its state.
+    recovers = ("-R",) if names_slots else ()
+    slurmctld = Service(
+        "slurmctld",
+        ("/usr/sbin/slurmctld", "-D", *recovers),
+        ready="tcp:6817",
+        stop_timeout_s=20,
+        # Its configuration comes when all machines that have it are up.
+        begins="path:/etc/slurm/slurm.conf",
+    )
     return Boot(
         # sshd first: whoever comes in to see why slurmctld does not start gets in.
-        services=(MUNGED, SSHD, _SLURMCTLD),
+        services=(MUNGED, SSHD, slurmctld),
         files=keys.files,
         folders=(*RUN_FOLDERS, *keys.homes, Folder(_STATE, "0700", "slurm", "slurm")),
         mounts=(Mount(state, _STATE), Mount(home, "/home")),

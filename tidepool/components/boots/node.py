@@ -12,27 +12,19 @@ from tidepool.components.boots.shared import MUNGED, RUN_FOLDERS, SSHD, Keys
 from tidepool.components.infrastructure.boot import Boot, Mount, Service
 
 
-def node_boot(keys: Keys, *, home: Input[str], controllers: Sequence[str], shape: Shape) -> Boot:
+def node_boot(
+    keys: Keys, *, home: Input[str], controllers: Sequence[str], shape: Shape, is_named: bool = False
+) -> Boot:
     """Run munged, slurmd and sshd.
 
     slurmd has no files of its own: it asks ``controllers`` (host names, the first in charge) for them. It tells the
-    shape of its slot; features are the slot's alone, so that they change without another boot.
+    shape of its slot; features are the slot's alone, so that they change without another boot. With ``is_named``,
+    slurm.conf has a line for the slot, which says all of that, and a slurmd that says it again ends.
     """
-    slurmd = Service(
-        "slurmd",
-        # -b: with the host's boot time Slurm would take a machine for one that it has known for long.
-        (
-            "/usr/sbin/slurmd",
-            "-D",
-            "-b",
-            "-Z",
-            "--conf-server",
-            ",".join(controllers),
-            "--conf",
-            _conf(shape),
-        ),
-        ready="tcp:6818",
-    )
+    # -b: with the host's boot time Slurm would take a machine for one that it has known for long.
+    asks = ("/usr/sbin/slurmd", "-D", "-b", "--conf-server", ",".join(controllers))
+    tells = () if is_named else ("-Z", "--conf", _conf(shape))
+    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818")
     return Boot(
         services=(MUNGED, slurmd, SSHD),
         files=keys.files,

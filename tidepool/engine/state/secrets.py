@@ -14,6 +14,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -301,7 +302,9 @@ class _CiphertextMemory:
             return self._plaintexts.get(ciphertext)
 
 
+@lru_cache(maxsize=4)
 def _derive(passphrase: str, salt: bytes) -> AESGCM:
+    # Remembered, for it is slow on purpose, and one command may open a stack more than once.
     # Here, because the import takes longer than everything else that an idle `up` without secrets does.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,8 +69,17 @@ int enter(int argc, char **argv) {
         close(group);
     }
     if (++at >= argc) return 125;
+    char path[64];
+    struct stat its, ours;
+    snprintf(path, sizeof path, "/proc/%.20s/root", argv[2]);
+    if (stat(path, &its)) fail_entry(path);
     if (setns(machine, ALL_NAMESPACES)) fail_entry(errno == ESRCH ? "the machine ended" : "cannot enter the machine");
     close(machine);
+    /* Whatever happened: a command for the machine never runs on another root than the machine's. */
+    if (stat("/", &ours) || its.st_dev != ours.st_dev || its.st_ino != ours.st_ino) {
+        fprintf(stderr, "init: refused: the way into the machine leads to another root than its own\n");
+        return 125;
+    }
     keep_capabilities(kept);
     if (chdir("/")) fail_entry("/");
     sigset_t held, before;

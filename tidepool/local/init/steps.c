@@ -112,9 +112,20 @@ void step_put(void) {
 
 void step_root(void) {
     const char *root = field();
+    struct stat seen, entered;
+    int mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    if (mounts < 0) fail("cannot open /proc/self/ns/mnt: %m");
     /* The old root comes to lie over the new one at the same place, and is taken off from there. */
     if (chdir(root) || syscall(SYS_pivot_root, ".", ".") || umount2(".", MNT_DETACH) || chdir("/"))
         fail("cannot make %s the root: %m", root);
+    /*
+     * Begun in a chroot, all of this succeeds, and the host's own root is still that of the mount namespace: whoever
+     * enters it, and what breaks out of the machine, would be there. Entering shows it.
+     */
+    if (stat("/", &seen) || setns(mounts, CLONE_NEWNS) || stat("/", &entered)) fail("cannot look at the root: %m");
+    close(mounts);
+    if (seen.st_dev != entered.st_dev || seen.st_ino != entered.st_ino)
+        fail("the host's root would stay within the machine's reach, for this is a chroot");
 }
 
 void step_link(void) {
