@@ -26,7 +26,7 @@ from tidepool.connection import data_folder
 from tidepool.provider.engine_log import EngineLog
 from tidepool.provider.errors import Refusal
 from tidepool.provider.kind import Home
-from tidepool.provider.kinds import Kinds
+from tidepool.provider.kinds import Kinds, import_ahead
 from tidepool.provider.provider import InitializationFailed, TidepoolProvider
 
 _VERSION: Final = "0.1.0"
@@ -66,6 +66,7 @@ async def _serve(engine_address: str, home: Home) -> None:
     await server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
+    import_ahead()
     asked_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
