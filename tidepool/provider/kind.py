@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from tidepool.provider.difference import Change, Rules, differences
 from tidepool.provider.reading import Mistake, Reader
@@ -35,6 +35,7 @@ class Task:
     """
 
     urn: str
+    timeout_s: float
     deadline: float
     status: Say
     info: Say
@@ -44,6 +45,10 @@ class Task:
     def left_s(self) -> float:
         """Seconds until the deadline; 0 after it."""
         return max(0.0, self.deadline - time.monotonic())
+
+    def anew(self) -> Self:
+        """The same with all of its time, for one that waited for others of its kind."""
+        return replace(self, deadline=time.monotonic() + self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,12 +151,14 @@ class MachineKind(Kind[Wanted]):
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         with self._at_once:
+            task = task.anew()
             if self._takes_time_to_stop(state):
                 self._shut_down(state, task)
             delete_machine(self._home.data, state.stack, state.machine, task.left_s)
 
     def _make(self, wanted: Wanted, task: Task) -> None:
         with self._at_once:
+            task = task.anew()
             spec = wanted.spec(self._root(wanted), self._parts(wanted))
             create_machine(self._home.data, spec, task.left_s)
         if wanted.wait_ready:

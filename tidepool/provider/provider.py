@@ -200,9 +200,11 @@ class TidepoolProvider(Provider):
             ) from None
 
     def _task(self, kind: AnyKind, urn: str, timeout_s: float) -> Task:
+        allowed_s = timeout_s or kind.timeout_s
         return Task(
             urn=urn,
-            deadline=time.monotonic() + (timeout_s or kind.timeout_s),
+            timeout_s=allowed_s,
+            deadline=time.monotonic() + allowed_s,
             status=partial(self._log.status, urn),
             info=partial(self._log.info, urn),
             warn=partial(self._log.warn, urn),
