@@ -13,6 +13,7 @@ import pytest
 from tests.provider.calls import Calls, plainly
 from tidepool.connection import transport
 from tidepool.images import Phase, Progress
+from tidepool.local import Lack, LocalError, Plans
 from tidepool.provider.errors import Refusal
 from tidepool.provider.image import Telling
 from tidepool.provider.values import UNKNOWN, property_value
@@ -124,6 +125,36 @@ def test_mistakes_of_an_image_are_those_of_its_recipe(tmp_path: Path) -> None:
     images = Calls(tmp_path, "tidepool:image:Image")
     assert "absolute path" in images.failures(_IMAGE | {"recipe": "images/slurm"})["recipe"]
     assert "there is no such file" in images.failures(_IMAGE | {"recipe": str(tmp_path)})["recipe"]
+
+
+def test_what_this_machine_lacks_is_told_before_anything_is_made_and_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Plans] = []
+
+    def preflight(data: Path, plans: Plans) -> tuple[Lack, ...]:
+        asked.append(plans)
+        return (
+            Lack("the range 10.77.0.0/16 is in use: this machine reaches it", "take another"),
+            Lack("namespaces need root", "run it with sudo"),
+            Lack("the machines may use much memory", "smaller ones", fatal=False),
+        )
+
+    def read_network(*_: object) -> None:
+        raise LocalError("no control groups")
+
+    monkeypatch.setattr("tidepool.provider.network.preflight", preflight)
+    monkeypatch.setattr("tidepool.provider.network.read_network", read_network)
+    networks = Calls(tmp_path, "tidepool:local:Network")
+    inputs = {"stack": "dev", "network": "net", "cidr": "10.77.0.0/16"}
+    for _ in range(2):
+        assert networks.failures(inputs) == {
+            "cidr": "the range 10.77.0.0/16 is in use: this machine reaches it: take another",
+            "": "namespaces need root: run it with sudo",
+        }
+    assert asked == [Plans(cidrs=("10.77.0.0/16",))]
+    assert set(networks.failures(inputs | {"network": "NET", "cidr": "10.77.0.0/33"})) == {"network", "cidr"}
+    assert list(tmp_path.iterdir()) == []
 
 
 # Previews

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tidepool.local import (
     BadSpec,
     Lack,
+    LocalError,
     NetworkSpec,
     Plans,
     create_network,
@@ -64,9 +65,8 @@ class NetworkKind(Kind[Wanted]):
             spec = wanted.spec
         except BadSpec as error:
             return spec_mistakes(error, {"name": "network"})
-        there = read_network(self._home.data, spec.stack, spec.name)
-        if there is not None and there.cidr == spec.cidr and there.state == "up":
-            return ()  # where it stands, more can be made
+        if self._stands(spec):
+            return ()  # where it does, more can be made
         lacks = self._lacks_for(Plans(cidrs=(spec.cidr,)))
         return [Mistake("cidr" if lack.what.startswith("the range ") else "", str(lack)) for lack in lacks]
 
@@ -88,6 +88,13 @@ class NetworkKind(Kind[Wanted]):
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         delete_network(self._home.data, state.stack, state.network, task.left_s)
+
+    def _stands(self, spec: NetworkSpec) -> bool:
+        try:
+            there = read_network(self._home.data, spec.stack, spec.name)
+        except LocalError:
+            return False  # what hinders a look is among what this machine lacks
+        return there is not None and there.cidr == spec.cidr and there.state == "up"
 
     def _lacks_for(self, plans: Plans) -> tuple[Lack, ...]:
         # It tries things out, so once for each process.
