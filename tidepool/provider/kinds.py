@@ -1,4 +1,4 @@
-"""All kinds of resources, by their tokens. Each is imported when the first resource of it comes."""
+"""All kinds of resources, by their tokens. Each is imported when it is asked for, or shortly before."""
 
 from __future__ import annotations
 
@@ -44,3 +44,16 @@ class Kinds:
                 make: Callable[[Home], AnyKind] = getattr(import_module(f"tidepool.provider.{module}"), name)
                 self._made[token] = make(self._home)
             return self._made[token]
+
+
+def import_ahead() -> None:
+    """Import all kinds in a thread: the program that will ask for them has its own imports to do meanwhile."""
+    threading.Thread(target=_import_all, name="imports", daemon=True).start()
+
+
+def _import_all() -> None:
+    for module, _ in _CLASSES.values():
+        try:
+            import_module(f"tidepool.provider.{module}")
+        except ImportError:
+            return  # told to who asks for it

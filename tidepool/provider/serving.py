@@ -19,17 +19,21 @@ import grpc
 import grpc.aio
 from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.server import ProviderServicer
-from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from tidepool.connection import data_folder
 from tidepool.provider.engine_log import EngineLog
 from tidepool.provider.errors import Refusal
 from tidepool.provider.kind import Home
-from tidepool.provider.kinds import Kinds
+from tidepool.provider.kinds import Kinds, import_ahead
 from tidepool.provider.provider import InitializationFailed, TidepoolProvider
 
 _VERSION: Final = "0.1.0"
+#: As the SDK's own servers have it: files may be large, and a call may wait for its turn (in seconds).
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", 400 << 20),
+    ("grpc.server_max_unrequested_time_in_server", 1800),
+)
 _METHODS: Final = ("Configure", "Check", "Diff", "Create", "Read", "Update", "Delete")
 #: Beside the data of the machines: what only the makers of Tidepool can read something out of.
 _FAULTS: Final = "provider-faults.log"
@@ -58,7 +62,7 @@ def home_of(environment: Mapping[str, str]) -> Home:
 
 
 async def _serve(engine_address: str, home: Home) -> None:
-    server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
+    server = grpc.aio.server(options=_OPTIONS)
     provider = TidepoolProvider(Kinds(home).of, EngineLog(engine_address))
     servicer = Servicer(home.data / _FAULTS, provider, engine_address)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
@@ -66,6 +70,7 @@ async def _serve(engine_address: str, home: Home) -> None:
     await server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
+    import_ahead()
     asked_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
