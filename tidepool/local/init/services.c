@@ -236,13 +236,13 @@ int supervise(void) {
     sigprocmask(SIG_BLOCK, &wanted, NULL);
     int signals = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0) fail("cannot wait for signals: %m");
+    show_status(); /* whoever hears that the machine booted may look at once */
     dprintf(STDOUT_FILENO, "ok\n");
     /* Whoever made the machine may be gone at any time from here on: nothing hangs on its pipes. */
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(nowhere, STDIN_FILENO);
     dup2(nowhere, STDOUT_FILENO);
     close(nowhere);
-    show_status();
     while (!stop) {
         reap(0);
         int timeout = advance();
