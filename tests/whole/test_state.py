@@ -83,7 +83,7 @@ def test_a_state_that_is_older_than_the_world_is_brought_up_to_it(cluster: Clust
 def test_a_full_disk_fails_in_words_and_is_no_trap(images: Path, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(small)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", str(small)], check=True)
     try:
         cluster = Cluster.make(tmp_path / "full", images, "full")
         cluster.data = small / "data"
