@@ -26,8 +26,9 @@ from tidepool.local.plan import encode, overlay_steps
 _COMMANDS: Final = {"ip": "iproute2", "nsenter": "util-linux"}
 #: close_range(2) is the newest of what init calls.
 _KERNEL: Final = (5, 9)
-#: A machine and its controller know each other, and a few machines that it computes with.
-_NEIGHBOURS_PER_MACHINE: Final = 4
+#: A machine and its controller know each other; with a few machines that it computes with, it is twice as many.
+_NEIGHBOURS_PER_MACHINE: Final = 2
+_NEIGHBOURS: Final = "net.ipv4.neigh.default.gc_thresh3"
 _PIDS_PER_MACHINE: Final = 16
 _TRIAL_S: Final = 20.0
 
@@ -101,17 +102,23 @@ def _cgroups() -> Iterator[Lack]:
 def _limits(plans: Plans) -> Iterator[Lack]:
     wanted = {
         # One table for all namespaces: past its end, machines do not find each other.
-        "net.ipv4.neigh.default.gc_thresh3": _NEIGHBOURS_PER_MACHINE * plans.machines,
+        _NEIGHBOURS: _NEIGHBOURS_PER_MACHINE * plans.machines,
         "kernel.pid_max": _PIDS_PER_MACHINE * plans.machines,
         "user.max_net_namespaces": plans.machines,
         "user.max_pid_namespaces": plans.machines,
         "user.max_mnt_namespaces": plans.machines,
     }
     for name, least in wanted.items():
-        setting = Path("/proc/sys") / name.replace(".", "/")
-        if setting.exists() and (is_now := int(setting.read_text())) < least:
+        is_now = _setting(name)
+        if is_now is not None and is_now < least:
             yield Lack(
                 f"{name} is {is_now}, too few for {plans.machines} machines", f"sysctl -w {name}={least}"
+            )
+        elif is_now is not None and name == _NEIGHBOURS and is_now < 2 * least:
+            yield Lack(
+                f"{name} is {is_now}, too few for jobs that span most of {plans.machines} machines",
+                f"sysctl -w {name}={2 * least}",
+                fatal=False,
             )
     memory = re.search(r"^MemTotal:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     if memory and plans.memory_mib > (has := int(memory[1]) >> 10):
@@ -120,6 +127,12 @@ def _limits(plans: Plans) -> Iterator[Lack]:
             "smaller or fewer machines, or hope that they do not use it all at once",
             fatal=False,
         )
+
+
+def _setting(name: str) -> int | None:
+    """A setting of the kernel's; None where it has no such."""
+    path = Path("/proc/sys") / name.replace(".", "/")
+    return int(path.read_text()) if path.exists() else None
 
 
 def _ranges(plans: Plans) -> Iterator[Lack]:
