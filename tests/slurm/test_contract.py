@@ -24,8 +24,8 @@ from tidepool.slurm import (
     TimedOut,
 )
 
-LONG = "#!/bin/sh\nsleep 300\n"
-SHORT = "#!/bin/sh\ntrue\n"
+LONG = "#!/bin/sh\n#SBATCH --output=/dev/null\nsleep 300\n"
+SHORT = "#!/bin/sh\n#SBATCH --output=/dev/null\ntrue\n"
 
 
 def test_the_controller_is_up_and_says_its_version(world: World) -> None:

@@ -29,7 +29,7 @@ from tidepool.slurm import (
 )
 from tidepool.slurm.rest import SlurmRest
 
-LONG = "#!/bin/sh\nsleep 300\n"
+LONG = "#!/bin/sh\n#SBATCH --output=/dev/null\nsleep 300\n"
 
 
 @pytest.fixture
