@@ -32,6 +32,7 @@ from tidepool.slurm import (
     Node,
     NodeBase,
     NodeFlag,
+    Refused,
     Slurm,
     TimedOut,
     Unreachable,
@@ -249,9 +250,17 @@ class _Cluster:
                 return
             self.slurm.down(name, _BOOTED)
             if _is_registered_since(node, booted):
-                self.slurm.resume(name)
+                self._resume(name)
         except _NO_ANSWER:
             return  # it starts, and asks each node what runs there
+
+    def _resume(self, name: str) -> None:
+        try:
+            self.slurm.resume(name)
+        except Refused:
+            if any(node.state.base is NodeBase.DOWN for node in self.slurm.nodes(name)):
+                raise
+            # It has registered since, and is up by that.
 
     @classmethod
     def of(cls, controller: Connection, data: Path) -> _Cluster:
