@@ -13,6 +13,7 @@ from tidepool.components import (
     SlurmController,
     SlurmControllerArgs,
     infrastructure_of,
+    last_outputs,
 )
 
 stack, here = pulumi.get_stack(), Path(__file__).parent
@@ -22,8 +23,7 @@ except SpecError as mistakes:
     raise pulumi.RunError(f"Pulumi.{stack}.yaml: {mistakes}") from None
 
 # Nodes that the scaler asked for stay, whoever runs this.
-name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
-last = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value["outputs"]
+last = last_outputs().get("fleets", {})
 
 infrastructure = infrastructure_of(spec, stack)
 network = infrastructure.network("net", spec.network)
@@ -36,7 +36,7 @@ controller = SlurmController(
 )
 fleets = {}
 for fleet in spec.fleets:
-    nodes = node_set(fleet, last=last.get("fleets", {}).get(fleet.name))
+    nodes = node_set(fleet, last=last.get(fleet.name))
     image = images[spec.fleet_image(fleet, fleet.infrastructures[0])]
     fleets[fleet.name] = ComputeFleet(
         fleet.name, ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image)

@@ -5,7 +5,7 @@ that changes nothing, another node, `tidepool down`. Side by side, turn about: t
 where it is on PATH; and *bare*, the same machines by the same functions without any engine, provider or program:
 what is above it is what the graph costs. The figures are medians.
 
-    python bench/local.py [--sizes 1,64,256] [--rounds 3] [--write docs/benchmarks/local.md]
+    python bench/local.py [--sizes 1,64,256] [--rounds 3] [--cli-up-to 64] [--write docs/benchmarks/local.md]
 """
 
 from __future__ import annotations
@@ -168,6 +168,7 @@ def main() -> None:
     )
     parser.add_argument("--sizes", default="1,64,256")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cli-up-to", type=int, default=64, help="the CLI sits out larger sizes")
     parser.add_argument(
         "--images", type=Path, help="a store with the golden image (default: the data folder's)"
     )
@@ -180,6 +181,8 @@ def main() -> None:
     for size in sizes:
         for turn in range(given.rounds):
             for who in [*engines, "bare"]:
+                if who == "pulumi" and size > given.cli_up_to:
+                    continue
 
                 def tell(
                     what: str, seconds: float, who: str = who, size: int = size, turn: int = turn
@@ -192,7 +195,7 @@ def main() -> None:
                         measure_bare(folder, images, size, tell)
                     else:
                         measure(folder / "project", images, who, size, tell)
-    text = f"{engine_bench.machine()}\n\n{table(figures, sizes)}\n"
+    text = f"{time.strftime('%Y-%m-%d')}, {engine_bench.machine()}, medians of {given.rounds} rounds.\n\n{table(figures, sizes)}\n"
     if given.write:
         given.write.write_text(_between(given.write.read_text(), text))
     else:

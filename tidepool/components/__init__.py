@@ -14,5 +14,6 @@ from tidepool.components.compute_fleet import ComputeFleetArgs as ComputeFleetAr
 from tidepool.components.golden_image import GoldenImage as GoldenImage
 from tidepool.components.infrastructure.choice import infrastructure_of as infrastructure_of
 from tidepool.components.infrastructure.local import Local as Local
+from tidepool.components.last_outputs import last_outputs as last_outputs
 from tidepool.components.slurm_controller import SlurmController as SlurmController
 from tidepool.components.slurm_controller import SlurmControllerArgs as SlurmControllerArgs

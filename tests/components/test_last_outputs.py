@@ -1,0 +1,57 @@
+"""A program reads its own stack's outputs, also while the CLI is writing its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pulumi
+import pytest
+
+from tidepool.components.last_outputs import last_outputs
+
+
+class _Engine:
+    """Answers as the CLI's does: so often with half a file."""
+
+    def __init__(self, failures: list[str]) -> None:
+        self.failures = failures
+        self.asked: list[Mapping[str, Any]] = []
+
+    def invoke(self, token: str, arguments: Mapping[str, Any]) -> Any:
+        assert token == "pulumi:pulumi:readStackOutputs"
+        self.asked.append(arguments)
+        if self.failures:
+            raise Exception(self.failures.pop(0))
+        return SimpleNamespace(value={"outputs": {"fleets": {"cpu": "cpu-[1-2]"}}, "secretOutputNames": []})
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> _Engine:
+    engine = _Engine([])
+    monkeypatch.setattr(pulumi.runtime, "invoke", engine.invoke)
+    for name, value in (("organization", "organization"), ("project", "cluster"), ("stack", "dev")):
+        monkeypatch.setattr(pulumi, f"get_{name}", lambda value=value: value)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    return engine
+
+
+def test_the_stack_that_is_read_is_the_programs_own(engine: _Engine) -> None:
+    assert last_outputs() == {"fleets": {"cpu": "cpu-[1-2]"}}
+    assert engine.asked == [{"name": "organization/cluster/dev"}]
+
+
+def test_a_state_that_is_being_written_is_read_again(engine: _Engine) -> None:
+    engine.failures = ["returned an error: failed to load checkpoint: EOF"] * 3
+    assert "fleets" in last_outputs()
+    assert len(engine.asked) == 4
+
+
+def test_what_does_not_go_away_is_told(engine: _Engine) -> None:
+    engine.failures = ["failed to load checkpoint: EOF"] * 1000
+    with pytest.raises(Exception, match="EOF"):
+        last_outputs()
+    engine.failures = ["incorrect passphrase"]
+    with pytest.raises(Exception, match="incorrect passphrase"):
+        last_outputs()
