@@ -4,43 +4,32 @@ from pathlib import Path
 
 import pulumi
 
+from tidepool import components
 from tidepool.cluster.node_set import node_set
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.components import (
-    ComputeFleet,
-    ComputeFleetArgs,
-    GoldenImage,
-    SlurmController,
-    SlurmControllerArgs,
-    infrastructure_of,
-    last_outputs,
-)
 
 stack, here = pulumi.get_stack(), Path(__file__).parent
 try:
     spec = read_spec(pulumi.Config().require_object("spec"))
 except SpecError as mistakes:
     raise pulumi.RunError(f"Pulumi.{stack}.yaml: {mistakes}") from None
-
 # Nodes that the scaler asked for stay, whoever runs this.
-last = last_outputs().get("fleets", {})
+last = components.last_outputs().get("fleets", {})
 
-infrastructure = infrastructure_of(spec, stack)
+infrastructure = components.infrastructure_of(spec, stack)
 network = infrastructure.network("net", spec.network)
 images = {
-    image: GoldenImage(image, recipe=here / "images" / image, playbooks=here / "playbooks").digest
-    for image in spec.images
+    name: components.GoldenImage(name, recipe=here / "images" / name, playbooks=here / "playbooks").digest
+    for name in spec.images
 }
-controller = SlurmController(
-    spec.name, SlurmControllerArgs(spec, infrastructure, network, images[spec.controller_image])
-)
+cluster = components.SlurmControllerArgs(spec, infrastructure, network, images[spec.controller_image])
+controller = components.SlurmController(spec.name, cluster)
 fleets = {}
 for fleet in spec.fleets:
     nodes = node_set(fleet, last=last.get(fleet.name))
     image = images[spec.fleet_image(fleet, fleet.infrastructures[0])]
-    fleets[fleet.name] = ComputeFleet(
-        fleet.name, ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image)
-    )
+    args = components.ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image)
+    fleets[fleet.name] = components.ComputeFleet(fleet.name, args)
 
 pulumi.export("cluster", spec.name)
 pulumi.export("network", str(spec.network))
