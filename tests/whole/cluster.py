@@ -88,14 +88,19 @@ class Cluster:
         file.write_text("\n".join([*salt, text]))
 
     def run(
-        self, *arguments: str, timeout_s: float = LONG_S, stdin: str | None = None
+        self,
+        *arguments: str,
+        timeout_s: float = LONG_S,
+        stdin: str | None = None,
+        through: Sequence[str] = (),
+        **environment: str,
     ) -> subprocess.CompletedProcess[str]:
-        """The command `tidepool`, whatever comes of it."""
-        command = [str(TIDEPOOL), "--stack", self.stack, *arguments]
+        """The command `tidepool`, whatever comes of it; ``through`` is a command that runs it."""
+        command = [*through, str(TIDEPOOL), "--stack", self.stack, *arguments]
         return subprocess.run(
             command,
             cwd=self.folder,
-            env=self.environment,
+            env={**self.environment, **environment},
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.whole.cluster import TIDEPOOL, Cluster
+from tests.whole.cluster import Cluster
 from tidepool import local
 
 pytestmark = pytest.mark.slow
@@ -87,19 +86,9 @@ def test_a_fleet_beyond_the_machines_memory_is_a_warning_with_the_sums(never_up:
 def test_a_range_in_use_is_told_before_anything_is_made(never_up: Cluster) -> None:
     """In a network namespace of the test's own, whose routes hold the range."""
     never_up.write_spec()
-    script = (
-        "ip link set lo up; ip link add busy0 type dummy; ip addr add 10.78.3.1/16 dev busy0; ip link set busy0 up; "
-        f"exec {TIDEPOOL} --stack bad preview"
-    )
-    done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", script],
-        cwd=never_up.folder,
-        env=never_up.environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    busy = "ip link add busy0 type dummy; ip addr add 10.78.3.1/16 dev busy0; ip link set busy0 up"
+    done = never_up.run(
+        "preview", through=("unshare", "--net", "sh", "-c", f'ip link set lo up; {busy}; exec "$0" "$@"')
     )
     said = done.stdout + done.stderr
     assert "10.78.0.0/16" in said, said
@@ -114,18 +103,7 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(
     bare.mkdir()
     for name in ("nsenter", "cc", "gcc"):
         (bare / name).symlink_to("/usr/bin/" + name)
-    command = [str(TIDEPOOL), "--stack", "bad", "up", "--yes"]
-    environment = {**never_up.environment, "PATH": str(bare)}
-    done = subprocess.run(
-        command,
-        cwd=never_up.folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = never_up.run("up", "--yes", PATH=str(bare))
     said = done.stdout + done.stderr
     assert done.returncode != 0
     assert "apt-get install iproute2" in said, said
@@ -137,18 +115,9 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(
 def test_no_root_is_told_with_its_remedy(never_up: Cluster) -> None:
     never_up.write_spec()
     # Nobody, who may read everything: the project's folder is the tests' own.
-    reads = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
-    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *reads, "--"]
-    done = subprocess.run(
-        [*command, str(TIDEPOOL), "--stack", "bad", "up", "--yes"],
-        cwd=never_up.folder,
-        env=never_up.environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    reads = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *reads, "--")
+    done = never_up.run("up", "--yes", through=nobody)
     said = done.stdout + done.stderr
     assert done.returncode != 0
     assert "root" in said, said
