@@ -24,6 +24,7 @@ from tidepool.cluster.features import Features
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import cluster_name, fleet_name, partition_name
 from tidepool.cluster.part import Part, Whole
+from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
 from tidepool.cluster.slurm_keys import Release
@@ -242,6 +243,7 @@ class ClusterSpec(Part):
         description="The queues that jobs are submitted to; `[{name: main}]` is enough to begin with.",
     )
     limits: Limits = Field(default=Limits(), description="What the scaler never goes beyond.")
+    scaling: Scaling = Field(default=Scaling(), description="How the scaler works.")
     process_tracking: Literal["linuxproc", "cgroup"] = Field(
         default="linuxproc",
         description="How slurmd follows and confines the processes of a job. `cgroup` needs machines whose cgroups are "

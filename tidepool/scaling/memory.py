@@ -1,0 +1,76 @@
+"""What is remembered from one look to the next. Frozen: `decide` and `remember` give the next one.
+
+It is kept in the journal as JSON, so that a daemon that was killed goes on from there. Times are in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal
+
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.infrastructure import MachineKey
+
+_NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
+
+#: Why something did not work: no such machine to be had; it may work in a while; it will not; it never came up.
+Cause = Literal["capacity", "transient", "permanent", "boot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A node that is being made: since when, and until when it has to be up. Then it is replaced, and shown."""
+
+    since: datetime
+    deadline: datetime
+    #: Jobs that it is for, the first few of them, for people.
+    jobs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A node that the scaler drained, when and why. ``reason`` is Slurm's text of it, by which it is known as ours."""
+
+    since: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """Failures in a row, and until when it is left alone. ``text`` is the last failure's, for people."""
+
+    cause: Cause
+    failures: int
+    until: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What this calendar month's machines have cost until ``until``, in US dollars. ``month`` is ``2026-11``."""
+
+    month: str
+    usd: float
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All that `decide` knows of the past."""
+
+    #: By node.
+    idle_since: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
+    launches: Mapping[str, Launch] = field(default_factory=lambda: _NOTHING)
+    drains: Mapping[str, Drained] = field(default_factory=lambda: _NOTHING)
+    #: By fleet: it backs off alone. By node name: quarantined, so that another name is taken.
+    fleet_setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
+    node_setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
+    #: Machines that no record knows, and since when they are seen.
+    strays: Mapping[MachineKey, datetime] = field(default_factory=lambda: _NOTHING)
+    #: Nodes that are not as they should be (down, not responding, gone), and since when.
+    ill_since: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
+    #: Jobs for which there is room on nodes that are up, and since when: Slurm may see it otherwise.
+    has_room_since: Mapping[int, datetime] = field(default_factory=lambda: _NOTHING)
+    spent: Spent | None = None

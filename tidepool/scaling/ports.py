@@ -1,0 +1,286 @@
+"""What the daemon is handed: the stack that it changes and the journal that it writes.
+
+Slurm is `SlurmClient`, machines are `tidepool.infrastructure.Infrastructure`, the clock is a function that gives the
+time in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal, Protocol
+
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.decision import Action, Cost, Decision, Waiting
+from tidepool.scaling.memory import Cause, Memory
+from tidepool.scaling.phase import Phase
+from tidepool.scaling.world import Recorded, World
+
+_NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
+
+# The stack
+
+
+class StackError(Exception):
+    """Nothing is known of what the stack's operation came to, or it did not begin. The text is for a person."""
+
+
+class Occupied(StackError):
+    """Somebody else's operation is under way on the stack. It is waited for and never cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the stack's outputs and state say. ``version`` changes when either does."""
+
+    version: str
+    #: What a person brought up last: edits of the file that were not brought up are not in it.
+    spec: ClusterSpec
+    #: The connection to slurmctld's machine, for `tidepool.connection.transport`.
+    controller: Mapping[str, Any]
+    #: By fleet, as the outputs say it.
+    fleets: Mapping[str, HostSet]
+    #: By node name.
+    recorded: Mapping[str, Recorded]
+    #: By fleet: the digest of its image.
+    images: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a node was not made or not taken away."""
+
+    cause: Cause
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpOutcome:
+    """What an `up` came to, by node. Nodes that were asked for and are in none of these were as they should be."""
+
+    made: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+    failed: Mapping[str, Failure] = field(default_factory=lambda: _NOTHING)
+    duration_s: float = 0
+
+
+class Stack(Protocol):
+    """One stack, through `pulumi.automation`."""
+
+    def read(self) -> Told:
+        """What it says now. Quick where nothing changed.
+
+        Raises:
+            StackError: it cannot be read.
+        """
+        ...
+
+    def up(
+        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+    ) -> UpOutcome:
+        """Make ``nodes``, and those alone, as ``wish`` says: there or gone. The rest of the stack is left as it is.
+
+        Those in ``refresh`` are looked at first, so that what died is made again. One that fails holds back no other.
+
+        Raises:
+            Occupied: somebody else's operation is under way; nothing was done.
+            StackError: it did not come to its end; `read` tells how far it came.
+        """
+        ...
+
+    def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
+        """What `up` would do, in Pulumi's words, for people.
+
+        Raises:
+            StackError: as for `up`.
+        """
+        ...
+
+
+# The journal
+
+
+class JournalError(Exception):
+    """The journal cannot be read or written: disk full, a database that does not answer. The daemon holds still."""
+
+
+class Fenced(JournalError):
+    """Another daemon has the lease, with a later epoch. Nothing was written; whoever gets this does nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to act, until ``until``. Each holder after another has a higher ``epoch``."""
+
+    holder: str
+    epoch: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the last daemon was."""
+
+    #: None before the first decision: then the stack's outputs say it.
+    wish: Mapping[str, HostSet] | None = None
+    memory: Memory = field(default_factory=Memory)
+    #: Requests of Slurm's power saving that are not carried out yet.
+    power_up: frozenset[str] = frozenset()
+    power_down: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The daemon observes and decides, and acts on nothing."""
+
+    by: str
+    since: datetime
+    reason: str = ""
+
+
+Result = Literal["", "done", "failed", "overtaken"]
+"""Of an intent: open; carried out; it failed; the world had changed before it was carried out, so it was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An action that was written down before it was carried out, and what it came to."""
+
+    id: int
+    decision: int
+    epoch: int
+    at: datetime
+    action: Action
+    result: Result = ""
+    ended: datetime | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision of the past. ``world`` is what it was made of; None where that was too large to be kept whole."""
+
+    id: int
+    epoch: int
+    at: datetime
+    actions: tuple[Action, ...]
+    waiting: Mapping[int, Waiting]
+    cost: Cost
+    world: World | None = None
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A point of the charts. ``nodes`` counts by phase; ``jobs_*`` count tasks of arrays each."""
+
+    at: datetime
+    jobs_pending: int
+    jobs_running: int
+    nodes: Mapping[Phase, int]
+    usd_per_hour: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJob:
+    """A job as it went by, for `replay`. Of one that waited on an array's record, each task is one."""
+
+    job_id: int
+    submitted: datetime
+    started: datetime | None
+    ended: datetime | None
+    #: As the queue told it, the fields of `tidepool.slurm.Job` that say what it asks for.
+    request: Mapping[str, Any]
+
+
+class Journal(Protocol):
+    """What the scaler was about, durable: a file beside the stack, or a database that several daemons share.
+
+    Every writing call of the leader names its lease, and is refused with `Fenced` when there is a later epoch.
+    All may raise `JournalError`. Reading needs no lease, and works while another process writes.
+    """
+
+    def acquire(self, holder: str, now: datetime, lasting_s: float) -> Lease | None:
+        """The lease: the same epoch where ``holder`` has it still, the next one where nobody does; None: another has."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Let go of it, so that another need not wait for its end."""
+        ...
+
+    def leader(self) -> Lease | None:
+        """Who had it last, expired or not."""
+        ...
+
+    def kept(self) -> Kept:
+        """Where the last daemon was."""
+        ...
+
+    def decided(self, lease: Lease, world: World, before: Memory, decision: Decision) -> tuple[Intent, ...]:
+        """Write a decision down, with an open intent for each of its actions; the intents, in their order.
+
+        With it goes what it was made of (``before`` is the memory it was given), and the wish and the memory that it
+        leaves. All of it or nothing.
+        """
+        ...
+
+    def keep(self, lease: Lease, kept: Kept) -> None:
+        """Write down where the daemon is, without a decision."""
+        ...
+
+    def ended(self, lease: Lease, intents: Sequence[Intent]) -> None:
+        """Write down what intents came to: their ``result``, ``ended`` and ``text``."""
+        ...
+
+    def sample(self, lease: Lease, sample: Sample) -> None:
+        """Add a point to the charts."""
+        ...
+
+    def saw(self, lease: Lease, jobs: Sequence[SeenJob]) -> None:
+        """Write down jobs as they are known by now; the same job again is brought up to date."""
+        ...
+
+    def pause(self, pause: Pause | None) -> None:
+        """A person stops the daemon from acting, or (None) lets it go on. Needs no lease."""
+        ...
+
+    def paused(self) -> Pause | None:
+        """Whether a person did."""
+        ...
+
+    def open_intents(self) -> tuple[Intent, ...]:
+        """Those without a result, oldest first: where a daemon that was killed goes on."""
+        ...
+
+    def last_decision(self) -> Decided | None:
+        """The newest."""
+        ...
+
+    def decisions(self, since: datetime | None = None, limit: int = 100) -> tuple[Decided, ...]:
+        """The newest first."""
+        ...
+
+    def intents(
+        self, *, node: str = "", fleet: str = "", since: datetime | None = None, limit: int = 100
+    ) -> tuple[Intent, ...]:
+        """Those about a node or a fleet, or all; the newest first."""
+        ...
+
+    def samples(self, since: datetime | None = None) -> tuple[Sample, ...]:
+        """The oldest first."""
+        ...
+
+    def jobs(self, since: datetime | None = None) -> tuple[SeenJob, ...]:
+        """By submission."""
+        ...
+
+    def prune(self, lease: Lease, before: datetime) -> None:
+        """Forget what is older, but for open intents and what is kept."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it. Twice is no mistake."""
+        ...

@@ -1,0 +1,60 @@
+"""What was seen at one moment, of Slurm, of the infrastructure and of Pulumi's state; and what a person wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructure import Machine
+from tidepool.slurm import Job, Node, Partition, Reservation
+
+_NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What Pulumi's state holds of one node: its Machine, its Node (the membership), made from which image's digest.
+
+    ``pending``: an operation on one of them was cut off.
+    """
+
+    machine: bool = False
+    membership: bool = False
+    pending: bool = False
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One look. What could not be seen is None, which is not the same as nothing: unknown never removes.
+
+    Without an answer of Slurm's there is no World at all: the daemon holds still.
+    """
+
+    #: When it was seen, in UTC.
+    at: datetime
+    #: What a person brought up last, and the policies that are in force.
+    spec: ClusterSpec
+    #: All of Slurm's nodes, slots too; all its jobs that have not ended.
+    nodes: tuple[Node, ...]
+    jobs: tuple[Job, ...]
+    partitions: tuple[Partition, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    #: The machines of nodes that the infrastructure lists, by its tags; not the cluster's own (ctl, login-1).
+    machines: tuple[Machine, ...] | None = None
+    #: By node name.
+    recorded: Mapping[str, Recorded] | None = None
+    #: By fleet: the digest of the image that its machines are made from now, where it is known.
+    images: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    #: By fleet: the nodes that should be there, as the scaler last said. A fleet that is missing has none.
+    wish: Mapping[str, HostSet] = field(default_factory=lambda: _NOTHING)
+    #: Nodes that an `up` of ours is making or taking away at this moment.
+    under_way: frozenset[str] = frozenset()
+    #: Nodes that Slurm's power saving asks for (`power-up`) and gives back (`power-down`), in mode `power_save`.
+    power_up: frozenset[str] = frozenset()
+    power_down: frozenset[str] = frozenset()
