@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
