@@ -31,6 +31,8 @@ class Limits:
     projected_usd: float
     capped: Mapping[str, int]
     blind: frozenset[str]
+    #: Why no node at all is made, in words.
+    closed: str = ""
 
     @property
     def capped_accounts(self) -> Mapping[str, int]:
@@ -44,7 +46,7 @@ class Limits:
         launched: Mapping[str, int],
         *,
         time_limit_s: int | None,
-        account: str = "",  # noqa: ARG002 - caps of accounts are counted by who packs
+        account: str = "",
         launched_usd: float | None = None,
     ) -> Grant:
         """How many of ``nodes`` more of ``fleet`` may be launched beside ``launched``: see `Allowance`."""
@@ -54,6 +56,7 @@ class Limits:
         usd = self.usd_per_node(found, time_limit_s)
         grants = (
             Grant(nodes),
+            *([Grant(0, self.closed)] if self.closed else []),
             *self._fleet(found, launched.get(fleet, 0)),
             *self._all(sum(launched.values())),
             *self._price(found, launched),
