@@ -174,6 +174,20 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """The leader's newest look, and what it made of it: what people are shown, so that showing costs Slurm nothing.
+
+    ``world`` is None where it was too large to be kept whole; its spec is kept always. ``decision.at`` is when it was
+    looked.
+    """
+
+    epoch: int
+    spec: ClusterSpec
+    decision: Decision
+    world: World | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """A point of the charts. ``nodes`` counts by phase; ``jobs_*`` count tasks of arrays each."""
 
@@ -227,6 +241,14 @@ class Journal(Protocol):
         """
         ...
 
+    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+        """Write down what was seen last and what was made of it, in place of what was there.
+
+        For every look, also where nothing is to be done: by it people know that the daemon lives. Where only the time
+        has changed since the last one, only that is written.
+        """
+        ...
+
     def keep(self, lease: Lease, kept: Kept) -> None:
         """Write down where the daemon is, without a decision."""
         ...
@@ -253,6 +275,10 @@ class Journal(Protocol):
 
     def open_intents(self) -> tuple[Intent, ...]:
         """Those without a result, oldest first: where a daemon that was killed goes on."""
+        ...
+
+    def last_look(self) -> Look | None:
+        """What was `looked` last."""
         ...
 
     def last_decision(self) -> Decided | None:
