@@ -161,7 +161,11 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision of the past. ``world`` is what it was made of; None where that was too large to be kept whole."""
+    """A decision of the past. ``world`` and ``memory`` are what it was made of.
+
+    They are None where that was too large to be kept whole (about 5,000 jobs), or is of a release with other fields.
+    ``counts`` are there always: how many ``jobs``, ``nodes`` and ``machines`` there were.
+    """
 
     id: int
     epoch: int
@@ -171,6 +175,7 @@ class Decided:
     cost: Cost
     world: World | None = None
     memory: Memory | None = None
+    counts: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
