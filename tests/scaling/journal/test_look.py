@@ -79,7 +79,7 @@ def test_where_only_the_time_changed_only_that_is_written(journal: Journal, tmp_
     before = log.stat().st_size
     journal.looked(lease, WORLD, later(replace(DECISION, nodes=nodes), 1))
     again = log.stat().st_size
-    nodes["cpu-1"] = NodeView(Phase.BUSY, "it has jobs")
+    nodes = {**nodes, "cpu-1": NodeView(Phase.BUSY, "it has jobs")}
     journal.looked(lease, WORLD, later(replace(DECISION, nodes=nodes), 2))
     assert again - before < log.stat().st_size - again
     look = journal.last_look()
