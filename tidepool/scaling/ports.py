@@ -166,7 +166,11 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision of the past. ``world`` is what it was made of; None where that was too large to be kept whole."""
+    """A decision of the past. ``world`` and ``memory`` are what it was made of.
+
+    They are None where that was too large to be kept whole (about 5,000 jobs), or is of a release with other fields.
+    ``counts`` are there always: how many ``jobs``, ``nodes`` and ``machines`` there were.
+    """
 
     id: int
     epoch: int
@@ -176,6 +180,21 @@ class Decided:
     cost: Cost
     world: World | None = None
     memory: Memory | None = None
+    counts: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The leader's newest look, and what it made of it: what people are shown, so that showing costs Slurm nothing.
+
+    ``world`` is None where it was too large to be kept whole; its spec is kept always. ``decision.at`` is when it was
+    looked.
+    """
+
+    epoch: int
+    spec: ClusterSpec
+    decision: Decision
+    world: World | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +251,14 @@ class Journal(Protocol):
         """
         ...
 
+    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+        """Write down what was seen last and what was made of it, in place of what was there.
+
+        For every look, also where nothing is to be done: by it people know that the daemon lives. Where only the time
+        has changed since the last one, only that is written.
+        """
+        ...
+
     def keep(self, lease: Lease, kept: Kept) -> None:
         """Write down where the daemon is, without a decision."""
         ...
@@ -258,6 +285,10 @@ class Journal(Protocol):
 
     def open_intents(self) -> tuple[Intent, ...]:
         """Those without a result, oldest first: where a daemon that was killed goes on."""
+        ...
+
+    def last_look(self) -> Look | None:
+        """What was `looked` last."""
         ...
 
     def last_decision(self) -> Decided | None:
