@@ -50,6 +50,8 @@ class Place:
     environment: Mapping[str, str]
     #: The file of the stack's state, where the backend is a folder; by it changes are seen.
     checkpoint: Path | None = None
+    #: The folder of Pulumi's own locks on it.
+    locks: Path | None = None
 
 
 class PulumiStack:
@@ -91,6 +93,15 @@ class PulumiStack:
             os.close(turn)
             with self._lock:
                 self._told = None
+
+    def is_busy(self) -> bool:
+        locks = self._place.locks
+        if locks is not None and locks.is_dir() and any(locks.iterdir()):
+            return True
+        turn = try_turn(self._place.data)
+        if turn is not None:
+            os.close(turn)
+        return turn is None
 
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
         with self._events() as events:
