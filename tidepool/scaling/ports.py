@@ -122,11 +122,15 @@ class Fenced(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to act, until ``until``. Each holder after another has a higher ``epoch``."""
+    """The right to act, until ``until``. Each holder after another has a higher ``epoch``.
+
+    One that was let go of before its end is not ``is_held``.
+    """
 
     holder: str
     epoch: int
     until: datetime
+    is_held: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +244,7 @@ class Journal(Protocol):
         ...
 
     def leader(self) -> Lease | None:
-        """Who had it last, expired or not."""
+        """Who had it last, expired, let go of or not."""
         ...
 
     def kept(self) -> Kept:

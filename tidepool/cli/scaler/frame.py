@@ -137,7 +137,9 @@ def _fleets(fleets: Sequence[FleetView], columns: int, glyphs: Glyphs) -> Iterat
         cells = [Cell(f"  {fleet.name:<{name_width}} ")]
         cells += [Cell(*piece) for piece in bar(fleet.phases, fleet.max_nodes, bar_width, glyphs)]
         cells.append(Cell(f" {fleet.there:,} there, wish {fleet.wish:,}, max {fleet.max_nodes:,}"))
-        phases = ", ".join(f"{fleet.phases[phase]:,} {phase.value}" for phase in Phase if phase in fleet.phases)
+        phases = ", ".join(
+            f"{fleet.phases[phase]:,} {phase.value}" for phase in Phase if phase in fleet.phases
+        )
         cells.append(Cell(f"  {phases}", "dim"))
         if fleet.usd_per_hour is not None:
             cells.append(Cell(f"  {usd(fleet.usd_per_hour)}/h"))
@@ -164,7 +166,11 @@ def _jobs(group: WaitingView) -> str:
 
 
 def _under_way(each: UnderWay, view: WatchView) -> Line:
-    cells = [Cell(f"  {each.what:<8}"), Cell(f" {each.nodes}", "bold"), Cell(f" {between(each.since, view.now)}")]
+    cells = [
+        Cell(f"  {each.what:<8}"),
+        Cell(f" {each.nodes}", "bold"),
+        Cell(f" {between(each.since, view.now)}"),
+    ]
     if each.deadline is not None:
         left_s = (each.deadline - view.now).total_seconds()
         late = left_s < 0
@@ -219,7 +225,11 @@ def _cut(line: Iterable[Cell], columns: int, glyphs: Glyphs) -> Line:
     kept: list[Cell] = []
     left = columns
     for cell in line:
-        text = cell.text if cell.text.isprintable() else "".join(c if c.isprintable() else " " for c in cell.text)
+        text = (
+            cell.text
+            if cell.text.isprintable()
+            else "".join(c if c.isprintable() else " " for c in cell.text)
+        )
         if len(text) > left:
             kept.append(Cell(text[: max(left - 1, 0)] + (glyphs.cut if left else ""), cell.style))
             break

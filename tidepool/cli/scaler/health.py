@@ -63,6 +63,9 @@ def _state(record: Record, age_s: float | None) -> tuple[State, str, str]:
     if leader is None:
         return "never", "no daemon has run for this stack yet", START
     who = f"{leader.holder}, epoch {leader.epoch}"
+    if not leader.is_held:
+        looked = f", and looked last {ago(decision.at, now)}" if decision else ""
+        return "stopped", f"the daemon does not run: it was ended{looked} ({who})", START
     if not record.runs:
         return "stopped", f"the daemon does not run: its lease ended {ago(leader.until, now)} ({who})", START
     if record.is_afresh or decision is None or age_s is None:

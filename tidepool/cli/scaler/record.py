@@ -40,7 +40,7 @@ class Record:
     @property
     def runs(self) -> bool:
         """Whether a daemon has the lease."""
-        return self.leader is not None and self.leader.until > self.now
+        return self.leader is not None and self.leader.is_held and self.leader.until > self.now
 
     @property
     def decision(self) -> Decision | None:

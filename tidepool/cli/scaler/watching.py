@@ -262,9 +262,7 @@ def _trouble(record: Record, decision: Decision, name: str) -> str:
     setback = memory.fleet_setbacks.get(name)
     if setback is not None and setback.until > now:
         return f"backs off ({setback.cause}): {setback.text}"
-    ill = [
-        node for node, back in memory.node_setbacks.items() if fleet_of(node) == name and back.until > now
-    ]
+    ill = [node for node, back in memory.node_setbacks.items() if fleet_of(node) == name and back.until > now]
     return f"quarantined: {hosts(ill)}" if ill else ""
 
 

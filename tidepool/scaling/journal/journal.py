@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.decision import Action, Cost, Decision, Sweep, Waiting
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
 from tidepool.scaling.journal.database import Database, Row, Transaction
-from tidepool.scaling.memory import Memory
+from tidepool.scaling.memory import Memory, Spent
 from tidepool.scaling.ports import (
     Decided,
     Fenced,
@@ -24,6 +24,7 @@ from tidepool.scaling.ports import (
     JournalError,
     Kept,
     Lease,
+    Look,
     Pause,
     Sample,
     SeenJob,
@@ -65,9 +66,21 @@ class _Power:
     down: frozenset[str]
 
 
-#: The rows of `kept`.
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What of the newest look changes with every look, also where nothing happens."""
+
+    epoch: int
+    at: datetime
+    cost: Cost
+    spent: Spent | None
+
+
+#: The rows of `kept`. The newest look is in two: what seldom changes is large.
 _PLACE: Final = 1
 _POWER: Final = 2
+_LOOK: Final = 3
+_LOOKED: Final = 4
 
 
 class SqlJournal:
@@ -76,6 +89,8 @@ class SqlJournal:
     def __init__(self, database: Database, *, largest_world_bytes: int = LARGEST_WORLD_BYTES) -> None:
         self._database = database
         self._largest_world_bytes = largest_world_bytes
+        #: What this process wrote last of the newest look, under which epoch.
+        self._look: Look | None = None
 
     # The lease
 
@@ -108,8 +123,10 @@ class SqlJournal:
 
     def leader(self) -> Lease | None:
         with self._database.reading() as sql:
-            ((holder, epoch, until_us),) = sql.run("SELECT holder, epoch, until_us FROM lease")
-        return Lease(holder, epoch, _moment(until_us)) if epoch else None
+            ((holder, epoch, until_us, is_held),) = sql.run(
+                "SELECT holder, epoch, until_us, is_held FROM lease"
+            )
+        return Lease(holder, epoch, _moment(until_us), bool(is_held)) if epoch else None
 
     # What the leader writes
 
@@ -124,9 +141,7 @@ class SqlJournal:
             "nodes": len(world.nodes),
             "machines": len(world.machines or ()),
         }
-        is_small = (
-            counts["jobs"] * _BYTES_OF_A_JOB + counts["nodes"] * _BYTES_OF_A_NODE <= self._largest_world_bytes
-        )
+        is_small = self._is_small(world)
         body = dumps(_Body, _Body(decision.actions, decision.waiting, decision.cost, counts))
         seen = dumps(World, world) if is_small else None
         remembered = dumps(Memory, before) if is_small else None
@@ -164,6 +179,21 @@ class SqlJournal:
             )
             _put(sql, _PLACE, dumps(_Place, _Place(decision.wish, decision.memory)))
         return intents
+
+    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+        spent = decision.memory.spent
+        looked = _Looked(lease.epoch, decision.at, decision.cost, spent)
+        # With all times taken out, a look is as the one before where nothing happened.
+        quiet = replace(decision, at=_EPOCH, cost=Cost(), memory=replace(decision.memory, spent=None))
+        seen = replace(world, at=_EPOCH) if self._is_small(world) else None
+        look = Look(lease.epoch, world.spec, quiet, seen)
+        is_new = look != self._look
+        body = dumps(Look, look) if is_new else b""
+        with self._leading(lease, durable=False) as sql:
+            if is_new:
+                _put(sql, _LOOK, body)
+            _put(sql, _LOOKED, dumps(_Looked, looked))
+        self._look = look
 
     def ended(self, lease: Lease, intents: Sequence[Intent]) -> None:
         with self._leading(lease) as sql:
@@ -227,7 +257,7 @@ class SqlJournal:
 
     def kept(self) -> Kept:
         with self._database.reading() as sql:
-            rows: dict[int, bytes] = dict(sql.run("SELECT id, body FROM kept"))
+            rows = _rows(sql, _PLACE, _POWER)
         place = self._read(_Place, rows[_PLACE]) if _PLACE in rows else _Place(None, Memory())
         power = self._read(_Power, rows[_POWER]) if _POWER in rows else _Power(frozenset(), frozenset())
         return Kept(place.wish, place.memory, power.up, power.down)
@@ -251,6 +281,21 @@ class SqlJournal:
                 [_since(since), _key(node), _key(node), _key(fleet), _key(fleet), limit],
             )
         return tuple(map(self._intent, rows))
+
+    def last_look(self) -> Look | None:
+        with self._database.reading() as sql:
+            rows = _rows(sql, _LOOK, _LOOKED)
+        looked = _of_this_release(_Looked, rows.get(_LOOKED))
+        look = _of_this_release(Look, rows.get(_LOOK))
+        if look is None or looked is None:
+            return None
+        memory = replace(look.decision.memory, spent=looked.spent)
+        return Look(
+            looked.epoch,
+            look.spec,
+            replace(look.decision, at=looked.at, cost=looked.cost, memory=memory),
+            replace(look.world, at=looked.at) if look.world else None,
+        )
 
     def last_decision(self) -> Decided | None:
         newest = self.decisions(limit=1)
@@ -282,6 +327,11 @@ class SqlJournal:
 
     def close(self) -> None:
         self._database.close()
+
+    def _is_small(self, world: World) -> bool:
+        """Whether it is kept whole."""
+        about_bytes = len(world.jobs) * _BYTES_OF_A_JOB + len(world.nodes) * _BYTES_OF_A_NODE
+        return about_bytes <= self._largest_world_bytes
 
     @contextmanager
     def _leading(self, lease: Lease, *, durable: bool = True) -> Iterator[Transaction]:
@@ -338,7 +388,7 @@ class SqlJournal:
 
 
 def _of_this_release(kind: Any, written: bytes | None) -> Any:
-    """A world or a memory of the past; None where another release, which had other fields, wrote it."""
+    """What is of the past; None where another release, which had other fields, wrote it."""
     if written is None:
         return None
     try:
@@ -353,6 +403,12 @@ def _next(sql: Transaction, name: str, amount: int = 1) -> int:
         "UPDATE counter SET value = value + ? WHERE name = ? RETURNING value", [amount, name]
     )
     return int(last) - amount + 1
+
+
+def _rows(sql: Transaction, *rows: int) -> dict[int, bytes]:
+    return dict(
+        sql.run(f"SELECT id, body FROM kept WHERE id IN ({', '.join('?' for _ in rows)})", rows)  # noqa: S608
+    )
 
 
 def _put(sql: Transaction, row: int, body: bytes) -> None:
