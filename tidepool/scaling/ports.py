@@ -32,6 +32,10 @@ class Occupied(StackError):
     """Somebody else's operation is under way on the stack. It is waited for and never cancelled."""
 
 
+class NotUp(StackError):
+    """There is no cluster: it was never brought up, or it was taken down."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What the stack's outputs and state say. ``version`` changes when either does."""
@@ -74,6 +78,7 @@ class Stack(Protocol):
         """What it says now. Quick where nothing changed.
 
         Raises:
+            NotUp: there is no cluster.
             StackError: it cannot be read.
         """
         ...
