@@ -8,7 +8,7 @@ from datetime import timedelta
 from tests.cli.scaler.records import LEADER, NOW, ago, record
 from tidepool.cli.scaler.health import health
 from tidepool.cli.scaler.record import Record
-from tidepool.scaling.ports import Pause
+from tidepool.scaling.ports import Pause, Trouble
 
 
 def test_it_runs() -> None:
@@ -43,7 +43,15 @@ def test_it_lives_and_does_not_look() -> None:
     well = health(record(at=ago(34)))
     assert well.state == "late"
     assert "34 s" in well.words
-    assert "Slurm" in well.remedy
+    assert "tidepool status" in well.remedy
+
+
+def test_it_says_what_it_complains_of() -> None:
+    trouble = Trouble(ago(30), ("slurmctld does not answer (ctl)",))
+    well = health(record(at=ago(34), trouble=trouble))
+    assert (well.trouble, well.remedy, well.is_well) == (trouble.complaints, "", False)
+    # What one complained of that does not run any more is over.
+    assert health(record(trouble=trouble, leader=replace(LEADER, until=ago(1)))).trouble == ()
 
 
 def test_it_has_only_begun() -> None:

@@ -84,6 +84,8 @@ def _head(view: WatchView) -> Iterator[Line]:
         yield (Cell("decided afresh just now; nothing of it is done", "yellow"),)
     style = "green" if well.state == "runs" else "bold red" if well.state == "stopped" else "yellow"
     yield (Cell(well.words + (f"; {well.remedy}" if well.remedy else ""), style),)
+    for complaint in well.trouble:
+        yield (Cell(complaint, "bold yellow"),)
     if well.paused:
         yield (Cell(well.paused, "bold yellow"),)
     if well.is_stale and well.age_s is not None and not view.is_afresh:

@@ -10,7 +10,7 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decision import Decision
-from tidepool.scaling.ports import Intent, Journal, Lease, Look, Pause, Sample
+from tidepool.scaling.ports import Intent, Journal, Lease, Look, Pause, Sample, Trouble
 from tidepool.scaling.world import World
 
 #: So many actions are shown at most.
@@ -35,6 +35,7 @@ class Record:
     intents: tuple[Intent, ...] = ()
     open_intents: tuple[Intent, ...] = ()
     sample: Sample | None = None
+    trouble: Trouble | None = None
     is_afresh: bool = False
 
     @property
@@ -78,6 +79,7 @@ def read_record(journal: Journal, stack: str, now: datetime) -> Record:
         intents=journal.intents(limit=_INTENTS),
         open_intents=journal.open_intents(),
         sample=samples[-1] if samples else None,
+        trouble=journal.trouble(),
     )
 
 
