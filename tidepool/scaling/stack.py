@@ -108,7 +108,9 @@ class PulumiStack:
             terms = Terms(_PREVIEW_S, events)
             stack = self._stack(wish, terms)
             try:
-                return str(stack.preview(target=self._targets(nodes), parallel=_PARALLEL, color="never").stdout)
+                return str(
+                    stack.preview(target=self._targets(nodes), parallel=_PARALLEL, color="never").stdout
+                )
             except CommandError as error:
                 raise StackError(_said(error)) from error
             except TimeoutError as error:
