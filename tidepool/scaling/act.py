@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.infrastructure import Infrastructure, InfrastructureError
@@ -19,7 +18,6 @@ from tidepool.scaling.observe import Observer
 from tidepool.scaling.ports import Intent, Result, Stack
 from tidepool.scaling.validity import (
     OURS,
-    Fresh,
     wrong_drain,
     wrong_mend,
     wrong_remove,
@@ -103,8 +101,12 @@ class Hands:
         Raises:
             Unseen: it cannot be looked at once more.
         """
-        removed = {name for intent in intents if isinstance(intent.action, Remove) for name in intent.action.nodes}
-        mended = {name for intent in intents if isinstance(intent.action, Mend) for name in intent.action.nodes}
+        removed = {
+            name for intent in intents if isinstance(intent.action, Remove) for name in intent.action.nodes
+        }
+        mended = {
+            name for intent in intents if isinstance(intent.action, Mend) for name in intent.action.nodes
+        }
         fresh = self._observer.fresh(removed | mended, machines=True) if removed | mended else None
         nodes: dict[str, str] = {}
         overtaken: dict[str, str] = {}
@@ -125,9 +127,7 @@ class Hands:
 
     # One by one
 
-    def _drain(
-        self, intent: Intent, action: Drain, memory: Memory, was_idle: Collection[str]
-    ) -> Intent:
+    def _drain(self, intent: Intent, action: Drain, memory: Memory, was_idle: Collection[str]) -> Intent:
         fresh = self._observer.fresh(action.nodes)
         wrong = {name: wrong_drain(fresh, name, was_idle) for name in action.nodes}
         by_reason: defaultdict[str, list[str]] = defaultdict(list)

@@ -116,6 +116,18 @@ class Daemon:
                 server.close()
                 (self._folder / ADDRESS_FILE).unlink(missing_ok=True)
 
+    def only_once(self, beside: Executor) -> Turn:
+        """One turn that decides, and the end of all that it began."""
+        try:
+            turn = self.once()
+            while turn.again_in_s == 0:
+                turn = self.once()
+            self._let_end(beside)
+            return turn
+        finally:
+            self._loop.stop()
+            beside.shutdown(wait=False)
+
     def once(self) -> Turn:
         """One turn, told."""
         turn = self._loop.turn()
@@ -160,7 +172,12 @@ class Daemon:
             return
         self._voice.say("ending", text="an `up` is under way; its end is waited for")
         done = threading.Event()
-        threading.Thread(target=lambda: (beside.shutdown(wait=True), done.set()), daemon=True).start()
+
+        def wait() -> None:
+            beside.shutdown(wait=True)
+            done.set()
+
+        threading.Thread(target=wait, daemon=True).start()
         if done.wait(_LAST_UP_S):
             self._loop.finish()
         else:

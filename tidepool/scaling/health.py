@@ -58,17 +58,19 @@ class _Request(BaseHTTPRequestHandler):
     #: Whoever connects and says nothing is not waited for.
     timeout = 5
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class calls it so
         match self.path.partition("?")[0]:
             case "/healthz":
                 is_well, document = self.server.pages.health()
-                self._answer(200 if is_well else 503, "application/json", json.dumps(document).encode() + b"\n")
+                self._answer(
+                    200 if is_well else 503, "application/json", json.dumps(document).encode() + b"\n"
+                )
             case "/metrics":
                 self._answer(200, "text/plain; version=0.0.4; charset=utf-8", self.server.pages.metrics())
             case _:
                 self._answer(404, "text/plain; charset=utf-8", b"there are /healthz and /metrics\n")
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: who asks is no news."""

@@ -44,7 +44,7 @@ class Limits:
         launched: Mapping[str, int],
         *,
         time_limit_s: int | None,
-        account: str = "",  # noqa: ARG002 - caps of accounts are counted by who packs
+        account: str = "",
         launched_usd: float | None = None,
     ) -> Grant:
         """How many of ``nodes`` more of ``fleet`` may be launched beside ``launched``: see `Allowance`."""

@@ -109,9 +109,7 @@ class Loop:
 
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
-        self._hands = Hands(
-            edges.observer, edges.stack, edges.machines, edges.now, lambda: self._may_act()
-        )
+        self._hands = Hands(edges.observer, edges.stack, edges.machines, edges.now, self._may_act)
         self._lease: Lease | None = None
         self._lease_until_s = float("-inf")
         self._renew_at_s = float("-inf")

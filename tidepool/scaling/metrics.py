@@ -28,18 +28,45 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         prefix = "tidepool"
         self._role = Gauge(f"{prefix}_role", "1 for what the daemon does", ["role"], registry=registry)
-        self._turned = Gauge(f"{prefix}_last_turn_timestamp_seconds", "When it looked last", registry=registry)
-        self._lag = Gauge(f"{prefix}_lag_seconds", "How old what a source said is", ["source"], registry=registry)
-        self._jobs = Gauge(f"{prefix}_jobs", "Jobs, tasks of arrays each: pending ones by standing", ["state", "standing"], registry=registry)
-        self._nodes = Gauge(f"{prefix}_nodes", "Nodes by fleet and phase", ["fleet", "phase"], registry=registry)
+        self._turned = Gauge(
+            f"{prefix}_last_turn_timestamp_seconds", "When it looked last", registry=registry
+        )
+        self._lag = Gauge(
+            f"{prefix}_lag_seconds", "How old what a source said is", ["source"], registry=registry
+        )
+        self._jobs = Gauge(
+            f"{prefix}_jobs",
+            "Jobs, tasks of arrays each: pending ones by standing",
+            ["state", "standing"],
+            registry=registry,
+        )
+        self._nodes = Gauge(
+            f"{prefix}_nodes", "Nodes by fleet and phase", ["fleet", "phase"], registry=registry
+        )
         self._cost = Gauge(f"{prefix}_cost_usd_per_hour", "What runs costs", registry=registry)
         self._month = Gauge(f"{prefix}_month_cost_usd", "What this month has cost", registry=registry)
-        self._projected = Gauge(f"{prefix}_month_projected_cost_usd", "What it would come to", registry=registry)
-        self._intents = Count(f"{prefix}_intents", "Actions by what they came to", ["action", "result"], registry=registry)
+        self._projected = Gauge(
+            f"{prefix}_month_projected_cost_usd", "What it would come to", registry=registry
+        )
+        self._intents = Count(
+            f"{prefix}_intents", "Actions by what they came to", ["action", "result"], registry=registry
+        )
         self._launches = Count(f"{prefix}_launches", "Nodes that were launched", ["fleet"], registry=registry)
-        self._failures = Count(f"{prefix}_node_failures", "Nodes that an up failed to make or remove", ["cause"], registry=registry)
-        self._up = Histogram(f"{prefix}_up_duration_seconds", "How long ups took", buckets=_UP_S, registry=registry)
-        self._decision = Histogram(f"{prefix}_decision_duration_seconds", "How long decisions took", buckets=_DECISION_S, registry=registry)
+        self._failures = Count(
+            f"{prefix}_node_failures",
+            "Nodes that an up failed to make or remove",
+            ["cause"],
+            registry=registry,
+        )
+        self._up = Histogram(
+            f"{prefix}_up_duration_seconds", "How long ups took", buckets=_UP_S, registry=registry
+        )
+        self._decision = Histogram(
+            f"{prefix}_decision_duration_seconds",
+            "How long decisions took",
+            buckets=_DECISION_S,
+            registry=registry,
+        )
         for cause in get_args(Cause):
             self._failures.labels(cause)
 

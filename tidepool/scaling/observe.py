@@ -21,7 +21,7 @@ from tidepool.scaling.policies_file import PoliciesFile
 from tidepool.scaling.ports import NotUp, Stack, StackError, Told
 from tidepool.scaling.validity import Fresh
 from tidepool.scaling.world import Recorded
-from tidepool.slurm import Job, NotFound, Node, Partition, Reservation, SlurmClient, SlurmError
+from tidepool.slurm import Job, Node, NotFound, Partition, Reservation, SlurmClient, SlurmError
 
 _T = TypeVar("_T")
 
