@@ -79,7 +79,10 @@ class SimulatedCluster:
             licenses=licenses,
         )
         self.machines = SimulatedMachines(
-            self.clock, self.slurm, lambda _: self.speeds.boot, {fleet.name: price(fleet) for fleet in spec.fleets}
+            self.clock,
+            self.slurm,
+            lambda _: self.speeds.boot,
+            {fleet.name: price(fleet) for fleet in spec.fleets},
         )
         self.stack = SimulatedStack(
             spec.name, spec, self.clock, self.slurm, self.machines, self.wait, speeds.up_overhead
@@ -227,7 +230,9 @@ class Daemon:
         finally:
             self._looking = False
         cluster = self._cluster
-        self.next_look = next_look(cluster.spec, cluster.journal.kept(), cluster.clock.true, cluster.speeds.look)
+        self.next_look = next_look(
+            cluster.spec, cluster.journal.kept(), cluster.clock.true, cluster.speeds.look
+        )
 
     def kill(self) -> None:
         """Kill it between two looks. What it had started goes on, if it is a process of its own."""

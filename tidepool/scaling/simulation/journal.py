@@ -81,7 +81,14 @@ class MemoryJournal:
             self._intents.pop(next(iter(self._intents)))
         self._decisions.append(
             Decided(
-                number, lease.epoch, decision.at, decision.actions, decision.waiting, decision.cost, world, before
+                number,
+                lease.epoch,
+                decision.at,
+                decision.actions,
+                decision.waiting,
+                decision.cost,
+                world,
+                before,
             )
         )
         self._kept = replace(self._kept, wish=decision.wish, memory=decision.memory)

@@ -52,7 +52,11 @@ class SimulatedMachines:
             return self.fake.create(request)
         finally:
             after = self.fake.known(key)
-            if after is not None and after.state == "running" and (before is None or before.state != "running"):
+            if (
+                after is not None
+                and after.state == "running"
+                and (before is None or before.state != "running")
+            ):
                 self._starts(key)
 
     def read(self, key: MachineKey) -> Machine | None:
