@@ -11,21 +11,23 @@ from typing import Any, Final, Protocol
 
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.scaling.loop import Turn
 from tidepool.scaling.simulation.clock import Clock
 from tidepool.scaling.simulation.journal import MemoryJournal
 from tidepool.scaling.simulation.machines import SimulatedMachines
-from tidepool.scaling.simulation.pace import next_look
+from tidepool.scaling.simulation.pace import Pacing
 from tidepool.scaling.simulation.stack import Cut, SimulatedStack
 from tidepool.slurm import JobRequest, Slots
 from tidepool.slurm.fake import FakeSlurm
 
 START: Final = datetime(2026, 1, 5, tzinfo=UTC)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class Scaler(Protocol):
     """A daemon, as the simulation runs it."""
 
-    def turn(self) -> None:
+    def turn(self) -> Turn:
         """Look, decide and act, once; what takes long goes on beside it."""
         ...
 
@@ -203,9 +205,10 @@ class Daemon:
         self.deaths = 0
         self.next_look = cluster.clock.true
         self.scaler = make()
+        self.last: Turn | None = None
         self._make = make
         self._cluster = cluster
-        self._last_look: datetime | None = None
+        self._pacing = Pacing(cluster.speeds.look)
         self._looking = False
 
     @property
@@ -215,24 +218,25 @@ class Daemon:
 
     def wake(self) -> None:
         """Something has changed."""
+        self._pacing.changed()
         pause = timedelta(seconds=self._cluster.speeds.look)
-        soon = self._cluster.clock.true + pause
-        self.next_look = min(self.next_look, soon)
+        self.next_look = min(self.next_look, self._cluster.clock.true + pause)
 
     def look(self) -> None:
         """Take a turn; a daemon that is killed in it begins anew from the journal."""
+        cluster = self._cluster
         self._looking = True
+        # What changes meanwhile calls for another look.
+        self.next_look = _NEVER
         try:
-            self.scaler.turn()
+            self.last = self.scaler.turn()
         except Killed:
-            self.deaths += 1
-            self.scaler = self._make()
+            self.kill()
+            return
         finally:
             self._looking = False
-        cluster = self._cluster
-        self.next_look = next_look(
-            cluster.spec, cluster.journal.kept(), cluster.clock.true, cluster.speeds.look
-        )
+        now = cluster.clock.true
+        self.next_look = min(self.next_look, self._pacing.next_look(self.last, cluster.spec, now))
 
     def kill(self) -> None:
         """Kill it between two looks. What it had started goes on, if it is a process of its own."""

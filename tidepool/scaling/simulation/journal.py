@@ -17,6 +17,7 @@ from tidepool.scaling.ports import (
     JournalError,
     Kept,
     Lease,
+    Look,
     Pause,
     Sample,
     SeenJob,
@@ -36,6 +37,7 @@ class MemoryJournal:
         self.full = False
         self._leader: Lease | None = None
         self._kept = Kept()
+        self._look: Look | None = None
         self._pause: Pause | None = None
         self._intents: dict[int, Intent] = {}
         self._open: dict[int, Intent] = {}
@@ -58,7 +60,7 @@ class MemoryJournal:
     def release(self, lease: Lease) -> None:
         self._fence(lease)
         assert self._leader is not None
-        self._leader = replace(self._leader, until=datetime.min.replace(tzinfo=lease.until.tzinfo))
+        self._leader = replace(self._leader, until=datetime.min.replace(tzinfo=lease.until.tzinfo), is_held=False)
 
     def leader(self) -> Lease | None:
         return self._leader
@@ -94,6 +96,10 @@ class MemoryJournal:
         self._kept = replace(self._kept, wish=decision.wish, memory=decision.memory)
         return intents
 
+    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+        self._fence(lease)
+        self._look = Look(lease.epoch, world.spec, decision, world)
+
     def keep(self, lease: Lease, kept: Kept) -> None:
         self._fence(lease)
         self._kept = kept
@@ -123,6 +129,9 @@ class MemoryJournal:
 
     def open_intents(self) -> tuple[Intent, ...]:
         return tuple(self._open.values())
+
+    def last_look(self) -> Look | None:
+        return self._look
 
     def last_decision(self) -> Decided | None:
         return self._decisions[-1] if self._decisions else None

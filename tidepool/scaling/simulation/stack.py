@@ -106,9 +106,7 @@ class SimulatedStack:
         self.recorded.pop(node, None)
         self._version += 1
 
-    @property
-    def is_occupied(self) -> bool:
-        """Whether an operation is under way."""
+    def is_busy(self) -> bool:
         return self.locked or self._under_way is not None
 
     # The port
@@ -128,7 +126,7 @@ class SimulatedStack:
     def up(
         self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
     ) -> UpOutcome:
-        if self.is_occupied:
+        if self.is_busy():
             raise Occupied("an operation is under way on the stack")
         if self.failing:
             raise StackError(self.failing)
