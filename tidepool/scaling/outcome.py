@@ -15,7 +15,9 @@ _MADE: Final = frozenset({"create", "update", "replace", "create-replacement"})
 #: What people read of a failure: the beginning says what it is, the rest is a boot's log.
 _TEXT_LENGTH: Final = 600
 #: What the engines say beside what a provider said.
-_AROUND = re.compile(r"^(error: )?((creating|updating|deleting|reading) urn:\S+: )?((\d+) errors? occurred:\s*\*?\s*)?")
+_AROUND = re.compile(
+    r"^(error: )?((creating|updating|deleting|reading) urn:\S+: )?((\d+) errors? occurred:\s*\*?\s*)?"
+)
 
 
 def outcome(
@@ -52,11 +54,15 @@ def outcome(
             _, name = _of_urn(told.get("urn", ""))
             (wrong[name] if name in wanted else general).append(_plain(told["message"]))
     if failed and not wrong and not seen:
-        raise StackError(_shortened("; ".join(general) or said.strip() or "the engine failed and said nothing"))
+        raise StackError(
+            _shortened("; ".join(general) or said.strip() or "the engine failed and said nothing")
+        )
     rest = "; ".join(general) or "the operation ended before it came to this node"
     if failed:
         wrong.update({name: [rest] for name in wanted - seen - wrong.keys()})
-    failures = {name: _failure([*texts, rest][:1] if texts else [rest]) for name, texts in sorted(wrong.items())}
+    failures = {
+        name: _failure([*texts, rest][:1] if texts else [rest]) for name, texts in sorted(wrong.items())
+    }
     return UpOutcome(
         made=frozenset(made - wrong.keys()),
         # A membership that went is not yet a machine that did; a replacement deletes one of each and makes one.
