@@ -1,20 +1,15 @@
 """One stack is one cluster: the spec in Pulumi.<stack>.yaml becomes components, and those the stack's outputs."""
 
+import os
 from pathlib import Path
 
 import pulumi
 
 from tidepool import components
-from tidepool.cluster.node_set import node_set
-from tidepool.cluster.spec_reading import SpecError, read_spec
 
 stack, here = pulumi.get_stack(), Path(__file__).parent
-try:
-    spec = read_spec(pulumi.Config().require_object("spec"))
-except SpecError as mistakes:
-    raise pulumi.RunError(f"Pulumi.{stack}.yaml: {mistakes}") from None
-# Nodes that the scaler asked for stay, whoever runs this.
-last = components.last_outputs().get("fleets", {})
+asked = components.asked(pulumi.Config(), os.environ)
+spec = asked.spec
 
 infrastructure = components.infrastructure_of(spec, stack)
 network = infrastructure.network("net", spec.network)
@@ -26,11 +21,13 @@ cluster = components.SlurmControllerArgs(spec, infrastructure, network, images[s
 controller = components.SlurmController(spec.name, cluster)
 fleets = {}
 for fleet in spec.fleets:
-    nodes = node_set(fleet, last=last.get(fleet.name))
     image = images[spec.fleet_image(fleet, fleet.infrastructures[0])]
-    args = components.ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image)
+    nodes = asked.nodes[fleet.name]
+    args = components.ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image, asked.only)
     fleets[fleet.name] = components.ComputeFleet(fleet.name, args)
 
+for name, value in asked.outputs.items():
+    pulumi.export(name, value)
 pulumi.export("cluster", spec.name)
 pulumi.export("network", str(spec.network))
 pulumi.export("controller", controller.connection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
@@ -25,6 +25,15 @@ def last_outputs() -> Mapping[str, Any]:
                 raise
             time.sleep(_PAUSE_S)
         else:
-            outputs: Mapping[str, Any] = told["outputs"]
+            outputs: Mapping[str, Any] = _with_integers(told["outputs"])
             return outputs
     raise AssertionError("the last try returns or raises")
+
+
+def _with_integers(value: Any) -> Any:
+    """The same, with integers for whole numbers: the engine's protocol has no others than floats."""
+    if isinstance(value, Mapping):
+        return {key: _with_integers(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_with_integers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -37,13 +37,20 @@ class Gate:
         self._at = at
         self._left = dict(allowance.capped_accounts)
         self._used: dict[str, set[str]] = {}
+        self._launched_usd = 0.0
 
     def last_slot(self, fleet: str) -> int:
         """The number of a fleet's last slot."""
         return self._closed[fleet].max_nodes
 
     def granted(
-        self, fleet: str, nodes: int, purpose: Purpose, bins: Bins, planned: Mapping[str, int]
+        self,
+        fleet: str,
+        nodes: int,
+        purpose: Purpose,
+        bins: Bins,
+        planned: Mapping[str, int],
+        planned_usd: float = 0,
     ) -> Grant:
         """How many of ``nodes`` more may be launched, beside those that are taken and ``planned`` (by fleet)."""
         closed = self._closed[fleet]
@@ -66,11 +73,20 @@ class Gate:
         if planned:
             launched = launched | {name: launched.get(name, 0) + count for name, count in planned.items()}
         grant = self._allowance.more(
-            fleet, min(nodes, vacant), launched, time_limit_s=purpose.time_limit_s, account=purpose.account
+            fleet,
+            min(nodes, vacant),
+            launched,
+            time_limit_s=purpose.time_limit_s,
+            account=purpose.account,
+            launched_usd=self._launched_usd + planned_usd,
         )
         if vacant < nodes and grant.nodes == vacant:
             return Grant(vacant, f"fleet {fleet} has no more nodes (max_nodes is {closed.max_nodes})")
         return grant
+
+    def launched(self, usd: float) -> None:
+        """Count what launched nodes could cost."""
+        self._launched_usd += usd
 
     def nodes_for(self, purpose: Purpose, nodes: int) -> int:
         """How many of ``nodes`` an account may have."""

@@ -39,7 +39,7 @@ class Group(NamedTuple):
 
 
 class _Move(NamedTuple):
-    """``nodes`` nodes of a bin, or new ones of ``fleet`` where that is None, give ``need``."""
+    """``nodes`` nodes of a bin, or new ones of ``fleet`` where that is None, give ``need``. ``usd`` is for each."""
 
     bin: Bin | None
     fleet: str
@@ -47,6 +47,7 @@ class _Move(NamedTuple):
     need: Need
     sole: str
     name: str = ""
+    usd: float = 0
 
 
 class Placer:
@@ -169,7 +170,7 @@ class Placer:
         for fleet, need in part.needs:
             grant = self._granted(fleet, missing, group, moves)
             if grant.nodes:
-                moves.append(_Move(None, fleet, grant.nodes, need, layout.sole))
+                moves.append(_Move(None, fleet, grant.nodes, need, layout.sole, usd=grant.usd_per_node))
                 missing -= grant.nodes
             if not missing:
                 return None
@@ -178,10 +179,12 @@ class Placer:
 
     def _granted(self, fleet: str, nodes: int, group: Group, moves: list[_Move]) -> Grant:
         planned: dict[str, int] = {}
+        usd = 0.0
         for move in moves:
             if move.bin is None:
                 planned[move.fleet] = planned.get(move.fleet, 0) + move.nodes
-        return self._gate.granted(fleet, nodes, group.purpose, self._bins, planned)
+                usd += move.usd * move.nodes
+        return self._gate.granted(fleet, nodes, group.purpose, self._bins, planned, usd)
 
     def _named(
         self,
@@ -209,7 +212,7 @@ class Placer:
         if not new:
             return Grant(0)
         grant = self._granted(fleet, 1, group, moves)
-        return _Move(None, fleet, 1, need, layout.sole, name) if grant.nodes else grant
+        return _Move(None, fleet, 1, need, layout.sole, name, grant.usd_per_node) if grant.nodes else grant
 
     def _in_a_row(
         self, layout: Layout, group: Group, before: list[_Move], *, new: bool
@@ -240,6 +243,7 @@ class Placer:
             was = move.bin.kind if move.bin else self._bins.new(move.fleet)
             self._bins.put(was, names, move.need, per_set, move.sole)
             self._gate.used(group.purpose, names)
+            self._gate.launched(move.usd * len(names))
             for place, those in enumerate(found):
                 those += names[place * move.nodes : (place + 1) * move.nodes]
         rank = max(NEW if move.bin is None else move.bin.kind.rank for move in moves)
