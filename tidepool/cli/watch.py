@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from datetime import datetime
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -12,16 +12,16 @@ import click
 from tidepool.cli import errors, show
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.scaler.document import document
-from tidepool.cli.scaler.drawing import drawn, glyphs_for
+from tidepool.cli.scaler.drawing import columns, drawn, glyphs_for, put
 from tidepool.cli.scaler.frame import frame
 from tidepool.cli.scaler.opening import Source
-from tidepool.cli.scaler.watching import WatchView, watching
+from tidepool.cli.scaler.watching import watching
+from tidepool.cli.scaler.words import clock
 from tidepool.cli.stack import Stack
+from tidepool.scaling.ports import JournalError
 
 _LEAST_EVERY_S: Final = 0.2
 _EVERY_S: Final = 0.5
-#: Of one frame that nobody's terminal limits.
-_PLAIN_COLUMNS: Final = 160
 
 
 @click.command("watch")
@@ -48,23 +48,10 @@ def watch_verb(stack: Stack, once: bool, every_s: float, as_json: bool) -> int:
             if as_json:
                 show.emit(document(view))
             else:
-                _print(view)
+                put(frame(view, columns(), None, glyphs_for(sys.stdout.encoding)))
             return errors.OK if view.health.state in ("runs", "late") else errors.NOT_THERE
         _live(source, every_s)
     return errors.OK
-
-
-def _print(view: WatchView) -> None:
-    from rich.console import Console
-
-    on_terminal = sys.stdout.isatty()
-    console: Console = show.console(sys.stdout, width=None if on_terminal else _PLAIN_COLUMNS)
-    lines = frame(view, console.width, None, glyphs_for(sys.stdout.encoding))
-    if on_terminal:
-        console.print(drawn(lines))
-        return
-    for line in lines:
-        show.say("".join(cell.text for cell in line).rstrip())
 
 
 def _live(source: Source, every_s: float) -> None:
@@ -73,17 +60,15 @@ def _live(source: Source, every_s: float) -> None:
     console = show.console(sys.stdout)
     glyphs = glyphs_for(console.encoding)
     pause = threading.Event()
-    with Live(console=console, auto_refresh=False, screen=True) as live:
-        try:
-            while True:
-                view = watching(source.read())
-                lines = frame(view, console.width, console.height, glyphs)
-                live.update(drawn(lines), refresh=True)
-                pause.wait(every_s)
-        except KeyboardInterrupt:
-            return
-
-
-def now() -> datetime:
-    """The time, in the zone of this machine."""
-    return datetime.now().astimezone()
+    # What can be known at once is told as of any verb; later, the view stays and says what is the matter.
+    view, trouble = watching(source.read()), ""
+    with Live(console=console, auto_refresh=False, screen=True) as live, suppress(KeyboardInterrupt):
+        while True:
+            size = console.size
+            lines = frame(view, size.width, size.height, glyphs, trouble)
+            live.update(drawn(lines), refresh=True)
+            pause.wait(every_s)
+            try:
+                view, trouble = watching(source.read()), ""
+            except JournalError as error:
+                trouble = f"{error}; what follows is of {clock(view.now, view.now)}"

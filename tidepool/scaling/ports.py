@@ -96,6 +96,10 @@ class Stack(Protocol):
         """
         ...
 
+    def is_busy(self) -> bool:
+        """Whether an operation is under way, whoever's it is, as far as can be seen from here."""
+        ...
+
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
         """What `up` would do, in Pulumi's words, for people.
 
@@ -202,6 +206,14 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the leader cannot see, or finds odd, in words for people, since when: for that it holds still, or in part."""
+
+    since: datetime
+    complaints: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """A point of the charts. ``nodes`` counts by phase; ``jobs_*`` count tasks of arrays each."""
 
@@ -263,6 +275,10 @@ class Journal(Protocol):
         """
         ...
 
+    def troubled(self, lease: Lease, trouble: Trouble | None) -> None:
+        """Write down what the leader complains of, in place of what it did; None: of nothing any more."""
+        ...
+
     def keep(self, lease: Lease, kept: Kept) -> None:
         """Write down where the daemon is, without a decision."""
         ...
@@ -293,6 +309,10 @@ class Journal(Protocol):
 
     def last_look(self) -> Look | None:
         """What was `looked` last."""
+        ...
+
+    def trouble(self) -> Trouble | None:
+        """What the leader complains of."""
         ...
 
     def last_decision(self) -> Decided | None:

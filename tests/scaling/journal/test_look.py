@@ -16,7 +16,7 @@ from tidepool.scaling.decision import Cost, Decision, NodeView, Waiting
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory, Spent
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.ports import Fenced, Journal
+from tidepool.scaling.ports import Fenced, Journal, Trouble
 from tidepool.scaling.world import World
 from tidepool.slurm import Node, NodeState
 
@@ -112,3 +112,14 @@ def test_a_lease_that_was_let_go_of_says_so(journal: Journal) -> None:
     assert journal.leader() == lease
     journal.release(lease)
     assert journal.leader() == replace(lease, is_held=False)
+
+
+def test_what_the_leader_complains_of_is_kept_until_it_is_over(journal: Journal) -> None:
+    lease = journal.acquire("one", AT, 10)
+    assert lease is not None
+    assert journal.trouble() is None
+    trouble = Trouble(AT, ("slurmctld does not answer",))
+    journal.troubled(lease, trouble)
+    assert journal.trouble() == trouble
+    journal.troubled(lease, None)
+    assert journal.trouble() is None

@@ -34,6 +34,10 @@ _STANDING_STYLES: Final[dict[Standing, str]] = {
 }
 
 
+#: What an action came to, where that is worth a word.
+_BAD: Final = ("failed", "overtaken")
+
+
 class Cell(NamedTuple):
     """Some text, and rich's name of its style."""
 
@@ -54,12 +58,15 @@ class Section:
     rest: str = "more"
 
 
-def frame(view: WatchView, columns: int, lines: int | None, glyphs: Glyphs) -> list[Line]:
-    """What to draw on a terminal of that size; ``lines`` None: as many as there are to be."""
+def frame(view: WatchView, columns: int, lines: int | None, glyphs: Glyphs, trouble: str = "") -> list[Line]:
+    """What to draw on a terminal of that size; ``lines`` None: as many as there are to be.
+
+    ``trouble`` says why the view is not the newest.
+    """
     if columns < LEAST_COLUMNS or (lines is not None and lines < LEAST_LINES):
         said = f"{columns}x{lines} is too small a terminal: {LEAST_COLUMNS}x{LEAST_LINES} at least"
         return [_cut((Cell(said),), columns, glyphs)]
-    head = list(_head(view))
+    head = [*([(Cell(trouble, "bold red"),)] if trouble else []), *_head(view)]
     sections = _fitted(list(_sections(view, columns, glyphs)), None if lines is None else lines - len(head))
     drawn = [*head]
     for section in sections:
@@ -77,6 +84,8 @@ def _head(view: WatchView) -> Iterator[Line]:
         yield (Cell("decided afresh just now; nothing of it is done", "yellow"),)
     style = "green" if well.state == "runs" else "bold red" if well.state == "stopped" else "yellow"
     yield (Cell(well.words + (f"; {well.remedy}" if well.remedy else ""), style),)
+    for complaint in well.trouble:
+        yield (Cell(complaint, "bold yellow"),)
     if well.paused:
         yield (Cell(well.paused, "bold yellow"),)
     if well.is_stale and well.age_s is not None and not view.is_afresh:
@@ -188,6 +197,7 @@ def _decision(decision: DecisionView, view: WatchView) -> Iterator[Line]:
             Cell(f"  {clock(decision.at, view.now)} ", "dim"),
             Cell(f"{action.what} {action.nodes}"),
             Cell(f": {action.reason}", "dim"),
+            *([Cell(f"  [{action.result}: {action.text}]", "red")] if action.result in _BAD else []),
         )
 
 
@@ -221,18 +231,13 @@ def _cut_section(section: Section, count: int) -> Section:
 
 
 def _cut(line: Iterable[Cell], columns: int, glyphs: Glyphs) -> Line:
-    """No longer than the terminal is wide, and on one line: what people wrote may hold anything."""
+    """No longer than the terminal is wide."""
     kept: list[Cell] = []
     left = columns
     for cell in line:
-        text = (
-            cell.text
-            if cell.text.isprintable()
-            else "".join(c if c.isprintable() else " " for c in cell.text)
-        )
-        if len(text) > left:
-            kept.append(Cell(text[: max(left - 1, 0)] + (glyphs.cut if left else ""), cell.style))
+        if len(cell.text) > left:
+            kept.append(Cell(cell.text[: max(left - 1, 0)] + (glyphs.cut if left else ""), cell.style))
             break
-        kept.append(Cell(text, cell.style))
-        left -= len(text)
+        kept.append(cell)
+        left -= len(cell.text)
     return tuple(kept)

@@ -27,6 +27,8 @@ class Health:
     words: str
     remedy: str = ""
     paused: str = ""
+    #: What the daemon complains of.
+    trouble: tuple[str, ...] = ()
     age_s: float | None = None
     holder: str = ""
     epoch: int = 0
@@ -39,7 +41,7 @@ class Health:
     @property
     def is_well(self) -> bool:
         """Whether the cluster breathes."""
-        return self.state == "runs" and not self.paused
+        return self.state == "runs" and not self.paused and not self.trouble
 
 
 def health(record: Record) -> Health:
@@ -52,6 +54,7 @@ def health(record: Record) -> Health:
         words,
         remedy,
         _paused(record),
+        record.trouble.complaints if record.trouble and record.runs else (),
         age_s,
         leader.holder if leader else "",
         leader.epoch if leader else 0,
@@ -72,7 +75,7 @@ def _state(record: Record, age_s: float | None) -> tuple[State, str, str]:
         return "late", f"the daemon has begun, and has not decided yet ({who})", ""
     if age_s > STALE_S:
         words = f"the daemon lives and has not looked for {between(decision.at, now)} ({who})"
-        return "late", words, "Slurm may not answer: `tidepool status`; the daemon's log says why"
+        return "late", words, "" if record.trouble else "`tidepool status` says whether Slurm answers"
     return "runs", f"the daemon runs ({who}), and looked {ago(decision.at, now)}", ""
 
 

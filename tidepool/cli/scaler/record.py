@@ -10,11 +10,11 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.decision import Decision
-from tidepool.scaling.ports import Decided, Intent, Journal, Lease, Look, Pause, Sample
+from tidepool.scaling.ports import Intent, Journal, Lease, Look, Pause, Sample, Trouble
 from tidepool.scaling.world import World
 
-#: So many decisions, with something done, are shown at most.
-_DECISIONS: Final = 50
+#: So many actions are shown at most.
+_INTENTS: Final = 100
 #: Points of the charts of the last while: the newest one is shown.
 _SAMPLES_S: Final = 120
 
@@ -24,7 +24,7 @@ class Record:
     """What the journal of ``stack`` said at ``now``, whose zone is the one that times are told in.
 
     ``is_afresh`` says that ``look`` is no daemon's: it was observed and decided at this moment, and nothing done.
-    ``decisions`` and ``intents`` have the newest first; ``intents`` are the open ones, or what was asked for.
+    ``intents`` are the last that were written down, the newest first; ``open_intents`` all without a result.
     """
 
     stack: str
@@ -32,9 +32,10 @@ class Record:
     leader: Lease | None = None
     pause: Pause | None = None
     look: Look | None = None
-    decisions: tuple[Decided, ...] = ()
     intents: tuple[Intent, ...] = ()
+    open_intents: tuple[Intent, ...] = ()
     sample: Sample | None = None
+    trouble: Trouble | None = None
     is_afresh: bool = False
 
     @property
@@ -75,9 +76,10 @@ def read_record(journal: Journal, stack: str, now: datetime) -> Record:
         leader=journal.leader(),
         pause=journal.paused(),
         look=journal.last_look(),
-        decisions=tuple(each for each in journal.decisions(limit=_DECISIONS) if each.actions),
-        intents=journal.open_intents(),
+        intents=journal.intents(limit=_INTENTS),
+        open_intents=journal.open_intents(),
         sample=samples[-1] if samples else None,
+        trouble=journal.trouble(),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Final
 
 from tidepool.cli.jobs import ids_text
@@ -27,6 +28,7 @@ from tidepool.scaling.decision import (
     Waiting,
 )
 from tidepool.scaling.phase import Phase
+from tidepool.scaling.ports import Intent, Result
 from tidepool.slurm import Job, JobState
 
 #: The first to be looked at first.
@@ -125,13 +127,15 @@ class CostView:
 
 @dataclass(frozen=True, slots=True)
 class ActionView:
-    """An action in words. ``jobs`` are those that it is for."""
+    """An action in words: ``jobs`` are those that it is for, ``text`` says why it failed or was not carried out."""
 
     what: str
     nodes: str
     number: int
     reason: str
     jobs: tuple[int, ...] = ()
+    result: Result = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +181,7 @@ def watching(record: Record) -> WatchView:
         never=tuple(each for each in groups if each.standing == "never"),
         waiting=tuple(each for each in groups if each.standing != "never"),
         under_way=tuple(_under_way(record, decision)) if decision else (),
-        decisions=tuple(
-            DecisionView(each.at, tuple(map(action_view, each.actions))) for each in record.decisions
-        ),
+        decisions=tuple(_decisions(record)),
     )
 
 
@@ -280,6 +282,16 @@ def _cost(record: Record, decision: Decision) -> CostView:
     )
 
 
+def _decisions(record: Record) -> Iterator[DecisionView]:
+    for (_, at), intents in groupby(record.intents, key=lambda intent: (intent.decision, intent.at)):
+        # As they were decided: the newest decision first, and in it the first action.
+        yield DecisionView(at, tuple(_done(intent) for intent in reversed([*intents])))
+
+
+def _done(intent: Intent) -> ActionView:
+    return replace(action_view(intent.action), result=intent.result, text=intent.text)
+
+
 def _under_way(record: Record, decision: Decision) -> Iterator[UnderWay]:
     memory = decision.memory
     together: dict[tuple[str, datetime, datetime | None, str], list[str]] = {}
@@ -292,8 +304,8 @@ def _under_way(record: Record, decision: Decision) -> Iterator[UnderWay]:
             why = drain.reason.removeprefix("tidepool:").strip()
             together.setdefault((view.phase.value, drain.since, None, why), []).append(node)
     # A launch and a drain are remembered until they are over; the others are known by their open intents.
-    for intent in record.intents:
-        if intent.result == "" and not isinstance(intent.action, Launch | Drain | Undrain):
+    for intent in record.open_intents:
+        if not isinstance(intent.action, Launch | Drain | Undrain):
             key = (_WORDS[type(intent.action)], intent.at, None, intent.action.reason)
             together.setdefault(key, []).extend(nodes_of(intent.action))
     for (what, since, deadline, why), nodes in sorted(together.items(), key=lambda each: each[0][1]):

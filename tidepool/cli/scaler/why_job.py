@@ -13,7 +13,6 @@ from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
 from tidepool.cli.scaler.words import ago, between, clock, hosts, number
-from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.scaling.decision import Launch, Standing
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, SeenJob
@@ -164,7 +163,7 @@ def _summary(why: JobWhy) -> str:
     if why.state == JobState.PENDING:
         return "It waits, and nobody has decided about it yet."
     if times.ended:
-        return f"It ended {ago(times.ended, why.now)}."
+        return f"It ended {ago(times.ended, why.now)}" + (f": {why.state}." if why.state != "ended" else ".")
     if why.state and times.started:
         return f"It is {why.state} on {why.nodes}, since {ago(times.started, why.now)}."
     if why.state:
@@ -202,7 +201,7 @@ def _times(job: Job | None, seen: SeenJob | None, launches: Sequence[Intent]) ->
         launched=min((each.at for each in before), default=None),
         up=max(made, default=None),
         started=started,
-        ended=seen.ended if seen else None,
+        ended=job.end_time if job and job.state.has_ended else seen.ended if seen else None,
     )
 
 
@@ -256,11 +255,3 @@ def _has_task(job: Job, task: int) -> bool:
         if first.isdigit() and task in range(int(first), int(last or first) + 1, int(step or 1)):
             return True
     return False
-
-
-def nodes_of_job(job: Job) -> tuple[str, ...]:
-    """Those that it runs on."""
-    try:
-        return tuple(expand(job.nodelist))
-    except HostlistError:
-        return ()

@@ -28,6 +28,7 @@ from tidepool.scaling.ports import (
     Pause,
     Sample,
     SeenJob,
+    Trouble,
 )
 from tidepool.scaling.world import World
 
@@ -81,6 +82,7 @@ _PLACE: Final = 1
 _POWER: Final = 2
 _LOOK: Final = 3
 _LOOKED: Final = 4
+_TROUBLE: Final = 5
 
 
 class SqlJournal:
@@ -195,6 +197,14 @@ class SqlJournal:
             _put(sql, _LOOKED, dumps(_Looked, looked))
         self._look = look
 
+    def troubled(self, lease: Lease, trouble: Trouble | None) -> None:
+        body = dumps(Trouble, trouble) if trouble else None
+        with self._leading(lease, durable=False) as sql:
+            if body is None:
+                sql.change("DELETE FROM kept WHERE id = ?", [_TROUBLE])
+            else:
+                _put(sql, _TROUBLE, body)
+
     def ended(self, lease: Lease, intents: Sequence[Intent]) -> None:
         with self._leading(lease) as sql:
             sql.run_many(
@@ -296,6 +306,11 @@ class SqlJournal:
             replace(look.decision, at=looked.at, cost=looked.cost, memory=memory),
             replace(look.world, at=looked.at) if look.world else None,
         )
+
+    def trouble(self) -> Trouble | None:
+        with self._database.reading() as sql:
+            rows = _rows(sql, _TROUBLE)
+        return _of_this_release(Trouble, rows.get(_TROUBLE))  # type: ignore[no-any-return]
 
     def last_decision(self) -> Decided | None:
         newest = self.decisions(limit=1)

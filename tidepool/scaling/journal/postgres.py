@@ -7,8 +7,11 @@ and a daemon that is stopped in the middle of a transaction loses it, so that it
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import socket
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -22,6 +25,8 @@ from tidepool.scaling.journal.schema import MIGRATIONS, migrate
 from tidepool.scaling.ports import JournalError
 
 CONNECT_TIMEOUT_S: Final = 5
+#: For a whole transaction. Only a server that hangs takes so long: the time-outs below are its own.
+ANSWER_TIMEOUT_S: Final = 20.0
 _STATEMENT_TIMEOUT_S: Final = 10
 _LOCK_TIMEOUT_S: Final = 5
 #: A transaction of ours is milliseconds long.
@@ -33,7 +38,9 @@ _LONGEST_NAME: Final = 63
 class PostgresDatabase:
     """The database ``url``, in the schema of ``stack``, which is made where it is missing."""
 
-    def __init__(self, url: str, stack: str, *, has_own_clock: bool = True) -> None:
+    def __init__(
+        self, url: str, stack: str, *, has_own_clock: bool = True, answer_timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> None:
         """Open it. Without ``has_own_clock``, time is what callers say it is: for tests.
 
         Raises:
@@ -41,6 +48,7 @@ class PostgresDatabase:
         """
         self._url = url
         self._has_own_clock = has_own_clock
+        self._answer_timeout_s = answer_timeout_s
         self._schema = schema_name(stack)
         try:
             said = conninfo_to_dict(url)
@@ -90,20 +98,39 @@ class PostgresDatabase:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
         with self._lock, self._errors_told():
+            asked = time.monotonic()
             try:
-                connection = self._opened()
-                connection.execute(begin)
+                connection = self._begun(begin)
             except psycopg.OperationalError:
-                # It was cut since the last call, and nothing was done by this one.
                 self._forget()
-                connection = self._opened()
-                connection.execute(begin)
-            try:
-                yield _Statements(connection)
-            except BaseException:
-                self._roll_back(connection)
-                raise
-            connection.execute("COMMIT")
+                if time.monotonic() - asked >= self._answer_timeout_s:
+                    raise
+                # It was cut since the last call, and nothing was done by this one.
+                connection = self._begun(begin)
+            with self._cut_in_time(connection):
+                try:
+                    yield _Statements(connection)
+                except BaseException:
+                    self._roll_back(connection)
+                    raise
+                connection.execute("COMMIT")
+
+    def _begun(self, begin: str) -> psycopg.Connection[Row]:
+        connection = self._opened()
+        with self._cut_in_time(connection):
+            connection.execute(begin)
+        return connection
+
+    @contextmanager
+    def _cut_in_time(self, connection: psycopg.Connection[Row]) -> Iterator[None]:
+        """Hang up on a server that does not answer, which fails what waits for it."""
+        timer = threading.Timer(self._answer_timeout_s, _hang_up, [connection])
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
     def _roll_back(self, connection: psycopg.Connection[Row]) -> None:
         try:
@@ -130,7 +157,8 @@ class PostgresDatabase:
                 tcp_user_timeout=10_000,
             )
             try:
-                self._prepare(connection)
+                with self._cut_in_time(connection):
+                    self._prepare(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -203,6 +231,12 @@ class _Statements:
 
     def run_many(self, statement: str, values: Iterable[Sequence[Any]]) -> None:
         self._cursor.executemany(_translated(statement), values)
+
+
+def _hang_up(connection: psycopg.Connection[Row]) -> None:
+    if not connection.closed:
+        with socket.socket(fileno=os.dup(connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
 
 
 def schema_name(stack: str) -> str:

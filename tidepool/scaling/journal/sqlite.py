@@ -145,7 +145,7 @@ class SqliteDatabase:
             connection.close()
 
     def _said(self, error: sqlite3.Error) -> JournalError:
-        words = str(error)
+        words = " ".join(str(error).split())
         match getattr(error, "sqlite_errorname", "").partition("_")[2].partition("_")[0]:
             case "FULL":
                 what, remedy = "the disk is full", "make room; the scaler holds still until then"
