@@ -57,3 +57,5 @@ def simulated_scaler(
             lease_s=LEASE_S,
         )
     )
+
+
