@@ -157,7 +157,7 @@ def test_a_warm_process_that_dies_is_started_again(stack: Stack) -> None:
         first = outputs(opened(stack, command).up())
         os.kill(int(str(first["parent"])), signal.SIGKILL)
         second = outputs(opened(stack, command).up())
-    assert first["ahead"] and second["ahead"]
+    assert first["ahead"] is second["ahead"] is True
     assert second["parent"] not in (first["parent"], os.getpid())
 
 

@@ -95,11 +95,10 @@ def serve(control: socket.socket, modules: Sequence[str]) -> None:
     gc.set_threshold(100_000, 50, 1000)
     children: dict[int, _Child] = {}
     while True:
-        ready, _, _ = select.select([control, *children], [], [])
-        for process in ready:
-            if process is not control:
-                children.pop(process).reap()
-        if control not in ready:
+        ready, _, _ = select.select([control.fileno(), *children], [], [])
+        for process in children.keys() & ready:
+            children.pop(process).reap()
+        if control.fileno() not in ready:
             continue
         message, descriptors, _, _ = socket.recv_fds(control, 1, _MOST_FDS)
         if not message:
