@@ -37,7 +37,7 @@ _NOWHERE: Final = ("none", "off")
 )
 @stack_options
 def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
-    """Watch the queue, and make and take away nodes as the spec's policies say, until it is ended by Ctrl-C.
+    """Run the scaler: nodes come and go with the queue, as the spec's policies say, until Ctrl-C.
 
     It goes on from where the last one was, however that ended. A second one stands by, and takes over when the first is
     gone. `tidepool pause` stops it from acting, `tidepool watch` shows what it does and why.
