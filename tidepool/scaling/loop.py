@@ -6,7 +6,7 @@ So a simulation runs the very same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,6 +16,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructure import Infrastructure
 from tidepool.scaling.act import Batch, Hands, ended, is_for_the_stack, nodes_of
 from tidepool.scaling.adopted import adopted, applied
+from tidepool.scaling.chronicle import Chronicle
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe import Observer, Seen, Unseen
@@ -110,6 +111,7 @@ class Loop:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._hands = Hands(edges.observer, edges.stack, edges.machines, edges.now, self._may_act)
+        self._chronicle = Chronicle(edges.journal, edges.monotonic_s)
         self._lease: Lease | None = None
         self._lease_until_s = float("-inf")
         self._renew_at_s = float("-inf")
@@ -139,9 +141,7 @@ class Loop:
                 self._state = None
             return self._still(f"the journal: {error}")
         except Unseen as error:
-            if error.is_down:
-                return self._waits(str(error))
-            return self._still(str(error))
+            return self._unseen(error)
         self._failures = 0
         return turn
 
@@ -206,6 +206,19 @@ class Loop:
 
     # Turns that do nothing
 
+    def _unseen(self, error: Unseen) -> Turn:
+        try:
+            if error.is_down:
+                return self._waits(str(error))
+            if self._lease is not None:
+                self._chronicle.troubled(self._lease, [str(error)], self._edges.now())
+        except Fenced as fenced:
+            self._drop()
+            return Turn("stands by", self._edges.lease_s / 3, str(fenced))
+        except JournalError as journal_error:
+            return self._still(f"{error}; the journal: {journal_error}")
+        return self._still(str(error))
+
     def _still(self, text: str) -> Turn:
         self._failures += 1
         return Turn("holds still", backoff_s(self._failures, *_HOLD_STILL_S), text)
@@ -249,8 +262,10 @@ class Loop:
             self._act(state, inherited, {node.name for node in world.nodes})
             return Turn("leads", 0, "goes on from where the last daemon was", seen, self._decision)
         decision = self._decided(state, world)
-        if decision is not None and decision.actions:
-            self._take(state, world, decision)
+        if decision is not None:
+            self._look_back(world, decision, seen.complaints.values())
+            if decision.actions:
+                self._take(state, world, decision)
         self._begin(state, seen)
         self._keep(state)
         self._is_active = self._is_something_going_on(state, seen)
@@ -312,6 +327,7 @@ class Loop:
     def _paused(self, state: _State, seen: Seen, world: World, by: str, reason: str) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
         decision = self._edges.decide(world, state.memory)
+        self._look_back(world, decision, seen.complaints.values())
         # Afterwards all waits begin anew.
         state.memory = replace(state.memory, idle_since={}, ill_since={}, has_room_since={}, strays={})
         self._keep(state)
@@ -357,6 +373,11 @@ class Loop:
             self._edges.say("intends", intent=intent)
         idle = {node.name for node in world.nodes} - names_with_jobs(world.nodes)
         self._act(state, intents, idle)
+
+    def _look_back(self, world: World, decision: Decision, complaints: Iterable[str]) -> None:
+        assert self._lease is not None
+        self._chronicle.looked(self._lease, world, decision)
+        self._chronicle.troubled(self._lease, complaints, world.at)
 
     # Acting
 
