@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import IO, Any, Final
 
 from pulumi.automation import CommandResult, PulumiCommand
 from pulumi.automation.errors import create_command_error
@@ -51,7 +51,7 @@ class EmbeddedPulumiCommand(PulumiCommand):
         """
         env = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
         words = ["--non-interactive", *args]
-        run = self._run_child if _is_operation(args) else _run_here
+        run = self._run_child if is_operation(args) else _run_here
         result = run(words, cwd, env, on_output, on_error)
         if result.code != 0:
             raise create_command_error(result)
@@ -74,13 +74,13 @@ class EmbeddedPulumiCommand(PulumiCommand):
             stdin=subprocess.DEVNULL,
             cwd=cwd,
             # The child must find this very package, wherever its working directory is.
-            env={**env, "PYTHONPATH": _with_package(env.get("PYTHONPATH", ""))},
+            env={**env, "PYTHONPATH": with_package(env.get("PYTHONPATH", ""))},
             encoding="utf-8",
         ) as process:
             assert process.stdout is not None and process.stderr is not None
             readers = [
-                threading.Thread(target=_read_lines, args=(process.stdout, on_output, outputs)),
-                threading.Thread(target=_read_lines, args=(process.stderr, on_error, errors)),
+                threading.Thread(target=read_lines, args=(process.stdout, on_output, outputs)),
+                threading.Thread(target=read_lines, args=(process.stderr, on_error, errors)),
             ]
             for reader in readers:
                 reader.start()
@@ -118,7 +118,7 @@ def _run_here(
     )
 
 
-def _is_operation(args: list[str]) -> bool:
+def is_operation(args: list[str]) -> bool:
     """Whether the first word that is no flag is an operation. The Automation API sends it first."""
     return next((a for a in args if not a.startswith("-")), "") in _OPERATIONS
 
@@ -131,7 +131,8 @@ def _lines(text: str, listener: Listener | None) -> list[str]:
     return lines
 
 
-def _read_lines(stream: TextIO, listener: Listener | None, lines: list[str]) -> None:
+def read_lines(stream: IO[str], listener: Listener | None, lines: list[str]) -> None:
+    """Put the lines of a stream into ``lines`` and tell the listener of each, to the end."""
     for line in stream:
         stripped = line.rstrip()
         if listener is not None:
@@ -139,6 +140,7 @@ def _read_lines(stream: TextIO, listener: Listener | None, lines: list[str]) -> 
         lines.append(stripped)
 
 
-def _with_package(path: str) -> str:
+def with_package(path: str) -> str:
+    """A PYTHONPATH like ``path`` by which a child process finds this very package."""
     root = str(Path(__file__).resolve().parents[2])
     return path if root in path.split(os.pathsep) else os.pathsep.join(filter(None, (root, path)))

@@ -16,7 +16,14 @@ class EngineLog:
     def __init__(self, address: str) -> None:
         self._address = address
         self._lock = threading.Lock()
-        self._engine: Any = None
+        self._channel: Any = None
+
+    def attach(self, address: str) -> None:
+        """From here on, send them to another engine."""
+        with self._lock:
+            channel, self._channel, self._address = self._channel, None, address
+        if channel is not None:
+            channel.close()
 
     def status(self, urn: str, text: str) -> None:
         """Show how far an operation is, until the next status or its end."""
@@ -40,14 +47,15 @@ class EngineLog:
         )
         try:
             self._stub().Log(message, timeout=_TIMEOUT_S)
-        except grpc.RpcError:
-            # An engine that is ending listens no more; that is no reason to fail what is under way.
+        except (grpc.RpcError, ValueError):
+            # An engine that is ending listens no more, and the channel to one that has ended is closed; that is no
+            # reason to fail what is under way.
             return
 
     def _stub(self) -> Any:
         from pulumi.runtime.proto import engine_pb2_grpc
 
         with self._lock:
-            if self._engine is None:
-                self._engine = engine_pb2_grpc.EngineStub(grpc.insecure_channel(self._address))
-            return self._engine
+            if self._channel is None:
+                self._channel = grpc.insecure_channel(self._address)
+            return engine_pb2_grpc.EngineStub(self._channel)

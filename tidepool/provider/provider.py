@@ -57,11 +57,17 @@ class InitializationFailed(Exception):
 
 
 class TidepoolProvider(Provider):
-    """The provider. ``kind_of`` finds a kind by its token, and raises KeyError where there is none."""
+    """The provider. ``kind_of`` finds a kind by its token, and raises KeyError where there is none.
 
-    def __init__(self, kind_of: Callable[[str], AnyKind], log: EngineLog) -> None:
+    It serves one operation after the other, for as long as none leaves work behind: ``end`` is called then.
+    """
+
+    def __init__(
+        self, kind_of: Callable[[str], AnyKind], log: EngineLog, end: Callable[[], None] = lambda: None
+    ) -> None:
         self._kind_of = kind_of
         self._log = log
+        self._end = end
         self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="operation")
 
     async def get_schema(self, request: GetSchemaRequest) -> GetSchemaResponse:
@@ -100,7 +106,15 @@ class TidepoolProvider(Provider):
         return
 
     async def _in_thread(self, work: Callable[[Any], _T], request: Any) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, request)
+        under_way = self._threads.submit(work, request)
+        try:
+            return await asyncio.wrap_future(under_way)
+        except asyncio.CancelledError:
+            if under_way.running():
+                # The engine is gone, and threads cannot be stopped: what this one still does, it would do in the middle of
+                # the next operation. All that it does may be cut off anywhere.
+                self._end()
+            raise
 
     # In threads
 

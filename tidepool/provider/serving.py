@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+from google.protobuf import empty_pb2
 from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.server import ProviderServicer
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
@@ -63,15 +64,16 @@ def home_of(environment: Mapping[str, str]) -> Home:
 
 async def _serve(engine_address: str, home: Home) -> None:
     server = grpc.aio.server(options=_OPTIONS)
-    provider = TidepoolProvider(Kinds(home).of, EngineLog(engine_address))
-    servicer = Servicer(home.data / _FAULTS, provider, engine_address)
+    asked_to_end = asyncio.Event()
+    log = EngineLog(engine_address)
+    provider = TidepoolProvider(Kinds(home).of, log, asked_to_end.set)
+    servicer = Servicer(home.data / _FAULTS, provider, log)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
     import_ahead()
-    asked_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
     await asked_to_end.wait()
@@ -80,9 +82,15 @@ async def _serve(engine_address: str, home: Home) -> None:
 class Servicer(ProviderServicer):
     """The SDK's servicer, whose errors are for people. Faults of ours go to the file ``faults`` besides."""
 
-    def __init__(self, faults: Path, provider: TidepoolProvider, engine_address: str) -> None:
-        super().__init__([], _VERSION, provider, engine_address)
+    def __init__(self, faults: Path, provider: TidepoolProvider, log: EngineLog) -> None:
+        super().__init__([], _VERSION, provider, "")
         self._faults = faults
+        self._log = log
+
+    async def Attach(self, request: Any, context: Any) -> empty_pb2.Empty:  # noqa: N802 - the protocol's name
+        """Another operation begins, with an engine of its own; those before it have ended."""
+        self._log.attach(request.address)
+        return empty_pb2.Empty()
 
     async def abort(self, context: Any, error: BaseException) -> None:
         """End the call with ``error`` as its status."""

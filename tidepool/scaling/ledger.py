@@ -27,6 +27,9 @@ CONFIRMED_AFTER: Final = timedelta(seconds=1)
 #: For how long a machine of no record is looked at before it is swept: whoever makes it may be about to record it.
 STRAY_GRACE: Final = timedelta(seconds=120)
 
+#: No subnet has more.
+_MOST_SLOTS: Final = 2**24
+
 _CONFIRMED: Final = frozenset({Todo.REMOVE, Todo.REPLACE, Todo.MEND, Todo.FORGET})
 
 
@@ -242,7 +245,7 @@ def _place(name: str) -> tuple[str, int, str] | None:
         fleet, number = fleet_and_number(name)
     except ValueError:
         return None
-    return fleet, number, name
+    return (fleet, number, name) if number <= _MOST_SLOTS else None
 
 
 def wish_of(names: Iterable[str]) -> dict[str, HostSet]:

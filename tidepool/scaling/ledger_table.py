@@ -268,6 +268,17 @@ _WISHED: Final = (
         order=(Order.LATE_LAUNCH, Order.LATE_UP),
     ),
     _row(
+        Phase.LAUNCHING,
+        Todo.MAKE,
+        "nothing of it was begun in time; it is asked for again",
+        seen=(Seen.UNLISTED, Seen.SLOT),
+        jobs=False,
+        power=(Power.NOT_LISTED,),
+        record=(Record.NONE,),
+        wished=True,
+        order=(Order.LATE_LAUNCH, Order.LATE_UP),
+    ),
+    _row(
         Phase.ILL,
         Todo.REPLACE,
         "it is not up in time",

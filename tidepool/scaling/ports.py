@@ -96,6 +96,10 @@ class Stack(Protocol):
         """
         ...
 
+    def is_busy(self) -> bool:
+        """Whether an operation is under way, whoever's it is, as far as can be seen from here."""
+        ...
+
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
         """What `up` would do, in Pulumi's words, for people.
 

@@ -20,6 +20,8 @@ from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackN
 
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.engine.errors import EngineError
+from tidepool.engine.warm import WarmPulumiCommand
 from tidepool.scaling.deployment import Deployment, read_deployment, told, urns_of
 from tidepool.scaling.outcome import outcome
 from tidepool.scaling.ports import NotUp, Occupied, StackError, Told, UpOutcome
@@ -50,6 +52,8 @@ class Place:
     environment: Mapping[str, str]
     #: The file of the stack's state, where the backend is a folder; by it changes are seen.
     checkpoint: Path | None = None
+    #: The folder of Pulumi's own locks on it.
+    locks: Path | None = None
 
 
 class PulumiStack:
@@ -59,7 +63,7 @@ class PulumiStack:
     """
 
     def __init__(
-        self, place: Place, command: automation.PulumiCommand, spec_of_file: Callable[[], ClusterSpec]
+        self, place: Place, command: WarmPulumiCommand, spec_of_file: Callable[[], ClusterSpec]
     ) -> None:
         self._place = place
         self._command = command
@@ -92,6 +96,15 @@ class PulumiStack:
             with self._lock:
                 self._told = None
 
+    def is_busy(self) -> bool:
+        locks = self._place.locks
+        if locks is not None and locks.is_dir() and any(locks.iterdir()):
+            return True
+        turn = try_turn(self._place.data)
+        if turn is not None:
+            os.close(turn)
+        return turn is None
+
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
         with self._events() as events:
             terms = Terms(_PREVIEW_S, events)
@@ -102,8 +115,8 @@ class PulumiStack:
                 )
             except CommandError as error:
                 raise StackError(_said(error)) from error
-            except TimeoutError as error:
-                raise StackError(f"the preview: {error}") from error
+            except EngineError as error:
+                raise StackError(str(error)) from error
 
     def _up(
         self, wish: Mapping[str, HostSet], nodes: Collection[str], refresh: Collection[str], turn: int
@@ -127,8 +140,8 @@ class PulumiStack:
                 raise Occupied(_said(error)) from error
             except CommandError as error:
                 failed, said = True, _said(error)
-            except TimeoutError as error:
-                raise StackError(f"`up`: {error}") from error
+            except EngineError as error:
+                raise StackError(str(error)) from error
             duration_s = time.monotonic() - began
             return outcome(_lines(events), {*nodes, *refresh}, duration_s, failed, said)
 

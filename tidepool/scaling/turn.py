@@ -76,7 +76,7 @@ def _locked(path: Path, how: int) -> int | None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, how)
-        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
         pass  # somebody has it; or it was removed, and its lock is worth nothing

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers import protocol, rpc
+from tidepool.engine.providers.attached import AttachedPlugin
 from tidepool.engine.providers.capabilities import Capabilities
 from tidepool.engine.providers.contract import ProviderDied
 from tidepool.engine.providers.discovery import PluginCommand
@@ -26,7 +27,7 @@ _CANCEL_DEADLINE_S: Final = 2.0
 class Connection:
     """To one plugin. ``capabilities`` is None where the plugin does not know the handshake."""
 
-    def __init__(self, name: str, process: PluginProcess) -> None:
+    def __init__(self, name: str, process: PluginProcess | AttachedPlugin) -> None:
         self.name = name
         self.capabilities: Capabilities | None = None
         self._process = process
@@ -73,7 +74,23 @@ class Connection:
         )
         connection = cls(name, process)
         try:
-            await connection._greet(command.folder, engine_address)
+            await connection._greet(engine_address, str(command.folder))
+        except BaseException:
+            await connection.close(cancel=False)
+            raise
+        return connection
+
+    @classmethod
+    async def attach(cls, name: str, port: int, *, engine_address: str) -> Connection:
+        """Greet a plugin that runs already, as somebody else's process, and tell it who its engine is now.
+
+        Raises:
+            EngineError: when it does not answer.
+        """
+        connection = cls(name, AttachedPlugin(name, port))
+        try:
+            await connection._greet(engine_address)
+            await connection._attach(engine_address)
         except BaseException:
             await connection.close(cancel=False)
             raise
@@ -116,7 +133,8 @@ class Connection:
             await asyncio.wait([self._process.ended])
             return
         self._closing = True
-        if cancel and not self._process.ended.done():
+        ours = isinstance(self._process, PluginProcess)
+        if cancel and ours and not self._process.ended.done():
             await self.cancel()
         self._channel.close()
         await self._process.stop()
@@ -130,12 +148,12 @@ class Connection:
         except rpc.Failure:
             return
 
-    async def _greet(self, folder: Path, engine_address: str) -> None:
+    async def _greet(self, engine_address: str, folder: str | None = None) -> None:
         messages = protocol.load("provider_pb2")
         request = messages.ProviderHandshakeRequest(
             engine_address=engine_address,
-            root_directory=str(folder),
-            program_directory=str(folder),
+            root_directory=folder,
+            program_directory=folder,
             configure_with_urn=True,
             supports_refresh_before_update=True,
             invoke_with_preview=True,
@@ -153,10 +171,21 @@ class Connection:
             ) from failure
         self.capabilities = Capabilities.of_handshake(response)
 
+    async def _attach(self, engine_address: str) -> None:
+        request = protocol.load("plugin_pb2").PluginAttach(address=engine_address)
+        try:
+            await rpc.call(self._stub.Attach, request, deadline_s=_HANDSHAKE_DEADLINE_S)
+        except rpc.Failure as failure:
+            raise EngineError(
+                f"plugin {self.name}, which runs already, cannot be attached to: {failure.text or failure.code}"
+            ) from failure
+
     async def _died(self, failure: rpc.Failure) -> bool:
         """Whether the call failed because the process ended. Plugins use the same codes for reasons of their own."""
         ended = self._process.ended
-        if failure.code == "UNAVAILABLE":
+        if failure.code == "UNAVAILABLE" and isinstance(self._process, AttachedPlugin):
+            self._process.lost()
+        elif failure.code == "UNAVAILABLE":
             await asyncio.wait([ended], timeout=_END_AFTER_DISCONNECT_S)
         if failure.code not in {"UNAVAILABLE", "CANCELLED"} or not ended.done():
             return False

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
+from tidepool.engine.providers.attached import attach_port
 from tidepool.engine.providers.builtin import BuiltinProvider, ResourceState, StackOutputs
 from tidepool.engine.providers.contract import Provider
 from tidepool.engine.providers.engine_service import EngineServer, LogSink
@@ -116,6 +117,9 @@ class PluginLoader:
         from tidepool.engine.providers.connection import Connection
         from tidepool.engine.providers.plugin import PluginProvider
 
+        if (port := attach_port(request.package, self._env)) is not None:
+            connection = await Connection.attach(request.package, port, engine_address=self.engine_address)
+            return PluginProvider(connection)
         command = discovery.find(
             discovery.PluginSpec(request.package, request.version, request.download_url),
             project_plugins=self._project.providers,

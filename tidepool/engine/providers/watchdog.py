@@ -41,6 +41,11 @@ class Watchdog:
         finally:
             os.close(read_end)
 
+    @property
+    def lifeline(self) -> int:
+        """The pipe's descriptor: the child lives as long as anybody has it, or a copy."""
+        return self._write_end
+
     def call_off(self) -> None:
         """End the watch; the process group is left alone."""
         if self._write_end < 0:

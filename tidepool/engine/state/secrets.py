@@ -14,7 +14,6 @@ import hashlib
 import os
 import threading
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -302,15 +301,41 @@ class _CiphertextMemory:
             return self._plaintexts.get(ciphertext)
 
 
-@lru_cache(maxsize=4)
+#: Keys by the hash of passphrase and salt, the newest last: deriving is slow on purpose, and one process may open a
+#: stack often. Kept in memory alone.
+_KEYS: Final[dict[str, bytes]] = {}
+_MOST_KEYS: Final = 8
+
+
+def keys() -> dict[str, str]:
+    """The keys that were derived, for `remember_keys` of a process that is to know them, too."""
+    return {name: _b64(key) for name, key in _KEYS.items()}
+
+
+def remember_keys(keys: Mapping[str, str]) -> None:
+    """Know the keys that another process derived."""
+    for name, key in keys.items():
+        _remember(name, base64.b64decode(key))
+
+
+def _remember(name: str, key: bytes) -> None:
+    _KEYS.pop(name, None)
+    _KEYS[name] = key
+    while len(_KEYS) > _MOST_KEYS:
+        _KEYS.pop(next(iter(_KEYS)), None)
+
+
 def _derive(passphrase: str, salt: bytes) -> AESGCM:
-    # Remembered, for it is slow on purpose, and one command may open a stack more than once.
     # Here, because the import takes longer than everything else that an idle `up` without secrets does.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    return AESGCM(
-        hashlib.pbkdf2_hmac("sha256", passphrase.encode("utf-8", "surrogateescape"), salt, _ITERATIONS, 32)
-    )
+    secret = passphrase.encode("utf-8", "surrogateescape")
+    name = hashlib.sha256(len(salt).to_bytes(4) + salt + secret).hexdigest()
+    key = _KEYS.get(name)
+    if key is None:
+        key = hashlib.pbkdf2_hmac("sha256", secret, salt, _ITERATIONS, 32)
+        _remember(name, key)
+    return AESGCM(key)
 
 
 def _seal(cipher: AESGCM, plaintext: str) -> str:

@@ -1,0 +1,125 @@
+"""The warm process, from its owner's side: started when it is needed, ended when it is old, and with its owner."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from tidepool.engine.automation import with_package
+from tidepool.engine.warm.changes import stamps
+from tidepool.engine.warm.operation import ForkedOperation, NotForked
+
+#: How long it may take to import all, and to fork.
+_FORK_S: Final = 60.0
+_END_S: Final = 5.0
+#: What an interpreter, or a library when it is imported, takes from its environment: with others, another is needed.
+_READ_AT_START: Final = ("GRPC_", "LD_", "MALLOC_", "PROTOCOL_BUFFERS_", "PYTHON")
+
+
+class WarmProcess:
+    """Forks operations. For one thread at a time."""
+
+    def __init__(self, modules: Sequence[str], watched: Sequence[Path]) -> None:
+        """``modules`` are imported ahead; when Python files at or below ``watched`` change, they are imported anew."""
+        self._modules = tuple(modules)
+        self._watched = tuple(watched)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._is_made_of: object = None
+
+    def begin(
+        self, words: Sequence[str], cwd: str, env: Mapping[str, str], kept_open: Sequence[int]
+    ) -> ForkedOperation:
+        """Fork the operation of the command line ``words``. It keeps copies of the descriptors ``kept_open``.
+
+        Raises:
+            NotForked: there is no warm process, or none that can do it.
+        """
+        control = self.ready(env)
+        request = {"words": list(words), "cwd": cwd, "env": dict(env)}
+        with ExitStack() as ours:
+
+            def owned(descriptor: int) -> int:
+                ours.callback(os.close, descriptor)
+                return descriptor
+
+            file = owned(os.memfd_create("request"))
+            with os.fdopen(file, "w", encoding="utf-8", closefd=False) as written:
+                json.dump(request, written)
+            os.lseek(file, 0, os.SEEK_SET)
+            stdout, stderr, status = pipes = [os.pipe() for _ in range(3)]
+            theirs = [owned(write) for _, write in pipes]
+            try:
+                socket.send_fds(control, [b"\0"], [file, *theirs, *kept_open])
+            except OSError as error:
+                for read, _ in pipes:
+                    os.close(read)
+                self.end()
+                raise NotForked(f"the warm process is gone: {error.strerror}") from error
+        try:
+            return ForkedOperation(stdout[0], stderr[0], status[0], time.monotonic() + _FORK_S)
+        except NotForked:
+            self.end()
+            raise
+
+    def ready(self, env: Mapping[str, str]) -> socket.socket:
+        """Have one that is as the disk is now; where it is started, it imports while others go on."""
+        of = stamps(self._watched), {name: env[name] for name in env if name.startswith(_READ_AT_START)}
+        if self._process is not None and (self._process.poll() is not None or of != self._is_made_of):
+            self.end()
+        if self._control is None:
+            self._is_made_of = of
+            self._control = self._start(env)
+        return self._control
+
+    def end(self) -> None:
+        """End it. Operations that it forked go on."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            process, self._process = self._process, None
+            # It ends by itself, now that its socket is closed; nobody need wait for that but for its reaping.
+            threading.Thread(target=_reap, args=(process,), name="warm process ends", daemon=True).start()
+
+    def _start(self, env: Mapping[str, str]) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-m",
+                        "tidepool.engine.warm.forking",
+                        str(theirs.fileno()),
+                        *self._modules,
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env={**env, "PYTHONPATH": with_package(env.get("PYTHONPATH", ""))},
+                    pass_fds=(theirs.fileno(),),
+                    process_group=0,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        return ours
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
