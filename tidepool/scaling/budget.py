@@ -18,11 +18,13 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """In US dollars. ``committed_usd`` is what cannot be saved any more this month, however few jobs come."""
+    """In US dollars. ``committed_usd`` is what the rest of the month costs if nothing more is launched."""
 
     usd_per_hour: float
     spent: Spent
     committed_usd: float
+    #: That part of it which could not be saved by draining all: jobs that run, and the cluster's own machines.
+    bound_usd: float
 
     @property
     def projected_usd(self) -> float:
@@ -35,9 +37,9 @@ def books(world: World, memory: Memory, ledger: Ledger) -> Books:
     prices = fleet_prices(world.spec)
     own = own_usd_per_hour(world.spec)
     rate = own + sum(prices.get(entry.fleet, 0) for entry in ledger.entries.values() if has_machine(entry))
-    left = month_end(world.at) - world.at
-    bound = own * (left / _HOUR) + _bound_by_fleet(world, memory, ledger, prices)
-    return Books(rate, spent(memory.spent, world.at, rate), bound)
+    own_usd = own * ((month_end(world.at) - world.at) / _HOUR)
+    committed, bound = _of_nodes(world, memory, ledger, prices)
+    return Books(rate, spent(memory.spent, world.at, rate), own_usd + committed, own_usd + bound)
 
 
 def has_machine(entry: Entry) -> bool:
@@ -86,35 +88,45 @@ def node_usd(price_usd_per_hour: float, lasting: timedelta | None, at: datetime)
     return price_usd_per_hour * (there / _HOUR)
 
 
-def _bound_by_fleet(world: World, memory: Memory, ledger: Ledger, prices: Mapping[str, float]) -> float:
+def _of_nodes(
+    world: World, memory: Memory, ledger: Ledger, prices: Mapping[str, float]
+) -> tuple[float, float]:
+    """What the nodes that there are will have cost, with what they are idle; and what of it cannot be saved."""
     by_fleet: dict[str, list[float]] = {}
     idle = {fleet.name: timedelta(seconds=fleet.idle_timeout_s) for fleet in world.spec.fleets}
+    bound = 0.0
     for entry in ledger.entries.values():
         price = prices.get(entry.fleet, 0.0)
         if price and has_machine(entry):
-            lasting = _lasting(entry, world, memory, ledger)
+            jobs = _jobs_last(entry, world, ledger)
+            bound += node_usd(price, jobs, world.at)
+            lasting = _launch_lasts(entry, world, memory) if entry.phase is Phase.LAUNCHING else jobs
             if lasting is not None:
                 lasting += idle[entry.fleet]
             by_fleet.setdefault(entry.fleet, []).append(node_usd(price, lasting, world.at))
-    bound = 0.0
+    committed = 0.0
     for fleet in world.spec.fleets:
         each = sorted(by_fleet.get(fleet.name, ()))
         # As many as min_nodes stay until the month's end.
         kept = min(fleet.min_nodes, len(each))
-        bound += kept * node_usd(prices[fleet.name], None, world.at) + sum(each[kept:])
-    return bound
+        committed += kept * node_usd(prices[fleet.name], None, world.at) + sum(each[kept:])
+    return committed, bound
 
 
-def _lasting(entry: Entry, world: World, memory: Memory, ledger: Ledger) -> timedelta | None:
-    """For how long a node is needed for what it is there for; None: without end."""
+def _launch_lasts(entry: Entry, world: World, memory: Memory) -> timedelta | None:
+    """Until it is up, and for its jobs; None: without end. From its beginning, so that looking twice is the same."""
     boot = timedelta(seconds=world.spec.scaling.boot_timeout_s)
     launch = memory.launches.get(entry.name)
+    if launch is None:
+        return boot
+    if launch.lasting_s is None:
+        return None
+    return max(timedelta(), launch.since + boot + timedelta(seconds=launch.lasting_s) - world.at)
+
+
+def _jobs_last(entry: Entry, world: World, ledger: Ledger) -> timedelta | None:
+    """Until the last of the jobs that run on it must have ended; None: without end."""
     longest = timedelta()
-    if launch is not None and entry.phase is Phase.LAUNCHING:
-        if launch.lasting_s is None:
-            return None
-        # From its start, so that looking twice comes to the same.
-        longest = max(longest, launch.since + boot + timedelta(seconds=launch.lasting_s) - world.at)
     for job in ledger.running.get(entry.name, ()):
         if job.time_limit_s is None or job.end_time is None:
             return None

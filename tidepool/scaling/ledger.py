@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructure import Machine
-from tidepool.scaling.ledger_table import Cell, Order, Power, Record, Seen, Todo, row
+from tidepool.scaling.ledger_table import Cell, Order, Power, Record, Row, Seen, Todo, row
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.seen import holder, seen
@@ -24,9 +24,13 @@ from tidepool.slurm import Job, JobState, Node, NodeFlag
 
 #: What changes a machine, or what is recorded of it, is done only when another look, so much later, says the same.
 CONFIRMED_AFTER: Final = timedelta(seconds=1)
+#: Within this time Slurm shows what it was told; then it is told again.
+ORDER_TIME: Final = timedelta(seconds=10)
 #: For how long a machine of no record is looked at before it is swept: whoever makes it may be about to record it.
 STRAY_GRACE: Final = timedelta(seconds=120)
 
+_IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.STRAY})
+_DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 #: No subnet has more.
 _MOST_SLOTS: Final = 2**24
 
@@ -160,7 +164,7 @@ class _Look:
             name in self._wished,
             order,
         )
-        found = row(cell)
+        found = self._as_ordered(name, row(cell))
         since = self._memory.ill_since.get(name)
         why = f"{found.why} ({text})" if text else found.why
         if is_blind:
@@ -179,6 +183,20 @@ class _Look:
             found.todo not in _CONFIRMED or (since is not None and self._world.at - since >= CONFIRMED_AFTER),
             self._image(name),
         )
+
+    def _as_ordered(self, name: str, found: Row) -> Row:
+        """With orders to Slurm that were given just now, and that do not show yet."""
+        drain = self._memory.drains.get(name)
+        if drain is not None and found.phase in _IN_SERVICE and self._is_recent(drain.since):
+            return found._replace(phase=Phase.DRAINING, todo=Todo.WAIT, why="Slurm is asked to drain it")
+        since = self._memory.undrained.get(name)
+        if since is not None and found.phase in _DRAINED and self._is_recent(since):
+            phase = Phase.IDLE if found.phase is Phase.DRAINED else Phase.BUSY
+            return found._replace(phase=phase, todo=Todo.KEEP, why="Slurm is asked to undrain it")
+        return found
+
+    def _is_recent(self, since: datetime) -> bool:
+        return self._world.at - since < ORDER_TIME
 
     def _seen(self, name: str, node: Node | None) -> tuple[Seen, str]:
         how = seen(node)

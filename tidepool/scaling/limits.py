@@ -31,6 +31,8 @@ class Limits:
     projected_usd: float
     capped: Mapping[str, int]
     blind: frozenset[str]
+    #: Why no node at all is made, in words.
+    closed: str = ""
 
     @property
     def capped_accounts(self) -> Mapping[str, int]:
@@ -54,6 +56,7 @@ class Limits:
         usd = self.usd_per_node(found, time_limit_s)
         grants = (
             Grant(nodes),
+            *([Grant(0, self.closed)] if self.closed else []),
             *self._fleet(found, launched.get(fleet, 0)),
             *self._all(sum(launched.values())),
             *self._price(found, launched),

@@ -10,7 +10,7 @@ def least(spec: ClusterSpec) -> Wants:
     """So many of each fleet, always."""
     return Wants(
         floors=tuple(
-            Floor(fleet.name, fleet.min_nodes, f"min_nodes is {fleet.min_nodes}")
+            Floor(fleet.name, fleet.min_nodes, f"min_nodes is {fleet.min_nodes}", is_for_ever=True)
             for fleet in spec.fleets
             if fleet.min_nodes
         )

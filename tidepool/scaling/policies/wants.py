@@ -12,12 +12,16 @@ _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
 
 class Floor(NamedTuple):
-    """At least so many nodes of a fleet, and why. ``is_spare``: so many beside those that jobs have or get."""
+    """At least so many nodes of a fleet, and why. ``is_spare``: so many beside those that jobs have or get.
+
+    ``is_for_ever``: the budget sets aside what they cost until the end of the month.
+    """
 
     fleet: str
     nodes: int
     reason: str
     is_spare: bool = False
+    is_for_ever: bool = False
 
 
 @dataclass(frozen=True, slots=True)
