@@ -6,7 +6,7 @@ import click
 
 from tidepool.cli import errors, show
 from tidepool.cli.options import json_option, stack_options
-from tidepool.cli.scaler.afresh import decided_now, opened_stack
+from tidepool.cli.scaler.afresh import decided_now, preview
 from tidepool.cli.scaler.document import document
 from tidepool.cli.scaler.drawing import put
 from tidepool.cli.scaler.opening import Source
@@ -33,8 +33,8 @@ def plan_verb(stack: Stack, with_preview: bool, as_json: bool) -> int:
     decision = record.decision
     assert decision is not None
     nodes = nodes_to_change(decision)
-    preview = opened_stack(stack).preview(decision.wish, nodes) if with_preview and nodes else None
-    plan = planning(record, decision, preview)
+    previewed = preview(stack, decision, nodes) if with_preview and nodes else None
+    plan = planning(record, decision, previewed)
     if as_json:
         show.emit(document(plan))
     else:
