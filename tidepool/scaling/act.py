@@ -174,12 +174,12 @@ def is_for_the_stack(intent: Intent) -> bool:
     return isinstance(intent.action, StackAction)
 
 
-def nodes_of(intents: Iterable[Intent], *kinds: type) -> frozenset[str]:
-    """The nodes of those intents whose actions are of ``kinds``."""
+def nodes_of(intents: Iterable[Intent], kind: type[Launch] | type[Remove] | None = None) -> frozenset[str]:
+    """The nodes of those intents that are an `up`'s, or are of that kind."""
     return frozenset(
         name
         for intent in intents
-        if isinstance(intent.action, StackAction) and isinstance(intent.action, kinds)
+        if isinstance(intent.action, StackAction) and isinstance(intent.action, kind or StackAction)
         for name in intent.action.nodes
     )
 

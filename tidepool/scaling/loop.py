@@ -300,7 +300,7 @@ class Loop:
         wish = adopted(
             state.wish, seen.told.fleets, seen.recorded, nodes_of(doing, Launch), nodes_of(doing, Remove)
         )
-        if wish != dict(state.wish):
+        if _some(wish) != _some(state.wish):
             self._edges.say(
                 "adopted",
                 before={f: str(h) for f, h in state.wish.items()},
@@ -471,3 +471,8 @@ class Loop:
         return decision is not None and any(
             each.standing in ("coming", "room", "setback") for each in decision.waiting.values()
         )
+
+
+def _some(fleets: Mapping[str, HostSet]) -> dict[str, HostSet]:
+    """Without the fleets that have no node: whether they are named says nothing."""
+    return {fleet: hosts for fleet, hosts in fleets.items() if hosts}
