@@ -16,6 +16,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructure import Infrastructure
 from tidepool.scaling.act import Batch, Hands, ended, is_for_the_stack, nodes_of
 from tidepool.scaling.adopted import adopted, applied
+from tidepool.scaling.chronicle import Chronicle
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe import Observer, Seen, Unseen
@@ -110,6 +111,7 @@ class Loop:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._hands = Hands(edges.observer, edges.stack, edges.machines, edges.now, self._may_act)
+        self._chronicle = Chronicle(edges.journal)
         self._lease: Lease | None = None
         self._lease_until_s = float("-inf")
         self._renew_at_s = float("-inf")
@@ -141,7 +143,7 @@ class Loop:
         except Unseen as error:
             if error.is_down:
                 return self._waits(str(error))
-            return self._still(str(error))
+            return self._still(self._complained(str(error)))
         self._failures = 0
         return turn
 
@@ -181,6 +183,7 @@ class Loop:
             return False
         if self._lease is None or lease.epoch != self._lease.epoch:
             self._state = None
+            self._chronicle = Chronicle(self._edges.journal)
             self._edges.say("leads", epoch=lease.epoch)
         self._lease = lease
         # From before it was asked for: it may have been given at once, and the answer have come late.
@@ -253,6 +256,7 @@ class Loop:
             self._take(state, world, decision)
         self._begin(state, seen)
         self._keep(state)
+        self._write_down(seen, world, self._decision)
         self._is_active = self._is_something_going_on(state, seen)
         again_in_s = _LOOK[self._is_active].interval_s(edges.observer.cost_s)
         return Turn("leads", again_in_s, "", seen, self._decision)
@@ -315,8 +319,27 @@ class Loop:
         # Afterwards all waits begin anew.
         state.memory = replace(state.memory, idle_since={}, ill_since={}, has_room_since={}, strays={})
         self._keep(state)
+        self._write_down(seen, world, decision)
         text = f"paused by {by}: {reason}" if reason else f"paused by {by}"
         return Turn("paused", 1.0, text, seen, decision)
+
+    # For people
+
+    def _write_down(self, seen: Seen, world: World, decision: Decision | None) -> None:
+        assert self._lease is not None
+        complaints = tuple(f"{source}: {text}" for source, text in sorted(seen.complaints.items()))
+        self._chronicle.complains(self._lease, world.at, complaints)
+        if decision is not None:
+            self._chronicle.looked(self._lease, world, decision)
+
+    def _complained(self, text: str) -> str:
+        """Write down why nothing is decided; that the journal cannot be written comes to the same."""
+        try:
+            if self._lease is not None:
+                self._chronicle.complains(self._lease, self._edges.now(), (text,))
+        except JournalError as error:
+            return f"{text}; and the journal: {error}"
+        return text
 
     # Deciding
 
