@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.scaler.records import job, nodes, spec
-from tidepool.scaling.chronicle import Chronicle, sample_of
+from tidepool.scaling.chronicle import Chronicle
 from tidepool.scaling.decision import Cost, Decision
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory
@@ -44,59 +44,50 @@ def ran(journal: Journal) -> dict[int, tuple[bool, bool]]:
     return {job.job_id: (job.started is not None, job.ended is not None) for job in journal.jobs()}
 
 
-def test_the_age_of_the_look_is_never_more_than_a_second_or_so(journal: Journal, lease: Lease) -> None:
-    chronicle = Chronicle(journal)
-    for tenths in range(25):
-        chronicle.looked(lease, world(tenths / 10), DECISION)
-        look = journal.last_look()
-        assert look is not None
-        assert AT + timedelta(seconds=tenths / 10) - look.decision.at < timedelta(seconds=1)
+def chronicle_at(journal: Journal, clock: list[float]) -> Chronicle:
+    return Chronicle(journal, lambda: clock[0])
 
 
-def test_what_changed_is_written_at_once(journal: Journal, lease: Lease) -> None:
-    chronicle = Chronicle(journal)
+def test_the_newest_look_is_what_was_seen_last(journal: Journal, lease: Lease) -> None:
+    chronicle = chronicle_at(journal, [0])
     chronicle.looked(lease, world(0), DECISION)
-    changed = replace(DECISION, nodes=nodes(cpu_1=Phase.IDLE))
-    chronicle.looked(lease, world(0.1), changed)
+    changed = replace(DECISION, at=AT + timedelta(seconds=1), nodes=nodes(cpu_1=Phase.IDLE))
+    chronicle.looked(lease, world(1), changed)
     look = journal.last_look()
     assert look is not None
-    assert look.decision.nodes["cpu-1"].phase is Phase.IDLE
+    assert look.decision == changed
 
 
-def test_a_point_counts_tasks_and_nodes_by_phase() -> None:
-    seen = world(0, job(1, array_tasks="0-9"), job(2), job(3, JobState.RUNNING), job(4, JobState.COMPLETING))
-    sample = sample_of(seen, DECISION)
+def test_a_point_counts_tasks_and_nodes_by_phase(journal: Journal, lease: Lease) -> None:
+    seen = world(0, job(1, array_tasks="0-9"), job(2), job(3, JobState.RUNNING))
+    chronicle_at(journal, [0]).looked(lease, seen, DECISION)
+    (sample,) = journal.samples()
     assert (sample.at, sample.jobs_pending, sample.jobs_running) == (AT, 11, 1)
-    assert (dict(sample.nodes), sample.usd_per_hour) == ({Phase.BUSY: 1}, 0.5)
+    assert (sample.nodes[Phase.BUSY], sample.usd_per_hour) == (1, 0.5)
 
 
 def test_the_chart_has_a_point_where_something_changed_and_now_and_then(
     journal: Journal, lease: Lease
 ) -> None:
-    chronicle = Chronicle(journal)
+    clock = [0.0]
+    chronicle = chronicle_at(journal, clock)
     for second in range(100):
+        clock[0] = second
         chronicle.looked(lease, world(second, *([job(1)] if second == 50 else [])), DECISION)
     points = [(sample.at - AT).total_seconds() for sample in journal.samples()]
     assert points == [0, 30, 50, 51, 81]
 
 
 def test_jobs_go_by(journal: Journal, lease: Lease) -> None:
-    chronicle = Chronicle(journal)
+    chronicle = chronicle_at(journal, [0])
     begun = {"start_time": AT, "nodelist": "cpu-1"}
-    chronicle.looked(lease, world(0, job(1), job(2, array_tasks="0-9")), DECISION)
-    assert ran(journal) == {1: (False, False)}
-    chronicle.looked(
-        lease,
-        world(
-            1,
-            job(1, JobState.RUNNING, **begun),
-            job(2, array_tasks="1-9"),
-            job(3, JobState.RUNNING, array_job_id=2, **begun),
-        ),
-        DECISION,
-    )
+    waits = job(2, array_tasks="0-9")
+    chronicle.looked(lease, world(0, job(1), waits), DECISION)
+    assert ran(journal) == {}
+    tasks = waits._replace(array_tasks="1-9"), job(3, JobState.RUNNING, array_job_id=2, **begun)
+    chronicle.looked(lease, world(1, job(1, JobState.RUNNING, **begun), *tasks), DECISION)
     assert ran(journal) == {1: (True, False), 3: (True, False)}
-    chronicle.looked(lease, world(2, job(2, array_tasks="1-9")), DECISION)
+    chronicle.looked(lease, world(2, tasks[0]), DECISION)
     assert ran(journal) == {1: (True, True), 3: (True, True)}
     first = journal.jobs()[0]
     assert first.ended == AT + timedelta(seconds=2)
@@ -109,23 +100,24 @@ def test_jobs_go_by(journal: Journal, lease: Lease) -> None:
 
 
 def test_a_job_that_ended_while_nobody_looked_has_ended(journal: Journal, lease: Lease) -> None:
-    Chronicle(journal).looked(lease, world(0, job(1)), DECISION)
-    Chronicle(journal).looked(lease, world(500), DECISION)
-    assert ran(journal) == {1: (False, True)}
+    runs = job(1, JobState.RUNNING, start_time=AT)
+    chronicle_at(journal, [0]).looked(lease, world(0, runs), DECISION)
+    chronicle_at(journal, [0]).looked(lease, world(500), DECISION)
+    assert ran(journal) == {1: (True, True)}
 
 
 def test_complaints_are_written_when_they_change(journal: Journal, lease: Lease) -> None:
-    chronicle = Chronicle(journal)
-    chronicle.complains(lease, AT, ("no answer",))
-    chronicle.complains(lease, AT + timedelta(seconds=5), ("no answer",))
+    chronicle = chronicle_at(journal, [0])
+    chronicle.troubled(lease, ["no answer"], AT)
+    chronicle.troubled(lease, ["no answer"], AT + timedelta(seconds=5))
     trouble = journal.trouble()
     assert trouble is not None
     assert (trouble.since, trouble.complaints) == (AT, ("no answer",))
-    chronicle.complains(lease, AT + timedelta(seconds=9), ())
+    chronicle.troubled(lease, [], AT + timedelta(seconds=9))
     assert journal.trouble() is None
 
 
 def test_what_the_last_leader_complained_of_is_over_with_it(journal: Journal, lease: Lease) -> None:
-    Chronicle(journal).complains(lease, AT, ("no answer",))
-    Chronicle(journal).complains(lease, AT, ())
+    chronicle_at(journal, [0]).troubled(lease, ["no answer"], AT)
+    chronicle_at(journal, [0]).troubled(lease, [], AT)
     assert journal.trouble() is None

@@ -37,7 +37,7 @@ _NOWHERE: Final = ("none", "off")
 )
 @stack_options
 def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
-    """Watch the queue, and make and take away nodes as the spec's policies say, until it is ended by Ctrl-C.
+    """Run the scaler: nodes come and go with the queue, as the spec's policies say, until Ctrl-C.
 
     It goes on from where the last one was, however that ended. A second one stands by, and takes over when the first is
     gone. `tidepool pause` stops it from acting, `tidepool watch` shows what it does and why.
@@ -64,10 +64,11 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
     from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
     from tidepool.scaling.daemon import Daemon, Voice
-    from tidepool.scaling.decide import decide, remember
+    from tidepool.scaling.decide import decide
     from tidepool.scaling.journal import open_journal
     from tidepool.scaling.loop import Edges, Loop
     from tidepool.scaling.observe import Observer
+    from tidepool.scaling.remember import remember
     from tidepool.this_machine import ThisMachine
 
     folder = scaler_folder(stack)

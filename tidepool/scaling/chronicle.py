@@ -1,129 +1,119 @@
-"""Writes down, beside decisions, what people and `replay` want to know later: the newest look, charts, jobs gone by."""
+"""What the leader writes down for people, beside what it needs itself: the last look, charts, jobs as they went by."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tidepool.scaling.decision import Decision
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Journal, Lease, Sample, SeenJob, Trouble
 from tidepool.scaling.world import World
 from tidepool.slurm import Job, JobState
 
-#: A chart has a point whenever something changed, and after so long at least.
-_SAMPLE_S: Final = timedelta(seconds=30)
-#: Of a look on which nothing changed, so often it is written that it was.
-_LOOK_S: Final = timedelta(seconds=1)
-#: Jobs that were submitted longer ago than this, and seen by another leader, are left as they are.
-_FORGOTTEN: Final = timedelta(days=31)
-#: What of a job is not what it asks for.
-_NOT_ASKED: Final = frozenset(
-    {"state", "reason", "start_time", "end_time", "submit_time", "nodelist", "restarts", "array_tasks"}
+#: While something changes, and while nothing does.
+_SAMPLE_S: Final = (0.5, 30.0)
+_PRUNE_S: Final = 3600.0
+#: Older decisions and jobs are forgotten.
+_KEPT: Final = timedelta(days=14)
+#: What of a job says what it asks for.
+_ASKED: Final = (
+    "name",
+    "array_job_id",
+    "partitions",
+    "user",
+    "account",
+    "qos",
+    "nodes",
+    "max_nodes",
+    "cpus",
+    "min_cpus_per_node",
+    "tasks",
+    "cpus_per_task",
+    "min_memory_mib",
+    "tmp_disk_mib",
+    "features",
+    "tres",
+    "tres_per_job",
+    "tres_per_node",
+    "tres_per_socket",
+    "tres_per_task",
+    "licenses",
+    "oversubscribe",
+    "contiguous",
+    "time_limit_s",
 )
 
 
 class Chronicle:
-    """Of one leader's time."""
+    """Writes to ``journal`` what has changed since it wrote last."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, monotonic_s: Callable[[], float]) -> None:
         self._journal = journal
-        self._looked: tuple[datetime, World, Decision] | None = None
-        self._sample: Sample | None = None
-        self._trouble: tuple[str, ...] = ()
+        self._monotonic_s = monotonic_s
+        self._sampled: tuple[int, int, Mapping[Any, int]] | None = None
+        self._sampled_at_s = float("-inf")
+        self._pruned_at_s = monotonic_s()
+        #: None: what another leader wrote last is not known yet.
+        self._running: dict[int, SeenJob] | None = None
+        self._trouble: Trouble | None = None
         self._is_new = True
-        #: Those that have not ended, as they were written down.
-        self._jobs: dict[int, SeenJob] | None = None
-        self._seen: tuple[Job, ...] | None = None
 
     def looked(self, lease: Lease, world: World, decision: Decision) -> None:
-        """Write down what was seen, and what was made of it.
-
-        Raises:
-            JournalError: it cannot be written.
-        """
-        self._write_look(lease, world, decision)
-        sample = sample_of(world, decision)
-        if self._is_worth_a_point(sample):
-            self._journal.sample(lease, sample)
-            self._sample = sample
-        if world.jobs != self._seen:
-            if jobs := tuple(self._gone_by(world)):
-                self._journal.saw(lease, jobs)
-            self._seen = world.jobs
-
-    def complains(self, lease: Lease, at: datetime, complaints: tuple[str, ...]) -> None:
-        """Write down what the leader complains of, where that is something else than before.
-
-        Raises:
-            JournalError: it cannot be written.
-        """
-        if complaints == self._trouble and not self._is_new:
-            return
-        self._journal.troubled(lease, Trouble(at, complaints) if complaints else None)
-        self._trouble, self._is_new = complaints, False
-
-    def _write_look(self, lease: Lease, world: World, decision: Decision) -> None:
-        last = self._looked
-        decision = replace(decision, at=world.at)
-        if (
-            last is not None
-            and world.at - last[0] < _LOOK_S
-            and _same(last[1], world)
-            and decision == replace(last[2], at=world.at)
-        ):
-            return
+        """A look, and what was made of it."""
         self._journal.looked(lease, world, decision)
-        self._looked = world.at, world, decision
+        self._sample(lease, world, decision)
+        self._saw(lease, world)
+        now_s = self._monotonic_s()
+        if now_s - self._pruned_at_s >= _PRUNE_S:
+            self._pruned_at_s = now_s
+            self._journal.prune(lease, world.at - _KEPT)
 
-    def _is_worth_a_point(self, sample: Sample) -> bool:
-        last = self._sample
-        return last is None or sample.at - last.at >= _SAMPLE_S or replace(last, at=sample.at) != sample
+    def troubled(self, lease: Lease, complaints: Iterable[str], at: datetime) -> None:
+        """What it complains of, or of nothing."""
+        told = tuple(complaints)
+        if not self._is_new and told == (self._trouble.complaints if self._trouble else ()):
+            return
+        since = self._trouble.since if self._trouble else at
+        trouble = Trouble(since, told) if told else None
+        self._journal.troubled(lease, trouble)
+        self._trouble, self._is_new = trouble, False
 
-    def _gone_by(self, world: World) -> Iterator[SeenJob]:
-        """Those of which something new is known."""
-        before = self._unended(world.at) if self._jobs is None else self._jobs
-        there: dict[int, SeenJob] = {}
+    def _sample(self, lease: Lease, world: World, decision: Decision) -> None:
+        pending = sum(job.size for job in world.jobs if job.state is JobState.PENDING)
+        running = sum(job.state is not JobState.PENDING for job in world.jobs)
+        nodes = Counter(view.phase for view in decision.nodes.values())
+        now_s, counts = self._monotonic_s(), (pending, running, nodes)
+        least_s, most_s = _SAMPLE_S
+        if now_s - self._sampled_at_s < (least_s if counts != self._sampled else most_s):
+            return
+        self._sampled, self._sampled_at_s = counts, now_s
+        self._journal.sample(
+            lease, Sample(world.at, pending, running, dict(nodes), decision.cost.usd_per_hour)
+        )
+
+    def _saw(self, lease: Lease, world: World) -> None:
+        if self._running is None:
+            # Some of them may have ended while nobody looked.
+            known = self._journal.jobs(world.at - _KEPT)
+            self._running = {job.job_id: job for job in known if job.ended is None}
+        running, new = {}, []
         for job in world.jobs:
-            # Of an array's tasks that wait, nobody knows yet which of them will be which job.
-            if job.submit_time is None or (job.state is JobState.PENDING and job.array_tasks):
+            if job.state is JobState.PENDING or not job.start_time:
                 continue
-            started = None if job.state is JobState.PENDING else job.start_time
-            known = before.get(job.job_id)
-            if known is None or (known.submitted, known.started) != (job.submit_time, started):
-                known = SeenJob(job.job_id, job.submit_time, started, None, _asked(job))
-                yield known
-            there[job.job_id] = known
-        for job_id, known in before.items():
-            if job_id not in there:
-                yield replace(known, ended=world.at)
-        self._jobs = there
-
-    def _unended(self, now: datetime) -> dict[int, SeenJob]:
-        """Those that another leader saw last: some may have ended while nobody looked."""
-        return {job.job_id: job for job in self._journal.jobs(now - _FORGOTTEN) if job.ended is None}
+            seen = self._running.get(job.job_id)
+            if seen is None or seen.started != job.start_time:
+                seen = _seen(job, world.at)
+                new.append(seen)
+            running[job.job_id] = seen
+        gone = [replace(seen, ended=world.at) for id, seen in self._running.items() if id not in running]
+        if new or gone:
+            self._journal.saw(lease, [*gone, *new])
+        self._running = running
 
 
-def sample_of(world: World, decision: Decision) -> Sample:
-    """A point of the charts."""
-    pending = sum(job.size for job in world.jobs if job.state is JobState.PENDING)
-    running = sum(job.size for job in world.jobs if job.state is JobState.RUNNING)
-    phases = Counter(view.phase for view in decision.nodes.values())
-    del phases[Phase.ABSENT]
-    return Sample(world.at, pending, running, dict(phases), decision.cost.usd_per_hour)
-
-
-def _asked(job: Job) -> Mapping[str, Any]:
-    return {
-        name: value
-        for name, value in job._asdict().items()
-        if name not in _NOT_ASKED and value not in ("", None)
-    }
-
-
-def _same(one: World, other: World) -> bool:
-    """Whether nothing that is shown has changed but the time."""
-    return (one.nodes, one.jobs, one.machines) == (other.nodes, other.jobs, other.machines)
+def _seen(job: Job, at: datetime) -> SeenJob:
+    request = {name: getattr(job, name) for name in _ASKED}
+    return SeenJob(job.job_id, job.submit_time or at, job.start_time, None, request)

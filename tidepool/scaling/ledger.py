@@ -25,7 +25,7 @@ from tidepool.slurm import Job, JobState, Node, NodeFlag
 #: What changes a machine, or what is recorded of it, is done only when another look, so much later, says the same.
 CONFIRMED_AFTER: Final = timedelta(seconds=1)
 #: Within this time Slurm shows what it was told; then it is told again.
-ORDER_TIME: Final = timedelta(seconds=10)
+ORDER_TIME: Final = timedelta(seconds=5)
 #: For how long a machine of no record is looked at before it is swept: whoever makes it may be about to record it.
 STRAY_GRACE: Final = timedelta(seconds=120)
 
@@ -167,6 +167,9 @@ class _Look:
         found = self._as_ordered(name, row(cell))
         since = self._memory.ill_since.get(name)
         why = f"{found.why} ({text})" if text else found.why
+        setback = self._memory.node_setbacks.get(name)
+        if order is Order.FAILED and found.phase is Phase.ILL and setback is not None:
+            why = f"{why}: {setback.text}"
         if is_blind:
             why = f"Slurm lists no node and no slot of fleet {fleet}; until it does, nothing is done"
         return Entry(
@@ -242,7 +245,8 @@ class _Look:
         until = self._memory.awaited.get(name)
         if until is not None:
             return Order.UP if _is_ahead(at, until) else Order.LATE_UP
-        return Order.NONE
+        setback = self._memory.node_setbacks.get(name)
+        return Order.FAILED if setback is not None and setback.until > at else Order.NONE
 
     def _strays(self, entry: Entry) -> Iterable[Machine]:
         """Of the machines of a node's name, those that may go, were it not for grace."""

@@ -62,6 +62,8 @@ class Order(StrEnum):
     LATE_LAUNCH = "launch, late"
     UP = "up"
     LATE_UP = "up, late"
+    #: The last `up` could not make it, and it is left alone for a while.
+    FAILED = "failed"
 
 
 class Todo(StrEnum):
@@ -83,6 +85,8 @@ class Todo(StrEnum):
     #: Undrain it when a job needs it; remove it when it is empty.
     LEAVE = "leave"
     REMOVE = "remove"
+    #: It leaves the wish, and nothing is there that an `up` could take away.
+    DROP = "drop"
     #: Remove it, count it as a failure of its fleet, and take another name for a while.
     REPLACE = "replace"
     SWEEP = "sweep"
@@ -128,8 +132,9 @@ _SOME: Final = (Record.MACHINE, Record.BOTH, Record.PENDING)
 _READABLE: Final = (Record.NONE, *_SOME)
 _NOT_THERE: Final = (Seen.UNLISTED, Seen.SLOT, Seen.OFF, Seen.BOOTING)
 _NOT_UP: Final = (*_NOT_THERE, Seen.SILENT, Seen.DOWN)
+_NOT_UNDER_WAY: Final = tuple(order for order in Order if order is not Order.UNDER_WAY)
 #: Of what is not wished, a launch means nothing.
-_AT_REST: Final = (Order.NONE, Order.LAUNCH, Order.LATE_LAUNCH, Order.LATE_UP)
+_AT_REST: Final = (Order.NONE, Order.LAUNCH, Order.LATE_LAUNCH, Order.LATE_UP, Order.FAILED)
 
 
 def _row(
@@ -190,7 +195,7 @@ _WISHED: Final = (
         power=(Power.STOPPED,),
         record=_READABLE,
         wished=True,
-        order=(Order.NONE, Order.UP, Order.LATE_UP),
+        order=(Order.NONE, Order.UP, Order.LATE_UP, Order.FAILED),
     ),
     _row(
         Phase.IDLE,
@@ -227,7 +232,7 @@ _WISHED: Final = (
         power=_LISTABLE,
         record=_READABLE,
         wished=True,
-        order=(Order.NONE, Order.LAUNCH, Order.LATE_LAUNCH, Order.UP, Order.LATE_UP),
+        order=_NOT_UNDER_WAY,
     ),
     _row(
         Phase.DRAINED,
@@ -246,7 +251,7 @@ _WISHED: Final = (
         power=_LISTABLE,
         record=_READABLE,
         wished=True,
-        order=(Order.NONE, Order.LAUNCH, Order.LATE_LAUNCH, Order.UP, Order.LATE_UP),
+        order=_NOT_UNDER_WAY,
     ),
     _row(Phase.ILL, Todo.WAIT, "it registered with less than its shape", seen=(Seen.UNFIT,), wished=True),
     # On its way
@@ -265,7 +270,29 @@ _WISHED: Final = (
         seen=(Seen.BOOTING,),
         jobs=True,
         wished=True,
-        order=(Order.LATE_LAUNCH, Order.LATE_UP),
+        order=(Order.LATE_LAUNCH, Order.LATE_UP, Order.FAILED),
+    ),
+    _row(
+        Phase.ILL,
+        Todo.DROP,
+        "it could not be made",
+        seen=_NOT_THERE,
+        jobs=False,
+        power=(Power.NOT_LISTED,),
+        record=(Record.NONE,),
+        wished=True,
+        order=(Order.FAILED,),
+    ),
+    _row(
+        Phase.ILL,
+        Todo.REMOVE,
+        "it could not be made, and what is there of it goes",
+        seen=_NOT_UP,
+        jobs=False,
+        power=_LISTABLE,
+        record=_READABLE,
+        wished=True,
+        order=(Order.FAILED,),
     ),
     _row(
         Phase.LAUNCHING,

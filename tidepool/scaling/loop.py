@@ -6,7 +6,7 @@ So a simulation runs the very same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -111,7 +111,7 @@ class Loop:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._hands = Hands(edges.observer, edges.stack, edges.machines, edges.now, self._may_act)
-        self._chronicle = Chronicle(edges.journal)
+        self._chronicle = Chronicle(edges.journal, edges.monotonic_s)
         self._lease: Lease | None = None
         self._lease_until_s = float("-inf")
         self._renew_at_s = float("-inf")
@@ -141,9 +141,7 @@ class Loop:
                 self._state = None
             return self._still(f"the journal: {error}")
         except Unseen as error:
-            if error.is_down:
-                return self._waits(str(error))
-            return self._still(self._complained(str(error)))
+            return self._unseen(error)
         self._failures = 0
         return turn
 
@@ -183,7 +181,6 @@ class Loop:
             return False
         if self._lease is None or lease.epoch != self._lease.epoch:
             self._state = None
-            self._chronicle = Chronicle(self._edges.journal)
             self._edges.say("leads", epoch=lease.epoch)
         self._lease = lease
         # From before it was asked for: it may have been given at once, and the answer have come late.
@@ -208,6 +205,19 @@ class Loop:
         return Turn("stands by", self._edges.lease_s / 3, who)
 
     # Turns that do nothing
+
+    def _unseen(self, error: Unseen) -> Turn:
+        try:
+            if error.is_down:
+                return self._waits(str(error))
+            if self._lease is not None:
+                self._chronicle.troubled(self._lease, [str(error)], self._edges.now())
+        except Fenced as fenced:
+            self._drop()
+            return Turn("stands by", self._edges.lease_s / 3, str(fenced))
+        except JournalError as journal_error:
+            return self._still(f"{error}; the journal: {journal_error}")
+        return self._still(str(error))
 
     def _still(self, text: str) -> Turn:
         self._failures += 1
@@ -252,11 +262,12 @@ class Loop:
             self._act(state, inherited, {node.name for node in world.nodes})
             return Turn("leads", 0, "goes on from where the last daemon was", seen, self._decision)
         decision = self._decided(state, world)
-        if decision is not None and decision.actions:
-            self._take(state, world, decision)
+        if decision is not None:
+            self._look_back(world, decision, seen.complaints.values())
+            if decision.actions:
+                self._take(state, world, decision)
         self._begin(state, seen)
         self._keep(state)
-        self._write_down(seen, world, self._decision)
         self._is_active = self._is_something_going_on(state, seen)
         again_in_s = _LOOK[self._is_active].interval_s(edges.observer.cost_s)
         return Turn("leads", again_in_s, "", seen, self._decision)
@@ -316,30 +327,12 @@ class Loop:
     def _paused(self, state: _State, seen: Seen, world: World, by: str, reason: str) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
         decision = self._edges.decide(world, state.memory)
+        self._look_back(world, decision, seen.complaints.values())
         # Afterwards all waits begin anew.
         state.memory = replace(state.memory, idle_since={}, ill_since={}, has_room_since={}, strays={})
         self._keep(state)
-        self._write_down(seen, world, decision)
         text = f"paused by {by}: {reason}" if reason else f"paused by {by}"
         return Turn("paused", 1.0, text, seen, decision)
-
-    # For people
-
-    def _write_down(self, seen: Seen, world: World, decision: Decision | None) -> None:
-        assert self._lease is not None
-        complaints = tuple(f"{source}: {text}" for source, text in sorted(seen.complaints.items()))
-        self._chronicle.complains(self._lease, world.at, complaints)
-        if decision is not None:
-            self._chronicle.looked(self._lease, world, decision)
-
-    def _complained(self, text: str) -> str:
-        """Write down why nothing is decided; that the journal cannot be written comes to the same."""
-        try:
-            if self._lease is not None:
-                self._chronicle.complains(self._lease, self._edges.now(), (text,))
-        except JournalError as error:
-            return f"{text}; and the journal: {error}"
-        return text
 
     # Deciding
 
@@ -380,6 +373,11 @@ class Loop:
             self._edges.say("intends", intent=intent)
         idle = {node.name for node in world.nodes} - names_with_jobs(world.nodes)
         self._act(state, intents, idle)
+
+    def _look_back(self, world: World, decision: Decision, complaints: Iterable[str]) -> None:
+        assert self._lease is not None
+        self._chronicle.looked(self._lease, world, decision)
+        self._chronicle.troubled(self._lease, complaints, world.at)
 
     # Acting
 

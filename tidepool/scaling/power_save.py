@@ -29,7 +29,7 @@ def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: L
     for entry in ledger.entries.values():
         if entry.todo is Todo.LEAVE and entry.phase is Phase.DRAINED:
             draft.remove(entry.fleet, entry.name, "drained and empty: Slurm's power saving gives it back")
-        elif entry.todo is Todo.REPLACE and entry.is_confirmed:
+        elif entry.todo in (Todo.REPLACE, Todo.DROP) and entry.is_confirmed:
             _fail(draft, entry.name, entry.why)
 
 

@@ -18,7 +18,7 @@ from pulumi import automation
 from pulumi.automation._stack import StackInitMode  # the package forgot to name it
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackNotFoundError
 
-from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.engine.errors import EngineError
 from tidepool.engine.warm import WarmPulumiCommand
@@ -30,6 +30,8 @@ from tidepool.scaling.unattended import Terms, Unattended
 
 #: The environment variable by which the program is told of a wish: JSON, by fleet a hostlist.
 WISH: Final = "TIDEPOOL_WISH"
+#: And of the nodes that the operation is about, as a hostlist, so that the program need not walk the others.
+ONLY: Final = "TIDEPOOL_WISH_ONLY"
 _PARALLEL: Final = 256
 #: Longer than any node of an `up` may take, and than a golden image that has to be built first.
 _UP_S: Final = 1800.0
@@ -108,7 +110,7 @@ class PulumiStack:
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
         with self._events() as events:
             terms = Terms(_PREVIEW_S, events)
-            stack = self._stack(wish, terms)
+            stack = self._stack(wish, nodes, terms)
             try:
                 return str(
                     stack.preview(target=self._targets(nodes), parallel=_PARALLEL, color="never").stdout
@@ -128,7 +130,7 @@ class PulumiStack:
             terms = Terms(_UP_S, events, (turn,))
             failed, said = False, ""
             try:
-                self._stack(wish, terms).up(
+                self._stack(wish, {*nodes, *refresh}, terms).up(
                     target=targets,
                     parallel=_PARALLEL,
                     continue_on_error=True,
@@ -158,12 +160,12 @@ class PulumiStack:
             ]
         return found
 
-    def _stack(self, wish: Mapping[str, HostSet], terms: Terms) -> _Stack:
+    def _stack(self, wish: Mapping[str, HostSet], nodes: Collection[str], terms: Terms) -> _Stack:
         hosts = {fleet: str(nodes) for fleet, nodes in sorted(wish.items())}
         workspace = _Workspace(
             work_dir=str(self._place.folder),
             pulumi_command=Unattended(self._command, terms),
-            env_vars={**self._place.environment, WISH: json.dumps(hosts)},
+            env_vars={**self._place.environment, WISH: json.dumps(hosts), ONLY: fold(nodes)},
         )
         return _Stack(self._place.name, workspace, StackInitMode.SELECT)
 

@@ -57,7 +57,7 @@ def remember_nodes(draft: Draft, world: World, memory: Memory, ledger: Ledger) -
     draft.node_setbacks = {
         name: each
         for name, each in memory.node_setbacks.items()
-        if not (name in there and there[name].phase in _IN_SERVICE)
+        if not (name in there and there[name].todo is Todo.SERVE)
     }
     draft.strays = {machine.key: memory.strays.get(machine.key, world.at) for machine in ledger.strays}
 
@@ -98,6 +98,10 @@ def _fail(draft: Draft, entry: Entry) -> None:
         draft.power_failed(entry.fleet, entry.name, entry.why)
 
 
+def _drop(draft: Draft, entry: Entry) -> None:
+    draft.wished.discard(entry.name)
+
+
 def _adopt(draft: Draft, entry: Entry) -> None:
     draft.wished.add(entry.name)
 
@@ -108,6 +112,7 @@ _ACTS: Final[Mapping[Todo, Callable[[Draft, Entry], None]]] = {
     Todo.MEND: lambda draft, entry: draft.mend(entry.fleet, entry.name, entry.why),
     Todo.DRAIN: lambda draft, entry: draft.drain(entry.fleet, entry.name, entry.why),
     Todo.REMOVE: lambda draft, entry: draft.remove(entry.fleet, entry.name, entry.why),
+    Todo.DROP: _drop,
     Todo.REPLACE: _replace,
     Todo.FORGET: _forget,
     Todo.FAIL: _fail,

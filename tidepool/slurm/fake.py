@@ -167,6 +167,10 @@ class FakeSlurm:
         """When something happens next by itself."""
         return self.queue.next_moment()
 
+    def look(self, name: str) -> Node | None:
+        """A node as it is in truth, whether the controller answers or not."""
+        return self._nodes.get(name)
+
     # Looking
 
     def ping(self) -> tuple[Controller, ...]:

@@ -53,6 +53,8 @@ class FakeQueue:
         self.requests: dict[int, JobRequest] = {}
         self.reservations: dict[str, Reservation] = {}
         self.next_id = 1
+        #: How often something has changed.
+        self.changes = 0
         #: Told of each job that begins and that ends.
         self.began: Callable[[Job], None] = _ignored
         self.finished: Callable[[Job], None] = _ignored
@@ -96,6 +98,7 @@ class FakeQueue:
     def touch(self) -> None:
         """A node, a reservation or a job has changed: the scheduler is to look again."""
         self._changed = True
+        self.changes += 1
 
     # Jobs
 
@@ -316,6 +319,7 @@ class FakeQueue:
             nodelist=",".join(names),
         )
         self.running[job_id] = started
+        self.changes += 1
         for name in names:
             self._rooms[name].take(job_id, wanted, self._nodes[name])
             self._show(name)

@@ -9,7 +9,7 @@ from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.words import ago, between, clock
 
 #: A look that is older is told as such.
-STALE_S: Final = 10.0
+STALE_S: Final = 15.0
 
 #: `late`: it lives, and has not looked for a while. `stopped`: its lease has ended. `never`: none ever ran.
 State = Literal["runs", "late", "stopped", "never"]
