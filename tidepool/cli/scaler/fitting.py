@@ -46,12 +46,12 @@ def _unfit(spec: ClusterSpec, fleet: Fleet, ask: Ask, offer: Offer) -> str:
     if fleet.name not in taken:
         return f"its features {', '.join(sorted(offer.features))} are not what {ask.features} asks for"
     if most_tasks(ask, offer, nodes) == 0:
-        return _too_small(ask, offer, nodes)
+        return _too_small(ask, offer)
     return ""
 
 
-def _too_small(ask: Ask, offer: Offer, nodes: int) -> str:
-    cpus, memory_mib = least(ask, offer, nodes)
+def _too_small(ask: Ask, offer: Offer) -> str:
+    cpus, memory_mib = least(ask, offer)
     if cpus > offer.cpus:
         return f"a node has {number(offer.cpus, 'CPU')}, and {cpus:,} are asked for"
     if memory_mib > offer.memory_mib:
