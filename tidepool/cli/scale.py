@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -65,6 +63,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
     from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
     from tidepool.scaling.daemon import Daemon, Voice
     from tidepool.scaling.decide import decide
+    from tidepool.scaling.holder import is_gone, this_process
     from tidepool.scaling.journal import open_journal
     from tidepool.scaling.loop import Edges, Loop
     from tidepool.scaling.observe import Observer
@@ -87,7 +86,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
 
     loop = Loop(
         Edges(
-            holder=f"{socket.gethostname()}/{os.getpid()}",
+            holder=this_process(),
             journal=journal,
             observer=Observer(stack.name, changed, machines, open_slurm, policies_of(stack)),
             stack=changed,
@@ -100,6 +99,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
             monotonic_s=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
             say=voice.say,
             wake=wake.set,
+            is_gone=is_gone,
         )
     )
     return Daemon(loop, voice, folder, stack.world.env, wake), beside

@@ -68,6 +68,8 @@ class Edges:
     say: Callable[..., None]
     #: Called by whatever thread has ended an `up`.
     wake: Callable[[], None] = lambda: None
+    #: Whether the holder of a lease has certainly ended.
+    is_gone: Callable[[str], bool] = lambda _: False
     lease_s: float = LEASE_S
 
 
@@ -175,7 +177,7 @@ class Loop:
         now_s = self._edges.monotonic_s()
         if self._lease is not None and now_s < self._renew_at_s:
             return True
-        lease = self._edges.journal.acquire(self._edges.holder, self._edges.now(), self._edges.lease_s)
+        lease = self._acquired()
         if lease is None:
             self._drop()
             return False
@@ -186,6 +188,15 @@ class Loop:
         # From before it was asked for: it may have been given at once, and the answer have come late.
         self._lease_until_s, self._renew_at_s = now_s + self._edges.lease_s, now_s + self._edges.lease_s / 3
         return True
+
+    def _acquired(self) -> Lease | None:
+        edges = self._edges
+        lease = edges.journal.acquire(edges.holder, edges.now(), edges.lease_s)
+        if lease is None and (leader := edges.journal.leader()) and edges.is_gone(leader.holder):
+            # It was killed: nobody comes back for the rest of its time.
+            edges.journal.release(leader)
+            lease = edges.journal.acquire(edges.holder, edges.now(), edges.lease_s)
+        return lease
 
     def _may_act(self) -> bool:
         """Whether the lease holds, by the time and by the journal. Asked before each effect."""
@@ -201,7 +212,7 @@ class Loop:
 
     def _stands_by(self) -> Turn:
         leader = self._edges.journal.leader()
-        who = f"{leader.holder} leads, until {leader.until:%H:%M:%S} UTC" if leader else "another leads"
+        who = f"{'/'.join(leader.holder.split('/')[:2])} leads" if leader else "another leads"
         return Turn("stands by", self._edges.lease_s / 3, who)
 
     # Turns that do nothing
@@ -260,7 +271,7 @@ class Loop:
         if state.inherited:
             inherited, state.inherited = state.inherited, ()
             self._act(state, inherited, {node.name for node in world.nodes})
-            return Turn("leads", 0, "goes on from where the last daemon was", seen, self._decision)
+            return Turn("leads", 0, "", seen, self._decision)
         decision = self._decided(state, world)
         if decision is not None:
             self._look_back(world, decision, seen.complaints.values())
