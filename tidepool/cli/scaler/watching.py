@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -224,6 +224,11 @@ def fleet_view(record: Record, decision: Decision, name: str, nodes: Iterable[st
     )
 
 
+def jobs_text(ids: Collection[int]) -> str:
+    """``job 41``, ``jobs 41, 42 and 3 more``."""
+    return f"{'job' if len(ids) == 1 else 'jobs'} {ids_text(ids, _SHOWN_IDS)}"
+
+
 def price(fleet: Fleet) -> float:
     """What a node of it costs, in US dollars an hour; 0 where that is not said."""
     return fleet.infrastructures[0].price_usd_per_hour
@@ -306,7 +311,7 @@ def _under_way(record: Record, decision: Decision) -> Iterator[UnderWay]:
     memory = decision.memory
     together: dict[tuple[str, datetime, datetime | None, str], list[str]] = {}
     for node, launch in memory.launches.items():
-        why = f"for job {ids_text(launch.jobs, _SHOWN_IDS)}" if launch.jobs else ""
+        why = f"for {jobs_text(launch.jobs)}" if launch.jobs else ""
         together.setdefault(("launch", launch.since, launch.deadline, why), []).append(node)
     for node, drain in memory.drains.items():
         view = decision.nodes.get(node)
