@@ -20,6 +20,12 @@ VERBS: Final = {
     "preview": ("up", "Show what `up` would do."),
     "down": ("down", "Take the cluster down, and look that nothing is left."),
     "status": ("status", "Show controllers, fleets, the queue and machines."),
+    "watch": (
+        "watch",
+        "Show how the cluster breathes: queue, fleets, what is under way, cost and the last decisions.",
+    ),
+    "why": ("why", "Say why a job waits, a node is where it is, or a fleet has the nodes that it has."),
+    "plan": ("plan", "Show what the scaler would do now, for which jobs, and what it would cost."),
     "scale": ("scale", "Run the scaler: nodes come and go with the queue."),
     "pause": ("pause", "Stop the scaler from acting."),
     "continue": ("pause", "Let the scaler act again."),
