@@ -136,9 +136,14 @@ class _Demand:
         return len(self.groups) - 1
 
     def _size(self, components: Iterable[tuple[Layout, ...]]) -> tuple[float, int]:
-        """The largest share of a node that any component takes, and how many nodes all of them."""
+        """The largest share of a node that any component takes, and how many nodes all of them.
+
+        Those that need certain nodes are larger than any, for others can do without those.
+        """
         share, nodes = 0.0, 0
         for found in components:
+            if found[0].in_a_row or found[0].parts[0].names:
+                share = max(share, 2.0)
             for part in found[0].parts:
                 fleet, need = part.needs[0]
                 offer = self.queues.offers[fleet]

@@ -147,9 +147,7 @@ def _in_partition(
 def _plain(ask: Ask, nodes: int, offered: Sequence[Offer]) -> Iterable[tuple[Part, ...]]:
     """Where all nodes are alike in what they must have."""
     if not ask.spreads:
-        parts = _even(ask, nodes, offered)
-        if all(part.needs for part in parts):
-            return [parts]
+        return [_even(ask, nodes, offered)]
     spread = [(size, offer) for offer in offered if (size := _spread(ask, nodes, offer)) is not None]
     return [
         _filled(ask, count, most, [offer for _, offer in group])
