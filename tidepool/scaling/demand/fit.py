@@ -27,24 +27,26 @@ class Need(NamedTuple):
 
     def fits(self, room: Room) -> bool:
         """Whether ``room`` is enough."""
-        return (
-            self.cpus <= room.cpus
-            and self.memory_mib <= room.memory_mib
-            and (not self.gres or taken(room.gres, self.gres) is not None)
-        )
+        if self.cpus > room.cpus or self.memory_mib > room.memory_mib:
+            return False
+        return not self.gres or self._gres_times(room.gres, 1) > 0
 
     def times_in(self, room: Room) -> int:
         """How many such needs ``room`` is enough for."""
         found = room.cpus // self.cpus
         if self.memory_mib:
             found = min(found, room.memory_mib // self.memory_mib)
-        if self.gres and found:
-            for places, count in self.gres:
-                found = min(found, sum(room.gres[place] for place in places) // count)
-            # Where one kind serves two needs, the sums alone promise too much.
-            while found and taken(room.gres, self.gres, found) is None:
-                found -= 1
-        return found
+        return self._gres_times(room.gres, found) if self.gres and found else found
+
+    def _gres_times(self, free: tuple[int, ...], most: int) -> int:
+        for places, count in self.gres:
+            there = free[places[0]] if len(places) == 1 else sum(free[place] for place in places)
+            most = min(most, there // count)
+        # Where one kind serves two needs, the sums alone promise too much.
+        if len(self.gres) > 1:
+            while most and taken(free, self.gres, most) is None:
+                most -= 1
+        return most
 
     def from_(self, room: Room, times: int = 1) -> Room:
         """What is left of ``room``, which is enough."""
