@@ -30,7 +30,7 @@ from tidepool.scaling.decide import decide  # noqa: E402
 from tidepool.scaling.memory import Launch, Memory  # noqa: E402
 from tidepool.scaling.world import World  # noqa: E402
 from tidepool.slurm.job import parse_queue  # noqa: E402
-from tidepool.slurm.node import parse_nodes  # noqa: E402
+from tidepool.slurm.node import parse_node  # noqa: E402
 
 JOBS_PER_NODE: Final = 10
 #: Of the issue: seconds, MiB, at so many nodes.
@@ -70,7 +70,7 @@ def measure(nodes: int, rounds: int) -> Figures:
 
     for number in range(rounds + 1):
         jobs = timed("queue", lambda: parse_queue(seen.queue, MARK))
-        there = timed("nodes", lambda: parse_nodes(seen.nodes))
+        there = timed("nodes", lambda: list(map(parse_node, seen.nodes.splitlines())))
         assert isinstance(jobs, list) and isinstance(there, list)
         world = World(
             at=AT,
