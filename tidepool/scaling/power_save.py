@@ -18,6 +18,13 @@ from tidepool.slurm import NodeFlag
 _ASKED: Final = frozenset({NodeFlag.POWERING_UP, NodeFlag.POWER_UP})
 
 
+def asked_up(world: World) -> frozenset[str]:
+    """The nodes that Slurm's power saving wants to be there. None in the other mode."""
+    if world.spec.scaling.mode != "power_save":
+        return frozenset()
+    return world.power_up | {node.name for node in world.nodes if node.state.flags & _ASKED}
+
+
 def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: Limits) -> None:
     """Launch what Slurm powers up, drain what it powers down, and tell it of those that do not come."""
     _power_up(draft, world, memory, limits)
@@ -34,11 +41,10 @@ def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: L
 
 
 def _power_up(draft: Draft, world: World, memory: Memory, limits: Limits) -> None:
-    flagged = {node.name for node in world.nodes if node.state.flags & _ASKED}
     fleets = {fleet.name: fleet for fleet in world.spec.fleets}
     launched: Counter[str] = Counter()
     usd = 0.0
-    for fleet_name, number, name in sorted(_places(flagged | world.power_up)):
+    for fleet_name, number, name in sorted(_places(asked_up(world))):
         if name in draft.wished:
             continue
         if name in memory.awaited and name not in memory.node_setbacks:
@@ -64,7 +70,7 @@ def _fail(draft: Draft, name: str, reason: str) -> None:
         draft.power_failed(fleet_and_number(name)[0], name, reason)
 
 
-def _places(names: set[str]) -> list[tuple[str, int, str]]:
+def _places(names: frozenset[str]) -> list[tuple[str, int, str]]:
     found = []
     for name in names:
         try:
