@@ -46,11 +46,11 @@ def decide(world: World, memory: Memory) -> Decision:
     world, book = _adopted(world, memory)
     cost = books(world, memory, book)
     asked = wants(world.spec, world.at)
-    too_many = surplus(world, memory, book, cost)
-
     draft = Draft(world, memory)
-    remember_nodes(draft, world, memory, book)
-    act_on_ledger(draft, world, book, too_many, asked_up(world))
+    asked_for = asked_up(world)
+    remember_nodes(draft, world, memory, book, asked_for)
+    too_many = surplus(world, draft.idle_since, book, cost)
+    act_on_ledger(draft, world, book, too_many, asked_for)
     known = replace(memory, fleet_setbacks=draft.fleet_setbacks, node_setbacks=draft.node_setbacks)
     standing = Standing(world, known, book, too_many, draft)
     left = limits(world.spec, world.at, known, book, cost, asked.caps)
@@ -62,11 +62,15 @@ def decide(world: World, memory: Memory) -> Decision:
         follow(draft, world, known, book, left)
     else:
         left = floors.serve(standing, asked, left, (), spare=False)
+        known = replace(known, launches=draft.launches)
         growth = grow(world, known, standing.phases(), _for_jobs(left, asked), horizon_s=asked.horizon_s)
+        draft.step += 1
         waiting = growth.waiting
         left = _launch_for_jobs(standing, growth, left)
-        floors.serve(standing, asked, left, growth.needed, spare=True)
-        idle = shrink(standing, asked, growth.needed)
+        needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
+        draft.step += 1
+        floors.serve(standing, asked, left, needed, spare=True)
+        idle = shrink(standing, asked, needed)
     draft.has_room_since = growth.has_room_since
 
     return Decision(

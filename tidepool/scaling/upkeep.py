@@ -24,7 +24,9 @@ _AWAITED: Final = frozenset(
 _AMISS: Final = frozenset({Todo.REMOVE, Todo.REPLACE, Todo.MEND, Todo.FORGET})
 
 
-def remember_nodes(draft: Draft, world: World, memory: Memory, ledger: Ledger) -> None:
+def remember_nodes(
+    draft: Draft, world: World, memory: Memory, ledger: Ledger, asked_up: Collection[str]
+) -> None:
     """Bring what is remembered of nodes up to what is seen of them."""
     there = ledger.entries
     draft.idle_since = {
@@ -47,7 +49,7 @@ def remember_nodes(draft: Draft, world: World, memory: Memory, ledger: Ledger) -
     draft.awaited = {
         name: until
         for name, until in memory.awaited.items()
-        if name in there and there[name].todo in _AWAITED
+        if (name in there and there[name].todo in _AWAITED) or (name in asked_up and until > world.at)
     }
     draft.ill_since = {
         name: memory.ill_since.get(name, world.at)
