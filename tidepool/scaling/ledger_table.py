@@ -349,6 +349,15 @@ _WISHED: Final = (
         order=(Order.NONE,),
     ),
     _row(
+        Phase.ILL,
+        Todo.WAIT,
+        "it is not up in time, and Slurm was told so",
+        seen=(Seen.BOOTING,),
+        jobs=True,
+        wished=True,
+        order=(Order.UP,),
+    ),
+    _row(
         Phase.LAUNCHING,
         Todo.WAIT,
         "it is being made again",
