@@ -10,7 +10,7 @@ from typing import Final
 from tidepool.scaling.allowance import Allowance
 from tidepool.scaling.decision import Launch, Standing, Undrain, Waiting
 from tidepool.scaling.demand.ask import Ask
-from tidepool.scaling.demand.layout import Layout, Queues, Refusal, layouts
+from tidepool.scaling.demand.layout import Layout, Layouts, Queues, Refusal
 from tidepool.scaling.demand.pending import Pending, Wanted, pending
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.packing.bins import DRAINED, UP, Bins
@@ -68,7 +68,8 @@ def grow(
         horizon_s: None gives every job nodes at once (`queue`). A number of seconds lets jobs follow one another on
             a node as long as their time limits end within it (`backlog`).
     """
-    queue = pending(world, allowance.capped_accounts)
+    has_budget = world.spec.limits.budget_usd_per_month is not None
+    queue = pending(world, allowance.capped_accounts, by_time=has_budget)
     demand = _Demand(world, memory, queue)
     offers = demand.queues.offers
     nodes = there(world, memory, phases, offers)
@@ -100,45 +101,60 @@ class _Demand:
         #: What each request was made of.
         self.wanted: list[Wanted] = []
         self.given_up: set[int] = set()
-        known: dict[tuple[tuple[Ask, ...], bool], int | Refusal] = {}
+        self._layouts = Layouts(self.queues)
+        self._has_budget = world.spec.limits.budget_usd_per_month is not None
+        self._numbers: dict[Group, int] = {}
+        known: dict[tuple[int, bool], int | Refusal] = {}
         self._since = since = memory.has_room_since
         self._at = world.at
         # What a node of its own takes to come is no sign of anything.
         given_up_after = GIVEN_UP_AFTER + 2 * timedelta(seconds=world.spec.scaling.boot_timeout_s)
         for wanted in queue.wanted:
             fresh = False
-            if wanted.blames_nodes and wanted.job_id in since:
+            if wanted.job_id in since and wanted.same.rules.blames_nodes:
                 long = world.at - since[wanted.job_id]
                 fresh = OWN_NODES_AFTER <= long < TRIED_AGAIN_AFTER
                 if fresh and long >= given_up_after:
                     self._give_up(wanted, since[wanted.job_id])
                     continue
-            key = (wanted.asks, fresh)
+            # `queue` keeps them, so that no two have the same number.
+            key = (id(wanted.same), fresh)
             group = known.get(key)
             if group is None:
-                group = known[key] = self._group(wanted.asks, fresh=fresh)
-            if isinstance(group, Refusal):
-                for job in wanted.jobs:
-                    self.waiting[job] = Waiting(job, group.standing, group.reason)
-            else:
-                self.requests.append(Request(group, wanted.copies, wanted.jobs))
+                group = known[key] = self._group(wanted.same.asks, fresh=fresh)
+            if isinstance(group, int):
+                self.requests.append(Request(group, wanted.copies))
                 self.wanted.append(wanted)
+            else:
+                for job in wanted.jobs or (wanted.job_id,):
+                    self.waiting[job] = Waiting(job, group.standing, group.reason)
 
     def _group(self, asks: tuple[Ask, ...], *, fresh: bool) -> int | Refusal:
         components: list[tuple[Layout, ...]] = []
         for ask in asks:
-            found = layouts(ask, self.queues)
+            found = self._layouts.of(ask)
             if isinstance(found, Refusal):
                 return found
             components.append(found)
-        purpose = Purpose(asks[0].time_limit_s, asks[0].account)
-        self.groups.append(Group(tuple(components), purpose, self._size(components), fresh))
-        return len(self.groups) - 1
+        # Only of a budget's does it matter how long they run.
+        time_limit_s = asks[0].time_limit_s if self._has_budget else None
+        group = Group(
+            tuple(components), Purpose(time_limit_s, asks[0].account), self._size(components), fresh
+        )
+        number = self._numbers.setdefault(group, len(self.groups))
+        if number == len(self.groups):
+            self.groups.append(group)
+        return number
 
     def _size(self, components: Iterable[tuple[Layout, ...]]) -> tuple[float, int]:
-        """The largest share of a node that any component takes, and how many nodes all of them."""
+        """The largest share of a node that any component takes, and how many nodes all of them.
+
+        Those that need certain nodes are larger than any, for others can do without those.
+        """
         share, nodes = 0.0, 0
         for found in components:
+            if found[0].in_a_row or found[0].parts[0].names:
+                share = max(share, 2.0)
             for part in found[0].parts:
                 fleet, need = part.needs[0]
                 offer = self.queues.offers[fleet]
@@ -155,7 +171,7 @@ class _Demand:
 
     def _give_up(self, wanted: Wanted, since: datetime) -> None:
         self.given_up.add(wanted.job_id)
-        for job in wanted.jobs:
+        for job in wanted.jobs or (wanted.job_id,):
             self.waiting[job] = Waiting(
                 job,
                 "held",
@@ -173,14 +189,19 @@ def _growth(
     used: dict[str, list[int]] = {}
     for wanted, outcome in zip(demand.wanted, served, strict=True):
         standing, reason = _standing(wanted, outcome)
-        for job in wanted.jobs:
+        jobs = wanted.jobs or (wanted.job_id,)
+        for job in jobs:
             waiting[job] = Waiting(job, standing, reason, outcome.nodes)
         for name in outcome.nodes:
-            jobs = used.setdefault(name, [])
-            if len(jobs) < _FEW:
-                jobs += wanted.jobs
+            those = used.setdefault(name, [])
+            if len(those) < _FEW:
+                those += jobs
         since = demand.room_since(wanted)
-        if wanted.blames_nodes and outcome.copies == wanted.copies and (since or outcome.rank == UP):
+        if (
+            wanted.same.rules.blames_nodes
+            and outcome.copies == wanted.copies
+            and (since or outcome.rank == UP)
+        ):
             has_room[wanted.job_id] = since or world.at
     new = [name for name in used if phases.get(name, Phase.ABSENT) is Phase.ABSENT]
     drained = [name for name in used if phases.get(name) in _DRAINED]

@@ -16,11 +16,10 @@ _TIERS: Final = 64
 
 
 class Request(NamedTuple):
-    """``copies`` jobs (tasks of an array, else 1) of the group ``group``; their records' ids."""
+    """``copies`` jobs (tasks of an array, else 1) of the group with the number ``group``."""
 
     group: int
     copies: int
-    jobs: tuple[int, ...]
 
 
 class Served(NamedTuple):
