@@ -59,9 +59,9 @@ class Order(StrEnum):
     NONE = "nothing"
     UNDER_WAY = "under way"
     LAUNCH = "launch"
-    LATE_LAUNCH = "launch, late"
+    LATE_LAUNCH = "late launch"
     UP = "up"
-    LATE_UP = "up, late"
+    LATE_UP = "late up"
     #: The last `up` could not make it, and it is left alone for a while.
     FAILED = "failed"
 
