@@ -432,13 +432,14 @@ _WISHED: Final = (
 )
 
 _NOT_WISHED: Final = (
+    _row(Phase.LEAVING, Todo.WAIT, "it is being taken away", wished=False, order=(Order.UNDER_WAY,)),
     _row(
         Phase.LEAVING,
         Todo.WAIT,
-        "it is being taken away",
+        "it is to be taken away",
         wished=False,
         record=(*_SOME, Record.UNKNOWN),
-        order=(Order.UNDER_WAY, Order.UP),
+        order=(Order.UP,),
     ),
     # In service, or at work
     _row(
