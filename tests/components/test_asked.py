@@ -123,10 +123,10 @@ def test_what_is_wrong_elsewhere_is_told_with_where_it_is(world: _World) -> None
     with pytest.raises(pulumi.RunError, match=r"^Pulumi\.dev\.yaml: one mistake"):
         world.asked()
     world.last = {**LAST, "spec": {"name": "x"}}
-    with pytest.raises(pulumi.RunError, match="^the spec in the stack's outputs: "):
+    with pytest.raises(pulumi.RunError, match=r"^the spec in the stack's outputs: "):
         world.asked(**{WISH: "{}"})
     world.last, world.file = {**LAST, "fleets": {"cpu": "gpu-1"}}, spec_mapping()
-    with pytest.raises(pulumi.RunError, match="^fleets: gpu-1 is no node of fleet cpu"):
+    with pytest.raises(pulumi.RunError, match=r"^fleets: gpu-1 is no node"):
         world.asked()
     world.last = LAST
     with pytest.raises(pulumi.RunError, match=f"^{ONLY}: "):
