@@ -15,7 +15,8 @@ import tidepool
 from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
 from tidepool.cluster import hostlist
-from tidepool.components import ONLY, WISH
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.wish import Wish
 from tidepool.engine.warm import WarmPulumiCommand, warm_command
 from tidepool.local import list_machines
 
@@ -35,7 +36,7 @@ class Scaler:
     def up(self, wish: str, nodes: str, *, kill_at: str = "") -> str:
         """Make ``nodes`` as ``wish`` says; what went wrong, or nothing. It is killed when it says ``kill_at``."""
         names = hostlist.expand(nodes)
-        env = {**self._env, WISH: json.dumps({"cpu": wish}), ONLY: nodes}
+        env = {**self._env, **Wish({"cpu": HostSet(wish)}, HostSet(nodes)).environment}
         stack = automation.select_stack(
             self.cluster.stack,
             work_dir=str(self.cluster.folder),
