@@ -197,12 +197,13 @@ def main() -> None:
                         measure(folder / "project", images, who, size, tell)
     text = f"{time.strftime('%Y-%m-%d')}, {engine_bench.machine()}, medians of {given.rounds} rounds.\n\n{table(figures, sizes)}\n"
     if given.write:
-        given.write.write_text(_between(given.write.read_text(), text))
+        given.write.write_text(between(given.write.read_text(), text))
     else:
         sys.stdout.write(text)
 
 
-def _between(page: str, text: str) -> str:
+def between(page: str, text: str) -> str:
+    """``page`` with ``text`` between its markers."""
     begin, end = "<!-- figures -->\n", "<!-- end of figures -->"
     head, _, rest = page.partition(begin)
     _, _, tail = rest.partition(end)

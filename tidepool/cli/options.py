@@ -80,6 +80,11 @@ def node_names(context: click.Context, _parameter: click.Parameter, incomplete: 
     return _completed(context, incomplete, _nodes)
 
 
+def fleet_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The fleets that a word may become; for the shell."""
+    return _completed(context, incomplete, lambda cluster: [*cluster.fleets])
+
+
 def _machines(cluster: Any) -> list[str]:
     from tidepool.cli.cluster import CONTROLLER
 

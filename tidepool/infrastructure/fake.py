@@ -75,6 +75,10 @@ class FakeInfrastructure:
         """Machines of these names boot from now on, and never register."""
         self._mute.update(nodes)
 
+    def unmute(self, *nodes: str) -> None:
+        """Machines of these names register again when they boot."""
+        self._mute.difference_update(nodes)
+
     def keep(self, *nodes: str) -> None:
         """Machines of these names are not deleted, until `release`."""
         self._kept.update(nodes)
@@ -107,6 +111,15 @@ class FakeInfrastructure:
             if made.registers_at is not None and made.registers_at <= now
         )
 
+    def known(self, key: MachineKey) -> Machine | None:
+        """The machine as it is in truth, seen or not."""
+        made = self._made.get(key)
+        return made.machine if made is not None else None
+
+    def is_mute(self, node: str) -> bool:
+        """Whether machines of this name never register."""
+        return node in self._mute
+
     # The contract
 
     def create(self, request: MachineRequest) -> Machine:
@@ -115,10 +128,12 @@ class FakeInfrastructure:
         there = self._made.get(key)
         if there is not None and there.machine.state == "running":
             return there.machine
-        if others := [each for each in self._made if (each.stack, each.node) == (key.stack, key.node)]:
-            if others != [key]:
-                raise Permanent(f"{key} cannot be made: {others[0]} is there; delete it first")
-        else:
+        others = [
+            each for each in self._made if each.node == key.node and each.stack == key.stack and each != key
+        ]
+        if others:
+            raise Permanent(f"{key} cannot be made: {others[0]} is there; delete it first")
+        if there is None:
             self._take_one_from_the_stock(key)
         now = self._now()
         machine = replace(there.machine, state="running") if there else self._new(request)
@@ -139,8 +154,11 @@ class FakeInfrastructure:
 
     def list(self, stack: str) -> tuple[Machine, ...]:
         self._begin("list")
-        seen = (made for key, made in sorted(self._made.items()) if key.stack == stack)
-        return tuple(made.machine for made in seen if self._is_seen(made))
+        now = self._now()
+        seen = (
+            made.machine for key, made in self._made.items() if key.stack == stack and made.seen_from <= now
+        )
+        return tuple(sorted(seen, key=_by_key))
 
     def delete(self, key: MachineKey) -> None:
         self._begin("delete")
@@ -170,3 +188,7 @@ class FakeInfrastructure:
         machine_id = f"machine-{self._next_id}"
         self._next_id += 1
         return Machine(machine_id, request.key, request.address, "running")
+
+
+def _by_key(machine: Machine) -> tuple[str, str, int]:
+    return machine.key.stack, machine.key.node, machine.key.generation

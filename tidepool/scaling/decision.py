@@ -69,6 +69,15 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class Forget:
+    """Make slots again of nodes that Slurm still knows, and that have neither a machine nor a record."""
+
+    fleet: str
+    nodes: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PowerFailed:
     """Tell Slurm's power saving that these nodes do not come: they are set DOWN, and then power down."""
 
@@ -77,7 +86,7 @@ class PowerFailed:
     reason: str
 
 
-Action = Launch | Drain | Undrain | Remove | Mend | Sweep | PowerFailed
+Action = Launch | Drain | Undrain | Remove | Mend | Sweep | Forget | PowerFailed
 
 #: `never`: no machine that this cluster can have would run it. `held`: Slurm would not start it on any machine now.
 #: `limit`: a limit of the spec or a budget. `setback`: a fleet backs off. `coming`: nodes are being made for it.

@@ -27,6 +27,8 @@ class Launch:
     deadline: datetime
     #: Jobs that it is for, the first few of them, for people.
     jobs: tuple[int, ...] = ()
+    #: How long they may run; None: without end. For the budget.
+    lasting_s: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,10 @@ class Memory:
     idle_since: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
     launches: Mapping[str, Launch] = field(default_factory=lambda: _NOTHING)
     drains: Mapping[str, Drained] = field(default_factory=lambda: _NOTHING)
+    #: Undrains that Slurm does not show yet, and since when.
+    undrained: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
+    #: Nodes for which an `up` was asked, to take them away or to mend them, and until when it may take.
+    awaited: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
     #: By fleet: it backs off alone. By node name: quarantined, so that another name is taken.
     fleet_setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
     node_setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)

@@ -32,6 +32,10 @@ class Occupied(StackError):
     """Somebody else's operation is under way on the stack. It is waited for and never cancelled."""
 
 
+class NotUp(StackError):
+    """There is no cluster: it was never brought up, or it was taken down."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What the stack's outputs and state say. ``version`` changes when either does."""
@@ -74,6 +78,7 @@ class Stack(Protocol):
         """What it says now. Quick where nothing changed.
 
         Raises:
+            NotUp: there is no cluster.
             StackError: it cannot be read.
         """
         ...
@@ -89,6 +94,10 @@ class Stack(Protocol):
             Occupied: somebody else's operation is under way; nothing was done.
             StackError: it did not come to its end; `read` tells how far it came.
         """
+        ...
+
+    def is_busy(self) -> bool:
+        """Whether an operation is under way, whoever's it is, as far as can be seen from here."""
         ...
 
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
@@ -113,11 +122,15 @@ class Fenced(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to act, until ``until``. Each holder after another has a higher ``epoch``."""
+    """The right to act, until ``until``. Each holder after another has a higher ``epoch``.
+
+    One that was let go of before its end is not ``is_held``.
+    """
 
     holder: str
     epoch: int
     until: datetime
+    is_held: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +174,11 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision of the past. ``world`` is what it was made of; None where that was too large to be kept whole."""
+    """A decision of the past. ``world`` and ``memory`` are what it was made of.
+
+    They are None where that was too large to be kept whole (about 5,000 jobs), or is of a release with other fields.
+    ``counts`` are there always: how many ``jobs``, ``nodes`` and ``machines`` there were.
+    """
 
     id: int
     epoch: int
@@ -171,6 +188,29 @@ class Decided:
     cost: Cost
     world: World | None = None
     memory: Memory | None = None
+    counts: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The leader's newest look, and what it made of it: what people are shown, so that showing costs Slurm nothing.
+
+    ``world`` is None where it was too large to be kept whole; its spec is kept always. ``decision.at`` is when it was
+    looked.
+    """
+
+    epoch: int
+    spec: ClusterSpec
+    decision: Decision
+    world: World | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What the leader cannot see, or finds odd, in words for people, since when: for that it holds still, or in part."""
+
+    since: datetime
+    complaints: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +252,7 @@ class Journal(Protocol):
         ...
 
     def leader(self) -> Lease | None:
-        """Who had it last, expired or not."""
+        """Who had it last, expired, let go of or not."""
         ...
 
     def kept(self) -> Kept:
@@ -225,6 +265,18 @@ class Journal(Protocol):
         With it goes what it was made of (``before`` is the memory it was given), and the wish and the memory that it
         leaves. All of it or nothing.
         """
+        ...
+
+    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+        """Write down what was seen last and what was made of it, in place of what was there.
+
+        For every look, also where nothing is to be done: by it people know that the daemon lives. Where only the time
+        has changed since the last one, only that is written.
+        """
+        ...
+
+    def troubled(self, lease: Lease, trouble: Trouble | None) -> None:
+        """Write down what the leader complains of, in place of what it did; None: of nothing any more."""
         ...
 
     def keep(self, lease: Lease, kept: Kept) -> None:
@@ -253,6 +305,14 @@ class Journal(Protocol):
 
     def open_intents(self) -> tuple[Intent, ...]:
         """Those without a result, oldest first: where a daemon that was killed goes on."""
+        ...
+
+    def last_look(self) -> Look | None:
+        """What was `looked` last."""
+        ...
+
+    def trouble(self) -> Trouble | None:
+        """What the leader complains of."""
         ...
 
     def last_decision(self) -> Decided | None:

@@ -2,87 +2,195 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Final, NoReturn
+from typing import Final, Literal, NoReturn
 
-from tidepool.cluster.hostlist import expand
+from tidepool.cluster.hostlist import expand, fold
 from tidepool.slurm.contract import Controller, Submitted
-from tidepool.slurm.errors import ControllerDown, NotFound, Refused, SlurmError, TimedOut
+from tidepool.slurm.errors import ControllerDown, Malformed, NotFound, Refused, SlurmError, TimedOut
+from tidepool.slurm.fake_queue import FakeQueue
 from tidepool.slurm.job import Job, JobState
 from tidepool.slurm.node import Node, NodeBase, NodeFlag, NodeState, Reason
 from tidepool.slurm.partition import Partition, PartitionState
-from tidepool.slurm.placement import could_hold, has_features, place
+from tidepool.slurm.placement import could_hold, has_features
 from tidepool.slurm.quantities import tres
 from tidepool.slurm.request import JobRequest, NextState, ReservationRequest, Slots, node_names
 from tidepool.slurm.reservation import Reservation
+from tidepool.slurm.submission import FIRST_PRIORITY, submitted
 
 _WHERE: Final = "in the fake"
 _DRAIN: Final = frozenset({NodeFlag.DRAIN})
+#: A slot of Slurm's power saving.
+_OFF: Final = NodeState(NodeBase.IDLE, frozenset({NodeFlag.CLOUD, NodeFlag.POWERED_DOWN}))
+_STAYS_AT_A_BOOT: Final = _DRAIN | {NodeFlag.CLOUD}
 
 
 class FakeSlurm:
-    """Nodes, jobs and reservations in memory; a scheduler that runs whenever somebody looks.
+    """Nodes, jobs and reservations in memory; a scheduler that runs whenever something has changed.
 
-    ``now`` is the clock; ``run_time_s`` says how long a job runs once it began (for ever, if not said);
-    ``partitions`` are the names there are, the first of which is the default; ``max_nodes`` is MaxNodeCount.
+    Args:
+        now: the clock. Nothing happens by itself: what was to happen by now happens when somebody looks, or by
+            `advance`; `next_moment` tells when there will be something.
+        run_time_s: how long a job runs once it began; for ever, if not said.
+        partitions: the names there are, the first of which is the default. Of a mapping each stands for the
+            features one of which a node has to have to be in it; none for all nodes.
+        max_nodes: MaxNodeCount.
+        requeue_s: after how long a requeued job may run again.
+        slurmd_timeout_s: after how long a node that does not answer is DOWN, and its jobs are requeued.
+        completing_s: for how long a node is COMPLETING after a job (its epilog).
+        min_job_age_s: for how long ended jobs are remembered.
+        backfill: whether later jobs may start where they delay none before them.
+        licenses: how many there are of each; none are counted if not said.
 
-    Beside the client's operations: `boot` and `unplug` are what machines do, `finish` is a job's end, and
-    ``controller`` makes slurmctld ``up``, ``down`` or ``hanging``. `fail` has the next call end with an error.
+    Beside the client's operations: `boot`, `register_short`, `unplug` and `replug` are what machines do; `finish`,
+    `preempt` and `forget_since` what happens to jobs; `drain_by` and `flag` what others do to nodes. ``controller``
+    makes slurmctld ``up``, ``down`` or ``hanging``, or answer with lists that are ``empty``, or with an error and
+    exit code 0 (``garbled``). `fail` has the next call end with an error.
     """
 
     def __init__(
         self,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         run_time_s: Callable[[JobRequest], float] = lambda _: inf,
-        partitions: tuple[str, ...] = ("all",),
+        partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ("all",),
         max_nodes: int = 2048,
+        *,
+        requeue_s: float = 1,
+        slurmd_timeout_s: float = inf,
+        completing_s: float = 0,
+        min_job_age_s: float = inf,
+        backfill: bool = True,
+        licenses: dict[str, int] | None = None,
     ) -> None:
-        self.controller = "up"
+        self.controller: Literal["up", "down", "hanging", "empty", "garbled"] = "up"
         self._now = now
-        self._run_time_s = run_time_s
-        self._partitions = partitions
+        self._partitions = (
+            dict(partitions) if isinstance(partitions, Mapping) else dict.fromkeys(partitions, ())
+        )
         self._max_nodes = max_nodes
+        self._slurmd_timeout_s = slurmd_timeout_s
         self._nodes: dict[str, Node] = {}
-        self._jobs: dict[int, Job] = {}
-        self._requests: dict[int, JobRequest] = {}
-        self._places: dict[int, tuple[str, ...]] = {}
-        self._reservations: dict[str, Reservation] = {}
-        self._next_job = 1
+        self._shapes: dict[tuple[object, ...], list[str]] | None = None
+        self.queue = FakeQueue(
+            self._nodes,
+            run_time_s,
+            self._is_in,
+            requeue_s=requeue_s,
+            remember_s=min_job_age_s,
+            completing_s=completing_s,
+            backfill=backfill,
+            licenses=licenses,
+        )
         self._failures: list[SlurmError] = []
 
     # What happens outside
 
     def boot(self, *names: str) -> None:
-        """The machines of these slots boot, and their slurmd registers."""
+        """The machines of these slots boot, and their slurmd registers; what ran on them before is lost."""
+        now = self._now()
         for name in names:
+            for job_id in self.queue.on(name):
+                self.queue.put_back(job_id, now, JobState.NODE_FAIL)
             node = self._nodes[name]
-            kept = node.state.flags & {NodeFlag.DRAIN}
-            state = NodeState(NodeBase.IDLE, frozenset({*kept, NodeFlag.DYNAMIC_NORM}))
-            self._nodes[name] = node._replace(
-                state=state, boot_time=self._now(), slurmd_start_time=self._now()
-            )
+            state = NodeState(NodeBase.IDLE, node.state.flags & _STAYS_AT_A_BOOT | {NodeFlag.DYNAMIC_NORM})
+            self._nodes[name] = node._replace(state=state, boot_time=now, slurmd_start_time=now)
+            if not state.is_draining:
+                self._nodes[name] = self._nodes[name]._replace(reason=None)
+            self.queue.live(name, now)
+
+    def register_short(self, name: str, reason: str = "Low RealMemory") -> None:
+        """A machine registers with less than its node should have."""
+        self.boot(name)
+        self._flag(name, add={NodeFlag.DRAIN, NodeFlag.INVALID_REG}, reason=self._reason(reason, "slurm"))
 
     def unplug(self, *names: str) -> None:
-        """These machines are gone without a word: their jobs seem to run on."""
+        """These machines are gone without a word: their jobs seem to run on, until the node is DOWN."""
         for name in names:
-            self._flag(name, add={NodeFlag.NOT_RESPONDING})
+            self.queue.die(name)
+            if not self._nodes[name].state.is_slot:
+                self._flag(name, add={NodeFlag.NOT_RESPONDING})
+                if self._slurmd_timeout_s < inf:
+                    late = self._now() + timedelta(seconds=self._slurmd_timeout_s)
+                    self.queue.at(late, lambda moment, name=name: self._give_up(name, moment))  # type: ignore[misc]
+
+    def replug(self, *names: str) -> None:
+        """The network to these machines is back, and what ran on them runs."""
+        for name in names:
+            self._flag(name, remove={NodeFlag.NOT_RESPONDING})
+            self.queue.live(name, self._now())
 
     def finish(self, job_id: int, state: JobState = JobState.COMPLETED) -> None:
         """A job ends."""
-        self._jobs[job_id] = self._jobs[job_id]._replace(state=state, reason="", end_time=self._now())
-        self._places.pop(job_id, None)
+        self.queue.end(job_id, state, self._now())
+
+    def preempt(self, job_id: int) -> None:
+        """Slurm stops a job for one of higher priority, and puts it back into the queue."""
+        self.queue.put_back(job_id, self._now(), JobState.PREEMPTED)
+
+    def forget_since(self, moment: datetime) -> tuple[int, ...]:
+        """The controller was killed before it had saved: jobs submitted since are gone, those begun since begin again.
+
+        Returns:
+            The jobs that are lost.
+        """
+        lost = [job.job_id for job in self._all_jobs() if job.submit_time and job.submit_time >= moment]
+        for job_id in lost:
+            if job_id in self.queue.running:
+                self.queue.end(job_id, JobState.CANCELLED, self._now())
+            self.queue.forget(job_id)
+        for job in list(self.queue.running.values()):
+            if job.start_time is not None and job.start_time >= moment:
+                self.queue.put_back(job.job_id, self._now(), JobState.NODE_FAIL)
+        return tuple(lost)
+
+    def drain_by(self, user: str, name: str, reason: str) -> None:
+        """Somebody drains a node."""
+        self._flag(name, add=_DRAIN, reason=self._reason(reason, user))
+
+    def flag(self, name: str, *flags: str, on: bool = True) -> None:
+        """Set flags of a node, or take them away: what others, or Slurm itself, did to it."""
+        self._flag(name, add=flags if on else (), remove=() if on else flags)
+
+    def switch_on(self, *names: str) -> None:
+        """Slurm's power saving asks for nodes."""
+        for name in names:
+            self._flag(
+                name, add={NodeFlag.POWERING_UP, NodeFlag.NOT_RESPONDING}, remove={NodeFlag.POWERED_DOWN}
+            )
+
+    def switched_off(self, *names: str) -> None:
+        """SuspendTimeout is over for nodes that were powering down."""
+        for name in names:
+            self._nodes[name] = self._nodes[name]._replace(state=_OFF)
+            self.queue.touch()
+
+    def set_down(self, name: str, reason: str) -> None:
+        """A node is DOWN, and its jobs are requeued."""
+        self._down(name, self._reason(reason, "slurm"), self._now())
 
     def fail(self, error: SlurmError) -> None:
         """The next call ends with ``error``; several wait in line."""
         self._failures.append(error)
 
+    def advance(self) -> None:
+        """Let happen what was to happen by now."""
+        self.queue.advance(self._now())
+
+    def next_moment(self) -> datetime | None:
+        """When something happens next by itself."""
+        return self.queue.next_moment()
+
+    def look(self, name: str) -> Node | None:
+        """A node as it is in truth, whether the controller answers or not."""
+        return self._nodes.get(name)
+
     # Looking
 
     def ping(self) -> tuple[Controller, ...]:
-        return (Controller("primary", "fake", self.controller == "up"),)
+        return (Controller("primary", "fake", self.controller not in {"down", "hanging"}),)
 
     def version(self) -> str:
         self._asked()
@@ -90,14 +198,19 @@ class FakeSlurm:
 
     def nodes(self, names: str = "") -> tuple[Node, ...]:
         self._asked()
-        found = [self._node(name) for name in expand(node_names(names))] if names else self._nodes.values()
-        return tuple(self._seen(node) for node in found)
+        if self.controller == "empty":
+            return ()
+        if names:
+            return tuple(self._node(name) for name in expand(node_names(names)))
+        return tuple(self._nodes.values())
 
     def jobs(self, states: Collection[JobState] = ()) -> tuple[Job, ...]:
         self._asked()
-        return tuple(
-            job for job in self._jobs.values() if (job.state in states if states else not job.state.has_ended)
-        )
+        if self.controller == "empty":
+            return ()
+        if not states:
+            return (*self.queue.waiting.values(), *self.queue.running.values())
+        return tuple(job for job in self._all_jobs() if job.state in states)
 
     def job(self, job_id: int) -> tuple[Job, ...]:
         self._asked()
@@ -105,32 +218,14 @@ class FakeSlurm:
 
     def partitions(self) -> tuple[Partition, ...]:
         self._asked()
-        there = [node for node in self._nodes.values() if not node.state.is_slot]
-        return tuple(
-            Partition(
-                name=name,
-                state=PartitionState.UP,
-                is_default=place == 0,
-                nodes=",".join(node.name for node in there),
-                total_nodes=len(there),
-                total_cpus=sum(node.cpus for node in there),
-                max_time_s=None,
-                default_time_s=None,
-                max_nodes=None,
-                priority_tier=1,
-                oversubscribe="NO",
-                allow_accounts=(),
-                tres=tres(""),
-            )
-            for place, name in enumerate(self._partitions)
-        )
+        return tuple(self._partition(name, place == 0) for place, name in enumerate(self._partitions))
 
     def reservations(self) -> tuple[Reservation, ...]:
         self._asked()
         now = self._now()
         return tuple(
             replace(kept, is_active=kept.start_time <= now)
-            for kept in self._reservations.values()
+            for kept in self.queue.reservations.values()
             if kept.end_time > now
         )
 
@@ -145,10 +240,12 @@ class FakeSlurm:
         names, addresses = expand(slots.names), expand(slots.addresses)
         room = self._max_nodes - len(self._nodes)
         new = [pair for pair in zip(names, addresses, strict=True) if pair[0] not in self._nodes]
+        self._shapes = None
         for name, address in new[:room]:
+            self.queue.new_shape(name)
             self._nodes[name] = Node(
                 name,
-                NodeState(NodeBase.FUTURE),
+                _OFF if slots.state == "CLOUD" else NodeState(NodeBase.FUTURE),
                 address=address,
                 hostname=name,
                 cpus=slots.cpus,
@@ -167,19 +264,33 @@ class FakeSlurm:
                 state=NodeState(NodeBase.FUTURE), reason=None, boot_time=None, slurmd_start_time=None
             )
 
+    def power_down(self, nodes: str) -> None:
+        for name in self._named(nodes):
+            if self.queue.on(name):
+                self._flag(name, add={NodeFlag.POWER_DOWN})
+            else:
+                # Slurm says so, and has them off when SuspendTimeout is over: see `switched_off`.
+                flags = self._nodes[name].state.flags & {NodeFlag.CLOUD} | {NodeFlag.POWERING_DOWN}
+                self._nodes[name] = self._nodes[name]._replace(state=NodeState(NodeBase.IDLE, flags))
+                self.queue.touch()
+
     def delete_nodes(self, nodes: str) -> None:
+        self._shapes = None
         for name in self._idle(nodes):
             del self._nodes[name]
+            self.queue.new_shape(name)
 
     def set_features(self, nodes: str, features: Collection[str]) -> None:
+        self._shapes = None
         for name in self._named(nodes):
             self._nodes[name] = self._nodes[name]._replace(
                 features=tuple(features), active_features=tuple(features)
             )
+        self.queue.touch()
 
     def drain(self, nodes: str, reason: str) -> None:
         for name in self._named(nodes):
-            self._flag(name, add=_DRAIN, reason=Reason(reason, "root", self._now()))
+            self._flag(name, add=_DRAIN, reason=self._reason(reason))
 
     def undrain(self, nodes: str) -> None:
         for name in self._named(nodes):
@@ -194,17 +305,12 @@ class FakeSlurm:
 
     def down(self, nodes: str, reason: str) -> None:
         for name in self._named(nodes):
-            for job_id in [job_id for job_id, places in self._places.items() if name in places]:
-                self._stop(job_id, JobState.NODE_FAIL)
-            node = self._nodes[name]
-            self._nodes[name] = node._replace(
-                state=NodeState(NodeBase.DOWN, node.state.flags), reason=Reason(reason, "root", self._now())
-            )
+            self._down(name, self._reason(reason), self._now())
 
     def reboot(self, nodes: str, *, reason: str, asap: bool = False, next_state: NextState = "") -> None:
         flags = {NodeFlag.REBOOT_REQUESTED, *(_DRAIN if asap else ())}
         for name in self._named(nodes):
-            self._flag(name, add=flags, reason=Reason(reason, "root", self._now()))
+            self._flag(name, add=flags, reason=self._reason(reason))
 
     def reconfigure(self) -> None:
         self._asked()
@@ -214,50 +320,56 @@ class FakeSlurm:
     def create_reservation(self, request: ReservationRequest) -> str:
         request.arguments()
         self._asked()
-        name = request.name or f"root_{len(self._reservations) + 1}"
-        if name in self._reservations:
+        kept, now = self.queue.reservations, self._now()
+        name = request.name or f"root_{len(kept) + 1}"
+        if name in kept:
             self._refuse("Error creating the reservation: Duplicate reservation name")
         if not (request.users or request.accounts):
             self._refuse(
                 "Error creating the reservation: Reservation request lacks users, groups or accounts"
             )
-        start = request.start or self._now()
-        self._reservations[name] = Reservation(
+        start = request.start or now
+        end = start + timedelta(seconds=request.duration_s)
+        kept[name] = Reservation(
             name=name,
             start_time=start,
-            end_time=start + timedelta(seconds=request.duration_s),
+            end_time=end,
             nodes=request.nodes,
             node_count=request.node_count or len(expand(request.nodes)),
             flags=frozenset(request.flags),
             users=request.users,
             accounts=request.accounts,
-            is_active=start <= self._now(),
+            is_active=start <= now,
             partition=request.partition,
             features=request.features,
             licenses=tres(request.licenses),
             tres=tres(""),
         )
+        flag = NodeFlag.MAINTENANCE if "MAINT" in request.flags else NodeFlag.RESERVED
+        self.queue.at(max(start, now), lambda _: self._reserve(name, flag, end))
+        self.queue.at(end, lambda _: self._release(name, flag))
         return name
 
     def delete_reservation(self, name: str) -> None:
         self._asked()
-        if self._reservations.pop(name, None) is None:
+        if name not in self.queue.reservations:
             self._missing("Requested reservation is invalid")
+        self._release(name, NodeFlag.MAINTENANCE, NodeFlag.RESERVED)
 
     # Jobs
 
     def submit(self, request: JobRequest) -> Submitted:
         request.arguments()
         self._asked()
-        job = self._new_job(request)
-        if request.partition and request.partition not in self._partitions:
+        job = submitted(request, self.queue.next_id, self._now(), next(iter(self._partitions)))
+        if any(name not in self._partitions for name in job.partitions):
             self._missing("Batch job submission failed: Invalid partition name specified")
-        if not any(has_features(node, job.features) for node in self._nodes.values()):
+        shapes = [self._nodes[names[0]] for names in self._alike().values()]
+        if not any(has_features(node, job.features) for node in shapes):
             self._refuse("Batch job submission failed: Invalid feature specification")
-        if sum(could_hold(node, job) for node in self._nodes.values()) < job.nodes:
+        if not any(could_hold(node, job) for node in shapes):
             self._refuse("Batch job submission failed: Requested node configuration is not available")
-        self._keep(job, request)
-        self._next_job += 1
+        self.queue.add(job, request, self._now())
         return Submitted(job.job_id)
 
     def cancel(self, job_id: int) -> None:
@@ -270,9 +382,13 @@ class FakeSlurm:
         self._asked()
         for job in self._records(job_id):
             if job.state is JobState.RUNNING:
-                if self._requests[job.job_id].requeue is False:
+                if self.queue.requests[job.job_id].requeue is False:
                     self._refuse(f"Requested operation is presently disabled for job {job_id}")
-                self._stop(job.job_id, JobState.CANCELLED)
+                self.queue.put_back(job.job_id, self._now(), JobState.CANCELLED)
+
+    def release(self, job_id: int) -> None:
+        """A job that is held is held no more."""
+        self.queue.change(job_id, priority=FIRST_PRIORITY - job_id, reason="None")
 
     # Inside
 
@@ -284,14 +400,18 @@ class FakeSlurm:
             raise ControllerDown("slurmctld does not answer", where=_WHERE, remedy="set controller to up")
         if self.controller == "hanging":
             raise TimedOut("slurmctld did not answer in time", where=_WHERE, remedy="set controller to up")
-        self._end_jobs()
-        self._start_jobs()
+        if self.controller == "garbled":
+            raise Malformed("an error instead of an answer", where=_WHERE, remedy="set controller to up")
+        self.advance()
 
     def _refuse(self, words: str) -> NoReturn:
         raise Refused(f"Slurm refused: {words}", words=words, where=_WHERE, remedy="correct the request")
 
     def _missing(self, words: str) -> NoReturn:
         raise NotFound(f"Slurm refused: {words}", words=words, where=_WHERE, remedy="look for its name")
+
+    def _reason(self, text: str, user: str = "root") -> Reason:
+        return Reason(text, user, self._now())
 
     def _node(self, name: str) -> Node:
         return self._nodes.get(name) or self._missing(f"Node {name} not found")
@@ -303,7 +423,7 @@ class FakeSlurm:
 
     def _idle(self, nodes: str) -> list[str]:
         names = self._named(nodes)
-        if any(name in places for places in self._places.values() for name in names):
+        if any(self.queue.on(name) for name in names):
             self._refuse("slurm_update error: Requested nodes are busy")
         return names
 
@@ -317,163 +437,76 @@ class FakeSlurm:
     ) -> None:
         node = self._nodes[name]
         state = NodeState(node.state.base, (node.state.flags | set(add)) - set(remove))
-        kept = None if remove else node.reason
+        kept = None if NodeFlag.DRAIN in remove else node.reason
         self._nodes[name] = node._replace(state=state, reason=reason or kept)
+        self.queue.touch()
 
-    def _seen(self, node: Node) -> Node:
-        """``node`` with what its jobs take of it."""
-        there = [self._jobs[job_id] for job_id, places in self._places.items() if node.name in places]
-        if not there:
-            return node
-        cpus = sum(-(-job.cpus // max(job.nodes, 1)) for job in there)
-        base = NodeBase.ALLOCATED if cpus >= node.cpus else NodeBase.MIXED
-        memory = sum(job.memory_per_node_mib for job in there)
-        state = NodeState(base if node.state.base is NodeBase.IDLE else node.state.base, node.state.flags)
-        return node._replace(state=state, cpus_alloc=cpus, memory_alloc_mib=memory)
+    def _down(self, name: str, reason: Reason, now: datetime) -> None:
+        for job_id in self.queue.on(name):
+            self.queue.put_back(job_id, now, JobState.NODE_FAIL)
+        node = self._nodes[name]
+        self._nodes[name] = node._replace(state=NodeState(NodeBase.DOWN, node.state.flags), reason=reason)
+
+    def _give_up(self, name: str, now: datetime) -> None:
+        """SlurmdTimeout is over, if the node has not answered since."""
+        node = self._nodes.get(name)
+        silent_s = now - timedelta(seconds=self._slurmd_timeout_s)
+        if (
+            node is not None
+            and self.queue.is_dead(name)
+            and not node.state.is_slot
+            and (node.slurmd_start_time is None or node.slurmd_start_time <= silent_s)
+        ):
+            self._down(name, self._reason("Not responding", "slurm"), now)
+
+    def _reserve(self, name: str, flag: NodeFlag, end: datetime) -> None:
+        kept = self.queue.reservations.get(name)
+        if kept is not None and kept.end_time == end:
+            for node in expand(kept.nodes):
+                if node in self._nodes:
+                    self._flag(node, add={flag})
+
+    def _release(self, name: str, *flags: NodeFlag) -> None:
+        kept = self.queue.reservations.pop(name, None)
+        for node in expand(kept.nodes) if kept is not None else ():
+            if node in self._nodes:
+                self._flag(node, remove=flags)
+        self.queue.touch()
+
+    def _is_in(self, node: Node, partition: str) -> bool:
+        features = self._partitions[partition]
+        return not features or any(feature in node.features for feature in features)
+
+    def _alike(self) -> dict[tuple[object, ...], list[str]]:
+        """The names of nodes that are alike, by what they have."""
+        if self._shapes is None:
+            self._shapes = {}
+            for node in self._nodes.values():
+                key = (node.cpus, node.memory_mib, node.gres, node.features)
+                self._shapes.setdefault(key, []).append(node.name)
+        return self._shapes
+
+    def _partition(self, name: str, is_default: bool) -> Partition:
+        there = [node for node in self._nodes.values() if not node.state.is_slot and self._is_in(node, name)]
+        return Partition(
+            name=name,
+            state=PartitionState.UP,
+            is_default=is_default,
+            nodes=fold(node.name for node in there),
+            total_nodes=len(there),
+            total_cpus=sum(node.cpus for node in there),
+            max_time_s=None,
+            default_time_s=None,
+            max_nodes=None,
+            priority_tier=1,
+            oversubscribe="NO",
+            allow_accounts=(),
+            tres=tres(""),
+        )
+
+    def _all_jobs(self) -> list[Job]:
+        queue = self.queue
+        return [*queue.waiting.values(), *queue.running.values(), *queue.ended.values()]
 
     def _records(self, job_id: int) -> list[Job]:
-        found = [job for job in self._jobs.values() if job_id in {job.job_id, job.array_job_id}]
-        return found or self._missing("Invalid job id specified")
-
-    def _new_job(self, request: JobRequest) -> Job:
-        nodes = int(request.nodes.partition("-")[0] or 1)
-        tasks = request.tasks or nodes
-        cpus = tasks * (request.cpus_per_task or 1)
-        memory = request.memory_mib * nodes or request.memory_per_cpu_mib * cpus
-        asked = [f"cpu={cpus}", f"node={nodes}", f"billing={cpus}"]
-        asked += [f"mem={memory}M"] * (memory > 0)
-        now = self._now()
-        return Job(
-            job_id=self._next_job,
-            array_job_id=self._next_job,
-            array_tasks=request.array,
-            het_job_id=None,
-            state=JobState.PENDING,
-            reason="JobHeldUser" if request.hold else "None",
-            partitions=tuple((request.partition or self._partitions[0]).split(",")),
-            user=request.user or "root",
-            qos=request.qos,
-            nodes=nodes,
-            max_nodes=int(request.nodes.partition("-")[2] or 0) or None,
-            cpus=cpus,
-            min_cpus_per_node=1,
-            tasks=tasks,
-            cpus_per_task=request.cpus_per_task or 1,
-            min_memory_mib=request.memory_mib or request.memory_per_cpu_mib,
-            tmp_disk_mib=0,
-            features=request.features,
-            tres=tres(",".join(asked)),
-            tres_per_job=tres(f"gres:gpu:{request.gpus}" if request.gpus else ""),
-            tres_per_node=tres(",".join(f"gres:{part}" for part in request.gres.split(",") if part)),
-            tres_per_socket=tres(""),
-            tres_per_task=tres(""),
-            licenses=tres(request.licenses),
-            dependency=request.dependency,
-            reservation=request.reservation,
-            oversubscribe="NO" if request.exclusive else "OK",
-            contiguous=request.contiguous,
-            priority=0 if request.hold else 4_294_901_761 - self._next_job,
-            time_limit_s=request.time_limit_s or None,
-            submit_time=now,
-            begin_time=request.begin or now,
-            start_time=None,
-            end_time=None,
-            nodelist="",
-            required_nodes="",
-            batch=True,
-            restarts=0,
-            account=request.account,
-            name=request.name or "sbatch",
-        )
-
-    def _keep(self, job: Job, request: JobRequest) -> None:
-        self._jobs[job.job_id] = job
-        self._requests[job.job_id] = request
-
-    def _stop(self, job_id: int, ended: JobState) -> None:
-        """A running job is put back into the queue, or ends where it is not to be requeued."""
-        if self._requests[job_id].requeue is False:
-            self.finish(job_id, ended)
-            return
-        job = self._jobs[job_id]
-        self._jobs[job_id] = job._replace(
-            state=JobState.PENDING,
-            reason="BeginTime",
-            # Slurm lets a requeued job wait for the old one's end to be known everywhere.
-            begin_time=self._now() + timedelta(seconds=1),
-            start_time=None,
-            nodelist="",
-            restarts=job.restarts + 1,
-        )
-        self._places.pop(job_id, None)
-
-    def _end_jobs(self) -> None:
-        now = self._now()
-        for job_id in list(self._places):
-            started = self._jobs[job_id].start_time
-            assert started is not None
-            if (now - started).total_seconds() >= self._run_time_s(self._requests[job_id]):
-                self.finish(job_id)
-
-    def _start_jobs(self) -> None:
-        waiting = [job for job in self._jobs.values() if job.state is JobState.PENDING]
-        blocked = False
-        for job in sorted(waiting, key=lambda job: -job.priority):
-            reason = self._held_back(job)
-            if not reason:
-                started = self._start(job)
-                reason = "" if started else ("Priority" if blocked else "Resources")
-                blocked = blocked or not started
-            if reason and job.job_id in self._jobs and self._jobs[job.job_id].state is JobState.PENDING:
-                self._jobs[job.job_id] = self._jobs[job.job_id]._replace(reason=reason)
-
-    def _held_back(self, job: Job) -> str:
-        """Slurm's word for what keeps ``job`` from starting even on free nodes; empty for nothing."""
-        if job.priority == 0:
-            return "JobHeldUser"
-        if job.begin_time is not None and job.begin_time > self._now():
-            return "BeginTime"
-        for part in job.dependency.split(","):
-            others = [int(word) for word in part.split(":")[1:] if word.isdigit()]
-            if any(other in self._jobs and not self._jobs[other].state.has_ended for other in others):
-                return "Dependency"
-        return ""
-
-    def _start(self, job: Job) -> bool:
-        """Start ``job``, or as many tasks of its array as fit; whether all of it runs now."""
-        tasks = _indices(job.array_tasks)
-        while True:
-            running = [(self._jobs[job_id], places) for job_id, places in self._places.items()]
-            names = place(job, list(self._nodes.values()), running)
-            if not names:
-                return False
-            last = len(tasks) <= 1
-            job_id = job.job_id if last else self._next_job
-            self._next_job += not last
-            self._keep(
-                job._replace(
-                    job_id=job_id,
-                    array_tasks=str(tasks[0]) if tasks else "",
-                    state=JobState.RUNNING,
-                    reason="None",
-                    start_time=self._now(),
-                    nodelist=",".join(names),
-                ),
-                self._requests[job.job_id],
-            )
-            self._places[job_id] = names
-            if last:
-                return True
-            del tasks[0]
-            job = job._replace(array_tasks=",".join(map(str, tasks)))
-            self._jobs[job.job_id] = job
-
-
-def _indices(tasks: str) -> list[int]:
-    """The indices of ``0-9:2,12%4``."""
-    found: list[int] = []
-    for part in tasks.partition("%")[0].split(",") if tasks else []:
-        numbers, _, step = part.partition(":")
-        first, _, last = numbers.partition("-")
-        found += range(int(first), int(last or first) + 1, int(step or 1))
-    return found
+        return self.queue.records(job_id) or self._missing("Invalid job id specified")

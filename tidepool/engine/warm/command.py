@@ -51,15 +51,6 @@ class WarmPulumiCommand(PulumiCommand):
     ) -> None:
         self.close()
 
-    def prepare(self) -> None:
-        """Start what is not there yet, so that the next operation need not wait for it. Any `run` does so, too.
-
-        Raises:
-            EngineError: a plugin that should be running cannot be started.
-        """
-        with self._lock:
-            self._plugins.ready()
-
     def run(
         self,
         args: list[str],
@@ -74,12 +65,25 @@ class WarmPulumiCommand(PulumiCommand):
             CommandError: or one of its kinds, when it fails.
             EngineError: a plugin that should be running cannot be started.
         """
+        return self.holding((), args, cwd, additional_env, on_output, on_error)
+
+    def holding(
+        self,
+        descriptors: Sequence[int],
+        args: list[str],
+        cwd: str,
+        additional_env: Mapping[str, str],
+        on_output: Listener | None = None,
+        on_error: Listener | None = None,
+    ) -> CommandResult:
+        """The same; an operation holds copies of ``descriptors`` to its end, though its caller be gone: locks, say."""
         if not is_operation(args):
             return self._quick.run(args, cwd, additional_env, on_output, on_error)
         env = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
         with self._lock:
             env |= self._plugins.ready()
-            operation = self._begin(["--non-interactive", *args], cwd, env, self._plugins.lifelines)
+            kept_open = (*self._plugins.lifelines, *descriptors)
+            operation = self._begin(["--non-interactive", *args], cwd, env, kept_open)
             self._under_way.add(operation)
         code = 0
         try:
@@ -94,6 +98,15 @@ class WarmPulumiCommand(PulumiCommand):
         if code != 0:
             raise create_command_error(result)
         return result
+
+    def prepare(self) -> None:
+        """Start the plugins that the first operation would wait for.
+
+        Raises:
+            EngineError: one cannot be started.
+        """
+        with self._lock:
+            self._plugins.ready()
 
     def interrupt(self) -> None:
         """Ask what is under way to end soon, and asked again, at once. From any thread."""

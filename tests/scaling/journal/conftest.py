@@ -1,0 +1,82 @@
+"""Journals of both kinds, each empty at first."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.scaling.journal.postgres import Postgres, missing
+from tidepool.scaling.journal.database import Database
+from tidepool.scaling.journal.journal import SqlJournal
+from tidepool.scaling.journal.postgres import PostgresDatabase, schema_name
+from tidepool.scaling.journal.sqlite import SqliteDatabase
+
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Place:
+    """Where one journal is; each `open` is another process's, as far as the database can tell."""
+
+    path: Path | None = None
+    postgres: Postgres | None = None
+    stack: str = ""
+    opened: list[Database] = field(default_factory=list)
+
+    def database(self) -> Database:
+        made: Database
+        if self.postgres is None:
+            assert self.path is not None
+            made = SqliteDatabase(self.path, power_safe=False)
+        else:
+            made = PostgresDatabase(self.postgres.url, self.stack, has_own_clock=False)
+        self.opened.append(made)
+        return made
+
+    def open(self, **more: int) -> SqlJournal:
+        return SqlJournal(self.database(), **more)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A running server of the tests' own."""
+    if missing():
+        pytest.skip(missing())
+    running = Postgres()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def in_postgres(postgres: Postgres) -> Iterator[Place]:
+    place = Place(postgres=postgres, stack=f"test_{next(_numbers)}")
+    yield place
+    for database in place.opened:
+        database.close()
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema_name(place.stack)} CASCADE".encode())
+
+
+@pytest.fixture
+def in_file(tmp_path: Path) -> Iterator[Place]:
+    place = Place(path=tmp_path / "scaler" / "journal.sqlite")
+    yield place
+    for database in place.opened:
+        database.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """An empty journal in either."""
+    found: Place = request.getfixturevalue("in_file" if request.param == "sqlite" else "in_postgres")
+    return found
+
+
+@pytest.fixture
+def journal(place: Place) -> SqlJournal:
+    return place.open()

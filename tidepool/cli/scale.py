@@ -1,0 +1,145 @@
+"""`scale`: the daemon that makes the cluster breathe."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tidepool.cli import errors, show
+from tidepool.cli.errors import NOT_THERE, USAGE, Failure
+from tidepool.cli.options import stack_options
+from tidepool.cli.scaler.place import scaler_folder
+from tidepool.cli.stack import Stack
+
+if TYPE_CHECKING:
+    from tidepool.scaling.daemon import Daemon, Listen
+    from tidepool.slurm import SlurmClient
+
+_NOWHERE: Final = ("none", "off")
+
+
+@click.command("scale")
+@click.option("--once", is_flag=True, help="Look, decide and act once, and end when that is done.")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where /healthz and /metrics are, or `none`.  [default: any free port of 127.0.0.1]",
+)
+@stack_options
+def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
+    """Run the scaler: nodes come and go with the queue, as the spec's policies say, until Ctrl-C.
+
+    It goes on from where the last one was, however that ended. A second one stands by, and takes over when the first is
+    gone. `tidepool pause` stops it from acting, `tidepool watch` shows what it does and why.
+    """
+    stack.require_root()
+    stack.prepare()
+    where = None if once else _listen(listen)
+    with ExitStack() as stacked:
+        daemon, beside = _put_together(stack, stacked)
+        if once:
+            return _once(daemon, beside)
+        with _ended_by_signals(daemon):
+            try:
+                daemon.run(where, beside)
+            except OSError as error:
+                raise Failure(
+                    f"{listen} cannot be listened on: {error.strerror}",
+                    remedy="name another --listen, or leave it out for any free port",
+                    code=USAGE,
+                ) from error
+    return errors.OK
+
+
+def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
+    from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
+    from tidepool.scaling.daemon import Daemon, Voice
+    from tidepool.scaling.decide import decide
+    from tidepool.scaling.holder import is_gone, this_process
+    from tidepool.scaling.journal import open_journal
+    from tidepool.scaling.loop import Edges, Loop
+    from tidepool.scaling.observe import Observer
+    from tidepool.scaling.remember import remember
+    from tidepool.this_machine import ThisMachine
+
+    folder = scaler_folder(stack)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    journal = open_journal(folder, stack.world.env, stack=stack.name)
+    stacked.callback(journal.close)
+    voice = Voice(folder, show.say, _now)
+    stacked.callback(voice.close)
+    engine = stacked.enter_context(warm_engine(stack))
+    changed, machines = pulumi_stack(stack, engine), ThisMachine(stack.data)
+    beside = ThreadPoolExecutor(1, thread_name_prefix="up")
+    wake = threading.Event()
+
+    def open_slurm(connection: Mapping[str, Any]) -> SlurmClient:
+        return stack.world.open_slurm(connection, stack.data)
+
+    loop = Loop(
+        Edges(
+            holder=this_process(),
+            journal=journal,
+            observer=Observer(stack.name, changed, machines, open_slurm, policies_of(stack)),
+            stack=changed,
+            machines=machines,
+            decide=decide,
+            remember=remember,
+            beside=beside,
+            now=_now,
+            # It goes on while this process is stopped, and while the machine sleeps.
+            monotonic_s=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+            say=voice.say,
+            wake=wake.set,
+            prepare=lambda: beside.submit(engine.prepare),
+            is_gone=is_gone,
+        )
+    )
+    return Daemon(loop, voice, folder, stack.world.env, wake), beside
+
+
+def _once(daemon: Daemon, beside: ThreadPoolExecutor) -> int:
+    turn = daemon.only_once(beside)
+    if turn.role == "stands by":
+        raise Failure(f"another daemon is at work: {turn.text}", remedy="end it first", code=errors.FAILED)
+    if turn.role in ("holds still", "waits"):
+        raise Failure(turn.text, code=NOT_THERE)
+    return errors.OK
+
+
+@contextmanager
+def _ended_by_signals(daemon: Daemon) -> Iterator[None]:
+    kept = {
+        number: signal.signal(number, lambda _number, _frame: daemon.end())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _listen(text: str | None) -> Listen | None:
+    from tidepool.scaling.daemon import Listen
+
+    if text is None:
+        return Listen()
+    if text in _NOWHERE:
+        return None
+    host, _, port = text.rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 1 << 16):
+        raise click.BadParameter("write HOST:PORT, such as 127.0.0.1:9417, or none", param_hint="--listen")
+    return Listen(host.strip("[]"), int(port))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

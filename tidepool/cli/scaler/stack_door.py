@@ -1,0 +1,75 @@
+"""The stack as the scaler sees and changes it, and the machines of its fleets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidepool.cli.described import described_spec
+from tidepool.cli.stack import Stack
+from tidepool.engine.errors import NotSupportedError
+from tidepool.engine.state.layout import Layout, StackReference, backend_url, root_of
+
+if TYPE_CHECKING:
+    from tidepool.engine.warm import WarmPulumiCommand
+    from tidepool.scaling.policies_file import PoliciesFile
+    from tidepool.scaling.stack import PulumiStack
+
+#: What the program imports, and what starts no threads.
+_MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
+_PLUGINS = ("tidepool",)
+
+
+def warm_engine(stack: Stack) -> WarmPulumiCommand:
+    """The engine, kept warm for one operation after the other.
+
+    Raises:
+        EngineError: it is not there.
+    """
+    import tidepool
+    from tidepool.engine.warm import warm_command
+
+    root = stack.project.root
+    watched = [
+        Path(tidepool.__path__[0]),
+        *(path for path in (root / "provider", root / "__main__.py") if path.exists()),
+    ]
+    return warm_command(stack.environment, folder=root, modules=_MODULES, plugins=_PLUGINS, watched=watched)
+
+
+def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
+    """The stack as the scaler changes it."""
+    from tidepool.scaling.stack import Place, PulumiStack
+
+    checkpoint, locks = _files(stack)
+    place = Place(
+        name=stack.name,
+        project=stack.project.name,
+        folder=stack.project.root,
+        data=stack.data / stack.name,
+        environment=stack.settings,
+        checkpoint=checkpoint,
+        locks=locks,
+    )
+    return PulumiStack(place, command, lambda: described_spec(stack))
+
+
+def policies_of(stack: Stack) -> PoliciesFile:
+    """The section ``scaling`` of the stack's file."""
+    from tidepool.cli.errors import Failure
+    from tidepool.engine.errors import EngineError
+    from tidepool.scaling.policies_file import PoliciesFile
+
+    return PoliciesFile(stack.file, lambda: described_spec(stack).scaling, (Failure, EngineError))
+
+
+def _files(stack: Stack) -> tuple[Path | None, Path | None]:
+    """The file of the state and the folder of its locks, where the backend is a folder."""
+    env = stack.environment
+    try:
+        url = backend_url(env, stack.project.backend_url)
+        layout = Layout(root_of(url, Path(env.get("HOME") or Path.home()), stack.project.root))
+    except NotSupportedError:
+        return None, None
+    ref = StackReference(stack.project.name, stack.name)
+    return layout.checkpoint(ref), layout.locks(ref)

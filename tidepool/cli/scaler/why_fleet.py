@@ -1,0 +1,139 @@
+"""What a fleet has, may have and why: in words, from the journal. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidepool.cli.scaler.frame import Cell, Line
+from tidepool.cli.scaler.health import Health, health
+from tidepool.cli.scaler.record import Record, by_fleet, fleet_of
+from tidepool.cli.scaler.setbacks import setback_words
+from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
+from tidepool.cli.scaler.watching import price
+from tidepool.cli.scaler.words import hosts, number, span, usd
+from tidepool.cluster.scaling import Account, Schedule, Warm
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.phase import Phase
+from tidepool.scaling.ports import Intent
+
+
+@dataclass(frozen=True, slots=True)
+class FleetWhy:
+    """All that is known of a fleet. ``phases`` are hostlists, ``quarantined`` says by node why it is left alone.
+
+    ``floors`` say which nodes are there however empty the queue is, ``limits`` what is never gone beyond.
+    """
+
+    fleet: str
+    now: datetime
+    wish: str
+    wish_nodes: int
+    phases: Mapping[Phase, str]
+    setback: str
+    quarantined: Mapping[str, str]
+    floors: tuple[str, ...]
+    limits: tuple[str, ...]
+    idle: str
+    cost: str
+    history: tuple[Event, ...]
+    health: Health
+    is_afresh: bool
+    seen: datetime | None
+
+
+def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence[Intent]) -> FleetWhy:
+    """What is known of ``fleet``, about which ``intents`` are, the newest first."""
+    decision, now = record.decision, record.now
+    memory = decision.memory if decision else Memory()
+    wish = decision.wish.get(fleet.name) if decision else None
+    phases: dict[Phase, list[str]] = {}
+    for node in by_fleet(decision.nodes).get(fleet.name, ()) if decision else ():
+        phases.setdefault(decision.nodes[node].phase, []).append(node) if decision else None
+    nodes = sum(len(names) for phase, names in phases.items() if phase is not Phase.ABSENT)
+    return FleetWhy(
+        fleet=fleet.name,
+        now=now,
+        wish=str(wish or ""),
+        wish_nodes=len(wish or ()),
+        phases={
+            phase: hosts(phases[phase]) for phase in Phase if phase in phases and phase is not Phase.ABSENT
+        },
+        setback=setback_words(memory.fleet_setbacks.get(fleet.name), now),
+        quarantined={
+            node: setback_words(back, now)
+            for node, back in sorted(memory.node_setbacks.items())
+            if fleet_of(node) == fleet.name and back.until > now
+        },
+        floors=tuple(_floors(spec, fleet)),
+        limits=tuple(_limits(spec, fleet)),
+        idle=f"a node goes after {span(fleet.idle_timeout_s)} without a job",
+        cost=_cost(fleet, nodes),
+        history=events(intents),
+        health=health(record),
+        is_afresh=record.is_afresh,
+        seen=decision.at if decision else None,
+    )
+
+
+def fleet_lines(why: FleetWhy) -> Iterator[Line]:
+    """It, for a person."""
+    yield (Cell(f"fleet {why.fleet}", "bold"),)
+    wish = f"{number(why.wish_nodes, 'node')}: {why.wish}" if why.wish else "no node"
+    yield (Cell(f"The scaler wants {wish}.") if why.seen else Cell("Nobody has decided about it yet."),)
+    yield from fact_lines(
+        [
+            *(Fact(phase.value, nodes) for phase, nodes in why.phases.items()),
+            Fact("set back", why.setback, "yellow"),
+            *(Fact(f"quarantine {node}", words, "red") for node, words in why.quarantined.items()),
+            Fact("floors", "; ".join(why.floors) or "none: it may be empty"),
+            Fact("limits", "; ".join(why.limits)),
+            Fact("idle", why.idle),
+            Fact("cost", why.cost),
+        ]
+    )
+    if why.history:
+        yield (Cell("what was done", "bold"),)
+        yield from event_lines(why.history, why.now)
+    yield source_line(why.health, why.is_afresh, why.seen, why.now)
+
+
+def _floors(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:
+    if fleet.min_nodes:
+        yield f"min_nodes keeps {number(fleet.min_nodes, 'node')}"
+    for policy in spec.scaling.policies:
+        match policy:
+            case Warm(fleet=name, nodes=nodes) if name == fleet.name:
+                yield f"policy warm keeps {number(nodes, 'idle node')} beside those that are busy"
+            case Schedule(fleet=name) if name == fleet.name:
+                days = ", ".join(policy.days)
+                yield (
+                    f"policy schedule keeps {number(policy.nodes, 'node')} from {policy.begin} to {policy.end} "
+                    f"({policy.timezone}) on {days}"
+                )
+
+
+def _limits(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:
+    yield f"max_nodes {fleet.max_nodes:,}"
+    here = fleet.infrastructures[0]
+    if here.max_nodes is not None:
+        yield f"{here.max_nodes:,} of them on {here.name}"
+    limits = spec.limits
+    if limits.max_nodes is not None:
+        yield f"all fleets together {number(limits.max_nodes, 'node')}"
+    if limits.price_usd_per_hour is not None:
+        yield f"all together {usd(limits.price_usd_per_hour)} an hour"
+    if limits.budget_usd_per_month is not None:
+        yield f"{usd(limits.budget_usd_per_month)} a month"
+    for policy in spec.scaling.policies:
+        if isinstance(policy, Account):
+            yield f"account {policy.account} {number(policy.max_nodes, 'node')}"
+
+
+def _cost(fleet: Fleet, nodes: int) -> str:
+    each = price(fleet)
+    if not each:
+        return "its price is not set (price_usd_per_hour), so none is counted"
+    return f"{usd(each)} an hour each, {usd(each * nodes)} for the {number(nodes, 'node')} there"

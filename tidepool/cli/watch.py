@@ -1,0 +1,74 @@
+"""`watch`: how the cluster breathes, as the scaler's journal tells it. It costs Slurm nothing."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import suppress
+from typing import Final
+
+import click
+
+from tidepool.cli import errors, show
+from tidepool.cli.options import json_option, stack_options
+from tidepool.cli.scaler.document import document
+from tidepool.cli.scaler.drawing import columns, drawn, glyphs_for, put
+from tidepool.cli.scaler.frame import frame
+from tidepool.cli.scaler.opening import Source
+from tidepool.cli.scaler.watching import watching
+from tidepool.cli.scaler.words import clock
+from tidepool.cli.stack import Stack
+from tidepool.scaling.ports import JournalError
+
+_LEAST_EVERY_S: Final = 0.2
+_EVERY_S: Final = 0.5
+
+
+@click.command("watch")
+@click.option("--once", is_flag=True, help="One frame, and the end. So it is without a terminal.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=_LEAST_EVERY_S),
+    default=_EVERY_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to look.",
+)
+@json_option
+@stack_options
+def watch_verb(stack: Stack, once: bool, every_s: float, as_json: bool) -> int:
+    """Show how the cluster breathes: queue, fleets, what is under way, cost and the last decisions, until Ctrl-C.
+
+    All of it is the daemon's own look; Slurm is not asked. The exit code of one frame is 3 where no daemon runs.
+    """
+    with Source(stack) as source:
+        if as_json or once or not sys.stdout.isatty():
+            view = watching(source.read())
+            if as_json:
+                show.emit(document(view))
+            else:
+                put(frame(view, columns(), None, glyphs_for(sys.stdout.encoding)))
+            return errors.OK if view.health.state in ("runs", "late") else errors.NOT_THERE
+        _live(source, every_s)
+    return errors.OK
+
+
+def _live(source: Source, every_s: float) -> None:
+    from rich.live import Live
+
+    console = show.console(sys.stdout)
+    glyphs = glyphs_for(console.encoding)
+    pause = threading.Event()
+    # What can be known at once is told as of any verb; later, the view stays and says what is the matter.
+    view, trouble = watching(source.read()), ""
+    with Live(console=console, auto_refresh=False, screen=True) as live, suppress(KeyboardInterrupt):
+        while True:
+            size = console.size
+            lines = frame(view, size.width, size.height, glyphs, trouble)
+            live.update(drawn(lines), refresh=True)
+            pause.wait(every_s)
+            try:
+                view, trouble = watching(source.read()), ""
+            except JournalError as error:
+                trouble = f"{error}; what follows is of {clock(view.now, view.now)}"

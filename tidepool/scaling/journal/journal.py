@@ -1,0 +1,460 @@
+"""The `Journal` of `tidepool.scaling.ports`, by SQL.
+
+Each call is one transaction. A call that writes for the leader first claims the lease's row as this epoch's: who
+does not get it writes nothing, and while it is claimed no other gets the lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tidepool.cluster.hostlist import HostSet
+from tidepool.scaling.decision import Action, Cost, Decision, Sweep, Waiting
+from tidepool.scaling.journal.codec import Unreadable, dumps, loads
+from tidepool.scaling.journal.database import Database, Row, Transaction
+from tidepool.scaling.memory import Memory, Spent
+from tidepool.scaling.ports import (
+    Decided,
+    Fenced,
+    Intent,
+    JournalError,
+    Kept,
+    Lease,
+    Look,
+    Pause,
+    Sample,
+    SeenJob,
+    Trouble,
+)
+from tidepool.scaling.world import World
+
+#: A world of more than this is not kept whole: of JSON, before it is compressed.
+LARGEST_WORLD_BYTES: Final = 4 << 20
+#: About what one takes of that, with much said in it.
+_BYTES_OF_A_JOB: Final = 800
+_BYTES_OF_A_NODE: Final = 500
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_EARLIEST_US: Final = -(1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What of a decision is not searched for."""
+
+    actions: tuple[Action, ...]
+    waiting: Mapping[int, Waiting]
+    cost: Cost
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the daemon is, but for what Slurm's power saving asks for, which no decision changes."""
+
+    wish: Mapping[str, HostSet] | None
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class _Power:
+    up: frozenset[str]
+    down: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What of the newest look changes with every look, also where nothing happens."""
+
+    epoch: int
+    at: datetime
+    cost: Cost
+    spent: Spent | None
+
+
+#: The rows of `kept`. The newest look is in two: what seldom changes is large.
+_PLACE: Final = 1
+_POWER: Final = 2
+_LOOK: Final = 3
+_LOOKED: Final = 4
+_TROUBLE: Final = 5
+
+
+class SqlJournal:
+    """The journal of one stack, in ``database``."""
+
+    def __init__(self, database: Database, *, largest_world_bytes: int = LARGEST_WORLD_BYTES) -> None:
+        self._database = database
+        self._largest_world_bytes = largest_world_bytes
+        #: What this process wrote last of the newest look, under which epoch.
+        self._look: Look | None = None
+
+    # The lease
+
+    def acquire(self, holder: str, now: datetime, lasting_s: float) -> Lease | None:
+        lasting_us = round(lasting_s * 1e6)
+        with self._database.writing() as sql:
+            sql.change("UPDATE lease SET epoch = epoch WHERE id = 1")
+            # A database that several machines share has one clock, and theirs are many.
+            clock_us = self._database.now_us()
+            now_us = _us(now) if clock_us is None else clock_us
+            ((had, epoch, until_us, is_held),) = sql.run("SELECT holder, epoch, until_us, is_held FROM lease")
+            is_valid = is_held and until_us > now_us
+            if is_valid and had != holder:
+                if until_us > now_us + lasting_us:
+                    # The clock went back since: it would be theirs for as long as that jump, though they be dead.
+                    sql.change("UPDATE lease SET until_us = ?", [now_us + lasting_us])
+                return None
+            epoch = epoch if is_valid else epoch + 1
+            sql.change(
+                "UPDATE lease SET holder = ?, epoch = ?, until_us = ?, is_held = 1",
+                [holder, epoch, now_us + lasting_us],
+            )
+        return Lease(holder, epoch, now + timedelta(microseconds=lasting_us))
+
+    def release(self, lease: Lease) -> None:
+        with self._database.writing() as sql:
+            sql.change(
+                "UPDATE lease SET is_held = 0 WHERE holder = ? AND epoch = ?", [lease.holder, lease.epoch]
+            )
+
+    def leader(self) -> Lease | None:
+        with self._database.reading() as sql:
+            ((holder, epoch, until_us, is_held),) = sql.run(
+                "SELECT holder, epoch, until_us, is_held FROM lease"
+            )
+        return Lease(holder, epoch, _moment(until_us), bool(is_held)) if epoch else None
+
+    # What the leader writes
+
+    def keep(self, lease: Lease, kept: Kept) -> None:
+        with self._leading(lease) as sql:
+            _put(sql, _PLACE, dumps(_Place, _Place(kept.wish, kept.memory)))
+            _put(sql, _POWER, dumps(_Power, _Power(kept.power_up, kept.power_down)))
+
+    def decided(self, lease: Lease, world: World, before: Memory, decision: Decision) -> tuple[Intent, ...]:
+        counts = {
+            "jobs": len(world.jobs),
+            "nodes": len(world.nodes),
+            "machines": len(world.machines or ()),
+        }
+        is_small = self._is_small(world)
+        body = dumps(_Body, _Body(decision.actions, decision.waiting, decision.cost, counts))
+        seen = dumps(World, world) if is_small else None
+        remembered = dumps(Memory, before) if is_small else None
+        at_us = _us(decision.at)
+        with self._leading(lease) as sql:
+            number = _next(sql, "decision")
+            sql.change(
+                "INSERT INTO decision (id, epoch, at_us, body, world, memory) VALUES (?, ?, ?, ?, ?, ?)",
+                [number, lease.epoch, at_us, body, seen, remembered],
+            )
+            first = _next(sql, "intent", len(decision.actions))
+            intents = tuple(
+                Intent(first + place, number, lease.epoch, decision.at, action)
+                for place, action in enumerate(decision.actions)
+            )
+            sql.run_many(
+                "INSERT INTO intent (id, decision, epoch, at_us, fleet, result, action, text) VALUES "
+                "(?, ?, ?, ?, ?, '', ?, ?)",
+                [
+                    (
+                        each.id,
+                        number,
+                        lease.epoch,
+                        at_us,
+                        _key(_fleet(each.action)),
+                        dumps(Action, each.action),
+                        b'""',
+                    )
+                    for each in intents
+                ],
+            )
+            sql.run_many(
+                "INSERT INTO intent_node (node, intent) VALUES (?, ?)",
+                [(_key(node), each.id) for each in intents for node in sorted(set(_nodes(each.action)))],
+            )
+            _put(sql, _PLACE, dumps(_Place, _Place(decision.wish, decision.memory)))
+        return intents
+
+    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+        spent = decision.memory.spent
+        looked = _Looked(lease.epoch, decision.at, decision.cost, spent)
+        # With all times taken out, a look is as the one before where nothing happened.
+        quiet = replace(decision, at=_EPOCH, cost=Cost(), memory=replace(decision.memory, spent=None))
+        seen = replace(world, at=_EPOCH) if self._is_small(world) else None
+        look = Look(lease.epoch, world.spec, quiet, seen)
+        is_new = look != self._look
+        body = dumps(Look, look) if is_new else b""
+        with self._leading(lease, durable=False) as sql:
+            if is_new:
+                _put(sql, _LOOK, body)
+            _put(sql, _LOOKED, dumps(_Looked, looked))
+        self._look = look
+
+    def troubled(self, lease: Lease, trouble: Trouble | None) -> None:
+        body = dumps(Trouble, trouble) if trouble else None
+        with self._leading(lease, durable=False) as sql:
+            if body is None:
+                sql.change("DELETE FROM kept WHERE id = ?", [_TROUBLE])
+            else:
+                _put(sql, _TROUBLE, body)
+
+    def ended(self, lease: Lease, intents: Sequence[Intent]) -> None:
+        with self._leading(lease) as sql:
+            sql.run_many(
+                "UPDATE intent SET result = ?, ended_us = ?, text = ? WHERE id = ?",
+                [
+                    (
+                        each.result,
+                        None if each.ended is None else _us(each.ended),
+                        dumps(str, each.text),
+                        each.id,
+                    )
+                    for each in intents
+                ],
+            )
+
+    def sample(self, lease: Lease, sample: Sample) -> None:
+        with self._leading(lease, durable=False) as sql:
+            sql.change(
+                "INSERT INTO sample (at_us, body) VALUES (?, ?) "
+                "ON CONFLICT (at_us) DO UPDATE SET body = excluded.body",
+                [_us(sample.at), dumps(Sample, sample)],
+            )
+
+    def saw(self, lease: Lease, jobs: Sequence[SeenJob]) -> None:
+        with self._leading(lease, durable=False) as sql:
+            sql.run_many(
+                "INSERT INTO job (job_id, submitted_us, body) VALUES (?, ?, ?) "
+                "ON CONFLICT (job_id, submitted_us) DO UPDATE SET body = excluded.body",
+                [(job.job_id, _us(job.submitted), dumps(SeenJob, job)) for job in jobs],
+            )
+
+    def prune(self, lease: Lease, before: datetime) -> None:
+        limit = [_us(before)]
+        with self._leading(lease) as sql:
+            # Decisions of open intents stay, to tell why they are there.
+            sql.change("DELETE FROM intent WHERE at_us < ? AND result <> ''", limit)
+            sql.change("DELETE FROM intent_node WHERE intent NOT IN (SELECT id FROM intent)")
+            sql.change(
+                "DELETE FROM decision WHERE at_us < ? AND id NOT IN (SELECT decision FROM intent) "
+                "AND id < (SELECT MAX(id) FROM decision)",
+                limit,
+            )
+            sql.change("DELETE FROM sample WHERE at_us < ?", limit)
+            sql.change("DELETE FROM job WHERE submitted_us < ?", limit)
+
+    # What people say
+
+    def pause(self, pause: Pause | None) -> None:
+        with self._database.writing() as sql:
+            sql.change("DELETE FROM pause")
+            if pause is not None:
+                sql.change("INSERT INTO pause (id, body) VALUES (1, ?)", [dumps(Pause, pause)])
+
+    def paused(self) -> Pause | None:
+        with self._database.reading() as sql:
+            rows = sql.run("SELECT body FROM pause")
+        return self._read(Pause, rows[0][0]) if rows else None
+
+    # What is read
+
+    def kept(self) -> Kept:
+        with self._database.reading() as sql:
+            rows = _rows(sql, _PLACE, _POWER)
+        place = self._read(_Place, rows[_PLACE]) if _PLACE in rows else _Place(None, Memory())
+        power = self._read(_Power, rows[_POWER]) if _POWER in rows else _Power(frozenset(), frozenset())
+        return Kept(place.wish, place.memory, power.up, power.down)
+
+    def open_intents(self) -> tuple[Intent, ...]:
+        with self._database.reading() as sql:
+            rows = sql.run(
+                "SELECT id, decision, epoch, at_us, action, result, ended_us, text FROM intent WHERE result = '' "
+                "ORDER BY id"
+            )
+        return tuple(map(self._intent, rows))
+
+    def intents(
+        self, *, node: str = "", fleet: str = "", since: datetime | None = None, limit: int = 100
+    ) -> tuple[Intent, ...]:
+        with self._database.reading() as sql:
+            rows = sql.run(
+                "SELECT id, decision, epoch, at_us, action, result, ended_us, text FROM intent WHERE at_us >= ? "
+                "AND (? = '' OR id IN (SELECT intent FROM intent_node WHERE node = ?)) AND (? = '' OR fleet = ?) "
+                "ORDER BY id DESC LIMIT ?",
+                [_since(since), _key(node), _key(node), _key(fleet), _key(fleet), limit],
+            )
+        return tuple(map(self._intent, rows))
+
+    def last_look(self) -> Look | None:
+        with self._database.reading() as sql:
+            rows = _rows(sql, _LOOK, _LOOKED)
+        looked = _of_this_release(_Looked, rows.get(_LOOKED))
+        look = _of_this_release(Look, rows.get(_LOOK))
+        if look is None or looked is None:
+            return None
+        memory = replace(look.decision.memory, spent=looked.spent)
+        return Look(
+            looked.epoch,
+            look.spec,
+            replace(look.decision, at=looked.at, cost=looked.cost, memory=memory),
+            replace(look.world, at=looked.at) if look.world else None,
+        )
+
+    def trouble(self) -> Trouble | None:
+        with self._database.reading() as sql:
+            rows = _rows(sql, _TROUBLE)
+        return _of_this_release(Trouble, rows.get(_TROUBLE))  # type: ignore[no-any-return]
+
+    def last_decision(self) -> Decided | None:
+        newest = self.decisions(limit=1)
+        return newest[0] if newest else None
+
+    def decisions(self, since: datetime | None = None, limit: int = 100) -> tuple[Decided, ...]:
+        with self._database.reading() as sql:
+            rows = sql.run(
+                "SELECT id, epoch, at_us, body, world, memory FROM decision WHERE at_us >= ? ORDER BY id DESC LIMIT ?",
+                [_since(since), limit],
+            )
+        return tuple(map(self._decided, rows))
+
+    def samples(self, since: datetime | None = None) -> tuple[Sample, ...]:
+        with self._database.reading() as sql:
+            rows = sql.run(
+                "SELECT body FROM sample WHERE at_us >= ? ORDER BY at_us",
+                [_since(since)],
+            )
+        return tuple(self._read(Sample, body) for (body,) in rows)
+
+    def jobs(self, since: datetime | None = None) -> tuple[SeenJob, ...]:
+        with self._database.reading() as sql:
+            rows = sql.run(
+                "SELECT body FROM job WHERE submitted_us >= ? ORDER BY submitted_us, job_id",
+                [_since(since)],
+            )
+        return tuple(self._read(SeenJob, body) for (body,) in rows)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _is_small(self, world: World) -> bool:
+        """Whether it is kept whole."""
+        about_bytes = len(world.jobs) * _BYTES_OF_A_JOB + len(world.nodes) * _BYTES_OF_A_NODE
+        return about_bytes <= self._largest_world_bytes
+
+    @contextmanager
+    def _leading(self, lease: Lease, *, durable: bool = True) -> Iterator[Transaction]:
+        with self._database.writing(durable=durable) as sql:
+            held = sql.change(
+                "UPDATE lease SET epoch = epoch WHERE id = 1 AND holder = ? AND epoch = ? AND is_held = 1",
+                [lease.holder, lease.epoch],
+            )
+            if not held:
+                ((holder, epoch, is_held),) = sql.run("SELECT holder, epoch, is_held FROM lease")
+                now = f"{holder} has it, with epoch {epoch}" if is_held else "nobody has it"
+                raise Fenced(
+                    f"{lease.holder} has the lease of the journal {self._database.where} no more "
+                    f"(epoch {lease.epoch}): {now}"
+                )
+            yield sql
+
+    def _decided(self, row: Row) -> Decided:
+        id, epoch, at_us, written, world, memory = row
+        body = self._read(_Body, written)
+        return Decided(
+            id,
+            epoch,
+            _moment(at_us),
+            body.actions,
+            body.waiting,
+            body.cost,
+            _of_this_release(World, world),
+            _of_this_release(Memory, memory),
+            body.counts,
+        )
+
+    def _intent(self, row: Row) -> Intent:
+        id, decision, epoch, at_us, action, result, ended_us, text = row
+        return Intent(
+            id,
+            decision,
+            epoch,
+            _moment(at_us),
+            self._read(Action, action),
+            result,
+            None if ended_us is None else _moment(ended_us),
+            self._read(str, text),
+        )
+
+    def _read(self, kind: Any, written: bytes) -> Any:
+        try:
+            return loads(kind, bytes(written))
+        except Unreadable as error:
+            raise JournalError(
+                f"the journal {self._database.where} holds what cannot be read ({error}); it is damaged, or another "
+                "release of Tidepool wrote it: put back a copy, or move it aside"
+            ) from error
+
+
+def _of_this_release(kind: Any, written: bytes | None) -> Any:
+    """What is of the past; None where another release, which had other fields, wrote it."""
+    if written is None:
+        return None
+    try:
+        return loads(kind, bytes(written))
+    except Unreadable:
+        return None
+
+
+def _next(sql: Transaction, name: str, amount: int = 1) -> int:
+    """The first of ``amount`` numbers that were never given out."""
+    ((last,),) = sql.run(
+        "UPDATE counter SET value = value + ? WHERE name = ? RETURNING value", [amount, name]
+    )
+    return int(last) - amount + 1
+
+
+def _rows(sql: Transaction, *rows: int) -> dict[int, bytes]:
+    return dict(
+        sql.run(f"SELECT id, body FROM kept WHERE id IN ({', '.join('?' for _ in rows)})", rows)  # noqa: S608
+    )
+
+
+def _put(sql: Transaction, row: int, body: bytes) -> None:
+    sql.change(
+        "INSERT INTO kept (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body",
+        [row, body],
+    )
+
+
+def _fleet(action: Action) -> str:
+    return action.machine.fleet if isinstance(action, Sweep) else action.fleet
+
+
+def _nodes(action: Action) -> Collection[str]:
+    return (action.machine.node,) if isinstance(action, Sweep) else action.nodes
+
+
+def _key(text: str) -> str:
+    """``text`` as a column takes it, whatever is in it."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _us(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} has no time zone; say which")
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _since(moment: datetime | None) -> int:
+    return _EARLIEST_US if moment is None else _us(moment)
+
+
+def _moment(us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=us)

@@ -1,0 +1,73 @@
+"""When a daemon in simulated time looks next. A real one looks several times a second; most looks see nothing new.
+
+After something has changed it looks soon, and then at growing distances, for not all is looked at each time. When
+nothing changes it looks when time alone may change what is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from tidepool.cluster.slots import fleet_and_number
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.loop import Turn
+from tidepool.scaling.memory import Memory
+
+_GROWTH: Final = 4.0
+#: By then all that has changed was looked at.
+_ECHOES_END_S: Final = 40.0
+#: While something is going on, and while nothing is.
+_LATE_S: Final = {True: 60.0, False: 3600.0}
+#: A daemon to which nothing is going on asks to be called again after so long at least.
+_AT_REST_S: Final = 0.5
+#: Policies with a clock change their minds at whole minutes.
+_QUARTER: Final = 15
+
+
+class Pacing:
+    """Of one daemon. ``least_s`` is the shortest distance of two looks."""
+
+    def __init__(self, least_s: float) -> None:
+        self._least_s = least_s
+        self._gap_s = least_s
+
+    def changed(self) -> None:
+        """Something has changed that a look may see."""
+        self._gap_s = self._least_s
+
+    def next_look(self, turn: Turn, spec: ClusterSpec, now: datetime) -> datetime:
+        """When to look again after ``turn``."""
+        if turn.role != "leads":
+            return now + timedelta(seconds=max(turn.again_in_s, self._least_s))
+        if turn.again_in_s == 0 or turn.decision is None or turn.decision.actions:
+            self.changed()
+        is_active = turn.again_in_s < _AT_REST_S
+        most_s = _LATE_S[is_active]
+        if self._gap_s < _ECHOES_END_S:
+            most_s = self._gap_s
+            self._gap_s *= _GROWTH
+        latest = now + timedelta(seconds=most_s)
+        moments = _moments(spec, turn.decision.memory, now) if turn.decision else ()
+        soonest = min((moment for moment in moments if moment > now), default=latest)
+        return max(min(soonest, latest), now + timedelta(seconds=self._least_s))
+
+
+def _moments(spec: ClusterSpec, memory: Memory, now: datetime) -> Iterator[datetime]:
+    timeouts = {fleet.name: fleet.idle_timeout_s for fleet in spec.fleets}
+    for node, since in memory.idle_since.items():
+        yield since + timedelta(seconds=timeouts.get(_fleet(node), 0))
+    yield from (launch.deadline for launch in memory.launches.values())
+    yield from (setback.until for setback in memory.fleet_setbacks.values())
+    yield from (setback.until for setback in memory.node_setbacks.values())
+    if any(policy.name == "schedule" for policy in spec.scaling.policies):
+        quarter = now.replace(minute=now.minute // _QUARTER * _QUARTER, second=0, microsecond=0)
+        yield quarter + timedelta(minutes=_QUARTER)
+
+
+def _fleet(node: str) -> str:
+    try:
+        return fleet_and_number(node)[0]
+    except ValueError:
+        return ""

@@ -1,0 +1,59 @@
+"""The daemon's own turns, in the simulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from tidepool.infrastructure import Infrastructure
+from tidepool.scaling.decision import Decision
+from tidepool.scaling.loop import Edges, Loop
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.observe import Observer
+from tidepool.scaling.ports import Journal, Stack, UpOutcome
+from tidepool.scaling.simulation.cluster import START, SimulatedCluster
+from tidepool.scaling.world import World
+from tidepool.slurm import SlurmClient
+
+LEASE_S: Final = 10.0
+
+
+def simulated_scaler(
+    cluster: SimulatedCluster,
+    *,
+    decide: Callable[[World, Memory], Decision],
+    remember: Callable[[Memory, UpOutcome, datetime], Memory],
+    holder: str = "simulated",
+    slurm: SlurmClient | None = None,
+    stack: Stack | None = None,
+    machines: Infrastructure | None = None,
+    journal: Journal | None = None,
+    say: Callable[..., None] = lambda *_, **__: None,
+) -> Loop:
+    """A daemon that was just started. Its edges are the cluster's, or such as fail in between."""
+    found_machines = machines or cluster.machines
+    found_stack = stack or cluster.stack
+    observer = Observer(
+        cluster.stack.name,
+        found_stack,
+        found_machines,
+        lambda _: slurm or cluster.slurm,
+        monotonic_s=lambda: (cluster.clock.true - START).total_seconds(),
+    )
+    return Loop(
+        Edges(
+            holder=holder,
+            journal=journal or cluster.journal,
+            observer=observer,
+            stack=found_stack,
+            machines=found_machines,
+            decide=decide,
+            remember=remember,
+            beside=cluster.executor,
+            now=cluster.clock,
+            monotonic_s=lambda: (cluster.clock.true - START).total_seconds(),
+            say=say,
+            lease_s=LEASE_S,
+        )
+    )
