@@ -16,7 +16,7 @@ import click
 from tidepool.cli import errors, show
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.options import stack_options
-from tidepool.cli.scaler.opening import scaler_folder
+from tidepool.cli.scaler.place import scaler_folder
 from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:

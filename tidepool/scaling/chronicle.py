@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ _PRUNE_S: Final = 3600.0
 _KEPT: Final = timedelta(days=14)
 #: What of a job says what it asks for.
 _ASKED: Final = (
+    "name",
     "array_job_id",
     "partitions",
     "user",
@@ -54,8 +56,10 @@ class Chronicle:
         self._sampled: tuple[int, int, Mapping[Any, int]] | None = None
         self._sampled_at_s = float("-inf")
         self._pruned_at_s = monotonic_s()
-        self._running: dict[int, Job] = {}
+        #: None: what another leader wrote last is not known yet.
+        self._running: dict[int, SeenJob] | None = None
         self._trouble: Trouble | None = None
+        self._is_new = True
 
     def looked(self, lease: Lease, world: World, decision: Decision) -> None:
         """A look, and what was made of it."""
@@ -70,12 +74,12 @@ class Chronicle:
     def troubled(self, lease: Lease, complaints: Iterable[str], at: datetime) -> None:
         """What it complains of, or of nothing."""
         told = tuple(complaints)
-        if told == (self._trouble.complaints if self._trouble else ()):
+        if not self._is_new and told == (self._trouble.complaints if self._trouble else ()):
             return
         since = self._trouble.since if self._trouble else at
         trouble = Trouble(since, told) if told else None
         self._journal.troubled(lease, trouble)
-        self._trouble = trouble
+        self._trouble, self._is_new = trouble, False
 
     def _sample(self, lease: Lease, world: World, decision: Decision) -> None:
         pending = sum(job.size for job in world.jobs if job.state is JobState.PENDING)
@@ -91,16 +95,25 @@ class Chronicle:
         )
 
     def _saw(self, lease: Lease, world: World) -> None:
-        running = {
-            job.job_id: job for job in world.jobs if job.state is not JobState.PENDING and job.start_time
-        }
-        begun = [_seen(job, None, world.at) for id, job in running.items() if id not in self._running]
-        gone = [_seen(job, world.at, world.at) for id, job in self._running.items() if id not in running]
+        if self._running is None:
+            # Some of them may have ended while nobody looked.
+            known = self._journal.jobs(world.at - _KEPT)
+            self._running = {job.job_id: job for job in known if job.ended is None}
+        running, new = {}, []
+        for job in world.jobs:
+            if job.state is JobState.PENDING or not job.start_time:
+                continue
+            seen = self._running.get(job.job_id)
+            if seen is None or seen.started != job.start_time:
+                seen = _seen(job, world.at)
+                new.append(seen)
+            running[job.job_id] = seen
+        gone = [replace(seen, ended=world.at) for id, seen in self._running.items() if id not in running]
+        if new or gone:
+            self._journal.saw(lease, [*gone, *new])
         self._running = running
-        if begun or gone:
-            self._journal.saw(lease, [*gone, *begun])
 
 
-def _seen(job: Job, ended: datetime | None, at: datetime) -> SeenJob:
+def _seen(job: Job, at: datetime) -> SeenJob:
     request = {name: getattr(job, name) for name in _ASKED}
-    return SeenJob(job.job_id, job.submit_time or at, job.start_time, ended, request)
+    return SeenJob(job.job_id, job.submit_time or at, job.start_time, None, request)

@@ -108,13 +108,13 @@ class PulumiStack:
         return turn is None
 
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
+        # Not by the SDK's own `preview`, which has the engine send its events to a server in this process.
+        words = ["preview", "--stack", self._place.name, "--non-interactive", "--color", "never"]
+        words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in self._targets(nodes))]
         with self._events() as events:
-            terms = Terms(_PREVIEW_S, events)
-            stack = self._stack(wish, nodes, terms)
+            command = Unattended(self._command, Terms(_PREVIEW_S, events))
             try:
-                return str(
-                    stack.preview(target=self._targets(nodes), parallel=_PARALLEL, color="never").stdout
-                )
+                return command.run(words, str(self._place.folder), self._variables(wish, nodes)).stdout
             except CommandError as error:
                 raise StackError(_said(error)) from error
             except EngineError as error:
@@ -160,12 +160,15 @@ class PulumiStack:
             ]
         return found
 
+    def _variables(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> dict[str, str]:
+        hosts = {fleet: str(wished) for fleet, wished in sorted(wish.items())}
+        return {**self._place.environment, WISH: json.dumps(hosts), ONLY: fold(nodes)}
+
     def _stack(self, wish: Mapping[str, HostSet], nodes: Collection[str], terms: Terms) -> _Stack:
-        hosts = {fleet: str(nodes) for fleet, nodes in sorted(wish.items())}
         workspace = _Workspace(
             work_dir=str(self._place.folder),
             pulumi_command=Unattended(self._command, terms),
-            env_vars={**self._place.environment, WISH: json.dumps(hosts), ONLY: fold(nodes)},
+            env_vars=self._variables(wish, nodes),
         )
         return _Stack(self._place.name, workspace, StackInitMode.SELECT)
 
