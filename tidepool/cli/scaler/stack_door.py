@@ -36,7 +36,8 @@ def warm_engine(stack: Stack) -> WarmPulumiCommand:
         Path(tidepool.__path__[0]),
         *(path for path in (root / "provider", root / "__main__.py") if path.exists()),
     ]
-    return warm_command(stack.environment, folder=root, modules=_MODULES, plugins=_PLUGINS, watched=watched)
+    env = {**stack.environment, **_PLUGINS_SETTINGS}
+    return warm_command(env, folder=root, modules=_MODULES, plugins=_PLUGINS, watched=watched)
 
 
 def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
