@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench import engine as engine_bench  # noqa: E402
 from bench.local import TIDEPOOL, between, scratch  # noqa: E402
-from demo.__main__ import AsUser  # noqa: E402
+from demo.breathing import AsUser  # noqa: E402
 from tidepool.connection import transport  # noqa: E402
 from tidepool.slurm import JobRequest, JobState, Slurm  # noqa: E402
 

@@ -81,7 +81,7 @@ def test_waves_come_one_after_the_other_and_work_in_their_folder() -> None:
     found = waves("/home/x")
     assert [wave.at_s for wave in found] == sorted({wave.at_s for wave in found})
     assert {job.request.work_dir for wave in found for job in wave.jobs} == {"/home/x"}
-    assert waves("/home/x", 1) == found[:1]
+    assert [wave.at_s for wave in waves("/home/x", 1)] == [0]
 
 
 AT = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
@@ -109,8 +109,8 @@ def test_the_times_are_those_that_were_written_down() -> None:
         intent(Remove("cpu", ("cpu-1",), "why"), 50, "overtaken"),
     ]
     told = times(stamps, {"cpu-1": [AT_S + 4], "cpu-2": [AT_S + 6, AT_S + 9]}, intents)
-    assert told.waited.seconds == (0.5, 2)
-    assert told.made.seconds == (2,)
+    assert list(told.waited.seconds) == [0.5, 2]
+    assert list(told.made.seconds) == [2]
     assert told.gone.seconds == pytest.approx((4, 9))
     assert told.machines == 3
 
