@@ -35,6 +35,8 @@ VERBS: Final = {
     "drain": ("drain", "Let no new jobs start on nodes."),
     "resume": ("drain", "Put nodes back into service."),
     "doctor": ("doctor", "Say what this machine lacks, and what mends it."),
+    "power-up": ("power", "Ask for nodes, as Slurm's ResumeProgram."),
+    "power-down": ("power", "Give nodes back, as Slurm's SuspendProgram."),
     "env": ("env", "Print the environment in which `pulumi` finds the same stack."),
     "completion": ("completion", "Print the shell's script that completes words."),
 }
@@ -51,7 +53,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         module = import_module(f"tidepool.cli.{VERBS[cmd_name][0]}")
-        found: click.Command = getattr(module, f"{cmd_name}_verb")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_verb")
         return found
 
     def resolve_command(

@@ -99,6 +99,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
             monotonic_s=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
             say=voice.say,
             wake=wake.set,
+            prepare=lambda: beside.submit(engine.prepare),
             is_gone=is_gone,
         )
     )

@@ -102,6 +102,7 @@ class ComputeFleet(pulumi.ComponentResource):
             # Node sets find a fleet's nodes by its name.
             features=[args.fleet.name, *args.fleet.features],
             gres=",".join(map(str, shape.gres)),
+            state=args.controller.slot_state,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[args.controller.configuration]),
         )
 

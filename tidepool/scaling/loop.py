@@ -68,6 +68,8 @@ class Edges:
     say: Callable[..., None]
     #: Called by whatever thread has ended an `up`.
     wake: Callable[[], None] = lambda: None
+    #: Called when it begins to lead: what it will need can be prepared.
+    prepare: Callable[[], object] = lambda: None
     #: Whether the holder of a lease has certainly ended.
     is_gone: Callable[[str], bool] = lambda _: False
     lease_s: float = LEASE_S
@@ -184,6 +186,7 @@ class Loop:
         if self._lease is None or lease.epoch != self._lease.epoch:
             self._state = None
             self._edges.say("leads", epoch=lease.epoch)
+            self._edges.prepare()
         self._lease = lease
         # From before it was asked for: it may have been given at once, and the answer have come late.
         self._lease_until_s, self._renew_at_s = now_s + self._edges.lease_s, now_s + self._edges.lease_s / 3
