@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -24,6 +25,8 @@ from tidepool.scaling.ports import JournalError
 
 _LEAST_EVERY_S: Final = 0.2
 _EVERY_S: Final = 0.5
+#: Of a very large cluster a look takes a while; it rests so many times as long, whatever was asked for.
+_REST: Final = 3
 
 
 @click.command("watch")
@@ -70,11 +73,14 @@ def live(read: Callable[[], Record], console: Any, every_s: float, wait: Callabl
     glyphs = glyphs_for(console.encoding)
     view, trouble = watching(read()), ""
     with Live(console=console, auto_refresh=False, screen=True) as shown, suppress(KeyboardInterrupt):
+        took_s = 0.0
         while True:
             size = console.size
             shown.update(drawn(frame(view, size.width, size.height, glyphs, trouble)), refresh=True)
-            wait(every_s)
+            wait(max(every_s, took_s * _REST))
+            began_s = time.monotonic()
             try:
                 view, trouble = watching(read()), ""
             except JournalError as error:
                 trouble = f"{error}; what follows is of {clock(view.now, view.now)}"
+            took_s = time.monotonic() - began_s
