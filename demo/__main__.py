@@ -62,6 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (ChartError, JournalError, ScalerError, SlurmError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; jobs that were submitted are still there, and nodes stay as they are\n")
+        return 130
     for line in (
         *breathed.said,
         f"chart: {', '.join(map(str, charts))}",
