@@ -63,7 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; jobs that were submitted are still there, and nodes stay as they are\n")
+        sys.stderr.write(
+            "interrupted; jobs that were submitted are still there, and nodes stay as they are\n"
+        )
         return 130
     for line in (
         *breathed.said,
