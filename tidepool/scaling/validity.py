@@ -71,7 +71,8 @@ def wrong_remove(fresh: Fresh, name: str) -> str:
         return ""
     if fresh.has_jobs(name):
         return "it has jobs"
-    if node.state.base is NodeBase.DOWN:
+    if node.state.base is NodeBase.DOWN or NodeFlag.INVALID_REG in node.state.flags:
+        # Of the second, Slurm itself drained it: it registered with less than its shape.
         return ""
     if not node.state.is_draining:
         return "it is not drained"

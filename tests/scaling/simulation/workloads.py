@@ -9,7 +9,7 @@ from random import Random
 
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.simulation.cluster import SimulatedCluster, sleeping
-from tidepool.slurm import JobRequest, Refused
+from tidepool.slurm import JobRequest, Refused, SlurmError
 
 _DAY_S = 86400.0
 #: Jobs come in the day rather than in the night, by the hour.
@@ -46,6 +46,10 @@ class Workload:
             job_id = self._cluster.submit(self._request())
         except Refused:
             self.refused += 1
+            return
+        except SlurmError:
+            # Whoever gets no answer tries again.
+            self._cluster.clock.after(60, self._somebody_submits)
             return
         self.submitted.append(job_id)
 
