@@ -8,7 +8,7 @@ import pulumi
 from tidepool import components
 
 stack, here = pulumi.get_stack(), Path(__file__).parent
-asked = components.asked(pulumi.Config(), wish=os.environ.get(components.WISH))
+asked = components.asked(pulumi.Config(), os.environ)
 spec = asked.spec
 
 infrastructure = components.infrastructure_of(spec, stack)
@@ -23,7 +23,7 @@ fleets = {}
 for fleet in spec.fleets:
     image = images[spec.fleet_image(fleet, fleet.infrastructures[0])]
     nodes = asked.nodes[fleet.name]
-    args = components.ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image)
+    args = components.ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image, asked.only)
     fleets[fleet.name] = components.ComputeFleet(fleet.name, args)
 
 for name, value in asked.outputs.items():

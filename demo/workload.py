@@ -6,13 +6,15 @@ import runpy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from tidepool.slurm import JobRequest
 
 SCRIPTS: Final = Path(__file__).parent / "jobs"
 USER: Final = "researcher"
 ARRAY_TASKS: Final = 8
+#: How long a small task runs.
+SMALL_S: Final = 2
 #: Beside the scripts of jobs, what they start.
 PROGRAMS: Final = ("pingpong.py",)
 
@@ -27,11 +29,71 @@ class DemoJob:
     verdict: Callable[[Mapping[str, str]], str]
 
 
-def workload(folder: str) -> tuple[DemoJob, ...]:
-    """The jobs, which work in ``folder`` of their user's home."""
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a small task says of itself: on which node it ran, from when to when, in seconds since the epoch."""
+
+    node: str
+    began_s: float
+    ended_s: float
+
+    @classmethod
+    def parse(cls, line: str) -> Self:
+        """Read what `breath.sh` wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        node, began, ended = line.split()
+        return cls(node, float(began), float(ended))
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Jobs that are submitted together, ``at_s`` seconds after the first."""
+
+    at_s: float
+    jobs: tuple[DemoJob, ...]
+
+
+def waves(folder: str) -> tuple[Wave, ...]:
+    """The workload: what differs first, then many small ones, and after a lull, in which nodes go, a few more.
+
+    The jobs work in ``folder`` of their user's home.
+    """
+    first = (_small("first", 4), _array(), _mpi(), _memory())
     return tuple(
-        replace(job, request=replace(job.request, work_dir=folder)) for job in (_array(), _mpi(), _memory())
+        Wave(at_s, tuple(replace(job, request=replace(job.request, work_dir=folder)) for job in jobs))
+        for at_s, jobs in ((0, first), (7, (_small("second", 20),)), (23, (_small("third", 8),)))
     )
+
+
+def _small(name: str, tasks: int) -> DemoJob:
+    """An array of tasks that tell when they ran."""
+    outputs = tuple(f"{name}-{task}.out" for task in range(tasks))
+
+    def verdict(said: Mapping[str, str]) -> str:
+        wrong = [f"{file} says {said[file]!r}" for file in outputs if not _is_right(said[file])]
+        return "; ".join(wrong)
+
+    script = (SCRIPTS / "breath.sh").read_text().replace("$DEMO_SECONDS", str(SMALL_S))
+    request = JobRequest(
+        script,
+        name=name,
+        array=f"0-{tasks - 1}",
+        memory_mib=100,
+        output=f"{name}-%a.out",
+        time_limit_s=60,
+    )
+    return DemoJob(f"{tasks} small tasks", request, outputs, verdict)
+
+
+def _is_right(line: str) -> bool:
+    try:
+        ran = Stamp.parse(line)
+    except ValueError:
+        return False
+    return ran.ended_s - ran.began_s >= SMALL_S
 
 
 def _array() -> DemoJob:

@@ -9,6 +9,7 @@ from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.cluster.specs import spec_mapping
 from tests.components.graph import Graph, register
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import (
     ComputeFleet,
@@ -29,16 +30,21 @@ def spec_with(**changes: Any) -> ClusterSpec:
 
 
 def registered(
-    spec: ClusterSpec, nodes: Mapping[str, str | Iterable[str]] = NODES, *, preview: bool = False
+    spec: ClusterSpec,
+    nodes: Mapping[str, str | Iterable[str]] = NODES,
+    *,
+    preview: bool = False,
+    only: HostSet | None = None,
 ) -> Graph:
     """The graph of `program_of`."""
-    return register(program_of(spec, nodes=nodes), answers, preview=preview)
+    return register(program_of(spec, nodes=nodes, only=only), answers, preview=preview)
 
 
 def program_of(
     spec: ClusterSpec,
     infrastructure: Infrastructure = Local("dev"),  # noqa: B008 (frozen)
     nodes: Mapping[str, str | Iterable[str]] = NODES,
+    only: HostSet | None = None,
 ) -> Callable[[], None]:
     """A stack with all fleets of ``spec``; one that ``nodes`` does not name is empty."""
 
@@ -49,9 +55,8 @@ def program_of(
         controller = SlurmController(spec.name, args)
         for fleet in spec.fleets:
             names = nodes.get(fleet.name, "")
-            ComputeFleet(
-                fleet.name, ComputeFleetArgs(fleet, names, controller, infrastructure, network, image)
-            )
+            of_fleet = ComputeFleetArgs(fleet, names, controller, infrastructure, network, image, only)
+            ComputeFleet(fleet.name, of_fleet)
 
     return program
 

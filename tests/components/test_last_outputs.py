@@ -55,3 +55,13 @@ def test_what_does_not_go_away_is_told(engine: _Engine) -> None:
     engine.failures = ["incorrect passphrase"]
     with pytest.raises(Exception, match="incorrect passphrase"):
         last_outputs()
+
+
+def test_whole_numbers_are_integers_again(engine: _Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol has floats alone."""
+    outputs = {"spec": {"cpus": 2.0, "price": 0.5, "names": ["a", 3.0], "on": True, "nothing": None}}
+    answer = SimpleNamespace(value={"outputs": outputs})
+    monkeypatch.setattr(pulumi.runtime, "invoke", lambda *_: answer)
+    found = last_outputs()
+    assert found == {"spec": {"cpus": 2, "price": 0.5, "names": ["a", 3], "on": True, "nothing": None}}
+    assert [type(value) for value in found["spec"].values()] == [int, float, list, bool, type(None)]

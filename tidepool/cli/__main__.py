@@ -6,6 +6,11 @@ import sys
 
 def main() -> None:
     """Carry out this process's command line, and end it."""
+    if sys.argv[1:2] == ["power-up"] or sys.argv[1:2] == ["power-down"]:
+        # slurmctld waits for it: nothing else is imported.
+        from tidepool.scaling.power.request import run
+
+        sys.exit(run([sys.argv[1].removeprefix("power-"), *sys.argv[2:]]))
     from tidepool.cli.main import PROGRAM, cli
     from tidepool.cli.world import World
 

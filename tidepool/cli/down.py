@@ -51,8 +51,7 @@ def down_verb(
     be run again, also when half of the cluster is gone.
     """
     stack.require_root()
-    from tidepool.cli.leftovers import Swept, is_anything_left, kept, remains, sweep
-    from tidepool.cli.leftovers import purge as purge_all
+    from tidepool.cli.leftovers import is_anything_left
 
     outputs = stack.outputs() if _has_books(stack) else None
     if (
@@ -65,9 +64,26 @@ def down_verb(
         else:
             show.say(f"There is nothing of stack {stack.name}.")
         return errors.OK
-    from tidepool.cli.operation import exit_code, require_approval
+    from tidepool.cli.operation import require_approval, turn
 
     require_approval(stack, yes, "down")
+    with turn(stack):
+        return _taken_down(stack, outputs, yes, cancel_jobs, purge, at_once, as_json)
+
+
+def _taken_down(
+    stack: Stack,
+    outputs: dict[str, object] | None,
+    yes: bool,
+    cancel_jobs: bool,
+    purge: bool,
+    at_once: int | None,
+    as_json: bool,
+) -> int:
+    from tidepool.cli.leftovers import Swept, kept, remains, sweep
+    from tidepool.cli.leftovers import purge as purge_all
+    from tidepool.cli.operation import exit_code
+
     if not _settle_jobs(stack, outputs or {}, cancel_jobs, yes):
         return errors.OK
     outcome = _nothing()

@@ -56,6 +56,7 @@ def failure_of(error: BaseException) -> Failure | None:
     from tidepool.engine.project import ProjectError
     from tidepool.images import ImageError
     from tidepool.local import BadSpec, LocalError, NoSuchMachine, NoSuchNetwork
+    from tidepool.scaling.ports import JournalError, StackError
     from tidepool.slurm import SlurmError
 
     match error:
@@ -69,7 +70,7 @@ def failure_of(error: BaseException) -> Failure | None:
             return Failure(str(error), code=USAGE)
         case NoSuchMachine() | NoSuchNetwork():
             return Failure(str(error), remedy="`tidepool status` shows what is there", code=NOT_THERE)
-        case LocalError() | ImageError() | EngineError():
+        case LocalError() | ImageError() | EngineError() | JournalError() | StackError():
             return Failure(str(error))
         case PermissionError():
             where = f"{error.filename}: " if error.filename else ""

@@ -11,6 +11,7 @@ from typing import Final
 
 from tidepool.local import delete_machine, delete_network, list_machines, list_networks
 from tidepool.local.layout import machine_place, network_place
+from tidepool.scaling.turn import forget_turns
 
 #: Where a stack's folders that machines mount are (`tidepool.resources.Volume`), and what its machines boot with.
 VOLUMES: Final = "volumes"
@@ -48,6 +49,8 @@ def sweep(data: Path, stack: str) -> Swept:
     folder = data / stack
     if (folder / _BOOTS).is_dir():
         shutil.rmtree(folder / _BOOTS)
+    # Whoever sweeps has the turn, and nobody is to have one on what is gone.
+    forget_turns(folder)
     for name in ("machines", "networks", VOLUMES, ""):
         # What still holds something stays.
         with contextlib.suppress(FileNotFoundError, OSError):

@@ -20,6 +20,12 @@ VERBS: Final = {
     "preview": ("up", "Show what `up` would do."),
     "down": ("down", "Take the cluster down, and look that nothing is left."),
     "status": ("status", "Show controllers, fleets, the queue and machines."),
+    "watch": (
+        "watch",
+        "Show how the cluster breathes: queue, fleets, what is under way, cost and the last decisions.",
+    ),
+    "why": ("why", "Say why a job waits, a node is where it is, or a fleet has the nodes that it has."),
+    "plan": ("plan", "Show what the scaler would do now, for which jobs, and what it would cost."),
     "scale": ("scale", "Run the scaler: nodes come and go with the queue."),
     "pause": ("pause", "Stop the scaler from acting."),
     "continue": ("pause", "Let the scaler act again."),
@@ -29,6 +35,8 @@ VERBS: Final = {
     "drain": ("drain", "Let no new jobs start on nodes."),
     "resume": ("drain", "Put nodes back into service."),
     "doctor": ("doctor", "Say what this machine lacks, and what mends it."),
+    "power-up": ("power", "Ask for nodes, as Slurm's ResumeProgram."),
+    "power-down": ("power", "Give nodes back, as Slurm's SuspendProgram."),
     "env": ("env", "Print the environment in which `pulumi` finds the same stack."),
     "completion": ("completion", "Print the shell's script that completes words."),
 }
@@ -45,7 +53,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         module = import_module(f"tidepool.cli.{VERBS[cmd_name][0]}")
-        found: click.Command = getattr(module, f"{cmd_name}_verb")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_verb")
         return found
 
     def resolve_command(

@@ -6,11 +6,12 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.cli import errors
+from tidepool.cli import errors, show
 from tidepool.cli.errors import Failure
 from tidepool.cli.stack import Stack
 
@@ -62,6 +63,18 @@ def carry_out(stack: Stack, verb: str, *words: str, counted: bool, aside: bool) 
         log = Path(folder) / _EVENTS
         code = stack.run(verb, *words, log=log, aside=aside)
         return _outcome(code, list(_events(log)), verb == "preview", time.monotonic() - began)
+
+
+def turn(stack: Stack) -> AbstractContextManager[None]:
+    """The person's turn on the stack: where the scaler is at work, its `up` is waited for, and it begins no other."""
+    from tidepool.scaling.turn import person_turn
+
+    return person_turn(
+        stack.data / stack.name,
+        lambda: show.tell(
+            f"an operation is under way on stack {stack.name}, the scaler's say; its end is waited for"
+        ),
+    )
 
 
 def parallel(number: int | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import click
 
 from tidepool.cli import show
 from tidepool.cli.options import stack_options
-from tidepool.cli.scaler.opening import scaler_folder
+from tidepool.cli.scaler.place import scaler_folder
 from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @click.option("-r", "--reason", default="", help="Why, for all who look.")
 @stack_options
 def pause_verb(stack: Stack, reason: str) -> None:
-    """Stop the scaler from acting. It goes on looking, and `tidepool watch` shows what it would do.
+    """Stop the scaler from acting.
 
-    An `up` that is under way comes to its end. It holds for daemons that are started later, too.
+    It goes on looking, and `tidepool watch` shows what it would do. An `up` that is under way comes to its end. It holds for daemons that are started later, too.
     """
     from tidepool.scaling.ports import Pause
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,7 @@ import click
 from tidepool.cli import errors, show
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.options import stack_options
-from tidepool.cli.scaler.opening import scaler_folder
+from tidepool.cli.scaler.place import scaler_folder
 from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ _NOWHERE: Final = ("none", "off")
 )
 @stack_options
 def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
-    """Watch the queue, and make and take away nodes as the spec's policies say, until it is ended by Ctrl-C.
+    """Run the scaler: nodes come and go with the queue, as the spec's policies say, until Ctrl-C.
 
     It goes on from where the last one was, however that ended. A second one stands by, and takes over when the first is
     gone. `tidepool pause` stops it from acting, `tidepool watch` shows what it does and why.
@@ -64,10 +62,12 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
     from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
     from tidepool.scaling.daemon import Daemon, Voice
-    from tidepool.scaling.decide import decide, remember
+    from tidepool.scaling.decide import decide
+    from tidepool.scaling.holder import is_gone, this_process
     from tidepool.scaling.journal import open_journal
     from tidepool.scaling.loop import Edges, Loop
     from tidepool.scaling.observe import Observer
+    from tidepool.scaling.remember import remember
     from tidepool.this_machine import ThisMachine
 
     folder = scaler_folder(stack)
@@ -86,7 +86,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
 
     loop = Loop(
         Edges(
-            holder=f"{socket.gethostname()}/{os.getpid()}",
+            holder=this_process(),
             journal=journal,
             observer=Observer(stack.name, changed, machines, open_slurm, policies_of(stack)),
             stack=changed,
@@ -99,6 +99,8 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
             monotonic_s=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
             say=voice.say,
             wake=wake.set,
+            prepare=lambda: beside.submit(engine.prepare),
+            is_gone=is_gone,
         )
     )
     return Daemon(loop, voice, folder, stack.world.env, wake), beside

@@ -14,6 +14,9 @@ from tidepool.cli import errors, show
 from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_outputs
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.overview import BAD_WORDS, Overview, Seen, overview
+from tidepool.cli.scaler.document import document
+from tidepool.cli.scaler.place import has_journal
+from tidepool.cli.scaler.summary import NOBODY, Summary, summary
 from tidepool.cli.stack import Stack
 from tidepool.cluster.names import CONTROLLER_HOST
 from tidepool.local import Machine
@@ -49,11 +52,11 @@ def status_verb(stack: Stack, all_machines: bool, watch_s: float | None, as_json
         if as_json:
             raise click.UsageError("--watch and --json do not go together")
         _watch(stack, watch_s, all_machines)
-    seen = look(stack)
+    seen, scaler = look(stack), scaler_of(stack)
     if as_json:
-        show.emit(as_document(seen))
+        show.emit({**as_document(seen), "scaler": document(scaler)})
     else:
-        show.show(*_tables(seen, all_machines))
+        show.show(*_tables(seen, scaler, all_machines))
     return errors.OK if seen.is_reached else errors.NOT_THERE
 
 
@@ -70,6 +73,21 @@ def look(stack: Stack) -> Overview:
         machines = pool.submit(list_machines, stack.data, stack.name)
         cluster = _cluster(stack, machines.result)
         return overview(cluster, _seen(stack, cluster, machines.result(), pool))
+
+
+def scaler_of(stack: Stack) -> Summary:
+    """How the scaler of ``stack`` is, as its journal tells."""
+    if not has_journal(stack):
+        return NOBODY
+    # Late: it takes as long to import as all else here, and many clusters have no scaler.
+    from tidepool.cli.scaler.opening import Source
+    from tidepool.scaling.ports import JournalError
+
+    try:
+        with Source(stack) as source:
+            return summary(source.read())
+    except JournalError as error:
+        return Summary("late", f"how it is cannot be known: {error}", None, None, is_well=False)
 
 
 def _cluster(stack: Stack, machines: Any) -> Cluster:
@@ -137,11 +155,15 @@ def as_document(seen: Overview) -> Mapping[str, Any]:
     }
 
 
-def _tables(seen: Overview, all_machines: bool) -> list[Any]:
+def _tables(seen: Overview, scaler: Summary, all_machines: bool) -> list[Any]:
     tables = [_problems(seen)] if seen.problems else []
     if seen.is_reached:
         tables += [_controllers(seen), _fleets(seen), _queue(seen)]
-    return [*tables, _machines(seen, all_machines)]
+    return [*tables, _scaler(scaler), _machines(seen, all_machines)]
+
+
+def _scaler(scaler: Summary) -> Any:
+    return show.table("scaler", ["is"], [((scaler.words, "" if scaler.is_well else "yellow"),)])
 
 
 def _controllers(seen: Overview) -> Any:
@@ -220,5 +242,5 @@ def _watch(stack: Stack, every_s: float, all_machines: bool) -> None:
     pause = threading.Event()
     with Live(console=show.console(sys.stdout), auto_refresh=False, screen=sys.stdout.isatty()) as live:
         while True:
-            live.update(Group(*_tables(look(stack), all_machines)), refresh=True)
+            live.update(Group(*_tables(look(stack), scaler_of(stack), all_machines)), refresh=True)
             pause.wait(every_s)

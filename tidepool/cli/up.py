@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from tidepool.cli import show
 from tidepool.cli.cluster import Cluster, parse_outputs
 from tidepool.cli.options import json_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
+
+if TYPE_CHECKING:
+    from tidepool.cluster.spec import ClusterSpec
 
 
 @click.command("up")
@@ -30,7 +35,7 @@ def up_verb(
     which running jobs would lose their nodes is refused. Machines that died are made again. On a terminal a preview
     is shown and you are asked, unless --yes. What stands after -- is the engine's, such as --target URN.
     """
-    from tidepool.cli.operation import carry_out, exit_code, parallel, require_approval
+    from tidepool.cli.operation import carry_out, exit_code, parallel, require_approval, turn
 
     require_approval(stack, yes, "up")
     words = [
@@ -40,8 +45,10 @@ def up_verb(
         *engine_words,
     ]
     with stack.unsalted():
-        _look_first(stack)
-        outcome = carry_out(stack, "up", *words, counted=as_json, aside=as_json)
+        spec = _look_at_spec(stack)
+        with turn(stack):
+            _look_at_cluster(stack, spec)
+            outcome = carry_out(stack, "up", *words, counted=as_json, aside=as_json)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)
@@ -79,25 +86,35 @@ def preview_verb(
         *engine_words,
     ]
     with stack.unsalted():
-        _look_first(stack)
+        _look_at_cluster(stack, _look_at_spec(stack))
         outcome = carry_out(stack, "preview", *words, counted=as_json, aside=as_json)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)
 
 
-def _look_first(stack: Stack) -> None:
-    """What must hold before anything is created; then the stack is there, if only empty.
+def _look_at_spec(stack: Stack) -> ClusterSpec:
+    """The spec, where all that must hold before anything is created does.
 
     Raises:
-        Failure: the spec has mistakes, this machine lacks something, or jobs would be lost.
+        Failure: the spec has mistakes, or this machine lacks something.
     """
     from tidepool.cli.described import check_machine, described_spec
-    from tidepool.cli.keep import refuse_lost_jobs
 
     spec = described_spec(stack)
     stack.prepare()
     check_machine(spec, stack.data)
+    return spec
+
+
+def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
+    """Have the stack there, if only empty, and the cluster such that ``spec`` loses no jobs.
+
+    Raises:
+        Failure: jobs would be lost.
+    """
+    from tidepool.cli.keep import refuse_lost_jobs
+
     outputs = stack.outputs()
     if outputs is None:
         stack.create()

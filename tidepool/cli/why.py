@@ -63,7 +63,7 @@ def why_verb(stack: Stack, kind: Kind, name: str, as_json: bool) -> int:
     no daemon runs, it is decided afresh, once, and nothing is done.
     """
     with Source(stack) as source:
-        asker = _Asker(stack, source, with_a_decision(stack, source.read()))
+        asker = _Asker(stack, source, with_a_decision(stack, source))
         why, lines = (
             asker.job(name) if kind == "job" else asker.node(name) if kind == "node" else asker.fleet(name)
         )

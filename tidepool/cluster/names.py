@@ -18,6 +18,9 @@ _TAKEN_BY_SLURM: Final = frozenset({"all", "default", "none", "unlimited"})
 #: What the cluster's own machines are called, with a number behind it or without.
 _TAKEN_BY_MACHINES: Final = frozenset({"ctl", "ctlbackup", "dbd", "login"})
 
+#: How names of partitions begin that no person has asked for.
+RESERVED_PARTITIONS: Final = "tidepool_"
+
 _HOST_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _CLUSTER = re.compile(r"[a-z][a-z0-9_-]*")
 _PARTITION = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
@@ -65,6 +68,10 @@ def partition_name(name: str) -> str:
         "a partition's name is a letter, then letters, digits, '_', '.' or '-'",
     )
     _refuse_if_taken(name)
+    _refuse_unless(
+        not name.lower().startswith(RESERVED_PARTITIONS),
+        f"names that begin with {RESERVED_PARTITIONS!r} are for partitions of Tidepool's own; take another",
+    )
     return name
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from tidepool.cluster import hostlist, names
+from tidepool.cluster import hostlist, names, power_saving
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_keys import (
     CGROUP_CONF,
@@ -47,7 +47,7 @@ def slurm_conf(spec: ClusterSpec) -> str:
     lines = [_TOP]
     for why, settings in _sections(spec):
         lines += ["", *(f"# {text}" for text in why.splitlines())]
-        lines += [_global(spec, key, _taken(own, key, value)) for key, value in settings.items()]
+        lines += [_global(spec, key, _wanted(spec, own, key, value)) for key, value in settings.items()]
     lines += _controllers(spec)
     if own:
         lines += ["", "# From slurm_conf of the spec."]
@@ -56,6 +56,15 @@ def slurm_conf(spec: ClusterSpec) -> str:
     lines += ["", "# A fleet's nodes are those with the feature of its name, there or not."]
     lines += [_node_set(spec, fleet) for fleet in spec.fleets]
     lines += ["", *(_partition(spec, partition) for partition in spec.partitions)]
+    if power_saving.saves_power(spec):
+        lines += [
+            "",
+            "# Nobody's: they say how long the nodes of each fleet are idle before they are powered down.",
+        ]
+        lines += [
+            line(PARTITION_LINE, "a partition's line", spec.slurm_version, each)
+            for each in power_saving.partitions(spec)
+        ]
     return _text(lines)
 
 
@@ -134,16 +143,16 @@ def future_slots(spec: ClusterSpec, fleet: Fleet, first: int = 1, last: int | No
     if names_slots(spec) or not slots:
         return ()
     release = spec.slurm_version
-    settings = _slots(fleet, slots)
+    settings = _slots(spec, fleet, slots)
     return tuple(setting(NODE_LINE, "a node's line", release, key, value) for key, value in settings)
 
 
-def _slots(fleet: Fleet, slots: Sequence[Slot]) -> list[tuple[str, Value]]:
+def _slots(spec: ClusterSpec, fleet: Fleet, slots: Sequence[Slot]) -> list[tuple[str, Value]]:
     sockets, cores, threads = fleet.shape.layout
     settings: list[tuple[str, Value]] = [
         ("NodeName", hostlist.fold(slot.node_name for slot in slots)),
         ("NodeAddr", hostlist.fold(str(slot.address) for slot in slots)),
-        ("State", "FUTURE"),
+        ("State", power_saving.slot_state(spec)),
         ("CPUs", fleet.shape.cpus),
         ("Sockets", sockets),
         ("CoresPerSocket", cores),
@@ -164,7 +173,9 @@ def _nodes_of_a_tree(spec: ClusterSpec) -> list[str]:
     """
     if not names_slots(spec) or not spec.fleets:
         return []
-    nodes = [line(NODE_LINE, "a node's line", spec.slurm_version, _slots(f, f.slots())) for f in spec.fleets]
+    nodes = [
+        line(NODE_LINE, "a node's line", spec.slurm_version, _slots(spec, f, f.slots())) for f in spec.fleets
+    ]
     return ["", "# Slots, which are here because the tree is made of no others.", *nodes]
 
 
@@ -192,6 +203,14 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             "TreeWidth": 65_533,
         },
     )
+    if power_saving.saves_power(spec):
+        yield (
+            (
+                "Slurm asks for nodes, and gives them back when they were idle for long. What it calls only writes that\n"
+                "down; the scaler does it."
+            ),
+            power_saving.settings(spec),
+        )
     yield (
         (
             "A node that does not answer is down, and its jobs wait again, within a minute; a backup controller takes\n"
@@ -314,6 +333,17 @@ def _taken(own: dict[str, Value], key: str, value: Value) -> Value:
     taken = own.pop(theirs)
     missing = [w for w in REQUIRED_WORDS.get(key.lower(), ()) if w not in str(taken).lower().split(",")]
     return ",".join([*missing, str(taken)]) if missing else taken
+
+
+def _wanted(spec: ClusterSpec, own: dict[str, Value], key: str, value: Value) -> Value:
+    """As `_taken`, with what power saving needs besides."""
+    taken = _taken(own, key, value)
+    if not power_saving.saves_power(spec):
+        return taken
+    words = str(taken).split(",")
+    needed = power_saving.REQUIRED_WORDS.get(key.lower(), ())
+    missing = [word for word in needed if word not in map(str.lower, words)]
+    return ",".join([*words, *missing]) if missing else taken
 
 
 def _global(spec: ClusterSpec, key: str, value: Value) -> str:

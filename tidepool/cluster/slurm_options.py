@@ -18,7 +18,7 @@ _NO: Final = ("no", "down", "false", "0")
 _WITHOUT_END: Final = ("infinite", "unlimited")
 
 _SPEC = "Tidepool writes it from the spec"
-_POWER = "Slurm's power saving would stop machines behind the scaler's back, which alone decides that"
+_POWER = "Slurm's power saving would stop machines behind the scaler's back; with `scaling.mode: power_save` it is set for all fleets"
 _PLACES = "images and supervisors count on the places and accounts that Tidepool gives"
 
 #: What a person cannot set in slurm.conf, by key in lower case, and why.
@@ -46,6 +46,7 @@ PROTECTED: Final[Mapping[str, str]] = MappingProxyType(
         "resumefailprogram": _POWER,
         "suspendprogram": _POWER,
         "suspendtime": _POWER,
+        "suspendexcnodes": "it is each fleet's `min_nodes`",
         "slurmuser": _PLACES,
         "slurmduser": _PLACES,
         "statesavelocation": _PLACES,

@@ -195,6 +195,18 @@ def _too_many_nodes(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         )
 
 
+def _power_saving_of_a_tree(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    scaling = spec.get("scaling")
+    mode = scaling.get("mode") if isinstance(scaling, Mapping) else None
+    if mode == "power_save" and spec.get("topology") == "tree":
+        yield Mistake(
+            "scaling.mode",
+            mode,
+            "nodes of a tree stand in slurm.conf, where slurmctld does not bear them to be deleted; with "
+            "`topology: tree` only `slots` can be",
+        )
+
+
 def _options(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     version = spec.get("slurm_version", RELEASES[0])
     text = f"{version:.2f}" if isinstance(version, float) else version
@@ -234,6 +246,7 @@ _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     _fleets_unknown,
     _defaults,
     _too_many_nodes,
+    _power_saving_of_a_tree,
     _options,
 )
 

@@ -18,6 +18,8 @@ from tidepool.components.last_outputs import last_outputs
 
 #: The environment variable of a wish: JSON, by fleet a hostlist.
 WISH: Final = "TIDEPOOL_WISH"
+#: And, with it, that of the nodes which the `up` is limited to by ``--target``: a hostlist.
+ONLY: Final = "TIDEPOOL_WISH_ONLY"
 _SPEC: Final = "spec"
 
 
@@ -27,12 +29,14 @@ class Asked:
 
     spec: ClusterSpec
     nodes: Mapping[str, HostSet]
+    #: Those of the nodes that are registered; None for all.
+    only: HostSet | None
     #: For the stack to export: ``spec``, as the person wrote it who brought it up.
     outputs: Mapping[str, Any]
 
 
-def asked(config: pulumi.Config, wish: str | None) -> Asked:
-    """What the spec in ``config`` asks for; where the scaler has a ``wish``, what that asks for.
+def asked(config: pulumi.Config, environment: Mapping[str, str]) -> Asked:
+    """What the spec in ``config`` asks for; where the scaler has a wish in ``environment``, what that asks for.
 
     A wish is for the cluster as a person brought it up last: it never carries out what somebody has edited since.
     Fleets that it does not name keep the nodes that they have.
@@ -42,13 +46,14 @@ def asked(config: pulumi.Config, wish: str | None) -> Asked:
     """
     last = last_outputs()
     fleets: Mapping[str, str] = last.get("fleets", {})
+    wish = environment.get(WISH)
     if wish is None:
         written = config.require_object(_SPEC)
         spec = _spec(written, f"Pulumi.{pulumi.get_stack()}.yaml")
         # Nodes that the scaler asked for stay, whoever runs this.
         nodes = {fleet.name: _nodes(fleet, None, fleets.get(fleet.name), "fleets") for fleet in spec.fleets}
         is_secret = is_config_secret(config.full_key(_SPEC))
-        return Asked(spec, nodes, {_SPEC: pulumi.Output.secret(written) if is_secret else written})
+        return Asked(spec, nodes, None, {_SPEC: pulumi.Output.secret(written) if is_secret else written})
     if _SPEC in last:
         spec, outputs = _spec(last[_SPEC], "the spec in the stack's outputs"), {_SPEC: last[_SPEC]}
     else:
@@ -59,7 +64,15 @@ def asked(config: pulumi.Config, wish: str | None) -> Asked:
         fleet.name: _nodes(fleet, wished.get(fleet.name, ""), fleets.get(fleet.name), WISH)
         for fleet in spec.fleets
     }
-    return Asked(spec, nodes, outputs)
+    return Asked(spec, nodes, _only(environment.get(ONLY, "")), outputs)
+
+
+def _only(hosts: str) -> HostSet | None:
+    try:
+        # An `up` that is about no node in particular is about all of them.
+        return HostSet(hosts) if hosts else None
+    except ValueError as error:
+        raise pulumi.RunError(f"{ONLY}: {error}") from None
 
 
 def _spec(written: Any, where: str) -> ClusterSpec:

@@ -26,6 +26,9 @@ class ComputeFleetArgs:
     ``nodes`` are the names of the nodes that should be there: a hostlist, or a set of names
     (`tidepool.cluster.node_set`). ``network`` is what ``infrastructure`` gave for the cluster's network, ``image``
     an image's digest.
+
+    ``only`` are those of them that are registered, for an operation that is limited to them (``--target``): it lets
+    all others stand, registered or not, and takes no longer for them. Any other operation would take them away.
     """
 
     fleet: Fleet
@@ -34,6 +37,7 @@ class ComputeFleetArgs:
     infrastructure: Infrastructure
     network: Input[str]
     image: Input[str]
+    only: HostSet | None = None
 
 
 class ComputeFleet(pulumi.ComponentResource):
@@ -68,6 +72,8 @@ class ComputeFleet(pulumi.ComponentResource):
         # slot comes to be. Other slots are other nodes, and slurmd has told its shape at its start.
         beside = pulumi.ResourceOptions(parent=self, depends_on=[slots], replace_with=[slots])
         for slot in nodes:
+            if args.only is not None and slot.node_name not in args.only:
+                continue
             order = MachineOrder(slot.node_name, args.network, slot.address, fleet.shape, args.image, boot)
             resources.Node(
                 slot.node_name,
@@ -96,6 +102,7 @@ class ComputeFleet(pulumi.ComponentResource):
             # Node sets find a fleet's nodes by its name.
             features=[args.fleet.name, *args.fleet.features],
             gres=",".join(map(str, shape.gres)),
+            state=args.controller.slot_state,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[args.controller.configuration]),
         )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pulumi
 from pulumi import Input, Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist
+from tidepool.cluster.power_saving import slot_state
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slurm_conf import (
     ACCOUNTING_HOST,
@@ -64,6 +65,8 @@ class SlurmController(pulumi.ComponentResource):
     configuration: resources.Configuration
     #: Whether slurm.conf has the slots; else each fleet tells Slurm of its own.
     names_slots: bool
+    #: Of a slot whose node is not there.
+    slot_state: Literal["FUTURE", "CLOUD"]
 
     def __init__(
         self, name: str, args: SlurmControllerArgs, opts: pulumi.ResourceOptions | None = None
@@ -72,6 +75,7 @@ class SlurmController(pulumi.ComponentResource):
         self._args = args
         self._mine = pulumi.ResourceOptions(parent=self)
         self.names_slots = names_slots(args.spec)
+        self.slot_state = slot_state(args.spec)
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
         self.public_key, self.private_key = ssh.publicKey, Output.secret(ssh.privateKey)

@@ -1,5 +1,8 @@
 """Taking nodes out of service, several at a time: drained, found to be without jobs, and slots again.
 
+Nodes of Slurm's power saving (CLOUD) are slots again by powering down. For them it calls SuspendProgram too, which asks
+for what is done already.
+
 Measured with 22.05.8: a node that is FUTURE stays so while its slurmd lives on, over a reconfigure and a restart of
 slurmctld; only a slurmd that is started again comes back. So a node leaves before its machine does.
 """
@@ -44,7 +47,7 @@ def first(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> First:
     down, drain, before = [], [], set()
     for each in leaving:
         node = there.get(each.name)
-        if node is None or node.state.is_slot:
+        if node is None or _has_left(node):
             continue
         if not each.machine_runs:
             if node.state.base is not NodeBase.DOWN:
@@ -72,7 +75,7 @@ def then(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> Then:
     free, busy, completing, miscounted = [], [], [], []
     for each in leaving:
         node = there.get(each.name)
-        if node is None or node.state.is_slot:
+        if node is None or _has_left(node):
             continue
         if not each.machine_runs:
             free.append(each.name)
@@ -110,10 +113,14 @@ def retire(slurm: SlurmClient, leaving: Sequence[Leaving]) -> dict[Leaving, Outc
         slurm.down(fold(begin.down), REASON)
     if begin.drain:
         slurm.drain(fold(begin.drain), REASON)
-    found = then(leaving, _nodes(slurm))
+    there = _nodes(slurm)
+    found = then(leaving, there)
     if found.miscounted:
         slurm.down(fold(found.miscounted), REASON)
-    staying = {*found.busy, *found.completing, *_freed(slurm, found.free)}
+    if cloud := [name for name in found.free if NodeFlag.CLOUD in there[name].state.flags]:
+        slurm.power_down(fold(cloud))
+    refused = _freed(slurm, tuple(name for name in found.free if name not in cloud))
+    staying = {*found.busy, *found.completing, *refused}
     if not staying:
         return dict.fromkeys(leaving, Outcome())
     jobs = slurm.jobs()
@@ -160,6 +167,10 @@ def _freed(slurm: SlurmClient, names: tuple[str, ...]) -> set[str]:
         there = _nodes(slurm)
         return {name for name in refused if name in there and not there[name].state.is_slot}
     return set()
+
+
+def _has_left(node: Node) -> bool:
+    return node.state.is_slot or (NodeFlag.POWERING_DOWN in node.state.flags and not node.cpus_alloc)
 
 
 def _nodes(slurm: SlurmClient) -> dict[str, Node]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidepool.cluster.hostlist import expand, fold
-from tidepool.slurm import Node
+from tidepool.slurm import Node, NodeFlag
+from tidepool.slurm.request import SlotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,12 @@ class Shape:
     memory_mib: int
     features: tuple[str, ...]
     gres: str
+    state: SlotState = "FUTURE"
+
+    def is_slot_of(self, node: Node) -> bool:
+        """Whether the slot has it, whatever its features are."""
+        is_cloud = NodeFlag.CLOUD in node.state.flags
+        return self.is_of(node) and is_cloud == (self.state == "CLOUD")
 
     def is_of(self, node: Node) -> bool:
         """Whether the node has it, whatever its features are."""
@@ -59,7 +66,7 @@ def plan(addresses: Mapping[str, str], shape: Shape, there: Mapping[str, Node]) 
         node = there.get(name)
         if node is None:
             make.append(name)
-        elif node.state.is_slot and not (shape.is_of(node) and node.address == address):
+        elif node.state.is_slot and not (shape.is_slot_of(node) and node.address == address):
             forget.append(name)
             make.append(name)
         elif set(node.features) != set(shape.features):

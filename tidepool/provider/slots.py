@@ -37,11 +37,11 @@ class Wanted:
 
 
 class SlotsKind(Kind[Wanted]):
-    """Nodes in state FUTURE."""
+    """Nodes in state FUTURE, or CLOUD."""
 
     token = "tidepool:slurm:Slots"  # noqa: S105 - a type of resource
-    keys = frozenset({"controller", "names", "addresses", "features"}) | _SHAPE
-    rules = Rules(replaces=_SHAPE, replaces_when_known=frozenset({"controller"}))
+    keys = frozenset({"controller", "names", "addresses", "features", "state"}) | _SHAPE
+    rules = Rules(replaces=_SHAPE | {"state"}, replaces_when_known=frozenset({"controller"}))
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
@@ -56,6 +56,7 @@ class SlotsKind(Kind[Wanted]):
             memory_mib=reader.integer("memoryMib", least=1),
             features=reader.texts("features"),
             gres=reader.text("gres", ""),
+            state="CLOUD" if reader.text("state", "FUTURE") == "CLOUD" else "FUTURE",
         )
         return Wanted(reader.mapping("controller"), reader.text("names"), reader.text("addresses"), shape)
 
@@ -169,6 +170,7 @@ def _slots(shape: Shape, addresses: Mapping[str, str]) -> Slots:
         sockets=shape.sockets,
         cores_per_socket=shape.cores_per_socket,
         threads_per_core=shape.threads_per_core,
+        state=shape.state,
     )
 
 

@@ -39,6 +39,8 @@ _AT_START: Final = frozenset(
         "statesavelocation",
         "switchtype",
     }
+    # Power saving: a thread that is started with slurmctld, where there is a program to call.
+    | {"resumeprogram", "suspendprogram"}
     | {"accountingstoragehost", "accountingstoragetype", "burstbuffertype", "clustername", "topologyplugin"}
 )
 _CONFIGLESS: Final = "enable_configless"

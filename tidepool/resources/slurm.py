@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pulumi
 from pulumi import Input, Output
@@ -38,7 +38,7 @@ class Configuration(pulumi.CustomResource):
 
 
 class Slots(pulumi.CustomResource):
-    """The slots of a fleet: nodes in state FUTURE, until machines boot under their names.
+    """The slots of a fleet: nodes in state FUTURE, until machines boot under their names. Of Slurm's power saving: CLOUD.
 
     ``names`` and ``addresses`` are hostlists. More of them, and other features, are told to Slurm while jobs run;
     fewer takes away those that are FUTURE and leaves nodes that are up. Another shape replaces all of them, and so
@@ -61,6 +61,7 @@ class Slots(pulumi.CustomResource):
         memory_mib: Input[int],
         features: Input[Sequence[str]],
         gres: Input[str] = "",
+        state: Literal["FUTURE", "CLOUD"] = "FUTURE",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -74,6 +75,8 @@ class Slots(pulumi.CustomResource):
             "memoryMib": memory_mib,
             "features": features,
             "gres": gres,
+            # Slots that were made before there was a choice are not made again.
+            **({"state": state} if state != "FUTURE" else {}),
         }
         super().__init__("tidepool:slurm:Slots", resource_name, inputs, opts)
 

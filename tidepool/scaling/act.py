@@ -12,13 +12,14 @@ from datetime import datetime
 
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.infrastructure import Infrastructure, InfrastructureError
-from tidepool.scaling.decision import Drain, Launch, Mend, PowerFailed, Remove, Sweep, Undrain
+from tidepool.scaling.decision import Drain, Forget, Launch, Mend, PowerFailed, Remove, Sweep, Undrain
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe import Observer
 from tidepool.scaling.ports import Intent, Result, Stack
+from tidepool.scaling.seen import OURS
 from tidepool.scaling.validity import (
-    OURS,
     wrong_drain,
+    wrong_forget,
     wrong_mend,
     wrong_remove,
     wrong_sweep,
@@ -89,6 +90,8 @@ class Hands:
                     ended.append(self._undrain(intent, intent.action))
                 case PowerFailed():
                     ended.append(self._power_failed(intent, intent.action))
+                case Forget():
+                    ended.append(self._forget(intent, intent.action))
                 case Sweep():
                     ended.append(self._sweep(intent, intent.action))
         if ended:
@@ -151,6 +154,12 @@ class Hands:
         slurm, reason = self._observer.slurm, _as_ours(action.reason)
         failed = _for_each(action.nodes, lambda hosts: slurm.down(hosts, reason))
         return self._ended(intent, action.nodes, {}, failed)
+
+    def _forget(self, intent: Intent, action: Forget) -> Intent:
+        fresh = self._observer.fresh(action.nodes, machines=True)
+        wrong = {name: wrong_forget(fresh, name) for name in action.nodes}
+        right = [name for name in action.nodes if not wrong[name]]
+        return self._ended(intent, action.nodes, wrong, _for_each(right, self._observer.slurm.to_future))
 
     def _sweep(self, intent: Intent, action: Sweep) -> Intent:
         key = action.machine

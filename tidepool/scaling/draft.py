@@ -158,11 +158,16 @@ class Draft:
     def wish(self) -> Mapping[str, HostSet]:
         """By fleet, all that should be there."""
         before = {name for names in self._world.wish.values() for name in names}
-        if self.wished == before:
+        gone = before - self.wished
+        new = wish_of(self.wished - before)
+        if not gone and not new:
             return self._world.wish
-        found = wish_of(self.wished)
-        empty = {fleet: HostSet() for fleet in self._world.wish}
-        return FrozenDict(dict(sorted({**empty, **found}.items())))
+        found = {}
+        for fleet in sorted({*self._world.wish, *new}):
+            names = self._world.wish.get(fleet, HostSet())
+            left = [name for name in gone if name in names]
+            found[fleet] = (names - HostSet.from_names(left)) | new.get(fleet, HostSet())
+        return FrozenDict(found)
 
     def memory(self) -> Memory:
         """What is remembered until the next look."""

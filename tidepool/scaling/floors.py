@@ -51,14 +51,14 @@ class Standing:
         """Those that no job has or gets."""
         return self._staying(fleet, _SPARE) - set(needed)
 
-    def undrainable(self, fleet: str) -> list[Entry]:
+    def undrainable(self, fleet: str, phases: Collection[Phase]) -> list[Entry]:
         """Those that the scaler drained, and that may take jobs again; the lowest slot first."""
         return [
             entry
             for entry in self.ledger.entries.values()
             if entry.fleet == fleet
             and entry.todo in (Todo.LEAVE, Todo.KEEP)
-            and entry.phase in (Phase.DRAINED, Phase.DRAINING)
+            and entry.phase in phases
             and entry.is_wished
             and self.surplus.why(entry) is None
             and entry.name not in self.draft.now_undrained
@@ -100,7 +100,9 @@ def _of(floors: Iterable[Floor], fleet: Fleet, *, spare: bool) -> list[Floor]:
 
 def _fill(standing: Standing, fleet: Fleet, floor: Floor, missing: int, limits: Limits) -> Limits:
     draft = standing.draft
-    back = standing.undrainable(fleet.name)[: max(0, missing)]
+    # One that jobs have still is there, and not to spare.
+    phases = {Phase.DRAINED} if floor.is_spare else {Phase.DRAINED, Phase.DRAINING}
+    back = standing.undrainable(fleet.name, phases)[: max(0, missing)]
     for entry in back:
         draft.undrain(fleet.name, entry.name, floor.reason)
     missing -= len(back)

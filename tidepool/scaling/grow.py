@@ -1,23 +1,43 @@
-"""Growing: all that waits, onto what is there, what is coming, what can be undrained, and then onto new nodes."""
+"""Growing: all that waits, onto what is there, what can be undrained, what is coming, and then onto new nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from tidepool.scaling.allowance import Allowance
-from tidepool.scaling.decision import Launch, Undrain, Waiting
+from tidepool.scaling.decision import Launch, Standing, Undrain, Waiting
+from tidepool.scaling.demand.ask import Ask
+from tidepool.scaling.demand.layout import Layout, Queues, Refusal, layouts
+from tidepool.scaling.demand.pending import Pending, Wanted, pending
 from tidepool.scaling.memory import Memory
+from tidepool.scaling.packing.bins import DRAINED, UP, Bins
+from tidepool.scaling.packing.gate import Closed, Gate, Purpose
+from tidepool.scaling.packing.pack import Request, Served, pack
+from tidepool.scaling.packing.place import Group, Placer
+from tidepool.scaling.packing.there import there
 from tidepool.scaling.phase import Phase
+from tidepool.scaling.vacancy import quarantined, vacancies
 from tidepool.scaling.world import World
+
+#: For so long Slurm may leave a job waiting for which there seems to be room; then it is given nodes of its own.
+OWN_NODES_AFTER: Final = timedelta(seconds=10)
+#: After so long, and twice the time that a node may take to come, none is kept for it any more: whatever it waits
+#: for, it is not nodes. Later it is tried again.
+GIVEN_UP_AFTER: Final = timedelta(minutes=5)
+TRIED_AGAIN_AFTER: Final = timedelta(hours=1)
+
+_FEW: Final = 8
+_DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
     """What is to be made for the jobs that wait."""
 
-    #: One for each fleet and reason; names are in order.
+    #: One for each fleet; names are in order.
     launches: tuple[Launch, ...]
     undrains: tuple[Undrain, ...]
     #: Every job that is pending, by its id; of an array, the record's.
@@ -41,10 +61,173 @@ def grow(
 
     Args:
         world: what was seen.
-        memory: of it, set-backs of fleets and of nodes, and since when there has been room for jobs.
+        memory: of it, set-backs of fleets and of nodes, what is being made, and since when there has been room for
+            jobs.
         phases: of every node that is more than a slot, in the words of the ledger; others are absent.
         allowance: what limits and budget allow to launch.
         horizon_s: None gives every job nodes at once (`queue`). A number of seconds lets jobs follow one another on
             a node as long as their time limits end within it (`backlog`).
     """
-    raise NotImplementedError
+    queue = pending(world, allowance.capped_accounts)
+    demand = _Demand(world, memory, queue)
+    offers = demand.queues.offers
+    nodes = there(world, memory, phases, offers)
+    free = {fleet.name: tuple(vacancies(fleet, phases, memory, world.at)) for fleet in world.spec.fleets}
+    closed = {
+        fleet.name: Closed(
+            fleet.max_nodes,
+            quarantined(fleet, phases, memory, world.at),
+            memory.fleet_setbacks.get(fleet.name),
+        )
+        for fleet in world.spec.fleets
+    }
+
+    def start() -> Placer:
+        return Placer(Bins(offers, nodes, free), Gate(allowance, closed, world.at))
+
+    _, served = pack(demand.groups, demand.requests, start)
+    return _growth(world, memory, demand, served, phases)
+
+
+class _Demand:
+    """The queue, grouped by what is asked for; what no layout is found for is waiting for that."""
+
+    def __init__(self, world: World, memory: Memory, queue: Pending) -> None:
+        self.queues = Queues.of(world)
+        self.waiting = queue.waiting
+        self.groups: list[Group] = []
+        self.requests: list[Request] = []
+        #: What each request was made of.
+        self.wanted: list[Wanted] = []
+        self.given_up: set[int] = set()
+        known: dict[tuple[tuple[Ask, ...], bool], int | Refusal] = {}
+        self._since = since = memory.has_room_since
+        self._at = world.at
+        # What a node of its own takes to come is no sign of anything.
+        given_up_after = GIVEN_UP_AFTER + 2 * timedelta(seconds=world.spec.scaling.boot_timeout_s)
+        for wanted in queue.wanted:
+            fresh = False
+            if wanted.blames_nodes and wanted.job_id in since:
+                long = world.at - since[wanted.job_id]
+                fresh = OWN_NODES_AFTER <= long < TRIED_AGAIN_AFTER
+                if fresh and long >= given_up_after:
+                    self._give_up(wanted, since[wanted.job_id])
+                    continue
+            key = (wanted.asks, fresh)
+            group = known.get(key)
+            if group is None:
+                group = known[key] = self._group(wanted.asks, fresh=fresh)
+            if isinstance(group, Refusal):
+                for job in wanted.jobs:
+                    self.waiting[job] = Waiting(job, group.standing, group.reason)
+            else:
+                self.requests.append(Request(group, wanted.copies, wanted.jobs))
+                self.wanted.append(wanted)
+
+    def _group(self, asks: tuple[Ask, ...], *, fresh: bool) -> int | Refusal:
+        components: list[tuple[Layout, ...]] = []
+        for ask in asks:
+            found = layouts(ask, self.queues)
+            if isinstance(found, Refusal):
+                return found
+            components.append(found)
+        purpose = Purpose(asks[0].time_limit_s, asks[0].account)
+        self.groups.append(Group(tuple(components), purpose, self._size(components), fresh))
+        return len(self.groups) - 1
+
+    def _size(self, components: Iterable[tuple[Layout, ...]]) -> tuple[float, int]:
+        """The largest share of a node that any component takes, and how many nodes all of them."""
+        share, nodes = 0.0, 0
+        for found in components:
+            for part in found[0].parts:
+                fleet, need = part.needs[0]
+                offer = self.queues.offers[fleet]
+                share = max(share, need.cpus / offer.cpus, need.memory_mib / offer.memory_mib)
+                for places, count in need.gres:
+                    share = max(share, count / sum(offer.gres[place] for place in places))
+                nodes += part.nodes
+        return share, nodes
+
+    def room_since(self, wanted: Wanted) -> datetime | None:
+        """Since when there has been room for it, where that goes on to count."""
+        since = self._since.get(wanted.job_id)
+        return since if since is not None and self._at - since < TRIED_AGAIN_AFTER else None
+
+    def _give_up(self, wanted: Wanted, since: datetime) -> None:
+        self.given_up.add(wanted.job_id)
+        for job in wanted.jobs:
+            self.waiting[job] = Waiting(
+                job,
+                "held",
+                f"there has been room for it since {since:%H:%M:%S} UTC, and Slurm does not start it; "
+                "slurmctld's log may say why",
+            )
+
+
+def _growth(
+    world: World, memory: Memory, demand: _Demand, served: list[Served], phases: Mapping[str, Phase]
+) -> Growth:
+    waiting = demand.waiting
+    has_room = {job: since for job, since in memory.has_room_since.items() if job in demand.given_up}
+    # By node, in the order in which they are wanted: the first few of the jobs that it is for.
+    used: dict[str, list[int]] = {}
+    for wanted, outcome in zip(demand.wanted, served, strict=True):
+        standing, reason = _standing(wanted, outcome)
+        for job in wanted.jobs:
+            waiting[job] = Waiting(job, standing, reason, outcome.nodes)
+        for name in outcome.nodes:
+            jobs = used.setdefault(name, [])
+            if len(jobs) < _FEW:
+                jobs += wanted.jobs
+        since = demand.room_since(wanted)
+        if wanted.blames_nodes and outcome.copies == wanted.copies and (since or outcome.rank == UP):
+            has_room[wanted.job_id] = since or world.at
+    new = [name for name in used if phases.get(name, Phase.ABSENT) is Phase.ABSENT]
+    drained = [name for name in used if phases.get(name) in _DRAINED]
+    return Growth(
+        launches=tuple(
+            Launch(fleet, names, _for_jobs(jobs), jobs[:_FEW])
+            for fleet, names, jobs in _by_fleet(world, new, used)
+        ),
+        undrains=tuple(
+            Undrain(fleet, names, _for_jobs(jobs)) for fleet, names, jobs in _by_fleet(world, drained, used)
+        ),
+        waiting=waiting,
+        needed=frozenset(used).difference(new),
+        has_room_since=has_room,
+    )
+
+
+def _standing(wanted: Wanted, outcome: Served) -> tuple[Standing, str]:
+    refusal = outcome.refusal
+    if not outcome.copies and refusal is not None:
+        return refusal.standing, refusal.reason or "no more nodes may be launched"
+    standing: Standing = "coming"
+    if outcome.rank == UP:
+        standing, reason = "room", "there is room on nodes that are up, and Slurm starts it"
+    elif outcome.rank == DRAINED:
+        reason = "its nodes are put back into service"
+    else:
+        reason = "its nodes are being made"
+    if refusal is not None:
+        return standing, f"{reason}, for {outcome.copies} of {wanted.copies} tasks; {refusal.reason}"
+    return standing, reason
+
+
+def _by_fleet(
+    world: World, names: Collection[str], used: Mapping[str, list[int]]
+) -> Iterator[tuple[str, tuple[str, ...], tuple[int, ...]]]:
+    """Of each fleet, in the spec's order: its nodes by number, and the jobs that they are for by their place."""
+    of_fleet: dict[str, list[str]] = {}
+    for name in names:
+        of_fleet.setdefault(name.rpartition("-")[0], []).append(name)
+    for fleet in world.spec.fleets:
+        if those := of_fleet.get(fleet.name):
+            jobs = tuple(dict.fromkeys(job for name in those for job in used[name]))
+            yield fleet.name, tuple(sorted(those, key=lambda name: int(name.rpartition("-")[2]))), jobs
+
+
+def _for_jobs(jobs: tuple[int, ...]) -> str:
+    if len(jobs) == 1:
+        return f"job {jobs[0]} needs it"
+    return f"jobs {', '.join(map(str, jobs[:3]))}{' and more' if len(jobs) > 3 else ''} need it"

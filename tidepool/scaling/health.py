@@ -58,7 +58,7 @@ class _Request(BaseHTTPRequestHandler):
     #: Whoever connects and says nothing is not waited for.
     timeout = 5
 
-    def do_GET(self) -> None:  # noqa: N802 - the base class calls it so
+    def do_GET(self) -> None:
         match self.path.partition("?")[0]:
             case "/healthz":
                 is_well, document = self.server.pages.health()

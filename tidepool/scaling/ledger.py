@@ -127,7 +127,9 @@ class _Look:
         # Those of no fleet are somebody's own, unless something of ours is there.
         mine = sorted(place for place in places if place[0] in self._fleets or self._is_known(place[2]))
         listed = {fleet for fleet, _, name in mine if name in self._nodes}
-        blind = frozenset(fleet for fleet, _, _ in mine if fleet in self._fleets and fleet not in listed)
+        # A fleet that is gone has no slots; but then nothing of it should be there either.
+        should = {fleet for fleet, _, name in mine if fleet in self._fleets or self._should_be(name)}
+        blind = frozenset(should - listed if self._nodes else {fleet for fleet, _, _ in mine})
         entries = {}
         strays: list[Machine] = []
         for fleet, number, name in mine:
@@ -148,6 +150,9 @@ class _Look:
     def _is_known(self, name: str) -> bool:
         recorded = self._world.recorded or {}
         return name in self._wished or name in self._machines or name in recorded
+
+    def _should_be(self, name: str) -> bool:
+        return name in self._wished or name in (self._world.recorded or {})
 
     def _entry(self, fleet: str, number: int, name: str, *, is_blind: bool) -> Entry:
         node = self._nodes.get(name)

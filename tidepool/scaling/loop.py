@@ -6,7 +6,7 @@ So a simulation runs the very same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,6 +16,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructure import Infrastructure
 from tidepool.scaling.act import Batch, Hands, ended, is_for_the_stack, nodes_of
 from tidepool.scaling.adopted import adopted, applied
+from tidepool.scaling.chronicle import Chronicle
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe import Observer, Seen, Unseen
@@ -67,6 +68,10 @@ class Edges:
     say: Callable[..., None]
     #: Called by whatever thread has ended an `up`.
     wake: Callable[[], None] = lambda: None
+    #: Called when it begins to lead: what it will need can be prepared.
+    prepare: Callable[[], object] = lambda: None
+    #: Whether the holder of a lease has certainly ended.
+    is_gone: Callable[[str], bool] = lambda _: False
     lease_s: float = LEASE_S
 
 
@@ -110,6 +115,7 @@ class Loop:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._hands = Hands(edges.observer, edges.stack, edges.machines, edges.now, self._may_act)
+        self._chronicle = Chronicle(edges.journal, edges.monotonic_s)
         self._lease: Lease | None = None
         self._lease_until_s = float("-inf")
         self._renew_at_s = float("-inf")
@@ -139,9 +145,7 @@ class Loop:
                 self._state = None
             return self._still(f"the journal: {error}")
         except Unseen as error:
-            if error.is_down:
-                return self._waits(str(error))
-            return self._still(str(error))
+            return self._unseen(error)
         self._failures = 0
         return turn
 
@@ -175,17 +179,27 @@ class Loop:
         now_s = self._edges.monotonic_s()
         if self._lease is not None and now_s < self._renew_at_s:
             return True
-        lease = self._edges.journal.acquire(self._edges.holder, self._edges.now(), self._edges.lease_s)
+        lease = self._acquired()
         if lease is None:
             self._drop()
             return False
         if self._lease is None or lease.epoch != self._lease.epoch:
             self._state = None
             self._edges.say("leads", epoch=lease.epoch)
+            self._edges.prepare()
         self._lease = lease
         # From before it was asked for: it may have been given at once, and the answer have come late.
         self._lease_until_s, self._renew_at_s = now_s + self._edges.lease_s, now_s + self._edges.lease_s / 3
         return True
+
+    def _acquired(self) -> Lease | None:
+        edges = self._edges
+        lease = edges.journal.acquire(edges.holder, edges.now(), edges.lease_s)
+        if lease is None and (leader := edges.journal.leader()) and edges.is_gone(leader.holder):
+            # It was killed: nobody comes back for the rest of its time.
+            edges.journal.release(leader)
+            lease = edges.journal.acquire(edges.holder, edges.now(), edges.lease_s)
+        return lease
 
     def _may_act(self) -> bool:
         """Whether the lease holds, by the time and by the journal. Asked before each effect."""
@@ -201,10 +215,23 @@ class Loop:
 
     def _stands_by(self) -> Turn:
         leader = self._edges.journal.leader()
-        who = f"{leader.holder} leads, until {leader.until:%H:%M:%S} UTC" if leader else "another leads"
+        who = f"{'/'.join(leader.holder.split('/')[:2])} leads" if leader else "another leads"
         return Turn("stands by", self._edges.lease_s / 3, who)
 
     # Turns that do nothing
+
+    def _unseen(self, error: Unseen) -> Turn:
+        try:
+            if error.is_down:
+                return self._waits(str(error))
+            if self._lease is not None:
+                self._chronicle.troubled(self._lease, [str(error)], self._edges.now())
+        except Fenced as fenced:
+            self._drop()
+            return Turn("stands by", self._edges.lease_s / 3, str(fenced))
+        except JournalError as journal_error:
+            return self._still(f"{error}; the journal: {journal_error}")
+        return self._still(str(error))
 
     def _still(self, text: str) -> Turn:
         self._failures += 1
@@ -247,10 +274,12 @@ class Loop:
         if state.inherited:
             inherited, state.inherited = state.inherited, ()
             self._act(state, inherited, {node.name for node in world.nodes})
-            return Turn("leads", 0, "goes on from where the last daemon was", seen, self._decision)
+            return Turn("leads", 0, "", seen, self._decision)
         decision = self._decided(state, world)
-        if decision is not None and decision.actions:
-            self._take(state, world, decision)
+        if decision is not None:
+            self._look_back(world, decision, seen.complaints.values())
+            if decision.actions:
+                self._take(state, world, decision)
         self._begin(state, seen)
         self._keep(state)
         self._is_active = self._is_something_going_on(state, seen)
@@ -312,6 +341,7 @@ class Loop:
     def _paused(self, state: _State, seen: Seen, world: World, by: str, reason: str) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
         decision = self._edges.decide(world, state.memory)
+        self._look_back(world, decision, seen.complaints.values())
         # Afterwards all waits begin anew.
         state.memory = replace(state.memory, idle_since={}, ill_since={}, has_room_since={}, strays={})
         self._keep(state)
@@ -357,6 +387,11 @@ class Loop:
             self._edges.say("intends", intent=intent)
         idle = {node.name for node in world.nodes} - names_with_jobs(world.nodes)
         self._act(state, intents, idle)
+
+    def _look_back(self, world: World, decision: Decision, complaints: Iterable[str]) -> None:
+        assert self._lease is not None
+        self._chronicle.looked(self._lease, world, decision)
+        self._chronicle.troubled(self._lease, complaints, world.at)
 
     # Acting
 

@@ -18,7 +18,7 @@ from pulumi import automation
 from pulumi.automation._stack import StackInitMode  # the package forgot to name it
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackNotFoundError
 
-from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.engine.errors import EngineError
 from tidepool.engine.warm import WarmPulumiCommand
@@ -30,6 +30,8 @@ from tidepool.scaling.unattended import Terms, Unattended
 
 #: The environment variable by which the program is told of a wish: JSON, by fleet a hostlist.
 WISH: Final = "TIDEPOOL_WISH"
+#: And of the nodes that the operation is about, as a hostlist, so that the program need not walk the others.
+ONLY: Final = "TIDEPOOL_WISH_ONLY"
 _PARALLEL: Final = 256
 #: Longer than any node of an `up` may take, and than a golden image that has to be built first.
 _UP_S: Final = 1800.0
@@ -106,13 +108,13 @@ class PulumiStack:
         return turn is None
 
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
+        # Not by the SDK's own `preview`, which has the engine send its events to a server in this process.
+        words = ["preview", "--stack", self._place.name, "--non-interactive", "--color", "never"]
+        words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in self._targets(nodes))]
         with self._events() as events:
-            terms = Terms(_PREVIEW_S, events)
-            stack = self._stack(wish, terms)
+            command = Unattended(self._command, Terms(_PREVIEW_S, events))
             try:
-                return str(
-                    stack.preview(target=self._targets(nodes), parallel=_PARALLEL, color="never").stdout
-                )
+                return command.run(words, str(self._place.folder), self._variables(wish, nodes)).stdout
             except CommandError as error:
                 raise StackError(_said(error)) from error
             except EngineError as error:
@@ -128,7 +130,7 @@ class PulumiStack:
             terms = Terms(_UP_S, events, (turn,))
             failed, said = False, ""
             try:
-                self._stack(wish, terms).up(
+                self._stack(wish, {*nodes, *refresh}, terms).up(
                     target=targets,
                     parallel=_PARALLEL,
                     continue_on_error=True,
@@ -158,12 +160,15 @@ class PulumiStack:
             ]
         return found
 
-    def _stack(self, wish: Mapping[str, HostSet], terms: Terms) -> _Stack:
-        hosts = {fleet: str(nodes) for fleet, nodes in sorted(wish.items())}
+    def _variables(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> dict[str, str]:
+        hosts = {fleet: str(wished) for fleet, wished in sorted(wish.items())}
+        return {**self._place.environment, WISH: json.dumps(hosts), ONLY: fold(nodes)}
+
+    def _stack(self, wish: Mapping[str, HostSet], nodes: Collection[str], terms: Terms) -> _Stack:
         workspace = _Workspace(
             work_dir=str(self._place.folder),
             pulumi_command=Unattended(self._command, terms),
-            env_vars={**self._place.environment, WISH: json.dumps(hosts)},
+            env_vars=self._variables(wish, nodes),
         )
         return _Stack(self._place.name, workspace, StackInitMode.SELECT)
 

@@ -19,6 +19,7 @@ _WORDS: Final = {
     "Remove": "remove",
     "Mend": "mend",
     "Sweep": "sweep",
+    "Forget": "make slots of",
     "PowerFailed": "report to Slurm as failed:",
 }
 #: Events that happen at every look, and are no news.

@@ -65,8 +65,10 @@ def remember_nodes(draft: Draft, world: World, memory: Memory, ledger: Ledger) -
 def act_on_ledger(draft: Draft, world: World, ledger: Ledger, surplus: Surplus) -> None:
     """Carry out what the table says of each node."""
     for entry in ledger.entries.values():
-        if entry.todo is Todo.MAKE and surplus.why(entry) is not None:
-            draft.remove(entry.fleet, entry.name, surplus.why(entry) or "")
+        why = surplus.why(entry)
+        if entry.todo is Todo.MAKE and why is not None:
+            if world.machines is not None:
+                draft.remove(entry.fleet, entry.name, why)
         elif entry.is_confirmed and (act := _ACTS.get(entry.todo)):
             act(draft, entry)
     _sweep(draft, world, ledger)

@@ -12,11 +12,17 @@ from typing import Final
 
 from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructure import Machine, MachineKey
+from tidepool.scaling.ledger_table import Seen
+from tidepool.scaling.seen import seen
 from tidepool.scaling.world import Recorded
-from tidepool.slurm import Job, JobState, Node, NodeBase, NodeFlag
+from tidepool.slurm import Job, JobState, Node, NodeFlag
 
-#: Slurm's reasons of all drains of ours begin with it; every other drain is a person's.
-OURS: Final = "tidepool:"
+#: Nothing is there that could be lost.
+_NOT_THERE: Final = frozenset({Seen.UNLISTED, Seen.SLOT, Seen.OFF, Seen.BOOTING})
+#: Without jobs, nothing is lost by its end.
+_MAY_GO: Final = frozenset({Seen.OURS, Seen.SILENT, Seen.DOWN, Seen.UNFIT})
+_MAY_BE_FORGOTTEN: Final = frozenset({Seen.OURS, Seen.DOWN, Seen.UNFIT})
+_NOT_OURS: Final = "somebody else has it in hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +67,33 @@ def wrong_undrain(fresh: Fresh, name: str) -> str:
         return "there is no such node"
     if not node.state.is_draining:
         return "it is not drained"
-    return "" if _is_ours(node) else "somebody else drained it"
+    return "" if seen(node) is Seen.OURS else _NOT_OURS
 
 
 def wrong_remove(fresh: Fresh, name: str) -> str:
     """Why not to take a node away any more: its machine dies by it."""
-    node = fresh.nodes.get(name)
-    if node is None or node.state.is_slot or fresh.is_dead(name):
+    how = seen(fresh.nodes.get(name))
+    if how in _NOT_THERE or fresh.is_dead(name):
         return ""
     if fresh.has_jobs(name):
         return "it has jobs"
-    if node.state.base is NodeBase.DOWN or NodeFlag.INVALID_REG in node.state.flags:
-        # Of the second, Slurm itself drained it: it registered with less than its shape.
+    if how in _MAY_GO:
         return ""
-    if not node.state.is_draining:
-        return "it is not drained"
-    return "" if _is_ours(node) else "somebody else drained it"
+    return "it is not drained" if how is Seen.UP else _NOT_OURS
+
+
+def wrong_forget(fresh: Fresh, name: str) -> str:
+    """Why not to make a slot of a node any more."""
+    if fresh.machines is None or any(each.key.node == name for each in fresh.machines):
+        return "it has a machine"
+    if _is_recorded(fresh, name):
+        return "it is recorded by now"
+    if fresh.has_jobs(name):
+        return "it has jobs"
+    how = seen(fresh.nodes.get(name))
+    if how in _NOT_THERE:
+        return "it is a slot already"
+    return "" if how in _MAY_BE_FORGOTTEN else _NOT_OURS
 
 
 def wrong_mend(fresh: Fresh, name: str, is_wished: bool) -> str:
@@ -99,7 +116,7 @@ def wrong_sweep(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
     if any(each.key.node == key.node and each.key.generation > key.generation for each in fresh.machines):
         # A later life of the name is what is recorded, and what has jobs.
         return ""
-    if (record := fresh.recorded.get(key.node)) and (record.machine or record.membership or record.pending):
+    if _is_recorded(fresh, key.node):
         return "it is recorded by now"
     if fresh.has_jobs(key.node):
         return "it has jobs"
@@ -115,8 +132,9 @@ def names_with_jobs(nodes: Iterable[Node]) -> frozenset[str]:
     )
 
 
-def _is_ours(node: Node) -> bool:
-    return node.reason is not None and node.reason.text.startswith(OURS)
+def _is_recorded(fresh: Fresh, name: str) -> bool:
+    record = fresh.recorded.get(name, Recorded())
+    return record.machine or record.membership or record.pending
 
 
 def _places(job: Job) -> Collection[str]:

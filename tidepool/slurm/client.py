@@ -110,6 +110,9 @@ class Slurm:
     def to_future(self, nodes: str) -> None:
         self._update(nodes, "FUTURE")
 
+    def power_down(self, nodes: str) -> None:
+        self._update(nodes, "POWER_DOWN")
+
     def delete_nodes(self, nodes: str) -> None:
         self._commands.ask(["scontrol", "delete", f"NodeName={node_names(nodes)}"])
 

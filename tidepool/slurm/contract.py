@@ -88,7 +88,7 @@ class SlurmClient(SlurmReader, Protocol):
     """Looks and changes. ``nodes`` are hostlists; an empty one, and ``ALL``, are a ValueError."""
 
     def create_slots(self, slots: Slots) -> None:
-        """Declare nodes in state FUTURE. Names that are there already stay as they are, whatever their shape.
+        """Declare nodes that are not there yet. Names that are there already stay as they are, whatever their shape.
 
         Raises:
             Refused: the cluster has no room for all of them (MaxNodeCount); some may have been made.
@@ -100,6 +100,14 @@ class SlurmClient(SlurmReader, Protocol):
 
         Raises:
             Refused: one of them has jobs.
+        """
+        ...
+
+    def power_down(self, nodes: str) -> None:
+        """Have Slurm's power saving take nodes away: at once those without jobs, the others when these have ended.
+
+        SuspendProgram is called, and after SuspendTimeout they are powered down: in service when they are asked for,
+        whatever was wrong with them. One that is powering up is waited for first, unless it is DOWN.
         """
         ...
 

@@ -23,6 +23,9 @@ from tidepool.slurm.submission import FIRST_PRIORITY, submitted
 
 _WHERE: Final = "in the fake"
 _DRAIN: Final = frozenset({NodeFlag.DRAIN})
+#: A slot of Slurm's power saving.
+_OFF: Final = NodeState(NodeBase.IDLE, frozenset({NodeFlag.CLOUD, NodeFlag.POWERED_DOWN}))
+_STAYS_AT_A_BOOT: Final = _DRAIN | {NodeFlag.CLOUD}
 
 
 class FakeSlurm:
@@ -92,7 +95,7 @@ class FakeSlurm:
             for job_id in self.queue.on(name):
                 self.queue.put_back(job_id, now, JobState.NODE_FAIL)
             node = self._nodes[name]
-            state = NodeState(NodeBase.IDLE, node.state.flags & _DRAIN | {NodeFlag.DYNAMIC_NORM})
+            state = NodeState(NodeBase.IDLE, node.state.flags & _STAYS_AT_A_BOOT | {NodeFlag.DYNAMIC_NORM})
             self._nodes[name] = node._replace(state=state, boot_time=now, slurmd_start_time=now)
             if not state.is_draining:
                 self._nodes[name] = self._nodes[name]._replace(reason=None)
@@ -150,6 +153,19 @@ class FakeSlurm:
     def flag(self, name: str, *flags: str, on: bool = True) -> None:
         """Set flags of a node, or take them away: what others, or Slurm itself, did to it."""
         self._flag(name, add=flags if on else (), remove=() if on else flags)
+
+    def switch_on(self, *names: str) -> None:
+        """Slurm's power saving asks for nodes."""
+        for name in names:
+            self._flag(
+                name, add={NodeFlag.POWERING_UP, NodeFlag.NOT_RESPONDING}, remove={NodeFlag.POWERED_DOWN}
+            )
+
+    def switched_off(self, *names: str) -> None:
+        """SuspendTimeout is over for nodes that were powering down."""
+        for name in names:
+            self._nodes[name] = self._nodes[name]._replace(state=_OFF)
+            self.queue.touch()
 
     def set_down(self, name: str, reason: str) -> None:
         """A node is DOWN, and its jobs are requeued."""
@@ -229,7 +245,7 @@ class FakeSlurm:
             self.queue.new_shape(name)
             self._nodes[name] = Node(
                 name,
-                NodeState(NodeBase.FUTURE),
+                _OFF if slots.state == "CLOUD" else NodeState(NodeBase.FUTURE),
                 address=address,
                 hostname=name,
                 cpus=slots.cpus,
@@ -247,6 +263,16 @@ class FakeSlurm:
             self._nodes[name] = self._nodes[name]._replace(
                 state=NodeState(NodeBase.FUTURE), reason=None, boot_time=None, slurmd_start_time=None
             )
+
+    def power_down(self, nodes: str) -> None:
+        for name in self._named(nodes):
+            if self.queue.on(name):
+                self._flag(name, add={NodeFlag.POWER_DOWN})
+            else:
+                # Slurm says so, and has them off when SuspendTimeout is over: see `switched_off`.
+                flags = self._nodes[name].state.flags & {NodeFlag.CLOUD} | {NodeFlag.POWERING_DOWN}
+                self._nodes[name] = self._nodes[name]._replace(state=NodeState(NodeBase.IDLE, flags))
+                self.queue.touch()
 
     def delete_nodes(self, nodes: str) -> None:
         self._shapes = None

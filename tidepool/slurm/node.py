@@ -77,8 +77,8 @@ class NodeState:
 
     @property
     def is_slot(self) -> bool:
-        """Declared, but there is no such node yet."""
-        return self.base is NodeBase.FUTURE
+        """Declared, but there is no such node yet, or no more: FUTURE, or powered down in the cloud."""
+        return self.base is NodeBase.FUTURE or self.flags >= _SWITCHED_OFF
 
     @property
     def is_draining(self) -> bool:
@@ -101,6 +101,7 @@ class NodeState:
         return self.base in _UP and not self.flags & _UNFIT
 
 
+_SWITCHED_OFF: Final = frozenset({NodeFlag.CLOUD, NodeFlag.POWERED_DOWN})
 _BUSY: Final = frozenset({NodeBase.ALLOCATED, NodeBase.MIXED})
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
 _UNFIT: Final = frozenset(

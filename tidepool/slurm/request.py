@@ -35,9 +35,12 @@ def node_names(hostlist: str) -> str:
     return hostlist
 
 
+SlotState = Literal["FUTURE", "CLOUD"]
+
+
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Nodes to declare in state FUTURE.
+    """Nodes to declare: in state FUTURE, or CLOUD for Slurm's power saving, which has them powered down at first.
 
     ``names`` and ``addresses`` are hostlists of the same length, as are ``hostnames`` and ``ports`` if they are given:
     lists of different lengths end slurmctld of 22.05 (`fatal`), so they are refused here.
@@ -57,6 +60,7 @@ class Slots:
     weight: int = 1
     hostnames: str = ""
     ports: str = ""
+    state: SlotState = "FUTURE"
 
     def arguments(self) -> list[str]:
         """As ``scontrol create`` takes them.
@@ -77,7 +81,7 @@ class Slots:
             "NodeAddr": node_names(self.addresses),
             "NodeHostname": self.hostnames,
             "Port": self.ports,
-            "State": "FUTURE",
+            "State": self.state,
             "CPUs": self.cpus,
             "Sockets": self.sockets,
             "CoresPerSocket": self.cores_per_socket,

@@ -28,6 +28,9 @@ class ChangesNothing:
     def to_future(self, nodes: str) -> None:
         self._refuse("make nodes slots again")
 
+    def power_down(self, nodes: str) -> None:
+        self._refuse("power nodes down")
+
     def delete_nodes(self, nodes: str) -> None:
         self._refuse("delete nodes")
 

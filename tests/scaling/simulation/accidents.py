@@ -8,7 +8,13 @@ from random import Random
 from typing import Final
 
 from tests.scaling.simulation.laws import Laws
-from tidepool.infrastructure import InfrastructureError, InsufficientCapacity, MachineKey, Permanent, Transient
+from tidepool.infrastructure import (
+    InfrastructureError,
+    InsufficientCapacity,
+    MachineKey,
+    Permanent,
+    Transient,
+)
 from tidepool.scaling.simulation.cluster import Daemon, SimulatedCluster
 from tidepool.slurm import NodeFlag, ReservationRequest
 
@@ -151,7 +157,13 @@ class Accidents:
         if name is None or slurm.controller != "up":
             return None
         made = slurm.create_reservation(
-            ReservationRequest(3600, name=f"r{len(self.happened)}-{self._cluster.turns}", nodes=name, users=("root",), flags=("MAINT",))
+            ReservationRequest(
+                3600,
+                name=f"r{len(self.happened)}-{self._cluster.turns}",
+                nodes=name,
+                users=("root",),
+                flags=("MAINT",),
+            )
         )
 
         def ended() -> None:

@@ -140,7 +140,9 @@ class Laws:
 
     def _judge(self, world: World, decision: Decision) -> None:
         pending = {job.job_id for job in world.jobs if job.state is JobState.PENDING}
-        self.must(pending == set(decision.waiting), f"jobs without a reason: {pending ^ set(decision.waiting)}")
+        self.must(
+            pending == set(decision.waiting), f"jobs without a reason: {pending ^ set(decision.waiting)}"
+        )
         self.must(all(each.reason for each in decision.waiting.values()), "a reason is empty")
         nodes = {node.name: node for node in world.nodes}
         up = {m.key.node for m in world.machines or () if m.state == "running"}
@@ -176,7 +178,8 @@ class Laws:
         spec, wish = world.spec, decision.wish
         fleet = spec.fleet(action.fleet)
         self.must(
-            len(wish[fleet.name]) <= fleet.max_nodes, f"{len(wish[fleet.name])} nodes of {fleet.name} are wished"
+            len(wish[fleet.name]) <= fleet.max_nodes,
+            f"{len(wish[fleet.name])} nodes of {fleet.name} are wished",
         )
         total = sum(map(len, wish.values()))
         most = spec.limits.max_nodes
@@ -187,7 +190,9 @@ class Laws:
         self.must(limit is None or usd <= limit + 1e-6, f"{usd} USD an hour are wished, and {limit} may be")
         budget = spec.limits.budget_usd_per_month
         spent = decision.cost.month_usd
-        self.must(budget is None or spent <= budget, f"{spent} USD are spent of {budget}, and nodes are launched")
+        self.must(
+            budget is None or spent <= budget, f"{spent} USD are spent of {budget}, and nodes are launched"
+        )
 
     def _judge_again(self, world: World, memory: Memory, decision: Decision) -> None:
         from dataclasses import replace

@@ -28,7 +28,10 @@ def random_spec(random: Random) -> ClusterSpec:
             "fleets": fleets,
             "partitions": _partitions([fleet["name"] for fleet in fleets]),
             "limits": limits,
-            "scaling": {"policies": _policies(random, fleets), "boot_timeout_s": random.choice([30, 60, 120])},
+            "scaling": {
+                "policies": _policies(random, fleets),
+                "boot_timeout_s": random.choice([30, 60, 120]),
+            },
         }
     )
 
@@ -57,7 +60,9 @@ def _partitions(fleets: list[str]) -> list[dict[str, Any]]:
 
 def _policies(random: Random, fleets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
-        {"name": "backlog", "minutes": random.choice([10, 60])} if random.random() < 0.2 else {"name": "queue"}
+        {"name": "backlog", "minutes": random.choice([10, 60])}
+        if random.random() < 0.2
+        else {"name": "queue"}
     ]
     fleet = random.choice(fleets)
     if random.random() < 0.2:

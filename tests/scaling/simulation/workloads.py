@@ -94,11 +94,11 @@ class Workload:
             case "held":
                 return replace(request, hold=True)
             case "impossible":
-                return replace(request, nodes=str(fleet.max_nodes + 1), tasks=fleet.max_nodes + 1, partition=fleet.name)
+                return replace(
+                    request, nodes=str(fleet.max_nodes + 1), tasks=fleet.max_nodes + 1, partition=fleet.name
+                )
             case "dies":
                 return replace(request, requeue=False)
             case "overruns":
                 return replace(request, script=sleeping(500), time_limit_s=300)
         return request
-
-

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tidepool.cli.scaler.words import number, span
 from tidepool.slurm import Job
+
+#: What Slurm takes a job without a time limit to be, where its partition has none either.
+_ENDLESS_S: Final = 365 * 86_400
 
 
 def asks(job: Job) -> str:
@@ -45,5 +49,5 @@ def _asks(job: Job) -> Iterator[str]:
     if job.dependency:
         yield f"after {job.dependency}"
     yield f"in {', '.join(job.partitions) or 'no partition'}"
-    if job.time_limit_s is not None:
+    if job.time_limit_s is not None and job.time_limit_s < _ENDLESS_S:
         yield f"for at most {span(job.time_limit_s)}"

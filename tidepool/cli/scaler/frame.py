@@ -16,7 +16,7 @@ from tidepool.cli.scaler.watching import (
     WaitingView,
     WatchView,
 )
-from tidepool.cli.scaler.words import between, clock, number, span, usd
+from tidepool.cli.scaler.words import between, clock, span, usd
 from tidepool.scaling.decision import Standing
 from tidepool.scaling.phase import Phase
 
@@ -158,20 +158,15 @@ def _fleets(fleets: Sequence[FleetView], columns: int, glyphs: Glyphs) -> Iterat
 
 
 def _never(group: WaitingView) -> Line:
-    return Cell(f"  {_jobs(group)}: ", "red"), Cell(group.reason)
+    return Cell(f"  {group.named}: ", "red"), Cell(group.reason)
 
 
 def _waiting(group: WaitingView) -> Line:
     return (
         Cell(f"  {group.standing:<8}", _STANDING_STYLES[group.standing]),
-        Cell(f"{_jobs(group)}: ", "bold"),
+        Cell(f"{group.named}: ", "bold"),
         Cell(group.reason),
     )
-
-
-def _jobs(group: WaitingView) -> str:
-    tasks = f" ({number(group.tasks, 'task')})" if group.tasks > len(group.jobs) else ""
-    return ("job " if len(group.jobs) == 1 else "jobs ") + group.ids + tasks
 
 
 def _under_way(each: UnderWay, view: WatchView) -> Line:

@@ -9,7 +9,7 @@ from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.words import ago, between, clock
 
 #: A look that is older is told as such.
-STALE_S: Final = 10.0
+STALE_S: Final = 15.0
 
 #: `late`: it lives, and has not looked for a while. `stopped`: its lease has ended. `never`: none ever ran.
 State = Literal["runs", "late", "stopped", "never"]
@@ -67,11 +67,13 @@ def _state(record: Record, age_s: float | None) -> tuple[State, str, str]:
         return "never", "no daemon has run for this stack yet", START
     who = f"{leader.holder}, epoch {leader.epoch}"
     if not leader.is_held:
-        looked = f", and looked last {ago(decision.at, now)}" if decision else ""
+        looked = f", and looked last {ago(decision.at, now)}" if decision and not record.is_afresh else ""
         return "stopped", f"the daemon does not run: it was ended{looked} ({who})", START
     if not record.runs:
         return "stopped", f"the daemon does not run: its lease ended {ago(leader.until, now)} ({who})", START
-    if record.is_afresh or decision is None or age_s is None:
+    if record.is_afresh:
+        return "runs", f"the daemon runs ({who})", ""
+    if decision is None or age_s is None:
         return "late", f"the daemon has begun, and has not decided yet ({who})", ""
     if age_s > STALE_S:
         words = f"the daemon lives and has not looked for {between(decision.at, now)} ({who})"

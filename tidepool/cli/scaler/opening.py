@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
 from tidepool.cli.cluster import require_cluster
+from tidepool.cli.scaler.place import has_journal, scaler_folder
 from tidepool.cli.scaler.record import Record, read_record
 from tidepool.cli.stack import Stack
-
-if TYPE_CHECKING:
-    from tidepool.scaling.ports import Journal
-
-#: In the stack's folder: what belongs to the scaler.
-SCALER_FOLDER: Final = "scaler"
+from tidepool.scaling.journal import open_journal
+from tidepool.scaling.ports import Journal
 
 
 class Source:
@@ -65,17 +60,9 @@ def opened(stack: Stack) -> Journal | None:
     Raises:
         JournalError: it cannot be opened.
     """
-    from tidepool.scaling.journal import JOURNAL_FILE, JOURNAL_VARIABLE, open_journal
-
-    folder = scaler_folder(stack)
-    if not stack.world.env.get(JOURNAL_VARIABLE) and not (folder / JOURNAL_FILE).exists():
+    if not has_journal(stack):
         return None
-    return open_journal(folder, stack.world.env, stack=stack.name)
-
-
-def scaler_folder(stack: Stack) -> Path:
-    """Where the scaler of ``stack`` keeps what is its own."""
-    return stack.data / stack.name / SCALER_FOLDER
+    return open_journal(scaler_folder(stack), stack.world.env, stack=stack.name)
 
 
 def local_now() -> datetime:

@@ -60,7 +60,8 @@ class Record:
 
     def decided_afresh(self, world: World, decision: Decision) -> Record:
         """With what was observed and decided now in place of a daemon's look."""
-        return replace(self, look=Look(0, world.spec, decision, world), is_afresh=True)
+        now = max(self.now, world.at.astimezone(self.now.tzinfo))
+        return replace(self, now=now, look=Look(0, world.spec, decision, world), is_afresh=True)
 
 
 def read_record(journal: Journal, stack: str, now: datetime) -> Record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -12,7 +12,7 @@ from typing import Final
 from tidepool.cli.jobs import ids_text
 from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record, by_fleet, fleet_of
-from tidepool.cli.scaler.words import hosts
+from tidepool.cli.scaler.words import hosts, number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.decision import (
     Action,
@@ -75,6 +75,12 @@ class WaitingView:
         """``42, 41, 43 and 3 more``."""
         more = len(self.jobs) - _SHOWN_IDS
         return ", ".join(map(str, self.jobs[:_SHOWN_IDS])) + (f" and {more} more" if more > 0 else "")
+
+    @property
+    def named(self) -> str:
+        """``job 41``, ``jobs 42, 41 (16 tasks)``."""
+        tasks = f" ({number(self.tasks, 'task')})" if self.tasks > len(self.jobs) else ""
+        return ("job " if len(self.jobs) == 1 else "jobs ") + self.ids + tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +174,7 @@ class WatchView:
 def watching(record: Record) -> WatchView:
     """What there is to show of ``record``."""
     decision = record.decision
-    groups = tuple(_waiting(record, decision)) if decision else ()
+    groups = waiting_views(record)
     return WatchView(
         stack=record.stack,
         cluster=record.spec.name if record.spec else record.stack,
@@ -183,6 +189,11 @@ def watching(record: Record) -> WatchView:
         under_way=tuple(_under_way(record, decision)) if decision else (),
         decisions=tuple(_decisions(record)),
     )
+
+
+def waiting_views(record: Record) -> tuple[WaitingView, ...]:
+    """The jobs that wait, by what they wait for; first the group of the most pressing job."""
+    return tuple(_waiting(record, record.decision)) if record.decision else ()
 
 
 def action_view(action: Action) -> ActionView:
@@ -213,6 +224,11 @@ def fleet_view(record: Record, decision: Decision, name: str, nodes: Iterable[st
     )
 
 
+def jobs_text(ids: Collection[int]) -> str:
+    """``job 41``, ``jobs 41, 42 and 3 more``."""
+    return f"{'job' if len(ids) == 1 else 'jobs'} {ids_text(ids, _SHOWN_IDS)}"
+
+
 def price(fleet: Fleet) -> float:
     """What a node of it costs, in US dollars an hour; 0 where that is not said."""
     return fleet.infrastructures[0].price_usd_per_hour
@@ -236,7 +252,6 @@ def _queue(record: Record, decision: Decision) -> QueueView:
 
 
 def _waiting(record: Record, decision: Decision) -> Iterator[WaitingView]:
-    """Those that wait, by what they wait for; first the group of the most pressing job."""
     tasks, seen = sizes(record), {job.job_id: job for job in record.world.jobs} if record.world else {}
     groups: dict[tuple[Standing, str], list[Waiting]] = {}
     for each in sorted(decision.waiting.values(), key=lambda each: _pressing(each, seen)):
@@ -296,7 +311,7 @@ def _under_way(record: Record, decision: Decision) -> Iterator[UnderWay]:
     memory = decision.memory
     together: dict[tuple[str, datetime, datetime | None, str], list[str]] = {}
     for node, launch in memory.launches.items():
-        why = f"for job {ids_text(launch.jobs, _SHOWN_IDS)}" if launch.jobs else ""
+        why = f"for {jobs_text(launch.jobs)}" if launch.jobs else ""
         together.setdefault(("launch", launch.since, launch.deadline, why), []).append(node)
     for node, drain in memory.drains.items():
         view = decision.nodes.get(node)

@@ -89,7 +89,7 @@ def why_job(
     ``intents`` are those of its time, for all jobs.
     """
     job_id = job.job_id if job else seen.job_id if seen else 0
-    ids = {job_id, job.array_job_id} if job else {job_id}
+    ids = {job_id, job.array_job_id if job else seen.request.get("array_job_id", job_id) if seen else 0}
     ours = [each for each in intents if isinstance(each.action, Launch) and ids & {*each.action.jobs}]
     decision = record.decision
     waiting = decision.waiting.get(job_id) if decision else None
@@ -129,7 +129,7 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
     if why.coming:
         yield (Cell("its nodes", "bold"),)
         for each in why.coming:
-            yield Cell(f"  {each.nodes}  "), Cell(_coming_words(each, why.now), "dim")
+            yield Cell(f"  {each.nodes}  "), Cell(_coming_words(each, why), "dim")
     if why.fleets:
         yield (Cell("fleets", "bold"),)
         width = max(len(fit.fleet) for fit in why.fleets)
@@ -219,17 +219,17 @@ def _coming(record: Record, nodes: Sequence[str]) -> Iterator[Coming]:
         yield Coming(hosts(names), phase, since, deadline)
 
 
-def _coming_words(each: Coming, now: datetime) -> str:
+def _coming_words(each: Coming, why: JobWhy) -> str:
+    now = why.now
+    if each.since is not None and why.is_afresh and each.since == why.seen:
+        return "would be made now"
     words = each.phase.value
     if each.since:
         words += f" for {between(each.since, now)}"
-    if each.deadline:
-        left_s = (each.deadline - now).total_seconds()
-        words += (
-            f", up within {between(now, each.deadline)} or replaced"
-            if left_s >= 0
-            else f", {between(each.deadline, now)} past its time"
-        )
+    if each.deadline and each.deadline >= now:
+        words += f", up within {between(now, each.deadline)} or replaced"
+    elif each.deadline:
+        words += f", {between(each.deadline, now)} past its time"
     return words
 
 

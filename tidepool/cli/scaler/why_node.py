@@ -12,6 +12,7 @@ from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record, fleet_of
 from tidepool.cli.scaler.setbacks import setback_words
 from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
+from tidepool.cli.scaler.watching import jobs_text
 from tidepool.cli.scaler.words import between, clock
 from tidepool.scaling.decision import Launch
 from tidepool.scaling.memory import Memory
@@ -96,7 +97,7 @@ def node_lines(why: NodeWhy) -> Iterator[Line]:
     yield from fact_lines(
         [
             *(Fact(each.what, _since_words(each, why.now)) for each in why.since),
-            Fact("made for", f"job {ids_text(why.made_for)}" if why.made_for else ""),
+            Fact("made for", jobs_text(why.made_for) if why.made_for else ""),
             Fact("jobs", ids_text(why.jobs)),
             Fact("quarantine", why.quarantine, "red"),
             Fact("its fleet", why.fleet_setback, "yellow"),

@@ -161,7 +161,11 @@ class Connection:
         )
         try:
             response = await rpc.call(
-                self._stub.Handshake, request, deadline_s=_HANDSHAKE_DEADLINE_S, wait_for_ready=True
+                self._stub.Handshake,
+                request,
+                deadline_s=_HANDSHAKE_DEADLINE_S,
+                # One that runs already listens.
+                wait_for_ready=isinstance(self._process, PluginProcess),
             )
         except rpc.Failure as failure:
             if failure.code == "UNIMPLEMENTED":

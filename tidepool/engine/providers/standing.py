@@ -57,6 +57,7 @@ class StandingPlugin:
             self.port = _told_port(stdout, name)
         except BaseException:
             self.end()
+            stdout.close()
             raise
         threading.Thread(target=_drain, args=(stdout,), name=f"plugin {name}", daemon=True).start()
 

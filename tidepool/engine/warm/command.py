@@ -51,6 +51,15 @@ class WarmPulumiCommand(PulumiCommand):
     ) -> None:
         self.close()
 
+    def prepare(self) -> None:
+        """Start what is not there yet, so that the next operation need not wait for it. Any `run` does so, too.
+
+        Raises:
+            EngineError: a plugin that should be running cannot be started.
+        """
+        with self._lock:
+            self._plugins.ready()
+
     def run(
         self,
         args: list[str],
@@ -99,6 +108,15 @@ class WarmPulumiCommand(PulumiCommand):
             raise create_command_error(result)
         return result
 
+    def prepare(self) -> None:
+        """Start the plugins that the first operation would wait for.
+
+        Raises:
+            EngineError: one cannot be started.
+        """
+        with self._lock:
+            self._plugins.ready()
+
     def interrupt(self) -> None:
         """Ask what is under way to end soon, and asked again, at once. From any thread."""
         with self._lock:
@@ -120,7 +138,9 @@ def warm_command(
     plugins: Sequence[str] = (),
     watched: Sequence[Path] = (),
 ) -> WarmPulumiCommand:
-    """A command for one project, by the engine that `choose_command` would take. Starts what it can.
+    """A command for one project, by the engine that `choose_command` would take.
+
+    The embedded engine imports what it needs from here on, while others go on; plugins wait for `prepare`, or `run`.
 
     Args:
         env: names the engine, as for `choose_command`; and it is what plugins see, whatever an operation's environment.

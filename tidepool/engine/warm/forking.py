@@ -10,11 +10,13 @@ import gc
 import io
 import json
 import os
-import signal
+import select
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO
@@ -51,12 +53,39 @@ _KEYS_BYTES: Final = 1 << 16
 REQUEST, STDOUT, STDERR, STATUS = range(4)
 
 
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """An operation under way. ``process``, ``status`` and ``keys`` are descriptors; from ``keys`` comes what it derived."""
+
+    pid: int
+    process: int
+    status: int
+    keys: int
+
+    def reap(self) -> None:
+        """Tell how it ended, and take over its keys."""
+        _, ended = os.waitpid(self.pid, 0)
+        try:
+            os.write(self.status, f"{_shell_code(ended)}\n".encode())
+        except BrokenPipeError:
+            pass  # nobody wants to know
+        # Where it left a process behind, its end of the pipe may be open still.
+        with suppress(BlockingIOError):
+            if told := os.read(self.keys, _KEYS_BYTES):
+                secrets.remember_keys(json.loads(told))
+        self.close()
+
+    def close(self) -> None:
+        for descriptor in (self.process, self.status, self.keys):
+            os.close(descriptor)
+
+
 def serve(control: socket.socket, modules: Sequence[str]) -> None:
     """Import ``modules`` and fork operations, one for each message, until nobody holds the other end of ``control``.
 
     A message has descriptors: a file with the request as JSON (``words``, ``cwd``, ``env``), and where standard
-    output, standard error and the status go. The status is the process's id, and its exit code in the end, a line each:
-    where that is missing, it was killed.
+    output, standard error and the status go. The status is the operation's process id, and in the end its exit code, a
+    line each. Without the latter, this process ended before it, and the operation has ended when the status does.
     """
     for name in (*_ENGINE, *modules):
         import_module(name)
@@ -64,48 +93,47 @@ def serve(control: socket.socket, modules: Sequence[str]) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
-    # The kernel reaps those that end.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    learning: list[int] = []
+    children: dict[int, _Child] = {}
     while True:
+        ready, _, _ = select.select([control.fileno(), *children], [], [])
+        for process in children.keys() & ready:
+            children.pop(process).reap()
+        if control.fileno() not in ready:
+            continue
         message, descriptors, _, _ = socket.recv_fds(control, 1, _MOST_FDS)
         if not message:
             return
-        learning = [reader for reader in learning if not _learnt(reader)]
-        if sum(1 for _ in Path("/proc/self/task").iterdir()) > 1:
-            raise RuntimeError(f"modules have started threads, which fork cannot copy: {', '.join(modules)}")
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        if os.fork() == 0:
-            control.close()
-            for other in (reader, *learning):
-                os.close(other)
-            _operate(descriptors, writer)
-        os.close(writer)
-        learning.append(reader)
-        for descriptor in descriptors:
+        child = _forked(control, children.values(), descriptors)
+        children[child.process] = child
+
+
+def _forked(control: socket.socket, others: Iterable[_Child], descriptors: Sequence[int]) -> _Child:
+    if sum(1 for _ in Path("/proc/self/task").iterdir()) > 1:
+        raise RuntimeError("a module that was imported ahead has started a thread, which fork cannot copy")
+    keys, teach = os.pipe()
+    os.set_blocking(keys, False)
+    pid = os.fork()
+    if pid == 0:
+        control.close()
+        os.close(keys)
+        for other in others:
+            other.close()
+        _operate(descriptors, teach)
+    os.close(teach)
+    for at, descriptor in enumerate(descriptors):
+        if at != STATUS:
             os.close(descriptor)
-
-
-def _learnt(reader: int) -> bool:
-    """Take over the keys of a child that has ended; whether it has."""
-    try:
-        told = os.read(reader, _KEYS_BYTES)
-    except BlockingIOError:
-        return False
-    os.close(reader)
-    if told:
-        secrets.remember_keys(json.loads(told))
-    return True
+    return _Child(pid, os.pidfd_open(pid), descriptors[STATUS], keys)
 
 
 def _operate(descriptors: Sequence[int], teach: int) -> NoReturn:
     """In the forked process: be what a process of this one operation is, to its end."""
     code = 255
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # Whoever ends the operation ends it alone.
+        # Whoever ends the operation ends it alone; and what it starts has none of these.
         os.setpgid(0, 0)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
         os.dup2(descriptors[STDOUT], 1)
         os.dup2(descriptors[STDERR], 2)
         with os.fdopen(descriptors[REQUEST], encoding="utf-8") as file:
@@ -124,12 +152,16 @@ def _operate(descriptors: Sequence[int], teach: int) -> NoReturn:
             stream.flush()
         if (learnt := secrets.keys()) != known:
             os.write(teach, json.dumps(learnt).encode())
-        os.write(descriptors[STATUS], f"{code}\n".encode())
-    except BrokenPipeError:
-        pass  # nobody wants to know what became of it
     except BaseException:  # noqa: BLE001 - the process ends with it
-        os.write(2, traceback.format_exc().encode())
-    os._exit(code)
+        with suppress(OSError):
+            os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(code)
+
+
+def _shell_code(ended: int) -> int:
+    code = os.waitstatus_to_exitcode(ended)
+    return code if code >= 0 else 128 - code
 
 
 class _Heard(io.RawIOBase):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Final, Protocol
 
-#: As a shell tells of a process that was killed: nobody knows what it came to.
+#: As a shell tells of a process that was killed; it is what is told where nobody saw how it ended.
 KILLED: Final = 128 + signal.SIGKILL
 
 
@@ -25,7 +25,7 @@ class Operation(Protocol):
         ...
 
     def wait(self) -> int:
-        """Its exit code, when it has ended. Where it was killed, ``KILLED``."""
+        """Its exit code, when it has ended; 128 and the signal's number where it was killed."""
         ...
 
 
@@ -57,7 +57,9 @@ class ChildOperation:
 
     def wait(self) -> int:
         code = self._process.wait()
-        return code if code >= 0 else KILLED
+        self.stdout.close()
+        self.stderr.close()
+        return code if code >= 0 else 128 - code
 
 
 class NotForked(Exception):
@@ -65,7 +67,7 @@ class NotForked(Exception):
 
 
 class ForkedOperation:
-    """A process that another forked. It is known by its status, a pipe that it alone holds."""
+    """A process that another forked. It has ended when its status, a pipe that it and its parent hold, has an end."""
 
     def __init__(self, stdout: int, stderr: int, status: int, deadline: float) -> None:
         """Wait until it has begun.

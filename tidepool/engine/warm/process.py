@@ -35,6 +35,7 @@ class WarmProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._is_made_of: object = None
+        self._has_forked = False
 
     def begin(
         self, words: Sequence[str], cwd: str, env: Mapping[str, str], kept_open: Sequence[int]
@@ -44,7 +45,26 @@ class WarmProcess:
         Raises:
             NotForked: there is no warm process, or none that can do it.
         """
-        control = self.ready(env)
+        self.ready(env)
+        had_forked = self._has_forked
+        try:
+            return self._fork(words, cwd, env, kept_open)
+        except NotForked:
+            self.end()
+            if not had_forked:
+                raise
+        # It died meanwhile; another will do.
+        self.ready(env)
+        try:
+            return self._fork(words, cwd, env, kept_open)
+        except NotForked:
+            self.end()
+            raise
+
+    def _fork(
+        self, words: Sequence[str], cwd: str, env: Mapping[str, str], kept_open: Sequence[int]
+    ) -> ForkedOperation:
+        assert self._control is not None
         request = {"words": list(words), "cwd": cwd, "env": dict(env)}
         with ExitStack() as ours:
 
@@ -59,27 +79,24 @@ class WarmProcess:
             stdout, stderr, status = pipes = [os.pipe() for _ in range(3)]
             theirs = [owned(write) for _, write in pipes]
             try:
-                socket.send_fds(control, [b"\0"], [file, *theirs, *kept_open])
+                socket.send_fds(self._control, [b"\0"], [file, *theirs, *kept_open])
             except OSError as error:
                 for read, _ in pipes:
                     os.close(read)
-                self.end()
                 raise NotForked(f"the warm process is gone: {error.strerror}") from error
-        try:
-            return ForkedOperation(stdout[0], stderr[0], status[0], time.monotonic() + _FORK_S)
-        except NotForked:
-            self.end()
-            raise
+        operation = ForkedOperation(stdout[0], stderr[0], status[0], time.monotonic() + _FORK_S)
+        self._has_forked = True
+        return operation
 
-    def ready(self, env: Mapping[str, str]) -> socket.socket:
+    def ready(self, env: Mapping[str, str]) -> None:
         """Have one that is as the disk is now; where it is started, it imports while others go on."""
         of = stamps(self._watched), {name: env[name] for name in env if name.startswith(_READ_AT_START)}
         if self._process is not None and (self._process.poll() is not None or of != self._is_made_of):
             self.end()
         if self._control is None:
             self._is_made_of = of
+            self._has_forked = False
             self._control = self._start(env)
-        return self._control
 
     def end(self) -> None:
         """End it. Operations that it forked go on."""

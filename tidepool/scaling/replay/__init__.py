@@ -1,7 +1,7 @@
 """What a policy would have done with the jobs of the past: a trace, run in the simulated cluster by the same `decide`.
 
-    trace = read_trace(Path("KTH-SP2.swf.gz"))
-    outcome = replay(trace, spec)
+trace = read_trace(Path("KTH-SP2.swf.gz"))
+outcome = replay(trace, spec)
 """
 
 from tidepool.scaling.replay.figures import Figures as Figures

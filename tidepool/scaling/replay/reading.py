@@ -26,7 +26,9 @@ def read_trace(path: Path) -> Trace:
             head = file.read(len(_SQLITE))
         if head == _SQLITE:
             return _journal(path)
-        opened = gzip.open(path, "rt", errors="replace") if head.startswith(_GZIP) else path.open(errors="replace")
+        opened = (
+            gzip.open(path, "rt", errors="replace") if head.startswith(_GZIP) else path.open(errors="replace")
+        )
         with opened as lines:
             trace = read_swf(lines)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -34,7 +36,9 @@ def read_trace(path: Path) -> Trace:
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror or error}") from error
     if not trace.jobs:
-        broken = f": {len(trace.broken)} lines are broken, the first is {trace.broken[0]}" if trace.broken else ""
+        broken = (
+            f": {len(trace.broken)} lines are broken, the first is {trace.broken[0]}" if trace.broken else ""
+        )
         raise TraceError(
             f"{path}: no job in it{broken}; a trace is in the Standard Workload Format, or a journal of the scaler's"
         )

@@ -83,7 +83,7 @@ def _job(text: str) -> TracedJob | None:
     number, submit_s, _, run_s, allocated, _, used_kib, asked, limit_s, asked_kib, status = values[:11]
     if not 0 <= submit_s <= _MOST_S:
         raise ValueError(f"its submit time is {submit_s:g}")
-    if run_s <= 0 or status == 5 and run_s <= 0:
+    if run_s <= 0 or (status == 5 and run_s <= 0):
         if status in {0, 1, 5, -1} and run_s in {0, -1}:
             return None
         raise ValueError(f"its run time is {run_s:g}")

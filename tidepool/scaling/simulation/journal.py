@@ -60,7 +60,9 @@ class MemoryJournal:
     def release(self, lease: Lease) -> None:
         self._fence(lease)
         assert self._leader is not None
-        self._leader = replace(self._leader, until=datetime.min.replace(tzinfo=lease.until.tzinfo), is_held=False)
+        self._leader = replace(
+            self._leader, until=datetime.min.replace(tzinfo=lease.until.tzinfo), is_held=False
+        )
 
     def leader(self) -> Lease | None:
         return self._leader

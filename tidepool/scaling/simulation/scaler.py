@@ -57,5 +57,3 @@ def simulated_scaler(
             lease_s=LEASE_S,
         )
     )
-
-

@@ -75,6 +75,11 @@ class Fake(pb_grpc.ResourceProviderServicer):  # type: ignore[misc]  # its base 
             supports_autonaming_configuration=True,
         )
 
+    def Attach(self, request: Any, context: Any) -> Any:
+        self._log("Attach")
+        self._engine_address = request.address
+        return empty_pb2.Empty()
+
     def GetPluginInfo(self, request: Any, context: Any) -> Any:
         return plugin_pb.PluginInfo(version=VERSION)
 

@@ -1,0 +1,161 @@
+"""What a program is asked for: by a person's file, or by a wish, which carries out nothing that a person edited since."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pulumi
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pulumi.runtime import set_all_config
+
+from tests.cluster.specs import spec_mapping
+from tests.components.stack import registered, spec_with
+from tidepool.cluster.hostlist import HostSet
+from tidepool.components import ONLY, WISH, asked
+from tidepool.components.asked import Asked
+
+LAST = {"spec": spec_mapping(), "fleets": {"cpu": "cpu-[1-3]", "gpu": "gpu-2"}}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[_World]:
+    yield _World(monkeypatch)
+    set_all_config({}, [])
+
+
+class _World:
+    """The stack's file and its last outputs."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        # The package has a function of the module's name.
+        patch.setattr(sys.modules[asked.__module__], "last_outputs", lambda: self.last)
+        patch.setattr(pulumi, "get_stack", lambda: "dev")
+        patch.setattr(pulumi, "get_project", lambda: "cluster")
+        self.last: Mapping[str, Any] = LAST
+        self.file: Any = spec_mapping()
+        self.is_secret = False
+
+    def asked(self, **environment: str) -> Asked:
+        set_all_config(
+            {"cluster:spec": json.dumps(self.file)} if self.file is not None else {},
+            ["cluster:spec"] if self.is_secret else [],
+        )
+        return asked(pulumi.Config("cluster"), environment)
+
+
+def edited() -> dict[str, Any]:
+    """The file after somebody changed a shape and added a fleet."""
+    mapping = spec_mapping(name="edited")
+    mapping["fleets"][0]["shape"]["memory"] = "8GiB"
+    mapping["fleets"].append({**mapping["fleets"][0], "name": "new", "subnet": "10.77.20.0/24"})
+    return mapping
+
+
+def names(of: Asked) -> dict[str, str]:
+    return {fleet: str(nodes) for fleet, nodes in of.nodes.items()}
+
+
+def test_a_person_goes_by_the_file_and_undoes_nothing_of_the_scalers(world: _World) -> None:
+    world.file = edited()
+    found = world.asked()
+    assert found.spec == spec_with(**edited())
+    assert names(found) == {"cpu": "cpu-[1-3]", "gpu": "gpu-2", "new": ""}
+    assert (found.only, found.outputs) == (None, {"spec": edited()})
+
+
+def test_a_wish_goes_by_what_was_brought_up_last(world: _World) -> None:
+    world.file = edited()
+    found = world.asked(**{WISH: '{"cpu": "cpu-[2,9]"}'})
+    assert found.spec == spec_with()
+    # A fleet that it does not name stays, and gets no nodes by its minimum either.
+    assert names(found) == {"cpu": "cpu-[2,9]", "gpu": "gpu-2"}
+    assert (found.only, found.outputs) == (None, {"spec": spec_mapping()})
+
+
+@pytest.mark.parametrize("file", [None, {"name": 1, "no": "spec"}, "no mapping"])
+def test_a_wish_does_not_mind_a_broken_file(world: _World, file: Any) -> None:
+    world.file = file
+    assert names(world.asked(**{WISH: "{}"})) == LAST["fleets"]
+
+
+def test_a_stack_that_was_brought_up_before_there_was_such_an_output(world: _World) -> None:
+    world.last = {"fleets": LAST["fleets"]}
+    found = world.asked(**{WISH: '{"gpu": ""}'})
+    assert found.spec == spec_with()
+    assert names(found) == {"cpu": "cpu-[1-3]", "gpu": ""}
+    assert found.outputs == {}, "nobody knows whether the file is what was brought up"
+    world.last = {}
+    assert names(world.asked()) == {"cpu": "", "gpu": ""}
+
+
+def test_a_secret_spec_stays_secret(world: _World) -> None:
+    world.is_secret = True
+    written = world.asked().outputs["spec"]
+    assert isinstance(written, pulumi.Output)
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ("", "TIDEPOOL_WISH is not JSON"),
+        ("cpu-[1-3]", "TIDEPOOL_WISH is not JSON"),
+        ("[]", "TIDEPOOL_WISH should be hostlists by fleet"),
+        ('{"cpu": 3}', "TIDEPOOL_WISH should be hostlists by fleet"),
+        ('{"gone": "gone-1"}', "TIDEPOOL_WISH: there is no fleet gone; the fleets are cpu, gpu"),
+        ('{"cpu": "gpu-1"}', "TIDEPOOL_WISH: gpu-1 is no node of fleet cpu"),
+        ('{"cpu": "cpu-17"}', "TIDEPOOL_WISH: fleet cpu gets no node cpu-17: its max_nodes is 16"),
+        ('{"cpu": "cpu-[1"}', "TIDEPOOL_WISH: "),
+    ],
+)
+def test_a_bad_wish_is_told_plainly(world: _World, wish: str, said: str) -> None:
+    with pytest.raises(pulumi.RunError) as caught:
+        world.asked(**{WISH: wish})
+    assert str(caught.value).startswith(said)
+
+
+def test_what_is_wrong_elsewhere_is_told_with_where_it_is(world: _World) -> None:
+    world.file = spec_mapping(name=3)
+    with pytest.raises(pulumi.RunError, match=r"^Pulumi\.dev\.yaml: one mistake"):
+        world.asked()
+    world.last = {**LAST, "spec": {"name": "x"}}
+    with pytest.raises(pulumi.RunError, match="^the spec in the stack's outputs: "):
+        world.asked(**{WISH: "{}"})
+    world.last, world.file = {**LAST, "fleets": {"cpu": "gpu-1"}}, spec_mapping()
+    with pytest.raises(pulumi.RunError, match="^fleets: gpu-1 is no node of fleet cpu"):
+        world.asked()
+    world.last = LAST
+    with pytest.raises(pulumi.RunError, match=f"^{ONLY}: "):
+        world.asked(**{WISH: "{}", ONLY: "cpu-["})
+
+
+def test_without_a_wish_nothing_limits_the_program(world: _World) -> None:
+    """It would take away what it does not register."""
+    assert world.asked(**{ONLY: "cpu-1"}).only is None
+    assert world.asked(**{WISH: "{}", ONLY: ""}).only is None
+    assert world.asked(**{WISH: "{}", ONLY: "cpu-1"}).only == HostSet("cpu-1")
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sets(st.integers(1, 16)), st.sets(st.integers(1, 16), min_size=1))
+def test_what_is_limited_registers_those_nodes_alone_and_tells_of_all(
+    there: set[int], about: set[int]
+) -> None:
+    nodes = HostSet.from_names(f"cpu-{number}" for number in there)
+    only = HostSet.from_names(f"cpu-{number}" for number in about)
+    whole = registered(spec_with(), {"cpu": nodes})
+    part = registered(spec_with(), {"cpu": nodes}, only=only)
+    component = "tidepool:components:ComputeFleet cpu"
+    assert part.outputs[component] == whole.outputs[component] == {"nodes": str(nodes)}
+    left_out = whole.resources.keys() - part.resources.keys()
+    assert left_out == {
+        f"{kind} {node}"
+        for kind in ("tidepool:local:Machine", "tidepool:slurm:Node")
+        for node in nodes - only
+    }
+    # What is registered is no other for it: nothing of it is changed.
+    assert all(whole[name].inputs == part[name].inputs for name in part.resources)

@@ -1,0 +1,130 @@
+"""A cluster that breathes: `Cluster` with the daemon `tidepool scale` beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.whole.cluster import TIDEPOOL, Cluster, until
+from tidepool import local
+from tidepool.cli.stack import find_stack
+from tidepool.cli.world import World
+from tidepool.slurm import Job, JobState
+
+#: No node without a job; one that is idle goes soon.
+FLEETS: list[dict[str, Any]] = [
+    {
+        "name": "cpu",
+        "subnet": "10.78.1.0/24",
+        "max_nodes": 6,
+        "shape": {"cpus": 2, "memory": "256MiB"},
+        "idle_timeout_s": 1,
+    }
+]
+
+
+@dataclass
+class Daemon:
+    """A `tidepool scale` of its own process group."""
+
+    cluster: Cluster
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, cluster: Cluster, name: str = "daemon") -> Daemon:
+        """One that runs; whether it leads is another matter."""
+        log = cluster.folder / f"{name}.log"
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [str(TIDEPOOL), "--stack", cluster.stack, "scale"],
+                cwd=cluster.folder,
+                env=cluster.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        return cls(cluster, log, process)
+
+    def said(self) -> str:
+        """All that it wrote."""
+        return self.log.read_text()
+
+    def health(self) -> dict[str, Any]:
+        """What /healthz says; empty as long as nothing listens."""
+        try:
+            at = json.loads((self.cluster.data / self.cluster.stack / "scaler" / "listen.json").read_text())
+            with urllib.request.urlopen(f"http://{at['host']}:{at['port']}/healthz", timeout=5) as answer:
+                told = answer.read()
+        except urllib.error.HTTPError as error:
+            told = error.read()
+        except (OSError, ValueError):
+            return {}
+        found: dict[str, Any] = json.loads(told)
+        return found
+
+    def until_role(self, role: str, timeout_s: float = 60) -> None:
+        """Until it says of itself that it ``leads``, ``holds still``, ..."""
+        until(lambda: self.health().get("role") == role or None, f"the daemon {role}", timeout_s)
+
+    def signal(self, number: int) -> None:
+        """To it alone, not to what it started."""
+        os.kill(self.process.pid, number)
+
+    def end(self) -> int:
+        """As a person or a service does it; its exit code."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGTERM)
+        return self.process.wait(90)
+
+
+@contextmanager
+def breathing(cluster: Cluster) -> Iterator[Daemon]:
+    """The daemon runs, and has ended well afterwards."""
+    daemon = Daemon.start(cluster)
+    try:
+        daemon.until_role("leads")
+        yield daemon
+    except BaseException:
+        print(daemon.said()[-6000:])  # noqa: T201 - what pytest shows of a test that failed
+        raise
+    finally:
+        code = daemon.end()
+    assert code == 0, daemon.said()
+    assert "Traceback" not in daemon.said(), daemon.said()
+
+
+def machines(cluster: Cluster) -> list[str]:
+    """The machines of nodes that are there in whatever state."""
+    return sorted(
+        each.name for each in local.list_machines(cluster.data, cluster.stack) if each.name.startswith("cpu-")
+    )
+
+
+def until_empty(cluster: Cluster, timeout_s: float = 60) -> None:
+    """Until no machine of a node is there, Slurm knows of none, and the stack neither."""
+    until(lambda: not machines(cluster) or None, "all nodes are gone", timeout_s)
+    until(lambda: not cluster.nodes() or None, "Slurm has only slots", timeout_s)
+    until(lambda: not wish(cluster) or None, "the stack's outputs name no node", timeout_s)
+
+
+def wish(cluster: Cluster) -> str:
+    """The nodes of the fleet `cpu` by the stack's outputs: a hostlist."""
+    stack = find_stack(World(cluster.environment, cluster.folder), cluster.stack, None)
+    return str((stack.outputs() or {})["fleets"]["cpu"])
+
+
+def completed(cluster: Cluster, jobs: list[int], timeout_s: float = 90) -> list[Job]:
+    """The records of ``jobs``, which must all end well."""
+    return [cluster.until_job(job, JobState.COMPLETED, timeout_s=timeout_s) for job in jobs]

@@ -1,0 +1,255 @@
+"""Real Slurm, real machines, the daemon, and real faults: those of docs/faults.md that one machine can have."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.whole.breathing import FLEETS, Daemon, breathing, completed, machines, until_empty
+from tests.whole.cluster import Cluster, until
+from tests.whole.conftest import a_cluster
+from tidepool import local
+from tidepool.slurm import JobState, SlurmError
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Without nodes. Those that do not come up, or do not answer, are given up soon."""
+    folder = tmp_path_factory.mktemp("breathing")
+    changes = {"scaling": {"boot_timeout_s": 8}, "slurm_conf": {"SlurmdTimeout": 5}}
+    with a_cluster(folder, images, fleets=FLEETS, **changes) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def running(cluster: Cluster) -> Iterator[Daemon]:
+    """One daemon for all of them: it has to survive each."""
+    with breathing(cluster) as it:
+        yield it
+
+
+@pytest.fixture
+def daemon(cluster: Cluster, running: Daemon) -> Iterator[Daemon]:
+    """Before and after each fault there is no node, and the daemon is well."""
+    until_empty(cluster)
+    yield running
+    until_empty(cluster)
+    assert running.health()["role"] == "leads"
+
+
+def test_jobs_from_zero_nodes_run_and_their_nodes_go(cluster: Cluster, daemon: Daemon) -> None:
+    jobs = [cluster.submit("sleep 1", exclusive=True) for _ in range(3)]
+    records = completed(cluster, jobs)
+    assert {job.restarts for job in records} == {0}
+    assert len({job.nodelist for job in records}) == 3
+
+
+def test_slurmctld_is_killed_within_five_seconds_of_a_submit(cluster: Cluster, daemon: Daemon) -> None:
+    cluster.submit("sleep 1")
+    pid = cluster.on("ctl", "cat", "/run/slurmctld.pid").stdout.strip()
+    assert cluster.on("ctl", "kill", "-KILL", pid).exit_code == 0
+    # Slurm may have lost that one, and with it what the scaler made for it goes again; another is served.
+    after = until(lambda: _submitted(cluster, "sleep 1"), "slurmctld takes jobs again")
+    assert completed(cluster, [after])[0].restarts == 0
+
+
+def test_slurmctld_hangs_and_nothing_is_taken_away(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 4")
+    cluster.until_job(job, JobState.RUNNING)
+    there = machines(cluster)
+    local.freeze_machine(cluster.data, cluster.stack, "ctl")
+    try:
+        daemon.until_role("holds still")
+        assert machines(cluster) == there
+    finally:
+        local.thaw_machine(cluster.data, cluster.stack, "ctl")
+    assert completed(cluster, [job])[0].restarts == 0
+
+
+def test_a_node_that_a_person_drained_is_theirs(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 1")
+    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    cluster.tidepool("drain", node, "--reason", "new disk")
+    completed(cluster, [job])
+    # Another comes and goes beside it, so it is not for want of looks that this one stays.
+    completed(cluster, [cluster.submit("true")])
+    until(lambda: machines(cluster) == [node] or None, "only the drained node is there")
+    reason = cluster.nodes()[node].reason
+    assert reason is not None
+    assert reason.text == "new disk"
+    cluster.tidepool("resume", node)
+
+
+def test_a_node_that_a_person_set_down_is_theirs(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 2")
+    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    completed(cluster, [job])
+    with cluster.slurm() as slurm:
+        slurm.drain(node, "looking into it")
+        completed(cluster, [cluster.submit("true")])
+        until(lambda: machines(cluster) == [node] or None, "only the node that somebody looks into is there")
+        slurm.resume(node)
+
+
+def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 3; echo done", output="plug.out")
+    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    local.pull_plug(cluster.data, cluster.stack, node)
+    assert completed(cluster, [job])[0].restarts == 1
+    assert cluster.on("login-1", "cat", "/home/researcher/plug.out").stdout == "done\n"
+
+
+def test_a_machine_is_gone_from_outside(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 3")
+    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    local.delete_machine(cluster.data, cluster.stack, node)
+    assert completed(cluster, [job])[0].restarts == 1
+
+
+def test_a_machine_boots_and_never_registers(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 1")
+    node = until(lambda: next(iter(machines(cluster)), None), "its machine is being made", pause_s=0.005)
+    until(lambda: _frozen(cluster, node), "it is frozen before it registers", pause_s=0.005)
+    record = completed(cluster, [job])[0]
+    assert record.nodelist != node
+    assert record.restarts == 0
+
+
+def test_a_job_that_can_never_run_starts_no_machine_and_is_named(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("true", nodes="7")
+    told = until(lambda: _why(cluster, job, "never"), "the job is named")
+    assert "7" in told
+    assert machines(cluster) == []
+    with cluster.slurm() as slurm:
+        slurm.cancel(job)
+
+
+def test_a_job_is_requeued_and_runs_again(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 2")
+    cluster.until_job(job, JobState.RUNNING)
+    with cluster.slurm() as slurm:
+        slurm.requeue(job)
+    assert completed(cluster, [job])[0].restarts == 1
+
+
+def test_a_job_array_is_served_in_one_step(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 1", array="0-11", cpus_per_task=2)
+    most = until(lambda: len(machines(cluster)) if len(machines(cluster)) == 6 else None, "all six come")
+    assert most == 6
+    until(lambda: _all_completed(cluster, job), "all tasks have ended", 90)
+    decided = [line for line in _log(cluster) if "launch" in json.dumps(line).lower()]
+    assert decided
+
+
+def test_the_daemon_is_killed_again_and_again_while_jobs_come_and_go(
+    cluster: Cluster, daemon: Daemon
+) -> None:
+    jobs = []
+    # Beside the one that the fixture holds: another of the same stack, which leads whenever that one cannot.
+    daemon.signal(signal.SIGSTOP)
+    try:
+        for after_s in (0.3, 0.6, 0.9, 1.2, 1.5, 1.8):
+            jobs += [cluster.submit("sleep 1", exclusive=True) for _ in range(2)]
+            other = Daemon.start(cluster, "killed")
+            # Anywhere in a look, a decision, an `up`: what is tried is that it does not matter where.
+            time.sleep(after_s)
+            other.process.kill()
+            other.process.wait()
+    finally:
+        daemon.signal(signal.SIGCONT)
+    assert {job.restarts for job in completed(cluster, jobs)} == {0}
+
+
+def test_a_person_brings_up_a_changed_spec_while_the_queue_is_busy(cluster: Cluster, daemon: Daemon) -> None:
+    jobs = [cluster.submit("sleep 2") for _ in range(10)]
+    cluster.until_job(jobs[0], JobState.RUNNING)
+    cluster.spec["partitions"] = [{"name": "main", "default": True}, {"name": "night"}]
+    cluster.spec["fleets"][0]["features"] = ["quick"]
+    cluster.up()
+    jobs += [cluster.submit("sleep 1", partition="night", features="quick") for _ in range(4)]
+    assert {job.restarts for job in completed(cluster, jobs)} == {0}
+
+
+def test_an_edit_that_nobody_brought_up_is_not_carried_out(cluster: Cluster, daemon: Daemon) -> None:
+    kept = json.dumps(cluster.spec)
+    cluster.spec["fleets"][0]["shape"] = {"cpus": 1, "memory": "128MiB"}
+    cluster.spec["partitions"].append({"name": "unfinished"})
+    cluster.write_spec()
+    try:
+        completed(cluster, [cluster.submit("sleep 1")])
+        with cluster.slurm() as slurm:
+            assert "unfinished" not in {partition.name for partition in slurm.partitions()}
+            assert {node.cpus for node in slurm.nodes()} == {2}
+    finally:
+        cluster.spec = json.loads(kept)
+        cluster.write_spec()
+
+
+def test_a_policy_with_mistakes_is_told_of_and_the_running_one_stays(
+    cluster: Cluster, daemon: Daemon
+) -> None:
+    kept = json.dumps(cluster.spec)
+    cluster.spec["scaling"]["policies"] = ["queu", {"name": "warm", "fleet": "cpux", "nodes": 0}]
+    cluster.write_spec()
+    try:
+        told = until(lambda: _complaint(daemon, "queu"), "the mistakes are told")
+        assert "warm" in told or "cpux" in told
+        completed(cluster, [cluster.submit("true")])
+    finally:
+        cluster.spec = json.loads(kept)
+        cluster.write_spec()
+    until(lambda: None if daemon.health()["complaints"] else True, "all is well again")
+
+
+def test_paused_it_does_nothing_and_afterwards_goes_on(cluster: Cluster, daemon: Daemon) -> None:
+    cluster.tidepool("pause", "--reason", "we look")
+    try:
+        daemon.until_role("paused")
+        job = cluster.submit("true")
+        until(lambda: _why(cluster, job, ""), "it is known of")
+        assert machines(cluster) == []
+    finally:
+        cluster.tidepool("continue")
+    completed(cluster, [job])
+
+
+def _submitted(cluster: Cluster, script: str) -> int | None:
+    try:
+        return cluster.submit(script)
+    except SlurmError:
+        return None
+
+
+def _frozen(cluster: Cluster, node: str) -> bool | None:
+    try:
+        local.freeze_machine(cluster.data, cluster.stack, node)
+    except local.LocalError:
+        return None
+    return True
+
+
+def _why(cluster: Cluster, job: int, standing: str) -> str | None:
+    told = cluster.run("why", "job", str(job), "--json")
+    return told.stdout if told.returncode == 0 and standing in told.stdout else None
+
+
+def _all_completed(cluster: Cluster, job: int) -> bool | None:
+    with cluster.slurm() as slurm:
+        return True if {record.state for record in slurm.job(job)} == {JobState.COMPLETED} else None
+
+
+def _log(cluster: Cluster) -> list[object]:
+    log = cluster.data / cluster.stack / "scaler" / "log.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def _complaint(daemon: Daemon, words: str) -> str | None:
+    told = json.dumps(daemon.health().get("complaints", {}))
+    return told if words in told else None

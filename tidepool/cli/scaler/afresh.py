@@ -1,0 +1,112 @@
+"""Looks and decides once, for a person who asks. It acts on nothing, and writes nothing down."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+from tidepool.cli import show
+from tidepool.cli.errors import NOT_THERE, Failure
+from tidepool.cli.scaler.opening import Source
+from tidepool.cli.scaler.record import Record, fleet_of
+from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
+from tidepool.cli.stack import Stack
+from tidepool.scaling.act import nodes_of
+from tidepool.scaling.adopted import adopted, applied
+from tidepool.scaling.decide import decide
+from tidepool.scaling.decision import Decision, Launch, Remove
+from tidepool.scaling.observe import Observer, Seen, Unseen
+from tidepool.scaling.ports import Intent, Kept
+from tidepool.scaling.ports import Stack as ScaledStack
+from tidepool.scaling.world import World
+from tidepool.slurm import SlurmClient
+from tidepool.this_machine import ThisMachine
+
+
+def with_a_decision(stack: Stack, source: Source) -> Record:
+    """What the journal says where a daemon runs; else with what is seen and decided now, where that can be seen.
+
+    Raises:
+        Failure: there is neither.
+    """
+    record = source.read()
+    if record.runs:
+        return record
+    try:
+        return _decided(stack, source, record)
+    except Unseen as error:
+        if record.look is None:
+            raise Failure(str(error), code=NOT_THERE) from error
+        show.warn(f"{error}; what follows is what the last daemon saw")
+        return record
+
+
+def decided_now(stack: Stack, source: Source) -> Record:
+    """With what is seen and decided now, whether a daemon runs or not.
+
+    Raises:
+        Failure: Slurm does not answer, or there is no cluster.
+    """
+    try:
+        return _decided(stack, source, source.read())
+    except Unseen as error:
+        raise Failure(str(error), code=NOT_THERE) from error
+
+
+def preview(stack: Stack, decision: Decision, nodes: Collection[str]) -> str:
+    """What an `up` of ``nodes``, and of no others, would do, in Pulumi's words.
+
+    Raises:
+        StackError: Pulumi does not tell.
+    """
+    with warm_engine(stack) as engine:
+        changed: ScaledStack = pulumi_stack(stack, engine)
+        after = applied(changed.read().fleets, decision.wish, {node: fleet_of(node) for node in nodes})
+        return changed.preview(after, nodes)
+
+
+def _decided(stack: Stack, source: Source, record: Record) -> Record:
+    stack.require_root()
+    journal = source.journal
+    kept, doing = (journal.kept(), journal.open_intents()) if journal else (Kept(), ())
+
+    def open_slurm(connection: Mapping[str, Any]) -> SlurmClient:
+        return stack.world.open_slurm(connection, stack.data)
+
+    with warm_engine(stack) as engine:
+        changed, machines = pulumi_stack(stack, engine), ThisMachine(stack.data)
+        observer = Observer(stack.name, changed, machines, open_slurm, policies_of(stack))
+        with closing(observer):
+            seen = observer.look(is_active=True)
+    for what in seen.complaints.values():
+        show.warn(what)
+    world = _world(seen, kept, doing)
+    return record.decided_afresh(world, decide(world, kept.memory))
+
+
+def _world(seen: Seen, kept: Kept, doing: Collection[Intent]) -> World:
+    """What the daemon would decide on."""
+    wish = adopted(
+        kept.wish or {},
+        seen.told.fleets,
+        seen.recorded or (),
+        nodes_of(doing, Launch),
+        nodes_of(doing, Remove),
+    )
+    return World(
+        at=datetime.now(UTC),
+        spec=seen.spec,
+        nodes=seen.nodes,
+        jobs=seen.jobs,
+        partitions=seen.partitions,
+        reservations=seen.reservations,
+        machines=seen.machines,
+        recorded=seen.recorded,
+        images=seen.told.images,
+        wish=wish,
+        under_way=nodes_of(doing),
+        power_up=kept.power_up,
+        power_down=kept.power_down,
+    )

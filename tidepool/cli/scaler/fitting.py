@@ -1,0 +1,87 @@
+"""On which fleets a job would fit, and what keeps each of them from being used for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidepool.cli.scaler.record import Record, by_fleet
+from tidepool.cli.scaler.setbacks import setback_words
+from tidepool.cli.scaler.why_job import Fit
+from tidepool.cli.scaler.words import number
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.scaling.demand.ask import Ask, ask_of
+from tidepool.scaling.demand.constraint import CannotTell, parse
+from tidepool.scaling.demand.fit import least, most_tasks
+from tidepool.scaling.demand.offer import Offer, offers
+from tidepool.scaling.phase import Phase
+from tidepool.slurm import Job
+
+
+def fits(record: Record, job: Job) -> Iterator[Fit]:
+    """Every fleet of the spec, in its order; nothing where the spec is not known."""
+    if record.spec is None:
+        return
+    ask, offered = ask_of(job), offers(record.spec)
+    for fleet in record.spec.fleets:
+        why = _unfit(record.spec, fleet, ask, offered[fleet.name])
+        yield Fit(fleet.name, not why, why or _kept_from(record, fleet, ask))
+
+
+def _unfit(spec: ClusterSpec, fleet: Fleet, ask: Ask, offer: Offer) -> str:
+    """Why no node of the fleet would run a task of it; empty where one would."""
+    asked = [each for each in spec.partitions if each.name in ask.partitions]
+    if not any(each.fleets is None or fleet.name in each.fleets for each in asked):
+        return f"it is not in the partition {' or '.join(ask.partitions)}"
+    try:
+        constraint = parse(ask.features)
+    except CannotTell as error:
+        return f"the job {error}"
+    nodes = max(ask.nodes, constraint.least_nodes)
+    taken = {
+        name
+        for way in constraint.choices(nodes, {fleet.name: offer.features})
+        for _, names in way
+        for name in names
+    }
+    if fleet.name not in taken:
+        return f"its features {', '.join(sorted(offer.features))} are not what {ask.features} asks for"
+    if most_tasks(ask, offer, nodes) == 0:
+        return _too_small(ask, offer)
+    return ""
+
+
+def _too_small(ask: Ask, offer: Offer) -> str:
+    cpus, memory_mib = least(ask, offer)
+    if cpus > offer.cpus:
+        return f"a node has {number(offer.cpus, 'CPU')}, and {cpus:,} are asked for"
+    if memory_mib > offer.memory_mib:
+        return f"a node has {offer.memory_mib:,} MiB, and {memory_mib:,} are asked for"
+    has = ", ".join(
+        f"{count} {':'.join(filter(None, kind))}"
+        for kind, count in zip(offer.gres_kinds, offer.gres, strict=True)
+    )
+    return f"a node has {has or 'no gres'}, and other gres is asked for"
+
+
+def _kept_from(record: Record, fleet: Fleet, ask: Ask) -> str:
+    """What keeps a fleet whose nodes would fit from being used for it."""
+    decision = record.decision
+    if decision is None:
+        return ""
+    setback = decision.memory.fleet_setbacks.get(fleet.name)
+    if setback is not None and setback.until > record.now:
+        return setback_words(setback, record.now)
+    there = [
+        decision.nodes[node].phase
+        for node in by_fleet(decision.nodes).get(fleet.name, ())
+        if decision.nodes[node].phase is not Phase.ABSENT
+    ]
+    most = min(limit for limit in (fleet.max_nodes, fleet.infrastructures[0].max_nodes) if limit is not None)
+    busy = sum(phase is Phase.BUSY for phase in there)
+    if len(there) >= most:
+        return f"all of its {number(most, 'node')} are there, {busy:,} of them with jobs"
+    if ask.nodes > most:
+        return f"it may have {number(most, 'node')}, and {ask.nodes:,} are asked for"
+    ill = [node for node, back in decision.memory.node_setbacks.items() if back.until > record.now]
+    left = most - len(there) - len(by_fleet(dict.fromkeys(ill)).get(fleet.name, ()))
+    return "" if left > 0 else "all nodes that it could still have are in quarantine"

@@ -1,0 +1,78 @@
+"""Slurm's power saving, for `scaling.mode: power_save`: which nodes it powers down and when, and what it calls for it.
+
+Slurm then asks for nodes and gives them back; what it calls only writes that down, and the scaler does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+from tidepool.cluster import hostlist, names
+from tidepool.cluster.slurm_options import Value
+from tidepool.cluster.spec import ClusterSpec
+
+#: On slurmctld's machine: what Slurm calls, what that is made of, and the folder where requests wait. The folder is
+#: slurmctld's own, so a backup controller has it too.
+UP_PROGRAM: Final = "/usr/local/lib/tidepool/power-up"
+DOWN_PROGRAM: Final = "/usr/local/lib/tidepool/power-down"
+REQUEST_PROGRAM: Final = "/usr/local/lib/tidepool/power_request.py"
+SPOOL: Final = "/var/spool/slurmctld/power"
+
+#: What SlurmctldParameters and PrivateData have to hold, whatever a person adds.
+REQUIRED_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    # A node that did not come, or was drained, is fit for use when it was powered down.
+    "slurmctldparameters": ("idle_on_node_suspend",),
+    # Else nobody is told of nodes that are powered down, who could say what slots there are?
+    "privatedata": ("cloud",),
+}
+
+_LONGEST_TIMEOUT_S: Final = 65_533
+
+
+def saves_power(spec: ClusterSpec) -> bool:
+    """Whether Slurm's power saving asks for nodes."""
+    return spec.scaling.mode == "power_save"
+
+
+def slot_state(spec: ClusterSpec) -> Literal["FUTURE", "CLOUD"]:
+    """The state of a slot whose node is not there, as `scontrol create` is told."""
+    return "CLOUD" if saves_power(spec) else "FUTURE"
+
+
+def settings(spec: ClusterSpec) -> dict[str, Value]:
+    """For slurm.conf."""
+    excluded = [slot.node_name for fleet in spec.fleets for slot in fleet.slots()[: fleet.min_nodes]]
+    return {
+        "ResumeProgram": UP_PROGRAM,
+        "SuspendProgram": DOWN_PROGRAM,
+        # Its machine may be there after all: it has to go before the node is asked for again.
+        "ResumeFailProgram": DOWN_PROGRAM,
+        # The scaler gives a node up long before: this is for a scaler that is away.
+        "ResumeTimeout": min(max(300, 4 * spec.scaling.boot_timeout_s), _LONGEST_TIMEOUT_S),
+        "SuspendTimeout": 30,
+        # No limits a minute; the scaler has its own.
+        "ResumeRate": 0,
+        "SuspendRate": 0,
+        # Fleets say it below.
+        "SuspendTime": "INFINITE",
+        **({"SuspendExcNodes": hostlist.fold(excluded)} if excluded else {}),
+        "PrivateData": "cloud",
+    }
+
+
+def partitions(spec: ClusterSpec) -> Iterator[list[tuple[str, Value]]]:
+    """A partition for each fleet that nobody can use, by which Slurm knows when its nodes have been idle for too long.
+
+    Releases before 26.05 have no such setting for nodes. Of the partitions of a node that have one, the longest counts,
+    and those that people use have none.
+    """
+    for fleet in spec.fleets:
+        yield [
+            ("PartitionName", f"{names.RESERVED_PARTITIONS}{fleet.name}"),
+            ("Nodes", f"ns_{fleet.name}"),
+            ("Hidden", True),
+            ("RootOnly", True),
+            ("State", "UP"),
+            ("SuspendTime", str(max(fleet.idle_timeout_s, 1))),
+        ]

@@ -1,0 +1,90 @@
+"""What an empty node of each fleet offers, and which fleets a partition has, in their order of preference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A fleet, as far as it matters for what fits on its nodes. ``cpus`` are Slurm's CPUs, threads that is."""
+
+    fleet: str
+    cpus: int
+    threads_per_core: int
+    sockets: int
+    memory_mib: int
+    #: (name, type) of each gres, and how many there are, in the same order. Without a type it is empty.
+    gres_kinds: tuple[tuple[str, str], ...]
+    gres: tuple[int, ...]
+    features: frozenset[str]
+    #: How many nodes there can be: of the fleet, where its machines come from, and of the cluster.
+    max_nodes: int
+    price_usd_per_hour: float
+    #: Slurm gives cores out whole, and counts memory.
+    whole_cores: bool = True
+    counts_memory: bool = True
+
+    def kinds_of(self, name: str, type: str = "") -> tuple[int, ...]:
+        """The places in ``gres`` of what a job asks for by this name, and this type, if it names one."""
+        return tuple(
+            place
+            for place, kind in enumerate(self.gres_kinds)
+            if kind[0] == name and (not type or kind[1] == type)
+        )
+
+
+def offers(spec: ClusterSpec) -> Mapping[str, Offer]:
+    """By fleet, in the spec's order."""
+    selected = next(
+        (str(value) for key, value in spec.slurm_conf.items() if key.lower() == "selecttypeparameters"),
+        "CR_Core_Memory",
+    ).lower()
+    return {
+        fleet.name: _offer(
+            fleet,
+            spec.limits.max_nodes,
+            whole_cores="cr_cpu" not in selected,
+            counts_memory="memory" in selected,
+        )
+        for fleet in spec.fleets
+    }
+
+
+def _offer(fleet: Fleet, all_nodes: int | None, *, whole_cores: bool, counts_memory: bool) -> Offer:
+    shape = fleet.shape
+    infrastructure = fleet.infrastructures[0]
+    limits = (fleet.max_nodes, infrastructure.max_nodes, all_nodes)
+    return Offer(
+        fleet=fleet.name,
+        cpus=shape.cpus,
+        threads_per_core=shape.threads_per_core,
+        sockets=shape.layout[0],
+        memory_mib=shape.memory_mib,
+        gres_kinds=tuple((gres.name, gres.type or "") for gres in shape.gres),
+        gres=tuple(gres.count for gres in shape.gres),
+        features=frozenset((fleet.name, *fleet.features)),
+        max_nodes=min(limit for limit in limits if limit is not None),
+        price_usd_per_hour=infrastructure.price_usd_per_hour,
+        whole_cores=whole_cores,
+        counts_memory=counts_memory,
+    )
+
+
+def preferred(spec: ClusterSpec, partition: Partition) -> tuple[str, ...]:
+    """The fleets of a partition, the one to launch first first: as a person wrote them, or else by their price.
+
+    Where nobody gave an order, those without gres come first, so that nodes with a GPU are not for jobs without.
+    """
+    if partition.fleets is not None:
+        return partition.fleets
+    places = {fleet.name: place for place, fleet in enumerate(spec.fleets)}
+
+    def rank(fleet: Fleet) -> tuple[int, float, int]:
+        price = fleet.infrastructures[0].price_usd_per_hour
+        return len(fleet.shape.gres), price, places[fleet.name]
+
+    return tuple(fleet.name for fleet in sorted(spec.fleets, key=rank))
