@@ -85,6 +85,8 @@ class Laws:
             key
             for key in cluster.machines.running()
             if key.node not in recorded or not (recorded[key.node].machine or recorded[key.node].pending)
+            # What it runs is let run to its end.
+            if not cluster.slurm.queue.on(key.node)
         }
         self._unknown_since = {key: self._unknown_since.get(key, now) for key in sorted(unknown)}
         if self.hampered:
@@ -206,7 +208,7 @@ class Laws:
         )
         self.must(self._decide(turned, memory) == decision, "the order of what is seen matters")
         after = self._decide(replace(world, wish=decision.wish), decision.memory)
-        self.must(not after.actions, f"decided once more, it does {after.actions}")
+        self.must(not after.actions, f"decided once more, it does {after.actions}, after {decision.actions}")
 
     # The end
 
