@@ -45,7 +45,10 @@ def times(
     """
     done = [each for each in intents if each.result == "done"]
     launched = sorted(
-        (each.at.timestamp(), node) for each in done if isinstance(each.action, Launch) for node in each.action.nodes
+        (each.at.timestamp(), node)
+        for each in done
+        if isinstance(each.action, Launch)
+        for node in each.action.nodes
     )
     removed = [
         (each.ended.timestamp(), node)
@@ -55,7 +58,9 @@ def times(
     ]
     told = [(submitted_s, stamp) for submitted_s, stamp in stamps]
     made_at = {
-        stamp: max((at_s for at_s, node in launched if node == stamp.node and at_s <= stamp.began_s), default=0.0)
+        stamp: max(
+            (at_s for at_s, node in launched if node == stamp.node and at_s <= stamp.began_s), default=0.0
+        )
         for _, stamp in told
     }
     gone = []

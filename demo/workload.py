@@ -21,12 +21,16 @@ PROGRAMS: Final = ("pingpong.py",)
 
 @dataclass(frozen=True, slots=True)
 class DemoJob:
-    """A job, the files that it writes in its folder, and what is wrong with what stands in them (nothing: empty)."""
+    """A job, the files that it writes in its folder, and what is wrong with what stands in them (nothing: empty).
+
+    In those that are ``stamped``, tasks say where they ran, and from when to when.
+    """
 
     what: str
     request: JobRequest
     outputs: tuple[str, ...]
     verdict: Callable[[Mapping[str, str]], str]
+    stamped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def waves(folder: str) -> tuple[Wave, ...]:
     first = (_small("first", 4), _array(), _mpi(), _memory())
     return tuple(
         Wave(at_s, tuple(replace(job, request=replace(job.request, work_dir=folder)) for job in jobs))
-        for at_s, jobs in ((0, first), (7, (_small("second", 20),)), (23, (_small("third", 8),)))
+        for at_s, jobs in ((0, first), (8, (_small("second", 28),)), (23, (_small("third", 10),)))
     )
 
 
@@ -85,7 +89,7 @@ def _small(name: str, tasks: int) -> DemoJob:
         output=f"{name}-%a.out",
         time_limit_s=60,
     )
-    return DemoJob(f"{tasks} small tasks", request, outputs, verdict)
+    return DemoJob(f"{tasks} small tasks", request, outputs, verdict, outputs)
 
 
 def _is_right(line: str) -> bool:
