@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import Entry, Ledger
@@ -41,7 +42,7 @@ class Standing:
         }
         for name in self.draft.now_launched:
             found.setdefault(name, Phase.LAUNCHING)
-        return found
+        return dict(sorted(found.items(), key=lambda each: fleet_and_number(each[0])))
 
     def there(self, fleet: str) -> set[str]:
         """Those that stay: in service, held, coming, launched or undrained just now."""
