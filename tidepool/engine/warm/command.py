@@ -99,6 +99,15 @@ class WarmPulumiCommand(PulumiCommand):
             raise create_command_error(result)
         return result
 
+    def prepare(self) -> None:
+        """Start the plugins that the first operation would wait for.
+
+        Raises:
+            EngineError: one cannot be started.
+        """
+        with self._lock:
+            self._plugins.ready()
+
     def interrupt(self) -> None:
         """Ask what is under way to end soon, and asked again, at once. From any thread."""
         with self._lock:
