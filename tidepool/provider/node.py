@@ -41,6 +41,8 @@ from tidepool.slurm import (
 Connection = Mapping[str, Any]
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
+#: The environment variable of who watches nodes himself: for how many seconds an operation waits for them.
+PATIENCE: Final = "TIDEPOOL_NODE_PATIENCE_S"
 #: Drained is up: a person may have done it.
 _UNFIT: Final = frozenset(
     {
@@ -119,6 +121,7 @@ class NodeKind(Kind[Wanted]):
 
     def __init__(self, home: Home) -> None:
         self._home = home
+        self._patience_s = _patience_s(home.environment)
         self._lock = threading.Lock()
         self._clusters: dict[str, _Cluster] = {}
 
@@ -139,12 +142,10 @@ class NodeKind(Kind[Wanted]):
                 yield Mistake(key, str(error))
 
     def create(self, wanted: Wanted, task: Task) -> Made:
-        self._await(wanted, task, is_new=True)
-        return Made(wanted.node)
+        return Made(wanted.node, self._await(wanted, task, is_new=True))
 
     def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
-        self._await(wanted, task)
-        return {}
+        return self._await(wanted, task)
 
     def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
         runs = machine_runs(state.machine, self._home.data)
@@ -188,8 +189,8 @@ class NodeKind(Kind[Wanted]):
         if outcome.reason:
             raise Refusal(outcome.reason)
 
-    def _await(self, wanted: Wanted, task: Task, *, is_new: bool = False) -> None:
-        """Wait until the node is up.
+    def _await(self, wanted: Wanted, task: Task, *, is_new: bool = False) -> Mapping[str, Plain]:
+        """Wait until the node is up; what is to be known of it else: somebody who watches nodes waits no longer.
 
         Raises:
             Unfinished: it is not until the deadline, or its machine does not run; with all that is known of it.
@@ -201,17 +202,21 @@ class NodeKind(Kind[Wanted]):
             cluster.end_jobs_of_earlier_boots(wanted.node, booted, is_new)
         there = partial(is_up, booted=booted)
         began, pid_before = time.monotonic(), None
+        patience = began + self._patience_s
         while True:
-            until = min(task.deadline, time.monotonic() + _LISTEN_S)
+            until = min(task.deadline, time.monotonic() + _LISTEN_S, patience)
             sight = cluster.watch.wait(wanted.node, there, until)
             if sight.is_there and sight.node is not None:
                 if _is_leaving(sight.node):
                     cluster.slurm.undrain(wanted.node)
-                return
+                return {}
             runs = machine_runs(wanted.machine, self._home.data)
             if task.left_s == 0 or not runs:
                 waited_s = time.monotonic() - began
                 raise Unfinished(wanted.node, self._failure(wanted, sight, waited_s, runs))
+            if time.monotonic() >= patience:
+                # The next `up` by somebody who does not watch waits for it.
+                return {"state": "coming"}
             if sight.error is None:
                 pid_before = slurmd.restart_if_still(pid_before)
 
@@ -276,6 +281,11 @@ class _Cluster:
         look: SharedLook[Mapping[str, Node]] = SharedLook(lambda: {node.name: node for node in slurm.nodes()})
         retiring: Batches[Leaving, Outcome] = Batches(partial(retire, slurm))
         return cls(slurm, look, NodeWatch(look), retiring)
+
+
+def _patience_s(environment: Mapping[str, str]) -> float:
+    """For how long nodes are waited for: as long as their operation may take, unless somebody watches them besides."""
+    return float(environment.get(PATIENCE) or "inf")
 
 
 def _is_leaving(node: Node) -> bool:
