@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -35,7 +36,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench import engine as engine_bench  # noqa: E402
 from bench.local import TIDEPOOL, between, scratch  # noqa: E402
-from demo.__main__ import AsUser  # noqa: E402
+from demo.breathing import AsUser  # noqa: E402
 from tidepool.connection import transport  # noqa: E402
 from tidepool.slurm import JobRequest, JobState, Slurm  # noqa: E402
 
@@ -53,6 +54,7 @@ sleep {run_s}
 date +%s.%N > {folder}/$SLURM_JOB_ID.ended
 """
 _LIMIT_S: Final = 180.0
+_NODE: Final = re.compile(r"cpu-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,8 @@ class Cluster:
     def _watch(self, stop: threading.Event) -> None:
         machines = self._data / STACK / "machines"
         while not stop.wait(0.05):
-            names = {name for name in (path.name for path in machines.iterdir()) if name.startswith("cpu-")}
+            # Beside them, for a moment, what a machine is made in or taken apart in.
+            names = {path.name for path in machines.iterdir() if _NODE.fullmatch(path.name)}
             self.seen.look(names, time.time())
 
     def _run(self, *arguments: str) -> None:
@@ -248,7 +251,10 @@ def waves(cluster: Cluster, jobs: int, tell: Callable[[str], None]) -> tuple[lis
     ran: dict[int, float] = {}
     lives, least, there = len(cluster.seen.lives), 0, 0
     for number in range(10):
-        wave = [{"tasks": chosen.choice([1, 1, 2]), "run_s": 2} for _ in range(jobs // 10)]
+        wave = [
+            {"tasks": chosen.choice([1, 1, 2]), "memory_per_cpu_mib": 100, "run_s": 2}
+            for _ in range(jobs // 10)
+        ]
         need = min(MOST, -(-sum(int(job["tasks"]) for job in wave) // CPUS))
         least += max(0, need - there)
         ran |= cluster.submit(wave)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from demo.workload import Stamp
 from tidepool.scaling.decision import Launch, Remove
@@ -19,8 +20,7 @@ class Spread:
 
     def percentile(self, part: float) -> float:
         """The least of them that so much (0 to 1) of them does not exceed."""
-        place = max(0, -(-int(part * 1000) * len(self.seconds) // 1000) - 1)
-        return self.seconds[place]
+        return self.seconds[max(0, ceil(part * len(self.seconds)) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,10 @@ def times(
     """
     done = [each for each in intents if each.result == "done"]
     launched = sorted(
-        (each.at.timestamp(), node) for each in done if isinstance(each.action, Launch) for node in each.action.nodes
+        (each.at.timestamp(), node)
+        for each in done
+        if isinstance(each.action, Launch)
+        for node in each.action.nodes
     )
     removed = [
         (each.ended.timestamp(), node)
@@ -55,7 +58,9 @@ def times(
     ]
     told = [(submitted_s, stamp) for submitted_s, stamp in stamps]
     made_at = {
-        stamp: max((at_s for at_s, node in launched if node == stamp.node and at_s <= stamp.began_s), default=0.0)
+        stamp: max(
+            (at_s for at_s, node in launched if node == stamp.node and at_s <= stamp.began_s), default=0.0
+        )
         for _, stamp in told
     }
     gone = []

@@ -21,12 +21,16 @@ PROGRAMS: Final = ("pingpong.py",)
 
 @dataclass(frozen=True, slots=True)
 class DemoJob:
-    """A job, the files that it writes in its folder, and what is wrong with what stands in them (nothing: empty)."""
+    """A job, the files that it writes in its folder, and what is wrong with what stands in them (nothing: empty).
+
+    In those that are ``stamped``, tasks say where they ran, and from when to when.
+    """
 
     what: str
     request: JobRequest
     outputs: tuple[str, ...]
     verdict: Callable[[Mapping[str, str]], str]
+    stamped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +54,29 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Jobs that are submitted together, ``at_s`` seconds after the first."""
+    """Jobs that are submitted together: ``at_s`` seconds after the first at the earliest, ``by_s`` at the latest.
+
+    Between the two, when no node is left.
+    """
 
     at_s: float
+    by_s: float
     jobs: tuple[DemoJob, ...]
 
 
-def waves(folder: str) -> tuple[Wave, ...]:
+def waves(folder: str, most: int | None = None) -> tuple[Wave, ...]:
     """The workload: what differs first, then many small ones, and after a lull, in which nodes go, a few more.
 
-    The jobs work in ``folder`` of their user's home.
+    The jobs work in ``folder`` of their user's home; of the waves, only the first ``most``.
     """
-    first = (_small("first", 4), _array(), _mpi(), _memory())
+    jobs = (
+        (0, 0, (_small("first", 4), _array(), _mpi(), _memory())),
+        (8, 8, (_small("second", 28),)),
+        (15, 28, (_small("third", 10),)),
+    )
     return tuple(
-        Wave(at_s, tuple(replace(job, request=replace(job.request, work_dir=folder)) for job in jobs))
-        for at_s, jobs in ((0, first), (7, (_small("second", 20),)), (23, (_small("third", 8),)))
+        Wave(at_s, by_s, tuple(replace(job, request=replace(job.request, work_dir=folder)) for job in wave))
+        for at_s, by_s, wave in jobs[:most]
     )
 
 
@@ -85,7 +97,7 @@ def _small(name: str, tasks: int) -> DemoJob:
         output=f"{name}-%a.out",
         time_limit_s=60,
     )
-    return DemoJob(f"{tasks} small tasks", request, outputs, verdict)
+    return DemoJob(f"{tasks} small tasks", request, outputs, verdict, outputs)
 
 
 def _is_right(line: str) -> bool:

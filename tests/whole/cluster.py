@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 import yaml
 
-from demo.__main__ import AsUser
+from demo.breathing import AsUser
 from tidepool.connection import transport
 from tidepool.slurm import Completed, Job, JobRequest, JobState, Slurm
 from tidepool.slurm.node import Node

@@ -1,0 +1,253 @@
+"""Submits the waves, shows what comes of them until all jobs have ended and all nodes are gone, and finds what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Console, Group
+from rich.live import Live
+
+from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, Wave, waves
+from tidepool.cli.scaler.drawing import drawn, glyphs_for
+from tidepool.cli.scaler.frame import LEAST_LINES, frame
+from tidepool.cli.scaler.record import read_record
+from tidepool.cli.scaler.watching import WatchView, watching
+from tidepool.scaling.phase import Phase
+from tidepool.scaling.ports import Intent, Journal, Sample
+from tidepool.slurm import Completed, Job, JobState, Slurm, Transport
+
+_CALL_S: Final = 30.0
+#: Longer than all jobs may take, and longer than nodes may take to go when they have ended.
+_JOBS_S: Final = 240.0
+_GONE_S: Final = 60.0
+_LOOK_AGAIN_S: Final = 0.25
+_LINE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AsUser:
+    """Runs commands as ``user``, as somebody does who logged in there."""
+
+    behind: Transport
+    user: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.behind.where}, as {self.user}"
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
+        return self.behind.run(
+            ["runuser", "--user", self.user, "--", *argv], stdin=stdin, timeout_s=timeout_s
+        )
+
+    def close(self) -> None:
+        self.behind.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A job that was submitted, at which time (in seconds since the epoch), and its records as Slurm has them now."""
+
+    job: DemoJob
+    job_id: int
+    submitted_s: float
+    records: tuple[Job, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.records) and all(record.state.has_ended for record in self.records)
+
+    def states(self) -> Mapping[JobState, int]:
+        """How many of its tasks are in which state."""
+        counts: dict[JobState, int] = {}
+        for record in self.records:
+            counts[record.state] = counts.get(record.state, 0) + record.size
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Breathed:
+    """What came of it: jobs with their outputs, and what the scaler wrote down."""
+
+    ran: tuple[Ran, ...]
+    #: The nodes that are left, and how many there may be, which fleets always have.
+    left: tuple[str, ...]
+    floor: int
+    intents: tuple[Intent, ...]
+    samples: tuple[Sample, ...]
+    outputs: Mapping[str, str]
+
+    @property
+    def stamps(self) -> tuple[tuple[float, Stamp], ...]:
+        """When each small task was submitted, and what it said."""
+        found = []
+        for each in self.ran:
+            for name in each.job.stamped:
+                try:
+                    found.append((each.submitted_s, Stamp.parse(self.outputs.get(name, ""))))
+                except ValueError:
+                    continue  # its verdict tells of it
+        return tuple(found)
+
+    @property
+    def said(self) -> Sequence[str]:
+        """What those between two nodes say of the way between."""
+        return self.outputs.get("pingpong.out", "").splitlines()[:1]
+
+
+def breathe(
+    login: Transport, journal: Journal, stack: str, console: Console, most_waves: int | None
+) -> Breathed:
+    """Run the workload from ``login``, until its nodes are gone.
+
+    Raises:
+        SlurmError: Slurm does not answer.
+        JournalError: the journal cannot be read.
+    """
+    user = AsUser(login, USER)
+    began = datetime.now(UTC)
+    with Slurm(user) as slurm:
+        folder = _put_programs(user)
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            shown = _Shown(live, journal, stack)
+            ran = _submit_and_wait(slurm, waves(folder, most_waves), shown)
+            left, floor = _until_gone(slurm, journal, began, ran, shown)
+    names = [name for each in ran for name in each.job.outputs]
+    return Breathed(
+        ran,
+        left,
+        floor,
+        journal.intents(since=began, limit=10_000),
+        journal.samples(since=began),
+        _outputs(login, folder, names),
+    )
+
+
+def complaints(breathed: Breathed) -> Iterator[str]:
+    """What is not as it should be."""
+    for each in breathed.ran:
+        states = each.states()
+        if set(states) != {JobState.COMPLETED}:
+            told = ", ".join(f"{count} {state}" for state, count in states.items())
+            yield f"job {each.job_id} ({each.job.what}) is {told}, not COMPLETED"
+            continue
+        if any(record.restarts for record in each.records):
+            yield f"job {each.job_id} ({each.job.what}) was begun more than once"
+        outputs = {name: breathed.outputs.get(name, "") for name in each.job.outputs}
+        if verdict := each.job.verdict(outputs):
+            yield f"job {each.job_id} ({each.job.what}): {verdict}"
+    if len(breathed.left) > breathed.floor:
+        yield f"nodes are left: {', '.join(breathed.left)}"
+
+
+@dataclass(slots=True)
+class _Shown:
+    """On a terminal a live view; else a line whenever something changed."""
+
+    live: Live
+    journal: Journal
+    stack: str
+    begun_s: float = 0.0
+    told: str = ""
+    told_s: float = 0.0
+    #: How many there were at the last look.
+    nodes: int = 0
+
+    def look(self, ran: Sequence[Ran], *, is_last: bool = False) -> None:
+        now_s = time.monotonic()
+        self.begun_s = self.begun_s or now_s
+        view = watching(read_record(self.journal, self.stack, datetime.now(UTC).astimezone()))
+        self.nodes = sum(fleet.there for fleet in view.fleets)
+        console = self.live.console
+        if console.is_terminal:
+            lines = max(LEAST_LINES, console.height - len(ran) - 2)
+            drawn_view = drawn(frame(view, console.width, lines, glyphs_for(console.encoding)))
+            self.live.update(Group(drawn_view, "", *map(_progress, ran)), refresh=True)
+        elif (line := _line(view, ran)) != self.told and (is_last or now_s - self.told_s >= _LINE_S):
+            console.print(f"{now_s - self.begun_s:5.1f} s  {line}", markup=False, soft_wrap=True)
+            self.told, self.told_s = line, now_s
+
+
+def _submit_and_wait(slurm: Slurm, workload: Sequence[Wave], shown: _Shown) -> tuple[Ran, ...]:
+    begun_s = time.monotonic()
+    ran: list[Ran] = []
+    for wave in workload:
+        while (passed_s := time.monotonic() - begun_s) < wave.at_s or (passed_s < wave.by_s and shown.nodes):
+            ran = _seen(slurm, ran, shown)
+        for job in wave.jobs:
+            submitted_s = time.time()
+            ran.append(Ran(job, slurm.submit(job.request).job_id, submitted_s))
+    while not all(each.has_ended for each in ran) and time.monotonic() - begun_s < _JOBS_S:
+        ran = _seen(slurm, ran, shown)
+    return tuple(ran)
+
+
+def _seen(slurm: Slurm, ran: Sequence[Ran], shown: _Shown) -> list[Ran]:
+    found = [each if each.has_ended else replace(each, records=slurm.job(each.job_id)) for each in ran]
+    shown.look(found)
+    time.sleep(_LOOK_AGAIN_S)
+    return found
+
+
+def _until_gone(
+    slurm: Slurm, journal: Journal, began: datetime, ran: Sequence[Ran], shown: _Shown
+) -> tuple[tuple[str, ...], int]:
+    """The nodes that are left when all that nobody needs is gone, and how many fleets always have."""
+    begun_s = time.monotonic()
+    while True:
+        look = journal.last_look()
+        fleets = look.spec.fleets if look else ()
+        floor = sum(fleet.min_nodes for fleet in fleets)
+        left = tuple(node.name for node in slurm.nodes() if not node.state.is_slot)
+        # A node leaves Slurm before its machine is gone, and the chart ends with a point that has neither.
+        points = journal.samples(since=began)
+        is_seen = bool(points) and sum(points[-1].nodes.values()) <= floor
+        is_done = len(left) <= floor and is_seen and not journal.open_intents()
+        patience_s = _GONE_S + max((fleet.idle_timeout_s for fleet in fleets), default=0)
+        is_over = is_done or time.monotonic() - begun_s > patience_s
+        shown.look(ran, is_last=is_over)
+        if is_over:
+            return left, floor
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _progress(each: Ran) -> str:
+    states = "  ".join(f"{count} {state}" for state, count in each.states().items())
+    return f"{each.job_id:>6}  {each.job.what:<46} {states}"
+
+
+def _line(view: WatchView, ran: Sequence[Ran]) -> str:
+    done = sum(each.states().get(JobState.COMPLETED, 0) for each in ran)
+    queue = view.queue
+    jobs = f"{queue.waits} waiting, {queue.running} running" if queue else "nobody has looked yet"
+    fleets = []
+    for fleet in view.fleets:
+        phases = ", ".join(f"{fleet.phases[phase]} {phase.value}" for phase in Phase if phase in fleet.phases)
+        fleets.append(f"{fleet.name}: {phases or 'no node'}")
+    return f"{jobs}, {done} completed | {'; '.join(fleets)}"
+
+
+def _put_programs(login: Transport) -> str:
+    """A new folder in the user's home, with what the jobs start."""
+    folder = run(login, ["mktemp", "--directory", "--tmpdir=/home/researcher", "demo-XXXXXX"]).strip()
+    for name in PROGRAMS:
+        run(login, ["tee", f"{folder}/{name}"], stdin=(SCRIPTS / name).read_text())
+    return folder
+
+
+def _outputs(login: Transport, folder: str, names: Sequence[str]) -> Mapping[str, str]:
+    """What stands in the files; one that is not there is missing."""
+    there = {*run(login, ["ls", folder]).split()}
+    return {name: run(login, ["cat", f"{folder}/{name}"]).strip() for name in names if name in there}
+
+
+def run(login: Transport, argv: Sequence[str], stdin: str = "") -> str:
+    """What a command says that must succeed."""
+    done = login.run(argv, stdin=stdin, timeout_s=_CALL_S)
+    if done.exit_code:
+        raise SystemExit(f"{argv[0]} failed {login.where}: {done.stderr.strip()}")
+    return done.stdout
