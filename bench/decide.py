@@ -10,6 +10,7 @@ Each size has a process of its own, whose peak of memory is told; the text itsel
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import statistics
@@ -26,7 +27,10 @@ sys.path.insert(0, str(ROOT))
 
 from bench.engine import machine  # noqa: E402
 from bench.queues import AT, MARK, cluster  # noqa: E402
+from tidepool.scaling.daemon import GARBAGE  # noqa: E402
 from tidepool.scaling.decide import decide  # noqa: E402
+from tidepool.scaling.decision import Decision  # noqa: E402
+from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402
 from tidepool.scaling.memory import Launch, Memory  # noqa: E402
 from tidepool.scaling.world import World  # noqa: E402
 from tidepool.slurm.job import parse_queue  # noqa: E402
@@ -57,6 +61,7 @@ class Figures:
 
 def measure(nodes: int, rounds: int) -> Figures:
     """Read and decide ``rounds`` times over."""
+    gc.set_threshold(*GARBAGE)
     seen = cluster(nodes, nodes * JOBS_PER_NODE)
     memory = Memory(launches={name: Launch(AT, AT) for name in seen.under_way})
     taken: dict[str, list[float]] = {"queue": [], "nodes": [], "decide": []}
@@ -87,9 +92,6 @@ def measure(nodes: int, rounds: int) -> Figures:
         if number == 0:  # What Python makes on the first round, it has from then on.
             for times in taken.values():
                 times.clear()
-    from tidepool.scaling.decision import Decision
-    from tidepool.scaling.decision import Launch as ToLaunch
-
     assert isinstance(decision, Decision)
     whole = sorted(map(sum, zip(*taken.values(), strict=True)))
     return Figures(

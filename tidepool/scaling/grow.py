@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,7 +15,8 @@ from tidepool.scaling.demand.pending import Pending, Wanted, pending
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.packing.bins import DRAINED, UP, Bins
 from tidepool.scaling.packing.gate import Closed, Gate, Purpose
-from tidepool.scaling.packing.pack import Request, Served, pack
+from tidepool.scaling.packing.lanes import Timed, busy_until, lanes, served
+from tidepool.scaling.packing.pack import FOLLOWS, Request, Served, pack
 from tidepool.scaling.packing.place import Group, Placer
 from tidepool.scaling.packing.there import there
 from tidepool.scaling.phase import Phase
@@ -69,7 +70,8 @@ def grow(
             a node as long as their time limits end within it (`backlog`).
     """
     has_budget = world.spec.limits.budget_usd_per_month is not None
-    queue = pending(world, allowance.capped_accounts, by_time=has_budget)
+    by_time = has_budget or horizon_s is not None
+    queue = pending(world, allowance.capped_accounts, by_time=by_time)
     demand = _Demand(world, memory, queue)
     offers = demand.queues.offers
     nodes = there(world, memory, phases, offers)
@@ -86,8 +88,23 @@ def grow(
     def start() -> Placer:
         return Placer(Bins(offers, nodes, free), Gate(allowance, closed, world.at))
 
-    _, served = pack(demand.groups, demand.requests, start)
-    return _growth(world, memory, demand, served, phases)
+    if horizon_s is None:
+        _, outcomes = pack(demand.groups, demand.requests, start)
+    else:
+        timed = demand.timed()
+        found = lanes(demand.groups, timed, horizon_s, _later(world, phases, horizon_s), offers)
+        _, of_lanes = pack(demand.groups, found.requests, start)
+        outcomes = served(timed, found, of_lanes)
+    return _growth(world, memory, demand, outcomes, phases)
+
+
+def _later(world: World, phases: Mapping[str, Phase], horizon_s: int) -> Mapping[str, Mapping[str, float]]:
+    """By fleet, the nodes that are busy and will be free: for how many seconds of the horizon."""
+    found: dict[str, dict[str, float]] = {fleet.name: {} for fleet in world.spec.fleets}
+    for name, lasting_s in busy_until(world.jobs, world.at, horizon_s).items():
+        if phases.get(name) is Phase.BUSY and (fleet := name.rpartition("-")[0]) in found:
+            found[fleet][name] = lasting_s
+    return found
 
 
 class _Demand:
@@ -164,6 +181,13 @@ class _Demand:
                 nodes += part.nodes
         return share, nodes
 
+    def timed(self) -> list[Timed]:
+        """The requests, with the jobs' time limits."""
+        return [
+            Timed(request, wanted.same.asks[0].time_limit_s)
+            for request, wanted in zip(self.requests, self.wanted, strict=True)
+        ]
+
     def room_since(self, wanted: Wanted) -> datetime | None:
         """Since when there has been room for it, where that goes on to count."""
         since = self._since.get(wanted.job_id)
@@ -181,13 +205,13 @@ class _Demand:
 
 
 def _growth(
-    world: World, memory: Memory, demand: _Demand, served: list[Served], phases: Mapping[str, Phase]
+    world: World, memory: Memory, demand: _Demand, outcomes: Sequence[Served], phases: Mapping[str, Phase]
 ) -> Growth:
     waiting = demand.waiting
     has_room = {job: since for job, since in memory.has_room_since.items() if job in demand.given_up}
     # By node, in the order in which they are wanted: the first few of the jobs that it is for.
     used: dict[str, list[int]] = {}
-    for wanted, outcome in zip(demand.wanted, served, strict=True):
+    for wanted, outcome in zip(demand.wanted, outcomes, strict=True):
         standing, reason = _standing(wanted, outcome)
         jobs = wanted.jobs or (wanted.job_id,)
         for job in jobs:
@@ -224,7 +248,9 @@ def _standing(wanted: Wanted, outcome: Served) -> tuple[Standing, str]:
     if not outcome.copies and refusal is not None:
         return refusal.standing, refusal.reason or "no more nodes may be launched"
     standing: Standing = "coming"
-    if outcome.rank == UP:
+    if outcome.rank == FOLLOWS:
+        reason = "it follows other jobs on nodes that are there or are being made"
+    elif outcome.rank == UP:
         standing, reason = "room", "there is room on nodes that are up, and Slurm starts it"
     elif outcome.rank == DRAINED:
         reason = "its nodes are put back into service"
