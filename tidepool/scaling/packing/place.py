@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tidepool.scaling.allowance import Grant
 from tidepool.scaling.demand.fit import Need, empty
 from tidepool.scaling.demand.layout import Layout, Part
-from tidepool.scaling.packing.bins import NEW, Bin, Bins
+from tidepool.scaling.packing.bins import NEW, Bin, Bins, Option
 from tidepool.scaling.packing.gate import Gate, Purpose
 
 
@@ -80,23 +80,21 @@ class Placer:
 
     def _singles(self, layouts: Sequence[Layout], group: Group, jobs: int) -> list[Placed]:
         found: list[Placed] = []
-        for layout in layouts:
-            needs = dict(layout.parts[0].needs)
-            for bin in self._bins.fitting(needs.items(), layout.sole, whole_only=group.fresh):
-                need = needs[bin.kind.fleet]
-                times = 1 if group.fresh else need.times_in(bin.kind.room)
-                while jobs and bin.names:
-                    per_node = min(times, jobs)
-                    most = self._gate.nodes_for(group.purpose, min(len(bin.names), jobs // per_node))
-                    if not most:
-                        return found
-                    names = self._bins.take(bin, most)
-                    self._bins.put(bin.kind, names, need, per_node, layout.sole)
-                    self._gate.used(group.purpose, names)
-                    found.append(Placed(bin.kind.rank, per_node, [(name,) for name in names]))
-                    jobs -= per_node * most
-                if not jobs:
+        options = (option for layout in layouts for option in _options(layout, layout.parts[0]))
+        for bin, (_, need, sole) in self._bins.fitting(options, whole_only=group.fresh):
+            times = 1 if group.fresh else need.times_in(bin.kind.room)
+            while jobs and bin.names:
+                per_node = min(times, jobs)
+                most = self._gate.nodes_for(group.purpose, min(len(bin.names), jobs // per_node))
+                if not most:
                     return found
+                names = self._bins.take(bin, most)
+                self._bins.put(bin.kind, names, need, per_node, sole)
+                self._gate.used(group.purpose, names)
+                found.append(Placed(bin.kind.rank, per_node, [(name,) for name in names]))
+                jobs -= per_node * most
+            if not jobs:
+                break
         return found
 
     def _plan_single(self, layouts: Sequence[Layout], group: Group) -> list[_Move] | Grant:
@@ -117,22 +115,31 @@ class Placer:
         """Where one job of the group goes; or why it cannot."""
         moves: list[_Move] = []
         for layouts in group.components:
-            refusal = None
-            for new in (False, True):
+            found = self._lay_out_there(layouts, group, moves)
+            if found is None:
+                refusal = None
                 for layout in layouts:
-                    found = self._lay_out(layout, group, moves, new=new)
-                    if not isinstance(found, Grant):
+                    new = self._lay_out(layout, group, moves, new=True)
+                    if not isinstance(new, Grant):
+                        found = new
                         break
-                    if new:
-                        refusal = _both(refusal, found)
-                else:
-                    continue
-                moves = found
-                break
-            else:
-                assert refusal is not None
-                return refusal
+                    refusal = _both(refusal, new)
+                if found is None:
+                    assert refusal is not None
+                    return refusal
+            moves = found
         return moves
+
+    def _lay_out_there(
+        self, layouts: Iterable[Layout], group: Group, before: list[_Move]
+    ) -> list[_Move] | None:
+        """On nodes that are there or coming, those of the lowest ranks."""
+        found = [
+            moves
+            for layout in layouts
+            if not isinstance(moves := self._lay_out(layout, group, before, new=False), Grant)
+        ]
+        return min(found, key=_rank, default=None)
 
     def _lay_out(
         self, layout: Layout, group: Group, before: list[_Move], *, new: bool
@@ -148,13 +155,14 @@ class Placer:
                     return move
                 moves.append(move)
                 missing -= 1
-            needs = dict(part.needs)
-            for bin in self._bins.fitting(part.needs, layout.sole, whole_only=group.fresh):
+            for bin, (fleet, need, sole) in self._bins.fitting(
+                _options(layout, part), whole_only=group.fresh
+            ):
                 if not missing:
                     break
                 free = len(bin.names) - sum(move.nodes for move in moves if move.bin is bin)
                 if count := min(missing, free):
-                    moves.append(_Move(bin, bin.kind.fleet, count, needs[bin.kind.fleet], layout.sole))
+                    moves.append(_Move(bin, fleet, count, need, sole))
                     missing -= count
             if missing:
                 refusal = self._new(part, missing, layout, group, moves) if new else Grant(0)
@@ -203,7 +211,8 @@ class Placer:
             return Grant(0, f"{name} is too small for it")
         bin = self._bins.named(name, fleet)
         if bin is not None:
-            fits = bin in self._bins.fitting([(fleet, need)], layout.sole, whole_only=group.fresh)
+            option = Option(fleet, need, layout.sole)
+            fits = any(found is bin for found, _ in self._bins.fitting([option], whole_only=group.fresh))
             if fits and all(move.name != name for move in moves):
                 return _Move(bin, fleet, 1, need, layout.sole, name)
             return Grant(0, f"it names {name}, where others have their jobs")
@@ -236,6 +245,7 @@ class Placer:
         per_set, sets = self._repeats(moves, group, jobs)
         if not sets:
             return None
+        rank = _rank(moves)
         found: list[list[str]] = [[] for _ in range(sets)]
         # All are taken before any is put back, so that no node is taken twice.
         taken = [self._take(move, move.nodes * sets) for move in moves]
@@ -246,7 +256,6 @@ class Placer:
             self._gate.launched(move.usd * len(names))
             for place, those in enumerate(found):
                 those += names[place * move.nodes : (place + 1) * move.nodes]
-        rank = max(NEW if move.bin is None else move.bin.kind.rank for move in moves)
         return Placed(rank, per_set, [tuple(those) for those in found])
 
     def _repeats(self, moves: list[_Move], group: Group, jobs: int) -> tuple[int, int]:
@@ -279,6 +288,15 @@ class Placer:
                 return self._bins.take_named(move.bin, move.name)
             return self._bins.open_named(move.fleet, move.name)
         return self._bins.take(move.bin, count) if move.bin else self._bins.open(move.fleet, count)
+
+
+def _options(layout: Layout, part: Part) -> Iterable[Option]:
+    return (Option(fleet, need, layout.sole) for fleet, need in part.needs)
+
+
+def _rank(moves: Iterable[_Move]) -> int:
+    """The latest of the nodes' ranks."""
+    return max(NEW if move.bin is None else move.bin.kind.rank for move in moves)
 
 
 def _single(group: Group) -> tuple[Layout, ...]:
