@@ -11,7 +11,7 @@ from typing import Final
 from rich.console import Console, Group
 from rich.live import Live
 
-from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, waves
+from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, Wave, waves
 from tidepool.cli.scaler.drawing import drawn, glyphs_for
 from tidepool.cli.scaler.frame import LEAST_LINES, frame
 from tidepool.cli.scaler.record import read_record
@@ -99,7 +99,9 @@ class Breathed:
         return self.outputs.get("pingpong.out", "").splitlines()[:1]
 
 
-def breathe(login: Transport, journal: Journal, stack: str, console: Console) -> Breathed:
+def breathe(
+    login: Transport, journal: Journal, stack: str, console: Console, most_waves: int | None
+) -> Breathed:
     """Run the workload from ``login``, until its nodes are gone.
 
     Raises:
@@ -112,7 +114,7 @@ def breathe(login: Transport, journal: Journal, stack: str, console: Console) ->
         folder = _put_programs(user)
         with Live(console=console, auto_refresh=False, transient=True) as live:
             shown = _Shown(live, journal, stack)
-            ran = _submit_and_wait(slurm, folder, shown)
+            ran = _submit_and_wait(slurm, waves(folder, most_waves), shown)
             left, floor = _until_gone(slurm, journal, began, shown)
     names = [name for each in ran for name in each.job.outputs]
     return Breathed(
@@ -167,10 +169,10 @@ class _Shown:
             self.told, self.told_s = line, now_s
 
 
-def _submit_and_wait(slurm: Slurm, folder: str, shown: _Shown) -> tuple[Ran, ...]:
+def _submit_and_wait(slurm: Slurm, workload: Sequence[Wave], shown: _Shown) -> tuple[Ran, ...]:
     begun_s = time.monotonic()
     ran: list[Ran] = []
-    for wave in waves(folder):
+    for wave in workload:
         while time.monotonic() - begun_s < wave.at_s:
             ran = _seen(slurm, ran, shown)
         for job in wave.jobs:

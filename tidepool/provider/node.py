@@ -54,6 +54,7 @@ _UNFIT: Final = frozenset(
         NodeFlag.REBOOT_ISSUED,
     }
 )
+_NOT_BEGUN: Final = frozenset({JobState.PENDING, JobState.CONFIGURING})
 #: A slurmd that has run for so long, and whose node is not there, has registered for a slot that is no more.
 _LISTEN_S: Final = 6.0
 #: Slurm's times are whole seconds.
@@ -87,8 +88,13 @@ def is_up(node: Node, booted: datetime | None = None) -> bool:
 
 
 def lost_jobs(node: Node, jobs: Iterable[Job], booted: datetime) -> tuple[int, ...]:
-    """The jobs that Slurm believes to run on the node, and that ended with its machine before ``booted``. Pure."""
-    mine = (job for job in jobs if job.state is not JobState.PENDING and node.name in expand(job.nodelist))
+    """The jobs that Slurm believes to run on the node, and that ended with its machine before ``booted``. Pure.
+
+    Those that wait for a node that powers up have not begun.
+    """
+    if NodeFlag.POWERING_UP in node.state.flags:
+        return ()
+    mine = (job for job in jobs if job.state not in _NOT_BEGUN and node.name in expand(job.nodelist))
     return tuple(
         job.job_id
         for job in mine
@@ -136,7 +142,7 @@ class NodeKind(Kind[Wanted]):
                 yield Mistake(key, str(error))
 
     def create(self, wanted: Wanted, task: Task) -> Made:
-        return Made(wanted.node, self._await(wanted, task))
+        return Made(wanted.node, self._await(wanted, task, is_new=True))
 
     def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
         return self._await(wanted, task)
@@ -183,7 +189,7 @@ class NodeKind(Kind[Wanted]):
         if outcome.reason:
             raise Refusal(outcome.reason)
 
-    def _await(self, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def _await(self, wanted: Wanted, task: Task, *, is_new: bool = False) -> Mapping[str, Plain]:
         """Wait until the node is up; what is to be known of it else: somebody who watches nodes waits no longer.
 
         Raises:
@@ -193,7 +199,7 @@ class NodeKind(Kind[Wanted]):
         slurmd = Slurmd(transport(wanted.machine, self._home.data))
         booted = booted_at(wanted.machine, self._home.data)
         if booted is not None:
-            cluster.end_jobs_of_earlier_boots(wanted.node, booted)
+            cluster.end_jobs_of_earlier_boots(wanted.node, booted, is_new)
         there = partial(is_up, booted=booted)
         began, pid_before = time.monotonic(), None
         patience = began + self._patience_s
@@ -244,14 +250,16 @@ class _Cluster:
     watch: NodeWatch
     retire: Callable[[Leaving], Outcome] = field(repr=False)
 
-    def end_jobs_of_earlier_boots(self, name: str, booted: datetime) -> None:
+    def end_jobs_of_earlier_boots(self, name: str, booted: datetime, is_new: bool) -> None:
         """Have Slurm put back into the queue what it believes to run on a node whose machine has booted since.
 
         It would see so by itself, minutes later.
         """
         try:
             node = self.look().get(name)
-            if node is None or not node.cpus_alloc or not lost_jobs(node, self.slurm.jobs(), booted):
+            if node is None or (is_new and NodeFlag.CLOUD in node.state.flags):
+                return  # its jobs were given to it while it powered up, and begin now
+            if not node.cpus_alloc or not lost_jobs(node, self.slurm.jobs(), booted):
                 return
             self.slurm.down(name, _BOOTED)
             if _is_registered_since(node, booted):

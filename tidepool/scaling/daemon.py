@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import threading
@@ -20,6 +21,8 @@ from tidepool.scaling.metrics import Metrics
 from tidepool.scaling.notify import notify
 from tidepool.scaling.telling import document, line
 
+#: Of a look and a decision there are many objects, and few cycles: they need not be looked for as often.
+GARBAGE: Final = (100_000, 50, 1000)
 _LOG: Final = "log.jsonl"
 _LOG_BYTES: Final = 10 << 20
 _LOGS: Final = 5
@@ -98,6 +101,7 @@ class Daemon:
         Raises:
             OSError: the health pages' address is not to be had.
         """
+        gc.set_threshold(*GARBAGE)
         server = None
         if listen is not None:
             server = HealthServer(listen.host, listen.port, Pages(self.health, self._voice.metrics.text))

@@ -126,10 +126,10 @@ class _Look:
         places = [place for name in self._names() if (place := _place(name)) is not None]
         # Those of no fleet are somebody's own, unless something of ours is there.
         mine = sorted(place for place in places if place[0] in self._fleets or self._is_known(place[2]))
-        listed = {fleet for fleet, _, name in mine if name in self._nodes}
+        listed = {node.name.rpartition("-")[0] for node in self._world.nodes}
         # A fleet that is gone has no slots; but then nothing of it should be there either.
-        should = {fleet for fleet, _, name in mine if fleet in self._fleets or self._should_be(name)}
-        blind = frozenset(should - listed if self._nodes else {fleet for fleet, _, _ in mine})
+        should = self._fleets | {fleet for fleet, _, name in mine if self._should_be(name)}
+        blind = frozenset(should - listed if self._nodes else {*should, *(fleet for fleet, _, _ in mine)})
         entries = {}
         strays: list[Machine] = []
         for fleet, number, name in mine:
@@ -145,7 +145,7 @@ class _Look:
         # A slot that nothing else knows of is left out at once, for there are ten thousands of them.
         there = {node.name for node in self._world.nodes if not node.state.is_slot}
         others = self._wished | self._machines.keys() | self._world.under_way | made
-        return there | others | (self._running.keys() & self._nodes.keys())
+        return there | others | self._running.keys()
 
     def _is_known(self, name: str) -> bool:
         recorded = self._world.recorded or {}
@@ -196,7 +196,8 @@ class _Look:
         """With orders to Slurm that were given just now, and that do not show yet."""
         drain = self._memory.drains.get(name)
         if drain is not None and found.phase in _IN_SERVICE and self._is_recent(drain.since):
-            return found._replace(phase=Phase.DRAINING, todo=Todo.WAIT, why="Slurm is asked to drain it")
+            phase = Phase.STRAY if found.phase is Phase.STRAY else Phase.DRAINING
+            return found._replace(phase=phase, todo=Todo.WAIT, why="Slurm is asked to drain it")
         since = self._memory.undrained.get(name)
         if since is not None and found.phase in _DRAINED and self._is_recent(since):
             phase = Phase.IDLE if found.phase is Phase.DRAINED else Phase.BUSY

@@ -187,6 +187,10 @@ class FakeSlurm:
         """A node as it is in truth, whether the controller answers or not."""
         return self._nodes.get(name)
 
+    def all_nodes(self) -> tuple[Node, ...]:
+        """All of them as they are in truth."""
+        return tuple(self._nodes.values())
+
     # Looking
 
     def ping(self) -> tuple[Controller, ...]:
@@ -457,7 +461,8 @@ class FakeSlurm:
             and not node.state.is_slot
             and (node.slurmd_start_time is None or node.slurmd_start_time <= silent_s)
         ):
-            self._down(name, self._reason("Not responding", "slurm"), now)
+            # A reason that is there stays.
+            self._down(name, node.reason or self._reason("Not responding", "slurm"), now)
 
     def _reserve(self, name: str, flag: NodeFlag, end: datetime) -> None:
         kept = self.queue.reservations.get(name)

@@ -51,15 +51,6 @@ class WarmPulumiCommand(PulumiCommand):
     ) -> None:
         self.close()
 
-    def prepare(self) -> None:
-        """Start what is not there yet, so that the next operation need not wait for it. Any `run` does so, too.
-
-        Raises:
-            EngineError: a plugin that should be running cannot be started.
-        """
-        with self._lock:
-            self._plugins.ready()
-
     def run(
         self,
         args: list[str],
@@ -107,6 +98,15 @@ class WarmPulumiCommand(PulumiCommand):
         if code != 0:
             raise create_command_error(result)
         return result
+
+    def prepare(self) -> None:
+        """Start the plugins that the first operation would wait for.
+
+        Raises:
+            EngineError: one cannot be started.
+        """
+        with self._lock:
+            self._plugins.ready()
 
     def interrupt(self) -> None:
         """Ask what is under way to end soon, and asked again, at once. From any thread."""

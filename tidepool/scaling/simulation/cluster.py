@@ -54,7 +54,7 @@ class Speeds:
 class SimulatedCluster:
     """Slurm, machines, stack and journal of ``spec``, empty, at the moment ``start``.
 
-    What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
+    ``keeps_all`` has the journal forget nothing. What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class SimulatedCluster:
         speeds: Speeds = Speeds(),
         backfill: bool = True,
         licenses: dict[str, int] | None = None,
+        keeps_all: bool = False,
     ) -> None:
         self.speeds = speeds
         self.clock = Clock(start)
@@ -89,7 +90,7 @@ class SimulatedCluster:
         self.stack = SimulatedStack(
             spec.name, spec, self.clock, self.slurm, self.machines, self.wait, speeds.up_overhead
         )
-        self.journal = MemoryJournal()
+        self.journal = MemoryJournal(keeps_all=keeps_all)
         self.executor = _InSimulatedTime(self)
         self.watch: Callable[[], None] = lambda: None
         self.turns = 0

@@ -15,7 +15,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.loop import Turn
 from tidepool.scaling.memory import Memory
 
-_GROWTH: Final = 4.0
+_GROWTH: Final = 8.0
 #: By then all that has changed was looked at.
 _ECHOES_END_S: Final = 40.0
 #: While something is going on, and while nothing is.
