@@ -40,8 +40,8 @@ from tidepool.scaling.power.spool import Requests
 from tidepool.scaling.validity import names_with_jobs
 from tidepool.scaling.world import World
 
-#: How long a leader may be silent until another takes over.
-LEASE_S: Final = 10.0
+#: How long a leader may be silent until another takes over: longer than Slurm may let it wait for an answer.
+LEASE_S: Final = 20.0
 _LOOK: Final = {True: Pace(0.1, 0.1, 1), False: Pace(0.012, 0.5, 2)}
 #: How often it is decided anew where nothing was seen to change: only time has gone by.
 _DECIDE: Final = {True: Pace(0.1, 0.2, 5), False: Pace(0.01, 1, 10)}
