@@ -51,7 +51,10 @@ def document(*resources: dict[str, Any], pending: Any = (), outputs: Any = OUTPU
             "outputs": {"digest": "abc"},
         },
     ]
-    return {"version": 3, "deployment": {"resources": [*others, *resources], "pending_operations": list(pending)}}
+    return {
+        "version": 3,
+        "deployment": {"resources": [*others, *resources], "pending_operations": list(pending)},
+    }
 
 
 def test_nodes_are_told_by_their_machine_and_their_membership() -> None:

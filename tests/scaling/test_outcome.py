@@ -33,7 +33,9 @@ def made(name: str, **outputs: Any) -> list[dict[str, Any]]:
     return [done("create", MACHINE, name), done("create", NODE, name, **outputs)]
 
 
-def came_to(events: Sequence[dict[str, Any]], *nodes: str, is_failed: bool = False, said: str = "") -> UpOutcome:
+def came_to(
+    events: Sequence[dict[str, Any]], *nodes: str, is_failed: bool = False, said: str = ""
+) -> UpOutcome:
     return outcome(events, nodes, 1.5, is_failed, said)
 
 
@@ -76,7 +78,10 @@ def test_a_failure_that_does_not_say_may_pass() -> None:
 
 
 def test_a_membership_that_failed_is_no_node_though_its_machine_was_made() -> None:
-    events = [done("create", MACHINE, "cpu-1"), *failed("create", NODE, "cpu-1", "it is not up [cause: boot]")]
+    events = [
+        done("create", MACHINE, "cpu-1"),
+        *failed("create", NODE, "cpu-1", "it is not up [cause: boot]"),
+    ]
     told = came_to(events, "cpu-1", is_failed=True)
     assert (told.made, told.failed["cpu-1"].cause) == (frozenset(), "boot")
 

@@ -204,4 +204,3 @@ def test_no_machine_that_runs_jobs_is_ever_taken_away(
     if seen.has_jobs("cpu-1"):
         assert wrong_sweep(seen, KEY, is_busy=False)
         assert wrong_forget(seen, "cpu-1")
-
