@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
 _PLUGINS = ("tidepool",)
-#: The scaler itself watches nodes that boot, so that one that never comes up does not hold up the next `up`.
-_PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4"}
+#: The scaler itself watches nodes that boot: one that never comes up is not to hold up the next `up`.
+_PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4", "TIDEPOOL_MACHINE_PATIENCE_S": "15"}
 
 
 def warm_engine(stack: Stack) -> WarmPulumiCommand:
