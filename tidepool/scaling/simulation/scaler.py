@@ -16,7 +16,8 @@ from tidepool.scaling.simulation.cluster import START, SimulatedCluster
 from tidepool.scaling.world import World
 from tidepool.slurm import SlurmClient
 
-LEASE_S: Final = 10.0
+#: A real daemon renews its lease all the time. Here it looks when there is something to see, once an hour at least.
+_LEASE_S: Final = 2 * 3600.0
 
 
 def simulated_scaler(
@@ -30,6 +31,7 @@ def simulated_scaler(
     machines: Infrastructure | None = None,
     journal: Journal | None = None,
     say: Callable[..., None] = lambda *_, **__: None,
+    lease_s: float = _LEASE_S,
 ) -> Loop:
     """A daemon that was just started. Its edges are the cluster's, or such as fail in between."""
     found_machines = machines or cluster.machines
@@ -54,6 +56,6 @@ def simulated_scaler(
             now=cluster.clock,
             monotonic_s=lambda: (cluster.clock.true - START).total_seconds(),
             say=say,
-            lease_s=LEASE_S,
+            lease_s=lease_s,
         )
     )
