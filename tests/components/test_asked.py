@@ -16,7 +16,8 @@ from pulumi.runtime import set_all_config
 from tests.cluster.specs import spec_mapping
 from tests.components.stack import registered, spec_with
 from tidepool.cluster.hostlist import HostSet
-from tidepool.components import ONLY, WISH, asked
+from tidepool.cluster.wish import ONLY, WISH
+from tidepool.components import asked
 from tidepool.components.asked import Asked
 
 LAST = {"spec": spec_mapping(), "fleets": {"cpu": "cpu-[1-3]", "gpu": "gpu-2"}}
@@ -109,7 +110,7 @@ def test_a_secret_spec_stays_secret(world: _World) -> None:
         ('{"gone": "gone-1"}', "TIDEPOOL_WISH: there is no fleet gone; the fleets are cpu, gpu"),
         ('{"cpu": "gpu-1"}', "TIDEPOOL_WISH: gpu-1 is no node of fleet cpu"),
         ('{"cpu": "cpu-17"}', "TIDEPOOL_WISH: fleet cpu gets no node cpu-17: its max_nodes is 16"),
-        ('{"cpu": "cpu-[1"}', "TIDEPOOL_WISH: "),
+        ('{"cpu": "cpu-[1"}', "TIDEPOOL_WISH: fleet cpu: "),
     ],
 )
 def test_a_bad_wish_is_told_plainly(world: _World, wish: str, said: str) -> None:
@@ -123,10 +124,10 @@ def test_what_is_wrong_elsewhere_is_told_with_where_it_is(world: _World) -> None
     with pytest.raises(pulumi.RunError, match=r"^Pulumi\.dev\.yaml: one mistake"):
         world.asked()
     world.last = {**LAST, "spec": {"name": "x"}}
-    with pytest.raises(pulumi.RunError, match="^the spec in the stack's outputs: "):
+    with pytest.raises(pulumi.RunError, match=r"^the spec in the stack's outputs: "):
         world.asked(**{WISH: "{}"})
     world.last, world.file = {**LAST, "fleets": {"cpu": "gpu-1"}}, spec_mapping()
-    with pytest.raises(pulumi.RunError, match="^fleets: gpu-1 is no node of fleet cpu"):
+    with pytest.raises(pulumi.RunError, match=r"^fleets: gpu-1 is no node"):
         world.asked()
     world.last = LAST
     with pytest.raises(pulumi.RunError, match=f"^{ONLY}: "):

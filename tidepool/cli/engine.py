@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
@@ -77,9 +77,10 @@ class Pulumi:
         stdout = sys.stderr if aside else None
         # It hears of the terminal's interrupts by itself, and ends what is under way before it ends.
         with (
+            _passing_on() as begun,
             subprocess.Popen([self.program, *words], cwd=folder, env=env, stdout=stdout) as process,
-            _passing_on(process),
         ):
+            begun(process)
             return process.wait()
 
     def ask(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Answer:
@@ -101,18 +102,31 @@ class Pulumi:
 
 
 @contextlib.contextmanager
-def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Outlive interrupts, which are the child's to answer, and pass on what only this process was sent."""
+def _passing_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Outlive interrupts, which are the child's to answer, and pass on what only this process was sent.
+
+    It begins before the child, which must not be left alone; gives what is told of the child once it is there.
+    """
+    children: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
-        process.send_signal(number)
+        for child in children:
+            child.send_signal(number)
+        if not children:
+            early.append(number)
+
+    def begun(child: subprocess.Popen[bytes]) -> None:
+        children.append(child)
+        for number in early:
+            child.send_signal(number)
 
     kept = {
         signal.SIGINT: signal.signal(signal.SIGINT, lambda _number, _frame: None),
         signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on),
     }
     try:
-        yield
+        yield begun
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)

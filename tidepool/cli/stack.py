@@ -15,6 +15,7 @@ from tidepool.cli.environment import engine_settings, prepare
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
 from tidepool.cli.salt import forget_salt, unsalted
 from tidepool.cli.world import World
+from tidepool.cluster.wish import ONLY, WISH
 from tidepool.engine.project import Project, find_project
 
 #: Of the engine: there is no stack of that name.
@@ -46,8 +47,9 @@ class Stack:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The engine's whole environment."""
-        return {**self.world.env, **self.settings}
+        """The engine's whole environment. A person goes by the file: whatever is wished elsewhere is none of theirs."""
+        told = {name: value for name, value in self.world.env.items() if name not in (WISH, ONLY)}
+        return {**told, **self.settings}
 
     def require_root(self) -> None:
         """Machines of this machine are root's.

@@ -9,8 +9,6 @@ for fleet in spec.fleets:
     ComputeFleet(fleet.name, ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image))
 """
 
-from tidepool.components.asked import ONLY as ONLY
-from tidepool.components.asked import WISH as WISH
 from tidepool.components.asked import asked as asked
 from tidepool.components.compute_fleet import ComputeFleet as ComputeFleet
 from tidepool.components.compute_fleet import ComputeFleetArgs as ComputeFleetArgs

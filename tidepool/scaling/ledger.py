@@ -126,10 +126,10 @@ class _Look:
         places = [place for name in self._names() if (place := _place(name)) is not None]
         # Those of no fleet are somebody's own, unless something of ours is there.
         mine = sorted(place for place in places if place[0] in self._fleets or self._is_known(place[2]))
-        listed = {fleet for fleet, _, name in mine if name in self._nodes}
+        listed = {node.name.rpartition("-")[0] for node in self._world.nodes}
         # A fleet that is gone has no slots; but then nothing of it should be there either.
-        should = {fleet for fleet, _, name in mine if fleet in self._fleets or self._should_be(name)}
-        blind = frozenset(should - listed if self._nodes else {fleet for fleet, _, _ in mine})
+        should = self._fleets | {fleet for fleet, _, name in mine if self._should_be(name)}
+        blind = frozenset(should - listed if self._nodes else {*should, *(fleet for fleet, _, _ in mine)})
         entries = {}
         strays: list[Machine] = []
         for fleet, number, name in mine:

@@ -34,6 +34,9 @@ from tidepool.scaling.ports import (
     StackError,
     UpOutcome,
 )
+from tidepool.scaling.power.asked import Asked, asked
+from tidepool.scaling.power.heard import Heard
+from tidepool.scaling.power.spool import Requests
 from tidepool.scaling.validity import names_with_jobs
 from tidepool.scaling.world import World
 
@@ -68,6 +71,8 @@ class Edges:
     say: Callable[..., None]
     #: Called by whatever thread has ended an `up`.
     wake: Callable[[], None] = lambda: None
+    #: What Slurm's power saving asks for, on the controller that a connection leads to. None where nothing can.
+    open_requests: Callable[[Mapping[str, Any]], Requests] | None = None
     #: Called when it begins to lead: what it will need can be prepared.
     prepare: Callable[[], object] = lambda: None
     #: Whether the holder of a lease has certainly ended.
@@ -106,7 +111,11 @@ class _State:
     running: _Running | None = None
     version: str = ""
     kept_at_s: float = 0.0
-    kept: tuple[object, object] | None = None
+    kept: Kept | None = None
+
+    def to_keep(self) -> Kept:
+        """What the next daemon has to know."""
+        return Kept(self.wish, self.memory, self.power_up, self.power_down)
 
 
 class Loop:
@@ -129,6 +138,7 @@ class Loop:
         self._decide_cost_s = 0.0
         self._decision: Decision | None = None
         self._is_down = False
+        self._heard = Heard(edges.open_requests, edges.say)
 
     def turn(self) -> Turn:
         """Look, decide and act, once."""
@@ -268,6 +278,8 @@ class Loop:
         seen = edges.observer.look(is_active=self._is_active, reads_stack=state.running is None)
         self._is_down = False
         self._adopt(state, seen)
+        if seen.spec.scaling.mode == "power_save":
+            self._hear(state, seen)
         world = self._world(state, seen)
         if paused is not None:
             return self._paused(state, seen, world, paused.by, paused.reason)
@@ -277,9 +289,10 @@ class Loop:
             return Turn("leads", 0, "", seen, self._decision)
         decision = self._decided(state, world)
         if decision is not None:
-            self._look_back(world, decision, seen.complaints.values())
             if decision.actions:
                 self._take(state, world, decision)
+            # Afterwards: of a very large cluster it takes a third of a second.
+            self._look_back(world, decision, seen.complaints.values())
         self._begin(state, seen)
         self._keep(state)
         self._is_active = self._is_something_going_on(state, seen)
@@ -338,6 +351,17 @@ class Loop:
             state.wish = wish
             self._keep(state, at_once=True)
 
+    def _hear(self, state: _State, seen: Seen) -> None:
+        """Take note of what Slurm's power saving asks for: in the journal, and only then where it was asked."""
+        calls = self._heard.calls(seen.told.controller)
+        now = asked(Asked(state.power_up, state.power_down), seen, state.wish, calls)
+        if (now.up, now.down) != (state.power_up, state.power_down):
+            state.power_up, state.power_down = now.up, now.down
+            self._keep(state, at_once=True)
+        if calls:
+            self._heard.done(calls)
+            self._edges.observer.expect()
+
     def _paused(self, state: _State, seen: Seen, world: World, by: str, reason: str) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
         decision = self._edges.decide(world, state.memory)
@@ -382,7 +406,7 @@ class Loop:
         assert self._lease is not None
         intents = self._edges.journal.decided(self._lease, world, state.memory, decision)
         state.memory, state.wish = decision.memory, decision.wish
-        state.kept, state.kept_at_s = (state.wish, state.memory), self._edges.monotonic_s()
+        state.kept, state.kept_at_s = state.to_keep(), self._edges.monotonic_s()
         for intent in intents:
             self._edges.say("intends", intent=intent)
         idle = {node.name for node in world.nodes} - names_with_jobs(world.nodes)
@@ -485,16 +509,15 @@ class Loop:
 
     def _keep(self, state: _State, *, at_once: bool = False) -> None:
         now_s = self._edges.monotonic_s()
-        if state.kept == (state.wish, state.memory):
+        if state.kept == state.to_keep():
             return
-        wish_changed = state.kept is None or state.kept[0] != state.wish
+        wish_changed = state.kept is None or state.kept.wish != state.wish
         if not (at_once or wish_changed) and now_s - state.kept_at_s < _KEEP_S:
             return
         assert self._lease is not None
-        self._edges.journal.keep(
-            self._lease, Kept(state.wish, state.memory, state.power_up, state.power_down)
-        )
-        state.kept, state.kept_at_s = (state.wish, state.memory), now_s
+        kept = state.to_keep()
+        self._edges.journal.keep(self._lease, kept)
+        state.kept, state.kept_at_s = kept, now_s
 
     def _is_something_going_on(self, state: _State, seen: Seen) -> bool:
         if state.running is not None or state.pending or state.inherited or seen.complaints:

@@ -26,13 +26,12 @@ def asked_up(world: World) -> frozenset[str]:
 
 
 def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: Limits) -> None:
-    """Launch what Slurm powers up, drain what it powers down, and tell it of those that do not come."""
+    """Launch what Slurm powers up, and tell it of those that do not come.
+
+    What it powers down goes by the ledger. It is not drained: no job begins there any more, and a drain would stay with
+    the slot.
+    """
     _power_up(draft, world, memory, ledger, limits)
-    for name in sorted(world.power_down - world.power_up):
-        entry = ledger.entries.get(name)
-        if entry is not None and entry.phase is Phase.IDLE and entry.todo is Todo.SERVE:
-            # Slurm has not begun to power it down: no job shall begin on it meanwhile.
-            draft.drain(entry.fleet, name, "Slurm's power saving gives it back")
     for entry in ledger.entries.values():
         if entry.todo is Todo.LEAVE and entry.phase is Phase.DRAINED:
             draft.remove(entry.fleet, entry.name, "drained and empty: Slurm's power saving gives it back")

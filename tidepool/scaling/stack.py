@@ -18,8 +18,9 @@ from pulumi import automation
 from pulumi.automation._stack import StackInitMode  # the package forgot to name it
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackNotFoundError
 
-from tidepool.cluster.hostlist import HostSet, fold
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.wish import Wish
 from tidepool.engine.errors import EngineError
 from tidepool.engine.warm import WarmPulumiCommand
 from tidepool.scaling.deployment import Deployment, read_deployment, told, urns_of
@@ -28,10 +29,6 @@ from tidepool.scaling.ports import NotUp, Occupied, StackError, Told, UpOutcome
 from tidepool.scaling.turn import try_turn
 from tidepool.scaling.unattended import Terms, Unattended
 
-#: The environment variable by which the program is told of a wish: JSON, by fleet a hostlist.
-WISH: Final = "TIDEPOOL_WISH"
-#: And of the nodes that the operation is about, as a hostlist, so that the program need not walk the others.
-ONLY: Final = "TIDEPOOL_WISH_ONLY"
 _PARALLEL: Final = 256
 #: Longer than any node of an `up` may take, and than a golden image that has to be built first.
 _UP_S: Final = 1800.0
@@ -161,8 +158,9 @@ class PulumiStack:
         return found
 
     def _variables(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> dict[str, str]:
-        hosts = {fleet: str(wished) for fleet, wished in sorted(wish.items())}
-        return {**self._place.environment, WISH: json.dumps(hosts), ONLY: fold(nodes)}
+        # For an operation with `_targets` of the same nodes, and for no other.
+        told = Wish(wish, HostSet.from_names(nodes))
+        return {**self._place.environment, **told.environment}
 
     def _stack(self, wish: Mapping[str, HostSet], nodes: Collection[str], terms: Terms) -> _Stack:
         workspace = _Workspace(

@@ -39,7 +39,12 @@ def remember_nodes(
         for name, launch in memory.launches.items()
         if name in there and there[name].is_wished and not _has_come(there[name], world)
     }
-    drains = {name: memory.drains.get(name) for name, entry in there.items() if entry.phase in _DRAINED}
+    drains = {
+        name: memory.drains.get(name)
+        for name, entry in there.items()
+        if entry.phase in _DRAINED
+        or (entry.phase is Phase.STRAY and entry.todo is Todo.WAIT and name in memory.drains)
+    }
     draft.drains = {name: drain or Drained(world.at, _written(there[name])) for name, drain in drains.items()}
     draft.undrained = {
         name: since

@@ -51,15 +51,6 @@ class WarmPulumiCommand(PulumiCommand):
     ) -> None:
         self.close()
 
-    def prepare(self) -> None:
-        """Start what is not there yet, so that the next operation need not wait for it. Any `run` does so, too.
-
-        Raises:
-            EngineError: a plugin that should be running cannot be started.
-        """
-        with self._lock:
-            self._plugins.ready()
-
     def run(
         self,
         args: list[str],

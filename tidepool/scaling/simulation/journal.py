@@ -170,8 +170,12 @@ class MemoryJournal:
     def samples(self, since: datetime | None = None) -> tuple[Sample, ...]:
         return tuple(each for each in self._samples if since is None or each.at >= since)
 
-    def jobs(self, since: datetime | None = None) -> tuple[SeenJob, ...]:
-        found = [each for each in self._jobs.values() if since is None or each.submitted >= since]
+    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[SeenJob, ...]:
+        found = [
+            each
+            for each in self._jobs.values()
+            if (since is None or each.submitted >= since) and job_id in (None, each.job_id)
+        ]
         return tuple(sorted(found, key=lambda job: (job.submitted, job.job_id)))
 
     def prune(self, lease: Lease, before: datetime) -> None:

@@ -1,0 +1,48 @@
+"""A wish is told by environment variables, and read as it was told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.wish import ONLY, WISH, Wish, WishError
+
+hosts = st.sets(st.integers(1, 99)).map(lambda found: HostSet.from_names(f"cpu-{n}" for n in found))
+
+
+@given(st.dictionaries(st.text(), hosts), st.none() | hosts.filter(bool))
+def test_what_is_told_is_read(nodes: dict[str, HostSet], only: HostSet | None) -> None:
+    wish = Wish(nodes, only)
+    assert Wish.read({"PATH": "/bin", **wish.environment}) == wish
+
+
+def test_where_there_is_none_nothing_limits_anything() -> None:
+    assert Wish.read({}) is None
+    assert Wish.read({ONLY: "cpu-1"}) is None
+
+
+def test_a_wish_about_no_node_is_a_mistake() -> None:
+    """Its operation would have no targets: it would take everything away."""
+    with pytest.raises(ValueError, match="cannot be about none"):
+        Wish({}, HostSet())
+    read = Wish.read({WISH: "{}", ONLY: ""})
+    assert read is not None
+    assert read.only is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({WISH: ""}, "TIDEPOOL_WISH is not JSON: "),
+        ({WISH: "[1]"}, 'TIDEPOOL_WISH should be hostlists by fleet, as in {"cpu": "cpu-[1-4]"}'),
+        ({WISH: '{"cpu": null}'}, "TIDEPOOL_WISH should be hostlists by fleet"),
+        ({WISH: '{"cpu": "cpu-["}'}, "TIDEPOOL_WISH: fleet cpu: "),
+        ({WISH: "{}", ONLY: "cpu-["}, "TIDEPOOL_WISH_ONLY: "),
+    ],
+)
+def test_what_is_none_is_told_plainly(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(WishError) as caught:
+        Wish.read(environment)
+    assert str(caught.value).startswith(said)
