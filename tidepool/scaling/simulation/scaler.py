@@ -12,7 +12,7 @@ from tidepool.scaling.loop import Edges, Loop
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe import Observer
 from tidepool.scaling.ports import Journal, Stack, UpOutcome
-from tidepool.scaling.simulation.cluster import START, SimulatedCluster
+from tidepool.scaling.simulation.cluster import SimulatedCluster
 from tidepool.scaling.world import World
 from tidepool.slurm import SlurmClient
 
@@ -41,7 +41,7 @@ def simulated_scaler(
         found_stack,
         found_machines,
         lambda _: slurm or cluster.slurm,
-        monotonic_s=lambda: (cluster.clock.true - START).total_seconds(),
+        monotonic_s=cluster.clock.monotonic_s,
     )
     return Loop(
         Edges(
@@ -54,7 +54,7 @@ def simulated_scaler(
             remember=remember,
             beside=cluster.executor,
             now=cluster.clock,
-            monotonic_s=lambda: (cluster.clock.true - START).total_seconds(),
+            monotonic_s=cluster.clock.monotonic_s,
             say=say,
             lease_s=lease_s,
         )
