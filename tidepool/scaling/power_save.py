@@ -8,12 +8,13 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import Ledger
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_table import Seen, Todo
 from tidepool.scaling.limits import Limits
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
+from tidepool.scaling.seen import seen
 from tidepool.scaling.world import World
-from tidepool.slurm import NodeFlag
+from tidepool.slurm import NodeBase, NodeFlag
 
 _ASKED: Final = frozenset({NodeFlag.POWERING_UP, NodeFlag.POWER_UP})
 
@@ -32,6 +33,7 @@ def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: L
     the slot.
     """
     _power_up(draft, world, memory, ledger, limits)
+    _given_up(draft, world)
     for entry in ledger.entries.values():
         if entry.todo is Todo.LEAVE and entry.phase is Phase.DRAINED:
             draft.remove(entry.fleet, entry.name, "drained and empty: Slurm's power saving gives it back")
@@ -64,6 +66,15 @@ def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits
                 draft.launch(fleet_name, [name], "Slurm's power saving asks for it", lasting_s={name: 0})
             else:
                 _fail(draft, name, grant.reason)
+
+
+def _given_up(draft: Draft, world: World) -> None:
+    """Nodes that Slurm gave up when ResumeTimeout was over, for no daemon ran: they are fit to be asked for again."""
+    for node in world.nodes:
+        is_down = node.state.base is NodeBase.DOWN and NodeFlag.POWERED_DOWN in node.state.flags
+        if is_down and node.name not in draft.wished and seen(node) is Seen.OFF:
+            for _, _, name in _places(frozenset({node.name})):
+                _fail(draft, name, "it did not come in time, and nothing is left of it")
 
 
 def _fail(draft: Draft, name: str, reason: str) -> None:
