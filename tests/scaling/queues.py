@@ -196,9 +196,7 @@ def check_fits(look: Look, growth: Growth) -> None:
         room = empty(offer)
         if look.phases.get(name, Phase.ABSENT) not in {Phase.ABSENT, Phase.LAUNCHING}:
             node = there[name]
-            room = Room(
-                node.cpus - node.cpus_alloc, node.memory_mib - node.memory_alloc_mib, offer.gres
-            )
+            room = Room(node.cpus - node.cpus_alloc, node.memory_mib - node.memory_alloc_mib, offer.gres)
         left = room
         for each in those:
             asked = share(each, offer)
@@ -219,7 +217,9 @@ def share(each: Job, offer: Offer) -> Need:
     cpus = -(-each.cpus // each.nodes)
     threads = offer.threads_per_core
     cpus = -(-cpus // threads) * threads
-    per_cpu = each.tres["mem"] == f"{each.min_memory_mib * each.cpus}M" != f"{each.min_memory_mib * each.nodes}M"
+    per_cpu = (
+        each.tres["mem"] == f"{each.min_memory_mib * each.cpus}M" != f"{each.min_memory_mib * each.nodes}M"
+    )
     memory_mib = each.min_memory_mib * (cpus if per_cpu else 1) or offer.memory_mib
     counts = [int(count) for count in each.tres_per_node.values()]
     return Need(cpus, memory_mib, (((0,), counts[0]),) if counts else ())

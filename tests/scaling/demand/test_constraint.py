@@ -73,7 +73,22 @@ def test_as_slurm_takes_nodes(written: str, nodes: int, fleets: set[str]) -> Non
 
 @pytest.mark.parametrize(
     "written",
-    ["!a", "(a", "a)", "[a", "[a&b]", "((a))", "a*0", "a*", "*2", "[a*1|c*2]", "a*2&c*3", "a&|b", "a|[b|c]", "[]"],
+    [
+        "!a",
+        "(a",
+        "a)",
+        "[a",
+        "[a&b]",
+        "((a))",
+        "a*0",
+        "a*",
+        "*2",
+        "[a*1|c*2]",
+        "a*2&c*3",
+        "a&|b",
+        "a|[b|c]",
+        "[]",
+    ],
 )
 def test_what_slurm_refuses_or_nobody_can_tell_is_said_so(written: str) -> None:
     with pytest.raises(CannotTell, match="features"):
@@ -132,7 +147,8 @@ def grouped(draw: st.DrawFn) -> str:
 def test_alike_takes_all_nodes_of_one_alternative(alternatives: list[str], nodes: int) -> None:
     choices = list(parse(f"[{'|'.join(alternatives)}]").choices(nodes, FLEETS))
     assert choices == [
-        ((nodes, tuple(fleet for fleet, has in FLEETS.items() if long_way(each, has))),) for each in alternatives
+        ((nodes, tuple(fleet for fleet, has in FLEETS.items() if long_way(each, has))),)
+        for each in alternatives
     ]
 
 

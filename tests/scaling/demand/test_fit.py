@@ -108,7 +108,9 @@ def test_those_of_a_type_are_kept_for_who_asks_for_it() -> None:
     assert taken((2, 1), [((0, 1), 2), ((0,), 2)]) is None
 
 
-_ROOMS = st.builds(Room, st.integers(0, 9), st.integers(0, 9), st.tuples(st.integers(0, 4), st.integers(0, 4)))
+_ROOMS = st.builds(
+    Room, st.integers(0, 9), st.integers(0, 9), st.tuples(st.integers(0, 4), st.integers(0, 4))
+)
 _PLACES = st.sampled_from([(0,), (1,), (0, 1)])
 _NEEDS = st.builds(
     Need,

@@ -9,33 +9,9 @@ from tidepool.scaling.allowance import Grant
 from tidepool.scaling.demand.fit import Need, empty
 from tidepool.scaling.demand.layout import Layout, Part
 from tidepool.scaling.packing.bins import NEW, Bin, Bins, Option
-from tidepool.scaling.packing.gate import Gate, Purpose
-
-
-class Placed(NamedTuple):
-    """``per_set`` jobs run on each of these sets of nodes. ``rank`` is the latest of the nodes' (`bins`)."""
-
-    rank: int
-    per_set: int
-    sets: list[tuple[str, ...]]
-
-    @property
-    def jobs(self) -> int:
-        """How many jobs these are."""
-        return self.per_set * len(self.sets)
-
-
-class Group(NamedTuple):
-    """Jobs that ask for the same: for each component (one, but for heterogeneous jobs) the layouts it can have.
-
-    ``size`` orders groups: how much of a node they take, and of how many. ``fresh``: only nodes that no job has
-    anything of will do.
-    """
-
-    components: tuple[tuple[Layout, ...], ...]
-    purpose: Purpose
-    size: tuple[float, int] = (0, 0)
-    fresh: bool = False
+from tidepool.scaling.packing.gate import Gate
+from tidepool.scaling.packing.group import Group, Placed, both, options
+from tidepool.scaling.packing.several import Several
 
 
 class _Move(NamedTuple):
@@ -59,14 +35,16 @@ class Placer:
 
     def place(self, group: Group, jobs: int) -> tuple[list[Placed], Grant | None]:
         """Place up to ``jobs`` of a group; where fewer were placed, what is in the way."""
+        alike = group.alike
+        if alike and any(layout.parts[0].nodes > 1 for layout in alike):
+            return Several(self._bins, self._gate, group).place(jobs)
         placed: list[Placed] = []
         left = jobs
-        single = _single(group)
-        if single:
-            placed = self._singles(single, group, left)
+        if alike:
+            placed = self._singles(alike, group, left)
             left -= sum(each.jobs for each in placed)
         while left:
-            found = self._plan_single(single, group) if single else self._plan(group)
+            found = self._plan_single(alike, group) if alike else self._plan(group)
             if isinstance(found, Grant):
                 return placed, found
             done = self._carry_out(found, group, left)
@@ -80,8 +58,8 @@ class Placer:
 
     def _singles(self, layouts: Sequence[Layout], group: Group, jobs: int) -> list[Placed]:
         found: list[Placed] = []
-        options = (option for layout in layouts for option in _options(layout, layout.parts[0]))
-        for bin, (_, need, sole) in self._bins.fitting(options, whole_only=group.fresh):
+        every = [option for layout in layouts for option in options(layout, layout.parts[0])]
+        for bin, (_, need, sole) in self._bins.fitting(every, whole_only=group.fresh):
             times = 1 if group.fresh else need.times_in(bin.kind.room)
             while jobs and bin.names:
                 per_node = min(times, jobs)
@@ -105,7 +83,7 @@ class Placer:
             found = self._new(layout.parts[0], 1, layout, group, moves)
             if found is None:
                 return moves
-            refusal = _both(refusal, found)
+            refusal = both(refusal, found)
         assert refusal is not None
         return refusal
 
@@ -123,7 +101,7 @@ class Placer:
                     if not isinstance(new, Grant):
                         found = new
                         break
-                    refusal = _both(refusal, new)
+                    refusal = both(refusal, new)
                 if found is None:
                     assert refusal is not None
                     return refusal
@@ -155,9 +133,7 @@ class Placer:
                     return move
                 moves.append(move)
                 missing -= 1
-            for bin, (fleet, need, sole) in self._bins.fitting(
-                _options(layout, part), whole_only=group.fresh
-            ):
+            for bin, (fleet, need, sole) in self._bins.fitting(options(layout, part), whole_only=group.fresh):
                 if not missing:
                     break
                 free = len(bin.names) - sum(move.nodes for move in moves if move.bin is bin)
@@ -182,7 +158,7 @@ class Placer:
                 missing -= grant.nodes
             if not missing:
                 return None
-            refusal = _both(refusal, grant)
+            refusal = both(refusal, grant)
         return refusal
 
     def _granted(self, fleet: str, nodes: int, group: Group, moves: list[_Move]) -> Grant:
@@ -258,6 +234,13 @@ class Placer:
                 those += names[place * move.nodes : (place + 1) * move.nodes]
         return Placed(rank, per_set, [tuple(those) for those in found])
 
+    def _times(self, move: _Move, group: Group) -> int:
+        """How many jobs of the group one of the nodes takes."""
+        if group.fresh or move.sole == "job":
+            return 1
+        room = move.bin.kind.room if move.bin else empty(self._bins.offers[move.fleet])
+        return move.need.times_in(room)
+
     def _repeats(self, moves: list[_Move], group: Group, jobs: int) -> tuple[int, int]:
         """How many such jobs go onto the same nodes, and onto how many sets of such nodes."""
         nodes = sum(move.nodes for move in moves)
@@ -267,8 +250,7 @@ class Placer:
         per_set = jobs
         wanted: dict[Bin | str, int] = {}
         for move in moves:
-            room = move.bin.kind.room if move.bin else empty(self._bins.offers[move.fleet])
-            per_set = min(per_set, 1 if group.fresh or move.sole == "job" else move.need.times_in(room))
+            per_set = min(per_set, self._times(move, group))
             source = move.bin or move.fleet
             wanted[source] = wanted.get(source, 0) + move.nodes
         most_sets = min(most_sets, jobs // per_set)
@@ -290,30 +272,6 @@ class Placer:
         return self._bins.take(move.bin, count) if move.bin else self._bins.open(move.fleet, count)
 
 
-def _options(layout: Layout, part: Part) -> Iterable[Option]:
-    return (Option(fleet, need, layout.sole) for fleet, need in part.needs)
-
-
 def _rank(moves: Iterable[_Move]) -> int:
     """The latest of the nodes' ranks."""
     return max(NEW if move.bin is None else move.bin.kind.rank for move in moves)
-
-
-def _single(group: Group) -> tuple[Layout, ...]:
-    """The layouts of jobs that need one node, any one; empty for others."""
-    (layouts, *others) = group.components
-    if others:
-        return ()
-    simple = all(
-        len(layout.parts) == 1 and layout.parts[0].nodes == 1 and not layout.parts[0].names
-        for layout in layouts
-    )
-    return layouts if simple else ()
-
-
-def _both(one: Grant | None, other: Grant) -> Grant:
-    """What is in the way in either; a set-back where one of them is, for that ends by itself."""
-    if one is None or not one.reason or one.reason == other.reason:
-        return other
-    reason = f"{one.reason}; {other.reason}" if other.reason else one.reason
-    return Grant(0, reason, "setback" if "setback" in (one.standing, other.standing) else "limit")
