@@ -11,7 +11,8 @@ import pytest
 from tests.scaling.worlds import AT, machine, node, reservation, running, seconds, spec, unseen, world
 from tidepool.scaling.ledger import ledger
 from tidepool.scaling.ledger_page import ledger_page
-from tidepool.scaling.ledger_table import ROWS, Cell, Order, Power, Record, Seen, Todo, row
+from tidepool.scaling.ledger_table import ROWS, row
+from tidepool.scaling.ledger_words import Cell, Order, Power, Record, Seen, Todo
 from tidepool.scaling.memory import Drained, Launch, Memory, Setback
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.seen import seen

@@ -8,7 +8,7 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import Ledger
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Todo
 from tidepool.scaling.limits import Limits
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidepool.scaling.ledger_table import Seen
+from tidepool.scaling.ledger_words import Seen
 from tidepool.slurm import Node, NodeBase, NodeFlag
 
 #: What the scaler's drains, and the provider's, begin with. Everything else is a person's.
