@@ -122,6 +122,10 @@ def test_the_page_is_what_the_table_says() -> None:
             "root",
             Seen.UNFIT,
         ),
+        # slurmctld was killed before it had saved a job, and gave its number to another.
+        ("IDLE+DRAIN", "Duplicate jobid", "root", Seen.UNFIT),
+        ("IDLE+DRAIN", "Kill task failed", "slurm", Seen.UNFIT),
+        ("IDLE+DRAIN", "Kill task failed, I look into it", "ada", Seen.THEIRS),
         ("IDLE+CLOUD+POWERED_DOWN", "", "", Seen.OFF),
         ("IDLE+CLOUD+POWERING_DOWN", "", "", Seen.OFF),
         ("MIXED+CLOUD+POWERING_UP", "", "", Seen.BOOTING),

@@ -129,12 +129,12 @@ _WISHED: Final = (
     _sure(
         Phase.ILL,
         Todo.REPLACE,
-        "it registered with less than its shape",
+        "it is not fit for jobs",
         seen=(Seen.UNFIT,),
         jobs=False,
         order=_NOT_UNDER_WAY,
     ),
-    _wished(Phase.ILL, Todo.WAIT, "it registered with less than its shape", seen=(Seen.UNFIT,)),
+    _wished(Phase.ILL, Todo.WAIT, "it is not fit for jobs", seen=(Seen.UNFIT,)),
     # On its way
     _wished(
         Phase.LAUNCHING,

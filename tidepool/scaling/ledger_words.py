@@ -24,7 +24,7 @@ class Seen(StrEnum):
     #: It does not respond, and Slurm has not given it up yet.
     SILENT = "not responding"
     DOWN = "down"
-    #: It registered with less than its shape.
+    #: It registered with less than its shape, or slurmctld drained it after a failure.
     UNFIT = "unfit"
     #: A state that says nothing.
     STRANGE = "strange"
