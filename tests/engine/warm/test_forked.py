@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -90,8 +91,11 @@ def test_failures_are_told_as_ever(stack: Stack, command: WarmPulumiCommand) -> 
         opened(stack, command).up(policy_packs=["here"])
 
 
-def test_interrupts_reach_what_is_under_way(stack: Stack, command: WarmPulumiCommand) -> None:
+@pytest.mark.parametrize("who", ["another thread", "whoever waits"])
+def test_interrupts_reach_what_is_under_way(stack: Stack, command: WarmPulumiCommand, who: str) -> None:
     command.interrupt()  # nothing is, and that is no error
+    interrupt = command.interrupt if who == "another thread" else _interrupt_main_thread
+    expected = automation.CommandError if who == "another thread" else KeyboardInterrupt
     calls = stack.root / "calls"
 
     def hear(line: str) -> None:
@@ -99,11 +103,11 @@ def test_interrupts_reach_what_is_under_way(stack: Stack, command: WarmPulumiCom
             until(
                 lambda: any('"Create"' in call and '::r1"' in call for call in calls.read_text().splitlines())
             )
-            command.interrupt()
+            interrupt()
         if "Interrupt again to end at once" in line:
-            command.interrupt()
+            interrupt()
 
-    with pytest.raises(automation.CommandError, match="Interrupt again"):
+    with pytest.raises(expected):
         opened(stack, command, FAKE_FAULTS=json.dumps({"create:r1": "deaf:600"}), FAKE_LOG=str(calls)).up(
             on_output=hear
         )
@@ -167,6 +171,13 @@ def test_without_a_warm_process_it_is_slower_and_as_good(stack: Stack) -> None:
     with warm_command(env, folder=stack.project, modules=["there_is_no_such_module"]) as command:
         told = outputs(opened(stack, command).up())
     assert told["parent"] == os.getpid()
+
+
+def _interrupt_main_thread() -> None:
+    """As Ctrl-C does."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
 
 
 def until(is_so: Callable[[], bool]) -> None:
