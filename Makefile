@@ -28,7 +28,7 @@ setup-tests:
 	@scripts/setup --tests
 
 .PHONY: demo
-demo: setup ## a real Slurm cluster on this machine, with jobs on it: up, run, check
+demo: setup ## a real Slurm cluster on this machine that breathes: jobs in waves, nodes that come and go
 	@$(AS_ROOT) $(PY) -m demo $(DEMO_ARGS)
 
 .PHONY: test

@@ -1,6 +1,6 @@
 """Brings a stack's cluster up, has it breathe with a workload that comes in waves, shows it, and checks what came of it.
 
-    .venv/bin/python -m demo [--stack dev] [--charts charts]
+    .venv/bin/python -m demo [--stack dev] [--charts charts] [--waves 3]
 
 Exit code 0: every job is COMPLETED and wrote what it should have, and the nodes that came for them are gone; else 1.
 """
@@ -45,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m demo", description="The demo of Tidepool.")
     parser.add_argument("--stack", default="dev")
     parser.add_argument("--charts", type=Path, default=Path("charts"), help="the folder for the charts")
+    parser.add_argument("--waves", type=int, help="only so many of the waves")
     said = parser.parse_args(arguments)
     console = Console(highlight=False)
     begun = time.monotonic()
@@ -53,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     up_s = time.monotonic() - begun
     try:
-        breathed = _breathe(said.stack, console)
+        breathed = _breathe(said.stack, console, said.waves)
         wrong = list(complaints(breathed))
         console.print(numbers(breathed.ran))
         console.print(table_of_times(breathed))
@@ -61,6 +62,11 @@ def main(arguments: list[str] | None = None) -> int:
     except (ChartError, JournalError, ScalerError, SlurmError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            "interrupted; jobs that were submitted are still there, and nodes stay as they are\n"
+        )
+        return 130
     for line in (
         *breathed.said,
         f"chart: {', '.join(map(str, charts))}",
@@ -80,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
-def _breathe(stack: str, console: Console) -> Breathed:
+def _breathe(stack: str, console: Console, most_waves: int | None) -> Breathed:
     """The workload, with a daemon beside it."""
     data = data_folder(os.environ)
     folder = data / stack / "scaler"
@@ -90,7 +96,7 @@ def _breathe(stack: str, console: Console) -> Breathed:
         since_s = time.time()
         with scaler(_TIDEPOOL, stack, log) as child:
             until_it_leads(child, journal, since_s, log)
-            return breathe(login, journal, stack, console)
+            return breathe(login, journal, stack, console, most_waves)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Final
 from rich.console import Console, Group
 from rich.live import Live
 
-from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, waves
+from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, Wave, waves
 from tidepool.cli.scaler.drawing import drawn, glyphs_for
 from tidepool.cli.scaler.frame import LEAST_LINES, frame
 from tidepool.cli.scaler.record import read_record
@@ -99,7 +99,9 @@ class Breathed:
         return self.outputs.get("pingpong.out", "").splitlines()[:1]
 
 
-def breathe(login: Transport, journal: Journal, stack: str, console: Console) -> Breathed:
+def breathe(
+    login: Transport, journal: Journal, stack: str, console: Console, most_waves: int | None
+) -> Breathed:
     """Run the workload from ``login``, until its nodes are gone.
 
     Raises:
@@ -112,8 +114,8 @@ def breathe(login: Transport, journal: Journal, stack: str, console: Console) ->
         folder = _put_programs(user)
         with Live(console=console, auto_refresh=False, transient=True) as live:
             shown = _Shown(live, journal, stack)
-            ran = _submit_and_wait(slurm, folder, shown)
-            left, floor = _until_gone(slurm, journal, began, shown)
+            ran = _submit_and_wait(slurm, waves(folder, most_waves), shown)
+            left, floor = _until_gone(slurm, journal, began, ran, shown)
     names = [name for each in ran for name in each.job.outputs]
     return Breathed(
         ran,
@@ -152,26 +154,29 @@ class _Shown:
     begun_s: float = 0.0
     told: str = ""
     told_s: float = 0.0
+    #: How many there were at the last look.
+    nodes: int = 0
 
-    def look(self, ran: Sequence[Ran]) -> None:
+    def look(self, ran: Sequence[Ran], *, is_last: bool = False) -> None:
         now_s = time.monotonic()
         self.begun_s = self.begun_s or now_s
         view = watching(read_record(self.journal, self.stack, datetime.now(UTC).astimezone()))
+        self.nodes = sum(fleet.there for fleet in view.fleets)
         console = self.live.console
         if console.is_terminal:
             lines = max(LEAST_LINES, console.height - len(ran) - 2)
             drawn_view = drawn(frame(view, console.width, lines, glyphs_for(console.encoding)))
             self.live.update(Group(drawn_view, "", *map(_progress, ran)), refresh=True)
-        elif (line := _line(view, ran)) != self.told and now_s - self.told_s >= _LINE_S:
+        elif (line := _line(view, ran)) != self.told and (is_last or now_s - self.told_s >= _LINE_S):
             console.print(f"{now_s - self.begun_s:5.1f} s  {line}", markup=False, soft_wrap=True)
             self.told, self.told_s = line, now_s
 
 
-def _submit_and_wait(slurm: Slurm, folder: str, shown: _Shown) -> tuple[Ran, ...]:
+def _submit_and_wait(slurm: Slurm, workload: Sequence[Wave], shown: _Shown) -> tuple[Ran, ...]:
     begun_s = time.monotonic()
     ran: list[Ran] = []
-    for wave in waves(folder):
-        while time.monotonic() - begun_s < wave.at_s:
+    for wave in workload:
+        while (passed_s := time.monotonic() - begun_s) < wave.at_s or (passed_s < wave.by_s and shown.nodes):
             ran = _seen(slurm, ran, shown)
         for job in wave.jobs:
             submitted_s = time.time()
@@ -189,7 +194,7 @@ def _seen(slurm: Slurm, ran: Sequence[Ran], shown: _Shown) -> list[Ran]:
 
 
 def _until_gone(
-    slurm: Slurm, journal: Journal, began: datetime, shown: _Shown
+    slurm: Slurm, journal: Journal, began: datetime, ran: Sequence[Ran], shown: _Shown
 ) -> tuple[tuple[str, ...], int]:
     """The nodes that are left when all that nobody needs is gone, and how many fleets always have."""
     begun_s = time.monotonic()
@@ -203,9 +208,10 @@ def _until_gone(
         is_seen = bool(points) and sum(points[-1].nodes.values()) <= floor
         is_done = len(left) <= floor and is_seen and not journal.open_intents()
         patience_s = _GONE_S + max((fleet.idle_timeout_s for fleet in fleets), default=0)
-        if is_done or time.monotonic() - begun_s > patience_s:
+        is_over = is_done or time.monotonic() - begun_s > patience_s
+        shown.look(ran, is_last=is_over)
+        if is_over:
             return left, floor
-        shown.look(())
         time.sleep(_LOOK_AGAIN_S)
 
 
@@ -218,12 +224,11 @@ def _line(view: WatchView, ran: Sequence[Ran]) -> str:
     done = sum(each.states().get(JobState.COMPLETED, 0) for each in ran)
     queue = view.queue
     jobs = f"{queue.waits} waiting, {queue.running} running" if queue else "nobody has looked yet"
-    ended = f", {done} completed" if ran else ""
     fleets = []
     for fleet in view.fleets:
         phases = ", ".join(f"{fleet.phases[phase]} {phase.value}" for phase in Phase if phase in fleet.phases)
         fleets.append(f"{fleet.name}: {phases or 'no node'}")
-    return f"{jobs}{ended} | {'; '.join(fleets)}"
+    return f"{jobs}, {done} completed | {'; '.join(fleets)}"
 
 
 def _put_programs(login: Transport) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from demo.workload import Stamp
 from tidepool.scaling.decision import Launch, Remove
@@ -19,8 +20,7 @@ class Spread:
 
     def percentile(self, part: float) -> float:
         """The least of them that so much (0 to 1) of them does not exceed."""
-        place = max(0, -(-int(part * 1000) * len(self.seconds) // 1000) - 1)
-        return self.seconds[place]
+        return self.seconds[max(0, ceil(part * len(self.seconds)) - 1)]
 
 
 @dataclass(frozen=True, slots=True)

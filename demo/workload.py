@@ -54,21 +54,29 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Jobs that are submitted together, ``at_s`` seconds after the first."""
+    """Jobs that are submitted together: ``at_s`` seconds after the first at the earliest, ``by_s`` at the latest.
+
+    Between the two, when no node is left.
+    """
 
     at_s: float
+    by_s: float
     jobs: tuple[DemoJob, ...]
 
 
-def waves(folder: str) -> tuple[Wave, ...]:
+def waves(folder: str, most: int | None = None) -> tuple[Wave, ...]:
     """The workload: what differs first, then many small ones, and after a lull, in which nodes go, a few more.
 
-    The jobs work in ``folder`` of their user's home.
+    The jobs work in ``folder`` of their user's home; of the waves, only the first ``most``.
     """
-    first = (_small("first", 4), _array(), _mpi(), _memory())
+    jobs = (
+        (0, 0, (_small("first", 4), _array(), _mpi(), _memory())),
+        (8, 8, (_small("second", 28),)),
+        (15, 28, (_small("third", 10),)),
+    )
     return tuple(
-        Wave(at_s, tuple(replace(job, request=replace(job.request, work_dir=folder)) for job in jobs))
-        for at_s, jobs in ((0, first), (8, (_small("second", 28),)), (23, (_small("third", 10),)))
+        Wave(at_s, by_s, tuple(replace(job, request=replace(job.request, work_dir=folder)) for job in wave))
+        for at_s, by_s, wave in jobs[:most]
     )
 
 

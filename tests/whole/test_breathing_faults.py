@@ -228,7 +228,11 @@ def _submitted(cluster: Cluster, script: str) -> int | None:
 
 
 def _frozen(cluster: Cluster, node: str) -> bool | None:
+    """Freeze the machine of a node once it runs: before that, whoever makes it would wait for it."""
     try:
+        found = local.read_machine(cluster.data, cluster.stack, node)
+        if found is None or found.state != "running":
+            return None
         local.freeze_machine(cluster.data, cluster.stack, node)
     except local.LocalError:
         return None

@@ -61,12 +61,14 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
     from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
+    from tidepool.connection import transport
     from tidepool.scaling.daemon import Daemon, Voice
     from tidepool.scaling.decide import decide
     from tidepool.scaling.holder import is_gone, this_process
     from tidepool.scaling.journal import open_journal
     from tidepool.scaling.loop import Edges, Loop
     from tidepool.scaling.observe import Observer
+    from tidepool.scaling.power.spool import Spool
     from tidepool.scaling.remember import remember
     from tidepool.this_machine import ThisMachine
 
@@ -98,6 +100,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
             # It goes on while this process is stopped, and while the machine sleeps.
             monotonic_s=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
             say=voice.say,
+            open_requests=lambda connection: Spool(transport(connection, stack.data)),
             wake=wake.set,
             prepare=lambda: beside.submit(engine.prepare),
             is_gone=is_gone,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -15,6 +17,7 @@ from tidepool.cli.scaler.document import document
 from tidepool.cli.scaler.drawing import columns, drawn, glyphs_for, put
 from tidepool.cli.scaler.frame import frame
 from tidepool.cli.scaler.opening import Source
+from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.watching import watching
 from tidepool.cli.scaler.words import clock
 from tidepool.cli.stack import Stack
@@ -22,6 +25,8 @@ from tidepool.scaling.ports import JournalError
 
 _LEAST_EVERY_S: Final = 0.2
 _EVERY_S: Final = 0.5
+#: Of a very large cluster a look takes a while; it rests so many times as long, whatever was asked for.
+_REST: Final = 3
 
 
 @click.command("watch")
@@ -50,25 +55,32 @@ def watch_verb(stack: Stack, once: bool, every_s: float, as_json: bool) -> int:
             else:
                 put(frame(view, columns(), None, glyphs_for(sys.stdout.encoding)))
             return errors.OK if view.health.state in ("runs", "late") else errors.NOT_THERE
-        _live(source, every_s)
+        live(source.read, show.console(sys.stdout), every_s, threading.Event().wait)
     return errors.OK
 
 
-def _live(source: Source, every_s: float) -> None:
+def live(read: Callable[[], Record], console: Any, every_s: float, wait: Callable[[float], object]) -> None:
+    """Show what is read on ``console``, until Ctrl-C; look again after each ``wait`` of ``every_s`` seconds.
+
+    What is wrong at the beginning is raised; later, the view stays, and says what is wrong.
+
+    Raises:
+        JournalError: the journal cannot be read.
+        Failure: there is nothing to show.
+    """
     from rich.live import Live
 
-    console = show.console(sys.stdout)
     glyphs = glyphs_for(console.encoding)
-    pause = threading.Event()
-    # What can be known at once is told as of any verb; later, the view stays and says what is the matter.
-    view, trouble = watching(source.read()), ""
-    with Live(console=console, auto_refresh=False, screen=True) as live, suppress(KeyboardInterrupt):
+    view, trouble = watching(read()), ""
+    with Live(console=console, auto_refresh=False, screen=True) as shown, suppress(KeyboardInterrupt):
+        took_s = 0.0
         while True:
             size = console.size
-            lines = frame(view, size.width, size.height, glyphs, trouble)
-            live.update(drawn(lines), refresh=True)
-            pause.wait(every_s)
+            shown.update(drawn(frame(view, size.width, size.height, glyphs, trouble)), refresh=True)
+            wait(max(every_s, took_s * _REST))
+            began_s = time.monotonic()
             try:
-                view, trouble = watching(source.read()), ""
+                view, trouble = watching(read()), ""
             except JournalError as error:
                 trouble = f"{error}; what follows is of {clock(view.now, view.now)}"
+            took_s = time.monotonic() - began_s

@@ -130,9 +130,9 @@ class _Asker:
 
     def _seen(self, job_id: int) -> SeenJob | None:
         journal = self.source.journal
-        known = journal.jobs(since=self.record.now - _REMEMBERED) if journal else ()
+        known = journal.jobs(job_id=job_id) if journal else ()
         # The newest: slurmctld may have lost its state, and begun to count anew.
-        return next((job for job in reversed(known) if job.job_id == job_id), None)
+        return known[-1] if known else None
 
     def _asked(self, wanted: str) -> tuple[Job, ...]:
         """What Slurm says of one job, which the daemon has not seen, or which was too much to be kept."""

@@ -19,10 +19,11 @@ DOWN_PROGRAM: Final = "/usr/local/lib/tidepool/power-down"
 REQUEST_PROGRAM: Final = "/usr/local/lib/tidepool/power_request.py"
 SPOOL: Final = "/var/spool/slurmctld/power"
 
-#: What SlurmctldParameters and PrivateData have to hold, whatever a person adds.
+#: What lists of slurm.conf hold, whatever a person adds to them; of words with a value, a person's own goes before.
 REQUIRED_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    # A node that did not come, or was drained, is fit for use when it was powered down.
-    "slurmctldparameters": ("idle_on_node_suspend",),
+    # A node that did not come, or was drained, is fit for use when it was powered down. Slurm looks each second, and
+    # not each ten, whether a node has been idle for too long.
+    "slurmctldparameters": ("idle_on_node_suspend", "power_save_interval=1"),
     # Else nobody is told of nodes that are powered down, who could say what slots there are?
     "privatedata": ("cloud",),
 }

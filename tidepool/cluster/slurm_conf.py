@@ -341,8 +341,9 @@ def _wanted(spec: ClusterSpec, own: dict[str, Value], key: str, value: Value) ->
     if not power_saving.saves_power(spec):
         return taken
     words = str(taken).split(",")
+    said = {word.lower().partition("=")[0] for word in words}
     needed = power_saving.REQUIRED_WORDS.get(key.lower(), ())
-    missing = [word for word in needed if word not in map(str.lower, words)]
+    missing = [word for word in needed if word.partition("=")[0] not in said]
     return ",".join([*words, *missing]) if missing else taken
 
 

@@ -238,6 +238,51 @@ def _options(spec: Mapping[str, Any]) -> Iterator[Mistake]:
                 yield Mistake(f"{path}.{key}", value, str(error))
 
 
+def _policies(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    fleets = {fleet.name: fleet.keys.get("max_nodes") for fleet in _listed(spec, "fleets")}
+    known = [name for name in fleets if name is not None]
+    queue = ""
+    capped: dict[object, str] = {}
+    for policy in _policies_listed(spec):
+        if policy.name in ("queue", "backlog"):
+            if queue:
+                yield Mistake(
+                    f"{policy.path}.name", policy.name, f"{queue} is one already; leave one of them out"
+                )
+            queue = queue or f"{policy.path} ({policy.name})"
+        if policy.name == "account":
+            account = policy.keys.get("account")
+            if isinstance(account, str) and account in capped:
+                yield Mistake(
+                    f"{policy.path}.account", account, f"{capped[account]} caps it already; leave one out"
+                )
+            elif isinstance(account, str):
+                capped[account] = policy.path
+        fleet, nodes = policy.keys.get("fleet"), policy.keys.get("nodes")
+        if not isinstance(fleet, str) or policy.name not in ("warm", "schedule"):
+            continue
+        most = fleets.get(fleet)
+        if fleet not in fleets:
+            yield Mistake(f"{policy.path}.fleet", fleet, f"there is no such fleet; {nearest(fleet, known)}")
+        elif isinstance(most, int) and isinstance(nodes, int) and nodes > most:
+            yield Mistake(
+                f"{policy.path}.nodes",
+                nodes,
+                f"more than max_nodes of {fleet}, which is {most}; lower it or raise that",
+            )
+
+
+def _policies_listed(spec: Mapping[str, Any]) -> list[_Listed]:
+    """A policy is a mapping, or only its name."""
+    scaling = spec.get("scaling")
+    policies = scaling.get("policies") if isinstance(scaling, Mapping) else None
+    return [
+        _Listed(f"scaling.policies[{i}]", {"name": each} if isinstance(each, str) else each)
+        for i, each in _numbered(policies)
+        if isinstance(each, str | Mapping)
+    ]
+
+
 _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     _names_twice,
     _subnets_outside,
@@ -247,6 +292,7 @@ _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     _defaults,
     _too_many_nodes,
     _power_saving_of_a_tree,
+    _policies,
     _options,
 )
 

@@ -14,8 +14,25 @@ def field_key(name: str, field: FieldInfo) -> str:
     return alias if isinstance(alias, str) else name
 
 
-def model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model that values of ``annotation`` are, or hold: of ``tuple[Fleet, ...]`` it is Fleet."""
+def models_in(annotation: Any) -> tuple[type[BaseModel], ...]:
+    """The models that values of ``annotation`` are, or hold: of ``tuple[Fleet, ...]`` it is Fleet."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for inner in get_args(annotation) if (found := model_in(inner))), None)
+        return (annotation,)
+    return tuple(dict.fromkeys(found for inner in get_args(annotation) for found in models_in(inner)))
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The first of them, which is the only one but where a ``name`` tells which of several is meant."""
+    return next(iter(models_in(annotation)), None)
+
+
+def model_named(annotation: Any, name: str) -> type[BaseModel] | None:
+    """Of several models, the one whose ``name`` is that."""
+    found = models_in(annotation)
+    named = (model for model in found if name in get_args(_name_of(model)))
+    return next(named, None) if len(found) > 1 else None
+
+
+def _name_of(model: type[BaseModel]) -> Any:
+    field = model.model_fields.get("name")
+    return field.annotation if field else None

@@ -14,7 +14,7 @@ from tidepool.cluster.shape import Shape
 from tidepool.cluster.slurm_keys import SLURM_CONF
 from tidepool.cluster.slurm_options import PROTECTED
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.cluster.spec_fields import field_key, model_in
+from tidepool.cluster.spec_fields import field_key, models_in
 
 #: The spec on the page. A test reads it.
 EXAMPLE: Final = """\
@@ -79,8 +79,8 @@ def _models() -> list[type[BaseModel]]:
     """All models of a spec, each before those that are deeper within it."""
     models: list[type[BaseModel]] = [ClusterSpec]
     for model in models:
-        inner = (model_in(field.annotation) for field in model.model_fields.values())
-        models += dict.fromkeys(found for found in inner if found is not None and found not in models)
+        inner = (found for field in model.model_fields.values() for found in models_in(field.annotation))
+        models += dict.fromkeys(found for found in inner if found not in models)
     return models
 
 

@@ -11,10 +11,14 @@ from pydantic_core import ErrorDetails
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_checks import Mistake, disagreements, nearest, subnet_suggestion
-from tidepool.cluster.spec_fields import field_key, model_in
+from tidepool.cluster.spec_fields import field_key, model_in, model_named
 
 #: Pydantic's words for what a value should be, in ours.
 _SHOULD_BE: Final = (
+    (
+        "Input should be a valid dictionary or object to extract fields from",
+        "write a name, or keys and values",
+    ),
     ("Input should be a valid dictionary or instance of ", "write keys and values here, those of "),
     ("Input should be a valid dictionary", "write keys and values here"),
     ("Input should be a valid tuple", "write a list here"),
@@ -119,17 +123,26 @@ def _follows(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:
 
 def _mistake(error: ErrorDetails, mapping: Mapping[str, Any]) -> Mistake:
     """One of pydantic's errors, for people."""
-    path, loc = _path(error["loc"]), error["loc"]
+    loc, _ = _place(error["loc"])
+    path = _path(loc)
     match error["type"]:
+        case "union_tag_invalid":
+            known = [tag.strip(" '") for tag in error["ctx"]["expected_tags"].split(",")]
+            name = str(error["ctx"]["tag"])
+            return Mistake(f"{path}.name", name, f"there is none of that name; {nearest(name, known)}")
+        case "union_tag_not_found":
+            return Mistake(f"{path}.name", None, f"missing. {_described(error['loc'])}")
         case "missing":
             suggestion = ""
             if loc[-1] == "subnet":
                 suggestion = subnet_suggestion(mapping, error["input"].get("max_nodes"))
             return Mistake(
-                path, None, f"missing. {_described(loc)}" + (f" Here, {suggestion}." if suggestion else "")
+                path,
+                None,
+                f"missing. {_described(error['loc'])}" + (f" Here, {suggestion}." if suggestion else ""),
             )
         case "extra_forbidden":
-            model = _model_at(loc[:-1])
+            _, model = _place(error["loc"][:-1])
             known = [field_key(name, field) for name, field in model.model_fields.items()] if model else []
             return Mistake(path, error["input"], f"no such key; {nearest(str(loc[-1]), known)}")
         case "value_error":
@@ -140,7 +153,7 @@ def _mistake(error: ErrorDetails, mapping: Mapping[str, Any]) -> Mistake:
                 if message.startswith(theirs):
                     message = ours + message.removeprefix(theirs)
                     break
-            described = _described(loc)
+            described = _described(error["loc"])
             return Mistake(path, error["input"], f"{message}. {described}" if described else message)
 
 
@@ -151,13 +164,24 @@ def _path(loc: tuple[int | str, ...]) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
-def _model_at(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
+def _place(loc: tuple[int | str, ...]) -> tuple[tuple[int | str, ...], type[BaseModel] | None]:
+    """The keys as a person wrote them, and the model that is there.
+
+    Where a ``name`` tells which of several models is meant, pydantic has it among the keys.
+    """
+    keys: list[int | str] = []
     model: type[BaseModel] | None = ClusterSpec
+    annotation: Any = None
     for key in loc:
+        if isinstance(key, str) and (named := model_named(annotation, key)) is not None:
+            model, annotation = named, None
+            continue
+        keys.append(key)
         if isinstance(key, str) and model is not None:
             fields = {field_key(name, field): field for name, field in model.model_fields.items()}
-            model = model_in(fields[key].annotation) if key in fields else None
-    return model
+            annotation = fields[key].annotation if key in fields else None
+            model = model_in(annotation)
+    return tuple(keys), model
 
 
 def _described(loc: tuple[int | str, ...]) -> str:
@@ -166,7 +190,7 @@ def _described(loc: tuple[int | str, ...]) -> str:
     if not names:
         return ""
     place, name = names[-1]
-    model = _model_at(loc[:place])
+    _, model = _place(loc[:place])
     for field_name, field in model.model_fields.items() if model else ():
         if field_key(field_name, field) == name:
             return field.description or ""

@@ -6,9 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tidepool.local.birth import init_program
 from tidepool.local.cgroup_choice import choose
@@ -16,6 +18,8 @@ from tidepool.local.errors import TimedOut
 from tidepool.local.layout import machine_place
 from tidepool.local.machine import running_machine
 from tidepool.local.spec import DEFAULT_PATH
+
+_END_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def execute(
         TimedOut: the command did not end in time.
     """
     variables = {"PATH": DEFAULT_PATH, "HOME": "/root", "LANG": "C.UTF-8", **(environment or {})}
-    with subprocess.Popen(
+    process = subprocess.Popen(
         [*enter_prefix(data, stack, name), *argv],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -76,13 +80,26 @@ def execute(
         errors="replace",
         env=variables,
         start_new_session=True,
-    ) as process:
-        try:
-            stdout, stderr = process.communicate(stdin, timeout_s)
-        except BaseException as error:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s on machine {name}") from None
-            raise
+    )
+    try:
+        stdout, stderr = process.communicate(stdin, timeout_s)
+    except BaseException as error:
+        _let_go(process)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise TimedOut(f"{argv[0]} did not end within {timeout_s:g} s on machine {name}") from None
+        raise
     return Ended(process.returncode, stdout, stderr)
+
+
+def _let_go(process: subprocess.Popen[str]) -> None:
+    """Kill it, and wait for its end; but not here where that takes long: in a machine that is frozen nothing ends."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        threading.Thread(target=process.wait, name="a command ends", daemon=True).start()

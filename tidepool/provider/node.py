@@ -41,6 +41,8 @@ from tidepool.slurm import (
 Connection = Mapping[str, Any]
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
+#: The environment variable of who watches nodes himself: for how many seconds an operation waits for them.
+PATIENCE: Final = "TIDEPOOL_NODE_PATIENCE_S"
 #: Drained is up: a person may have done it.
 _UNFIT: Final = frozenset(
     {
@@ -52,6 +54,7 @@ _UNFIT: Final = frozenset(
         NodeFlag.REBOOT_ISSUED,
     }
 )
+_NOT_BEGUN: Final = frozenset({JobState.PENDING, JobState.CONFIGURING})
 #: A slurmd that has run for so long, and whose node is not there, has registered for a slot that is no more.
 _LISTEN_S: Final = 6.0
 #: Slurm's times are whole seconds.
@@ -85,8 +88,13 @@ def is_up(node: Node, booted: datetime | None = None) -> bool:
 
 
 def lost_jobs(node: Node, jobs: Iterable[Job], booted: datetime) -> tuple[int, ...]:
-    """The jobs that Slurm believes to run on the node, and that ended with its machine before ``booted``. Pure."""
-    mine = (job for job in jobs if job.state is not JobState.PENDING and node.name in expand(job.nodelist))
+    """The jobs that Slurm believes to run on the node, and that ended with its machine before ``booted``. Pure.
+
+    Those that wait for a node that powers up have not begun.
+    """
+    if NodeFlag.POWERING_UP in node.state.flags:
+        return ()
+    mine = (job for job in jobs if job.state not in _NOT_BEGUN and node.name in expand(job.nodelist))
     return tuple(
         job.job_id
         for job in mine
@@ -113,6 +121,7 @@ class NodeKind(Kind[Wanted]):
 
     def __init__(self, home: Home) -> None:
         self._home = home
+        self._patience_s = _patience_s(home.environment)
         self._lock = threading.Lock()
         self._clusters: dict[str, _Cluster] = {}
 
@@ -133,12 +142,10 @@ class NodeKind(Kind[Wanted]):
                 yield Mistake(key, str(error))
 
     def create(self, wanted: Wanted, task: Task) -> Made:
-        self._await(wanted, task)
-        return Made(wanted.node)
+        return Made(wanted.node, self._await(wanted, task, is_new=True))
 
     def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
-        self._await(wanted, task)
-        return {}
+        return self._await(wanted, task)
 
     def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
         runs = machine_runs(state.machine, self._home.data)
@@ -182,8 +189,8 @@ class NodeKind(Kind[Wanted]):
         if outcome.reason:
             raise Refusal(outcome.reason)
 
-    def _await(self, wanted: Wanted, task: Task) -> None:
-        """Wait until the node is up.
+    def _await(self, wanted: Wanted, task: Task, *, is_new: bool = False) -> Mapping[str, Plain]:
+        """Wait until the node is up; what is to be known of it else: somebody who watches nodes waits no longer.
 
         Raises:
             Unfinished: it is not until the deadline, or its machine does not run; with all that is known of it.
@@ -192,20 +199,25 @@ class NodeKind(Kind[Wanted]):
         slurmd = Slurmd(transport(wanted.machine, self._home.data))
         booted = booted_at(wanted.machine, self._home.data)
         if booted is not None:
-            cluster.end_jobs_of_earlier_boots(wanted.node, booted)
+            cluster.end_jobs_of_earlier_boots(wanted.node, booted, is_new)
         there = partial(is_up, booted=booted)
         began, pid_before = time.monotonic(), None
+        patience = began + self._patience_s
         while True:
-            until = min(task.deadline, time.monotonic() + _LISTEN_S)
+            until = min(task.deadline, time.monotonic() + _LISTEN_S, patience)
             sight = cluster.watch.wait(wanted.node, there, until)
             if sight.is_there and sight.node is not None:
                 if _is_leaving(sight.node):
                     cluster.slurm.undrain(wanted.node)
-                return
+                return {}
             runs = machine_runs(wanted.machine, self._home.data)
             if task.left_s == 0 or not runs:
                 waited_s = time.monotonic() - began
-                raise Unfinished(wanted.node, self._failure(wanted, sight, waited_s, runs))
+                reason = self._failure(wanted, sight, waited_s, runs)
+                raise Unfinished(wanted.node, reason, cause="boot")
+            if time.monotonic() >= patience:
+                # The next `up` by somebody who does not watch waits for it.
+                return {"state": "coming"}
             if sight.error is None:
                 pid_before = slurmd.restart_if_still(pid_before)
 
@@ -239,14 +251,16 @@ class _Cluster:
     watch: NodeWatch
     retire: Callable[[Leaving], Outcome] = field(repr=False)
 
-    def end_jobs_of_earlier_boots(self, name: str, booted: datetime) -> None:
+    def end_jobs_of_earlier_boots(self, name: str, booted: datetime, is_new: bool) -> None:
         """Have Slurm put back into the queue what it believes to run on a node whose machine has booted since.
 
         It would see so by itself, minutes later.
         """
         try:
             node = self.look().get(name)
-            if node is None or not node.cpus_alloc or not lost_jobs(node, self.slurm.jobs(), booted):
+            if node is None or (is_new and NodeFlag.CLOUD in node.state.flags):
+                return  # its jobs were given to it while it powered up, and begin now
+            if not node.cpus_alloc or not lost_jobs(node, self.slurm.jobs(), booted):
                 return
             self.slurm.down(name, _BOOTED)
             if _is_registered_since(node, booted):
@@ -268,6 +282,11 @@ class _Cluster:
         look: SharedLook[Mapping[str, Node]] = SharedLook(lambda: {node.name: node for node in slurm.nodes()})
         retiring: Batches[Leaving, Outcome] = Batches(partial(retire, slurm))
         return cls(slurm, look, NodeWatch(look), retiring)
+
+
+def _patience_s(environment: Mapping[str, str]) -> float:
+    """For how long nodes are waited for: as long as their operation may take, unless somebody watches them besides."""
+    return float(environment.get(PATIENCE) or "inf")
 
 
 def _is_leaving(node: Node) -> bool:

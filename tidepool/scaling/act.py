@@ -152,7 +152,9 @@ class Hands:
 
     def _power_failed(self, intent: Intent, action: PowerFailed) -> Intent:
         slurm, reason = self._observer.slurm, _as_ours(action.reason)
+        # First DOWN, which puts their jobs back into the queue: one that powers up is not powered down before its time.
         failed = _for_each(action.nodes, lambda hosts: slurm.down(hosts, reason))
+        failed |= _for_each([name for name in action.nodes if name not in failed], slurm.power_down)
         return self._ended(intent, action.nodes, {}, failed)
 
     def _forget(self, intent: Intent, action: Forget) -> Intent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import threading
@@ -20,6 +21,8 @@ from tidepool.scaling.metrics import Metrics
 from tidepool.scaling.notify import notify
 from tidepool.scaling.telling import document, line
 
+#: Of a look and a decision there are many objects, and few cycles: they need not be looked for as often.
+GARBAGE: Final = (100_000, 50, 1000)
 _LOG: Final = "log.jsonl"
 _LOG_BYTES: Final = 10 << 20
 _LOGS: Final = 5
@@ -85,6 +88,7 @@ class Daemon:
         self._last: Turn | None = None
         self._last_at: datetime | None = None
         self._told = ""
+        self._address: dict[str, Any] = {}
 
     def end(self) -> None:
         """Have it end, from a signal or another thread."""
@@ -97,10 +101,12 @@ class Daemon:
         Raises:
             OSError: the health pages' address is not to be had.
         """
+        gc.set_threshold(*GARBAGE)
         server = None
         if listen is not None:
             server = HealthServer(listen.host, listen.port, Pages(self.health, self._voice.metrics.text))
-            self._write_address(listen.host, server.port)
+            self._address = {"host": listen.host, "port": server.port, "pid": os.getpid()}
+            self._voice.say("listens", text=f"http://{listen.host}:{server.port}/healthz and /metrics")
         notify(self._environment, "READY=1")
         try:
             while not self._ending.is_set():
@@ -114,7 +120,8 @@ class Daemon:
             beside.shutdown(wait=False, cancel_futures=True)
             if server is not None:
                 server.close()
-                (self._folder / ADDRESS_FILE).unlink(missing_ok=True)
+                if self._shown_address() == self._address:
+                    (self._folder / ADDRESS_FILE).unlink(missing_ok=True)
 
     def only_once(self, beside: Executor) -> Turn:
         """One turn that decides, and the end of all that it began."""
@@ -133,6 +140,8 @@ class Daemon:
         turn = self._loop.turn()
         self._last, self._last_at = turn, datetime.now(UTC)
         self._voice.metrics.turned(turn, self._last_at)
+        if turn.role != "stands by":
+            self._show_address()
         self._tell(turn)
         return turn
 
@@ -162,7 +171,7 @@ class Daemon:
         was_told, self._told = self._told, told
         if turn.role == "leads" and not text:
             if was_told and not was_told.startswith("stands by"):
-                self._voice.say("goes-on", text="all is seen again; the scaler goes on")
+                self._voice.say("goes-on", text="the scaler goes on")
             return
         self._voice.say(turn.role.replace(" ", "-"), text=f"{turn.role}: {text}" if text else turn.role)
 
@@ -183,8 +192,15 @@ class Daemon:
         else:
             self._voice.say("ending", text="the `up` goes on alone; the next daemon sees what it came to")
 
-    def _write_address(self, host: str, port: int) -> None:
-        written = self._folder / f"{ADDRESS_FILE}.{os.getpid()}"
-        written.write_text(json.dumps({"host": host, "port": port, "pid": os.getpid()}))
-        written.replace(self._folder / ADDRESS_FILE)
-        self._voice.say("listens", text=f"http://{host}:{port}/healthz and /metrics")
+    def _show_address(self) -> None:
+        """Have the file say where the pages of the leader are: another may have led meanwhile."""
+        if self._address and self._shown_address() != self._address:
+            written = self._folder / f"{ADDRESS_FILE}.{os.getpid()}"
+            written.write_text(json.dumps(self._address))
+            written.replace(self._folder / ADDRESS_FILE)
+
+    def _shown_address(self) -> Any:
+        try:
+            return json.loads((self._folder / ADDRESS_FILE).read_text())
+        except (OSError, ValueError):
+            return None

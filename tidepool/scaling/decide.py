@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling import floors
 from tidepool.scaling.budget import books
 from tidepool.scaling.clock import set_right
@@ -19,11 +20,12 @@ from tidepool.scaling.decision import Cost, Decision, Waiting
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.floors import Standing
 from tidepool.scaling.grow import Growth, grow
-from tidepool.scaling.ledger import ledger
+from tidepool.scaling.ledger import Ledger, ledger, wish_of
+from tidepool.scaling.ledger_table import Todo
 from tidepool.scaling.limits import Limits, limits
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.policies import Wants, wants
-from tidepool.scaling.power_save import follow
+from tidepool.scaling.power_save import asked_up, follow
 from tidepool.scaling.shrink import shrink
 from tidepool.scaling.surplus import surplus
 from tidepool.scaling.upkeep import act_on_ledger, remember_nodes
@@ -41,14 +43,14 @@ def decide(world: World, memory: Memory) -> Decision:
     On the world that it was just made of, with its wish and its memory, there is nothing more to do.
     """
     memory = set_right(memory, world)
-    book = ledger(world, memory)
+    world, book = _adopted(world, memory)
     cost = books(world, memory, book)
     asked = wants(world.spec, world.at)
-    too_many = surplus(world, memory, book, cost)
-
     draft = Draft(world, memory)
-    remember_nodes(draft, world, memory, book)
-    act_on_ledger(draft, world, book, too_many)
+    asked_for = asked_up(world)
+    remember_nodes(draft, world, memory, book, asked_for)
+    too_many = surplus(world, draft.idle_since, book, cost)
+    act_on_ledger(draft, world, book, too_many, asked_for)
     known = replace(memory, fleet_setbacks=draft.fleet_setbacks, node_setbacks=draft.node_setbacks)
     standing = Standing(world, known, book, too_many, draft)
     left = limits(world.spec, world.at, known, book, cost, asked.caps)
@@ -60,11 +62,15 @@ def decide(world: World, memory: Memory) -> Decision:
         follow(draft, world, known, book, left)
     else:
         left = floors.serve(standing, asked, left, (), spare=False)
+        known = replace(known, launches=draft.launches)
         growth = grow(world, known, standing.phases(), _for_jobs(left, asked), horizon_s=asked.horizon_s)
+        draft.step += 1
         waiting = growth.waiting
         left = _launch_for_jobs(standing, growth, left)
-        floors.serve(standing, asked, left, growth.needed, spare=True)
-        idle = shrink(standing, asked, growth.needed)
+        needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
+        draft.step += 1
+        floors.serve(standing, asked, left, needed, spare=True)
+        idle = shrink(standing, asked, needed)
     draft.has_room_since = growth.has_room_since
 
     return Decision(
@@ -76,6 +82,19 @@ def decide(world: World, memory: Memory) -> Decision:
         memory=replace(draft.memory(), spent=cost.spent),
         cost=Cost(cost.usd_per_hour, cost.spent.usd, cost.projected_usd),
     )
+
+
+def _adopted(world: World, memory: Memory) -> tuple[World, Ledger]:
+    """With nodes that are at work and recorded among those that are wished, whoever made them."""
+    book = ledger(world, memory)
+    found = [entry.name for entry in book.entries.values() if entry.todo is Todo.ADOPT]
+    if not found:
+        return world, book
+    wish = dict(world.wish)
+    for fleet, names in wish_of(found).items():
+        wish[fleet] = wish.get(fleet, HostSet()) | names
+    world = replace(world, wish=FrozenDict(wish))
+    return world, ledger(world, memory)
 
 
 def _for_jobs(left: Limits, asked: Wants) -> Limits:

@@ -34,6 +34,9 @@ _ORDER: Final[tuple[type[Any], ...]] = (
 )
 
 
+_STEPS: Final = 3
+
+
 class Draft:
     """Begins with what was wished and remembered. Each method is an action on nodes, with its reason."""
 
@@ -53,6 +56,9 @@ class Draft:
         self.strays: dict[MachineKey, datetime] = {}
         self.ill_since: dict[str, datetime] = {}
         self.has_room_since: Mapping[int, datetime] = {}
+        #: What is launched one after another in one decision is remembered so, by microseconds: growth gives jobs the
+        #: nodes that are coming in the order in which they were launched.
+        self.step = 0
         #: By node, its fleet: what this decision launches, drains and undrains.
         self.now_launched: dict[str, str] = {}
         self.now_drained: dict[str, str] = {}
@@ -82,7 +88,8 @@ class Draft:
 
     def begin(self, name: str, jobs: tuple[int, ...] = (), lasting_s: int | None = 0) -> None:
         """It has its time from now on to come up."""
-        self.launches[name] = Launch(self.at, self.at + self._patience, jobs, lasting_s)
+        since = self.at - timedelta(microseconds=_STEPS - self.step)
+        self.launches[name] = Launch(since, self.at + self._patience, jobs, lasting_s)
         self.awaited.pop(name, None)
         self.drains.pop(name, None)
 
@@ -119,6 +126,7 @@ class Draft:
     def mend(self, fleet: str, name: str, reason: str) -> None:
         """An `up` has its time to make it as it is wished."""
         self._grouped[Mend, fleet, reason].add(name)
+        self.launches.pop(name, None)
         self._expect(name)
 
     def make(self, fleet: str, name: str, reason: str) -> None:
@@ -143,8 +151,8 @@ class Draft:
         self.strays[machine] = self.at
 
     def is_expected(self, name: str) -> bool:
-        """Whether something was asked for, before this decision, that has its time still."""
-        until = self._before.awaited.get(name)
+        """Whether something was asked for that has its time still."""
+        until = self.awaited.get(name)
         return until is not None and self.at < until
 
     def actions(self) -> tuple[Action, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import Entry, Ledger
@@ -41,7 +43,17 @@ class Standing:
         }
         for name in self.draft.now_launched:
             found.setdefault(name, Phase.LAUNCHING)
-        return found
+        for name in self._unlisted():
+            found.setdefault(name, Phase.UNKNOWN)
+        return dict(sorted(found.items(), key=lambda each: fleet_and_number(each[0])))
+
+    def _unlisted(self) -> Iterable[str]:
+        """Slots that Slurm does not list: nothing can be made in them."""
+        listed = Counter(node.name.rpartition("-")[0] for node in self.world.nodes)
+        for fleet in self.world.spec.fleets:
+            if listed[fleet.name] < fleet.max_nodes:
+                names = {node.name for node in self.world.nodes}
+                yield from (name for slot in fleet.slots() if (name := slot.node_name) not in names)
 
     def there(self, fleet: str) -> set[str]:
         """Those that stay: in service, held, coming, launched or undrained just now."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from tidepool.scaling.budget import fleet_prices
 from tidepool.scaling.ledger import Entry
-from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World
 
 
-def going_order(world: World, memory: Memory) -> Callable[[Entry], Any]:
+def going_order(world: World, idle_since: Mapping[str, datetime]) -> Callable[[Entry], Any]:
     """A key that sorts nodes: idle before busy, of an older image, dearest, idle for longest, of the highest slot.
 
     Low slots stay, so that what is left lies together, for jobs of several nodes.
@@ -25,7 +24,7 @@ def going_order(world: World, memory: Memory) -> Callable[[Entry], Any]:
             entry.phase is Phase.BUSY or entry.has_jobs,
             not is_of_older_image(entry, world),
             -prices.get(entry.fleet, 0),
-            memory.idle_since.get(entry.name, world.at),
+            idle_since.get(entry.name, world.at),
             -entry.number,
             entry.fleet,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,13 +10,15 @@ from typing import Final
 from tidepool.scaling.allowance import Allowance
 from tidepool.scaling.decision import Launch, Standing, Undrain, Waiting
 from tidepool.scaling.demand.ask import Ask
-from tidepool.scaling.demand.layout import Layout, Queues, Refusal, layouts
+from tidepool.scaling.demand.layout import Layout, Layouts, Queues, Refusal
 from tidepool.scaling.demand.pending import Pending, Wanted, pending
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.packing.bins import DRAINED, UP, Bins
 from tidepool.scaling.packing.gate import Closed, Gate, Purpose
-from tidepool.scaling.packing.pack import Request, Served, pack
-from tidepool.scaling.packing.place import Group, Placer
+from tidepool.scaling.packing.group import Group
+from tidepool.scaling.packing.lanes import Timed, busy_until, lanes, served
+from tidepool.scaling.packing.pack import FOLLOWS, Request, Served, pack
+from tidepool.scaling.packing.place import Placer
 from tidepool.scaling.packing.there import there
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.vacancy import quarantined, vacancies
@@ -68,7 +70,9 @@ def grow(
         horizon_s: None gives every job nodes at once (`queue`). A number of seconds lets jobs follow one another on
             a node as long as their time limits end within it (`backlog`).
     """
-    queue = pending(world, allowance.capped_accounts)
+    has_budget = world.spec.limits.budget_usd_per_month is not None
+    by_time = has_budget or horizon_s is not None
+    queue = pending(world, allowance.capped_accounts, by_time=by_time)
     demand = _Demand(world, memory, queue)
     offers = demand.queues.offers
     nodes = there(world, memory, phases, offers)
@@ -85,8 +89,23 @@ def grow(
     def start() -> Placer:
         return Placer(Bins(offers, nodes, free), Gate(allowance, closed, world.at))
 
-    _, served = pack(demand.groups, demand.requests, start)
-    return _growth(world, memory, demand, served, phases)
+    if horizon_s is None:
+        _, outcomes = pack(demand.groups, demand.requests, start)
+    else:
+        timed = demand.timed()
+        found = lanes(demand.groups, timed, horizon_s, _later(world, phases, horizon_s), offers)
+        _, of_lanes = pack(demand.groups, found.requests, start)
+        outcomes = served(timed, found, of_lanes)
+    return _growth(world, memory, demand, outcomes, phases)
+
+
+def _later(world: World, phases: Mapping[str, Phase], horizon_s: int) -> Mapping[str, Mapping[str, float]]:
+    """By fleet, the nodes that are busy and will be free: for how many seconds of the horizon."""
+    found: dict[str, dict[str, float]] = {fleet.name: {} for fleet in world.spec.fleets}
+    for name, lasting_s in busy_until(world.jobs, world.at, horizon_s).items():
+        if phases.get(name) is Phase.BUSY and (fleet := name.rpartition("-")[0]) in found:
+            found[fleet][name] = lasting_s
+    return found
 
 
 class _Demand:
@@ -100,45 +119,60 @@ class _Demand:
         #: What each request was made of.
         self.wanted: list[Wanted] = []
         self.given_up: set[int] = set()
-        known: dict[tuple[tuple[Ask, ...], bool], int | Refusal] = {}
+        self._layouts = Layouts(self.queues)
+        self._has_budget = world.spec.limits.budget_usd_per_month is not None
+        self._numbers: dict[Group, int] = {}
+        known: dict[tuple[int, bool], int | Refusal] = {}
         self._since = since = memory.has_room_since
         self._at = world.at
         # What a node of its own takes to come is no sign of anything.
         given_up_after = GIVEN_UP_AFTER + 2 * timedelta(seconds=world.spec.scaling.boot_timeout_s)
         for wanted in queue.wanted:
             fresh = False
-            if wanted.blames_nodes and wanted.job_id in since:
+            if wanted.job_id in since and wanted.same.rules.blames_nodes:
                 long = world.at - since[wanted.job_id]
                 fresh = OWN_NODES_AFTER <= long < TRIED_AGAIN_AFTER
                 if fresh and long >= given_up_after:
                     self._give_up(wanted, since[wanted.job_id])
                     continue
-            key = (wanted.asks, fresh)
+            # `queue` keeps them, so that no two have the same number.
+            key = (id(wanted.same), fresh)
             group = known.get(key)
             if group is None:
-                group = known[key] = self._group(wanted.asks, fresh=fresh)
-            if isinstance(group, Refusal):
-                for job in wanted.jobs:
-                    self.waiting[job] = Waiting(job, group.standing, group.reason)
-            else:
-                self.requests.append(Request(group, wanted.copies, wanted.jobs))
+                group = known[key] = self._group(wanted.same.asks, fresh=fresh)
+            if isinstance(group, int):
+                self.requests.append(Request(group, wanted.copies))
                 self.wanted.append(wanted)
+            else:
+                for job in wanted.jobs or (wanted.job_id,):
+                    self.waiting[job] = Waiting(job, group.standing, group.reason)
 
     def _group(self, asks: tuple[Ask, ...], *, fresh: bool) -> int | Refusal:
         components: list[tuple[Layout, ...]] = []
         for ask in asks:
-            found = layouts(ask, self.queues)
+            found = self._layouts.of(ask)
             if isinstance(found, Refusal):
                 return found
             components.append(found)
-        purpose = Purpose(asks[0].time_limit_s, asks[0].account)
-        self.groups.append(Group(tuple(components), purpose, self._size(components), fresh))
-        return len(self.groups) - 1
+        # Only of a budget's does it matter how long they run.
+        time_limit_s = asks[0].time_limit_s if self._has_budget else None
+        group = Group(
+            tuple(components), Purpose(time_limit_s, asks[0].account), self._size(components), fresh
+        )
+        number = self._numbers.setdefault(group, len(self.groups))
+        if number == len(self.groups):
+            self.groups.append(group)
+        return number
 
     def _size(self, components: Iterable[tuple[Layout, ...]]) -> tuple[float, int]:
-        """The largest share of a node that any component takes, and how many nodes all of them."""
+        """The largest share of a node that any component takes, and how many nodes all of them.
+
+        Those that need certain nodes are larger than any, for others can do without those.
+        """
         share, nodes = 0.0, 0
         for found in components:
+            if found[0].in_a_row or found[0].parts[0].names:
+                share = max(share, 2.0)
             for part in found[0].parts:
                 fleet, need = part.needs[0]
                 offer = self.queues.offers[fleet]
@@ -148,6 +182,13 @@ class _Demand:
                 nodes += part.nodes
         return share, nodes
 
+    def timed(self) -> list[Timed]:
+        """The requests, with the jobs' time limits."""
+        return [
+            Timed(request, wanted.same.asks[0].time_limit_s)
+            for request, wanted in zip(self.requests, self.wanted, strict=True)
+        ]
+
     def room_since(self, wanted: Wanted) -> datetime | None:
         """Since when there has been room for it, where that goes on to count."""
         since = self._since.get(wanted.job_id)
@@ -155,7 +196,7 @@ class _Demand:
 
     def _give_up(self, wanted: Wanted, since: datetime) -> None:
         self.given_up.add(wanted.job_id)
-        for job in wanted.jobs:
+        for job in wanted.jobs or (wanted.job_id,):
             self.waiting[job] = Waiting(
                 job,
                 "held",
@@ -165,22 +206,27 @@ class _Demand:
 
 
 def _growth(
-    world: World, memory: Memory, demand: _Demand, served: list[Served], phases: Mapping[str, Phase]
+    world: World, memory: Memory, demand: _Demand, outcomes: Sequence[Served], phases: Mapping[str, Phase]
 ) -> Growth:
     waiting = demand.waiting
     has_room = {job: since for job, since in memory.has_room_since.items() if job in demand.given_up}
     # By node, in the order in which they are wanted: the first few of the jobs that it is for.
     used: dict[str, list[int]] = {}
-    for wanted, outcome in zip(demand.wanted, served, strict=True):
+    for wanted, outcome in zip(demand.wanted, outcomes, strict=True):
         standing, reason = _standing(wanted, outcome)
-        for job in wanted.jobs:
+        jobs = wanted.jobs or (wanted.job_id,)
+        for job in jobs:
             waiting[job] = Waiting(job, standing, reason, outcome.nodes)
         for name in outcome.nodes:
-            jobs = used.setdefault(name, [])
-            if len(jobs) < _FEW:
-                jobs += wanted.jobs
+            those = used.setdefault(name, [])
+            if len(those) < _FEW:
+                those += jobs
         since = demand.room_since(wanted)
-        if wanted.blames_nodes and outcome.copies == wanted.copies and (since or outcome.rank == UP):
+        if (
+            wanted.same.rules.blames_nodes
+            and outcome.copies == wanted.copies
+            and (since or outcome.rank == UP)
+        ):
             has_room[wanted.job_id] = since or world.at
     new = [name for name in used if phases.get(name, Phase.ABSENT) is Phase.ABSENT]
     drained = [name for name in used if phases.get(name) in _DRAINED]
@@ -203,7 +249,9 @@ def _standing(wanted: Wanted, outcome: Served) -> tuple[Standing, str]:
     if not outcome.copies and refusal is not None:
         return refusal.standing, refusal.reason or "no more nodes may be launched"
     standing: Standing = "coming"
-    if outcome.rank == UP:
+    if outcome.rank == FOLLOWS:
+        reason = "it follows other jobs on nodes that are there or are being made"
+    elif outcome.rank == UP:
         standing, reason = "room", "there is room on nodes that are up, and Slurm starts it"
     elif outcome.rank == DRAINED:
         reason = "its nodes are put back into service"

@@ -18,7 +18,7 @@ from tidepool.infrastructure import Machine
 from tidepool.scaling.ledger_table import Cell, Order, Power, Record, Row, Seen, Todo, row
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.seen import holder, seen
+from tidepool.scaling.seen import PROVIDERS, holder, seen
 from tidepool.scaling.world import Recorded, World
 from tidepool.slurm import Job, JobState, Node, NodeFlag
 
@@ -26,10 +26,13 @@ from tidepool.slurm import Job, JobState, Node, NodeFlag
 CONFIRMED_AFTER: Final = timedelta(seconds=1)
 #: Within this time Slurm shows what it was told; then it is told again.
 ORDER_TIME: Final = timedelta(seconds=5)
+#: An operation of somebody else's is not interfered with for so long after it has drained a node.
+OPERATION_TIME: Final = timedelta(seconds=60)
 #: For how long a machine of no record is looked at before it is swept: whoever makes it may be about to record it.
 STRAY_GRACE: Final = timedelta(seconds=120)
 
 _IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.STRAY})
+_HAS_COME: Final = frozenset({Seen.UP, Seen.OURS, Seen.THEIRS})
 _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 #: No subnet has more.
 _MOST_SLOTS: Final = 2**24
@@ -126,10 +129,10 @@ class _Look:
         places = [place for name in self._names() if (place := _place(name)) is not None]
         # Those of no fleet are somebody's own, unless something of ours is there.
         mine = sorted(place for place in places if place[0] in self._fleets or self._is_known(place[2]))
-        listed = {fleet for fleet, _, name in mine if name in self._nodes}
+        listed = {node.name.rpartition("-")[0] for node in self._world.nodes}
         # A fleet that is gone has no slots; but then nothing of it should be there either.
-        should = {fleet for fleet, _, name in mine if fleet in self._fleets or self._should_be(name)}
-        blind = frozenset(should - listed if self._nodes else {fleet for fleet, _, _ in mine})
+        should = self._fleets | {fleet for fleet, _, name in mine if self._should_be(name)}
+        blind = frozenset(should - listed if self._nodes else {*should, *(fleet for fleet, _, _ in mine)})
         entries = {}
         strays: list[Machine] = []
         for fleet, number, name in mine:
@@ -145,7 +148,7 @@ class _Look:
         # A slot that nothing else knows of is left out at once, for there are ten thousands of them.
         there = {node.name for node in self._world.nodes if not node.state.is_slot}
         others = self._wished | self._machines.keys() | self._world.under_way | made
-        return there | others | (self._running.keys() & self._nodes.keys())
+        return there | others | self._running.keys()
 
     def _is_known(self, name: str) -> bool:
         recorded = self._world.recorded or {}
@@ -160,12 +163,13 @@ class _Look:
             node is not None and (node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags)
         )
         how, text = self._seen(name, node)
-        order = self._order(name)
+        record = self._record(name)
+        order = self._order(name, has_come=how in _HAS_COME and record is Record.BOTH)
         cell = Cell(
             Seen.STRANGE if is_blind else how,
             has_jobs,
             self._power(name),
-            self._record(name),
+            record,
             name in self._wished,
             order,
         )
@@ -196,7 +200,8 @@ class _Look:
         """With orders to Slurm that were given just now, and that do not show yet."""
         drain = self._memory.drains.get(name)
         if drain is not None and found.phase in _IN_SERVICE and self._is_recent(drain.since):
-            return found._replace(phase=Phase.DRAINING, todo=Todo.WAIT, why="Slurm is asked to drain it")
+            phase = Phase.STRAY if found.phase is Phase.STRAY else Phase.DRAINING
+            return found._replace(phase=phase, todo=Todo.WAIT, why="Slurm is asked to drain it")
         since = self._memory.undrained.get(name)
         if since is not None and found.phase in _DRAINED and self._is_recent(since):
             phase = Phase.IDLE if found.phase is Phase.DRAINED else Phase.BUSY
@@ -212,9 +217,23 @@ class _Look:
             return Seen.THEIRS, self._reserved[name]
         if node is not None and how is Seen.THEIRS:
             return how, holder(node)
+        if node is not None and how is Seen.OURS and self._is_being_deleted(node):
+            return Seen.THEIRS, "an operation that is not the scaler's is taking it away"
         if node is not None and node.reason is not None and how in (Seen.UNFIT, Seen.DOWN):
             return how, node.reason.text
         return how, ""
+
+    def _is_being_deleted(self, node: Node) -> bool:
+        """Whether an operation of somebody else's has just begun to take it away.
+
+        One that was cut off leaves such a drain behind, which is as good as one of ours then.
+        """
+        reason = node.reason
+        if reason is None or reason.text != PROVIDERS or node.name in self._world.under_way:
+            return False
+        is_asked = node.name in self._memory.awaited or node.name in self._memory.drains
+        is_new = reason.time is not None and self._world.at - reason.time < OPERATION_TIME
+        return is_new and not is_asked
 
     def _power(self, name: str) -> Power:
         if self._world.machines is None:
@@ -240,12 +259,13 @@ class _Look:
         record = (self._world.recorded or {}).get(name)
         return record.image if record else ""
 
-    def _order(self, name: str) -> Order:
+    def _order(self, name: str, *, has_come: bool) -> Order:
+        """What was asked for it. A launch is over when it has come."""
         at = self._world.at
         if name in self._world.under_way:
             return Order.UNDER_WAY
         launch = self._memory.launches.get(name)
-        if launch is not None:
+        if launch is not None and not has_come:
             return Order.LAUNCH if _is_ahead(at, launch.deadline) else Order.LATE_LAUNCH
         until = self._memory.awaited.get(name)
         if until is not None:

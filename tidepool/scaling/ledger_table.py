@@ -59,9 +59,9 @@ class Order(StrEnum):
     NONE = "nothing"
     UNDER_WAY = "under way"
     LAUNCH = "launch"
-    LATE_LAUNCH = "launch, late"
+    LATE_LAUNCH = "late launch"
     UP = "up"
-    LATE_UP = "up, late"
+    LATE_UP = "late up"
     #: The last `up` could not make it, and it is left alone for a while.
     FAILED = "failed"
 
@@ -349,6 +349,15 @@ _WISHED: Final = (
         order=(Order.NONE,),
     ),
     _row(
+        Phase.ILL,
+        Todo.WAIT,
+        "it is not up in time, and Slurm was told so",
+        seen=(Seen.BOOTING,),
+        jobs=True,
+        wished=True,
+        order=(Order.UP,),
+    ),
+    _row(
         Phase.LAUNCHING,
         Todo.WAIT,
         "it is being made again",
@@ -423,13 +432,14 @@ _WISHED: Final = (
 )
 
 _NOT_WISHED: Final = (
+    _row(Phase.LEAVING, Todo.WAIT, "it is being taken away", wished=False, order=(Order.UNDER_WAY,)),
     _row(
         Phase.LEAVING,
         Todo.WAIT,
-        "it is being taken away",
+        "it is to be taken away",
         wished=False,
         record=(*_SOME, Record.UNKNOWN),
-        order=(Order.UNDER_WAY, Order.UP),
+        order=(Order.UP,),
     ),
     # In service, or at work
     _row(

@@ -34,11 +34,14 @@ from tidepool.scaling.ports import (
     StackError,
     UpOutcome,
 )
+from tidepool.scaling.power.asked import Asked, asked
+from tidepool.scaling.power.heard import Heard
+from tidepool.scaling.power.spool import Requests
 from tidepool.scaling.validity import names_with_jobs
 from tidepool.scaling.world import World
 
-#: How long a leader may be silent until another takes over.
-LEASE_S: Final = 10.0
+#: How long a leader may be silent until another takes over: longer than Slurm may let it wait for an answer.
+LEASE_S: Final = 20.0
 _LOOK: Final = {True: Pace(0.1, 0.1, 1), False: Pace(0.012, 0.5, 2)}
 #: How often it is decided anew where nothing was seen to change: only time has gone by.
 _DECIDE: Final = {True: Pace(0.1, 0.2, 5), False: Pace(0.01, 1, 10)}
@@ -68,6 +71,8 @@ class Edges:
     say: Callable[..., None]
     #: Called by whatever thread has ended an `up`.
     wake: Callable[[], None] = lambda: None
+    #: What Slurm's power saving asks for, on the controller that a connection leads to. None where nothing can.
+    open_requests: Callable[[Mapping[str, Any]], Requests] | None = None
     #: Called when it begins to lead: what it will need can be prepared.
     prepare: Callable[[], object] = lambda: None
     #: Whether the holder of a lease has certainly ended.
@@ -106,7 +111,11 @@ class _State:
     running: _Running | None = None
     version: str = ""
     kept_at_s: float = 0.0
-    kept: tuple[object, object] | None = None
+    kept: Kept | None = None
+
+    def to_keep(self) -> Kept:
+        """What the next daemon has to know."""
+        return Kept(self.wish, self.memory, self.power_up, self.power_down)
 
 
 class Loop:
@@ -129,6 +138,7 @@ class Loop:
         self._decide_cost_s = 0.0
         self._decision: Decision | None = None
         self._is_down = False
+        self._heard = Heard(edges.open_requests, edges.say)
 
     def turn(self) -> Turn:
         """Look, decide and act, once."""
@@ -268,6 +278,8 @@ class Loop:
         seen = edges.observer.look(is_active=self._is_active, reads_stack=state.running is None)
         self._is_down = False
         self._adopt(state, seen)
+        if seen.spec.scaling.mode == "power_save":
+            self._hear(state, seen)
         world = self._world(state, seen)
         if paused is not None:
             return self._paused(state, seen, world, paused.by, paused.reason)
@@ -277,9 +289,10 @@ class Loop:
             return Turn("leads", 0, "", seen, self._decision)
         decision = self._decided(state, world)
         if decision is not None:
-            self._look_back(world, decision, seen.complaints.values())
             if decision.actions:
                 self._take(state, world, decision)
+            # Afterwards: of a very large cluster it takes a third of a second.
+            self._look_back(world, decision, seen.complaints.values())
         self._begin(state, seen)
         self._keep(state)
         self._is_active = self._is_something_going_on(state, seen)
@@ -338,6 +351,17 @@ class Loop:
             state.wish = wish
             self._keep(state, at_once=True)
 
+    def _hear(self, state: _State, seen: Seen) -> None:
+        """Take note of what Slurm's power saving asks for: in the journal, and only then where it was asked."""
+        calls = self._heard.calls(seen.told.controller)
+        now = asked(Asked(state.power_up, state.power_down), seen, state.wish, calls)
+        if (now.up, now.down) != (state.power_up, state.power_down):
+            state.power_up, state.power_down = now.up, now.down
+            self._keep(state, at_once=True)
+        if calls:
+            self._heard.done(calls)
+            self._edges.observer.expect()
+
     def _paused(self, state: _State, seen: Seen, world: World, by: str, reason: str) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
         decision = self._edges.decide(world, state.memory)
@@ -382,7 +406,7 @@ class Loop:
         assert self._lease is not None
         intents = self._edges.journal.decided(self._lease, world, state.memory, decision)
         state.memory, state.wish = decision.memory, decision.wish
-        state.kept, state.kept_at_s = (state.wish, state.memory), self._edges.monotonic_s()
+        state.kept, state.kept_at_s = state.to_keep(), self._edges.monotonic_s()
         for intent in intents:
             self._edges.say("intends", intent=intent)
         idle = {node.name for node in world.nodes} - names_with_jobs(world.nodes)
@@ -462,9 +486,9 @@ class Loop:
             self._edges.say("occupied", text=str(error), retries=self._retries)
             return
         except StackError as error:
-            self._edges.say("up-failed", text=str(error))
-            failures = {name: Failure("transient", str(error)) for name in batch.nodes}
-            outcome = UpOutcome(failed=failures)
+            outcome = self._failed(batch, str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours in an `up` must not end the daemon, and is told
+            outcome = self._failed(batch, f"a fault of Tidepool: {error!r}")
         self._retries = 0
         self._edges.say("up-ended", outcome=outcome)
         state.memory = self._edges.remember(state.memory, outcome, at)
@@ -472,6 +496,10 @@ class Loop:
         done = [ended(each, nodes_of([each]), batch.overtaken, failed, at) for each in batch.intents]
         self._keep(state, at_once=True)
         self._tell_ended(done)
+
+    def _failed(self, batch: Batch, text: str) -> UpOutcome:
+        self._edges.say("up-failed", text=text)
+        return UpOutcome(failed={name: Failure("transient", text) for name in batch.nodes})
 
     def _tell_ended(self, intents: list[Intent]) -> None:
         if not intents:
@@ -485,16 +513,15 @@ class Loop:
 
     def _keep(self, state: _State, *, at_once: bool = False) -> None:
         now_s = self._edges.monotonic_s()
-        if state.kept == (state.wish, state.memory):
+        if state.kept == state.to_keep():
             return
-        wish_changed = state.kept is None or state.kept[0] != state.wish
+        wish_changed = state.kept is None or state.kept.wish != state.wish
         if not (at_once or wish_changed) and now_s - state.kept_at_s < _KEEP_S:
             return
         assert self._lease is not None
-        self._edges.journal.keep(
-            self._lease, Kept(state.wish, state.memory, state.power_up, state.power_down)
-        )
-        state.kept, state.kept_at_s = (state.wish, state.memory), now_s
+        kept = state.to_keep()
+        self._edges.journal.keep(self._lease, kept)
+        state.kept, state.kept_at_s = kept, now_s
 
     def _is_something_going_on(self, state: _State, seen: Seen) -> bool:
         if state.running is not None or state.pending or state.inherited or seen.complaints:

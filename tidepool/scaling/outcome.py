@@ -42,7 +42,7 @@ def outcome(
             if name not in wanted or done.get("planning"):
                 continue
             seen.add(name)
-            if op in _MADE and kind == _NODE_TYPE:
+            if op in _MADE and kind == _NODE_TYPE and _is_up(done["metadata"]):
                 made.add(name)
             elif op.startswith("delete"):
                 removed.add(name)
@@ -70,6 +70,12 @@ def outcome(
         failed=failures,
         duration_s=duration_s,
     )
+
+
+def _is_up(metadata: Mapping[str, Any]) -> bool:
+    """Whether the node was up when the operation went on: it does not wait for ever."""
+    new = metadata.get("new") or {}
+    return bool((new.get("outputs") or {}).get("state", "up") == "up")
 
 
 def _of_urn(urn: str) -> tuple[str, str]:

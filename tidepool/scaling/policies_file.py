@@ -62,8 +62,10 @@ class PoliciesFile:
     def _join(self, brought_up: ClusterSpec) -> ClusterSpec:
         if self._scaling is None or self._scaling == brought_up.scaling:
             return brought_up
+        # Who asks for nodes is a matter of what the slots are, which an `up` changes.
+        scaling = {**self._scaling.model_dump(), "mode": brought_up.scaling.mode}
         try:
-            return ClusterSpec(**{**brought_up.model_dump(), "scaling": self._scaling.model_dump()})
+            return ClusterSpec(**{**brought_up.model_dump(), "scaling": scaling})
         except ValidationError as error:
             told = "; ".join(str(each["msg"]).removeprefix("Value error, ") for each in error.errors())
             self.mistake = f"{self._path}: the policies do not fit to what was brought up: {told}"

@@ -333,8 +333,8 @@ class Journal(Protocol):
         """The oldest first."""
         ...
 
-    def jobs(self, since: datetime | None = None) -> tuple[SeenJob, ...]:
-        """By submission."""
+    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[SeenJob, ...]:
+        """By submission: all, or those of one number, which Slurm gives again when it has lost its state."""
         ...
 
     def prune(self, lease: Lease, before: datetime) -> None:

@@ -18,14 +18,20 @@ from tidepool.slurm import NodeFlag
 _ASKED: Final = frozenset({NodeFlag.POWERING_UP, NodeFlag.POWER_UP})
 
 
+def asked_up(world: World) -> frozenset[str]:
+    """The nodes that Slurm's power saving wants to be there. None in the other mode."""
+    if world.spec.scaling.mode != "power_save":
+        return frozenset()
+    return world.power_up | {node.name for node in world.nodes if node.state.flags & _ASKED}
+
+
 def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: Limits) -> None:
-    """Launch what Slurm powers up, drain what it powers down, and tell it of those that do not come."""
-    _power_up(draft, world, memory, limits)
-    for name in sorted(world.power_down - world.power_up):
-        entry = ledger.entries.get(name)
-        if entry is not None and entry.phase is Phase.IDLE and entry.todo is Todo.SERVE:
-            # Slurm has not begun to power it down: no job shall begin on it meanwhile.
-            draft.drain(entry.fleet, name, "Slurm's power saving gives it back")
+    """Launch what Slurm powers up, and tell it of those that do not come.
+
+    What it powers down goes by the ledger. It is not drained: no job begins there any more, and a drain would stay with
+    the slot.
+    """
+    _power_up(draft, world, memory, ledger, limits)
     for entry in ledger.entries.values():
         if entry.todo is Todo.LEAVE and entry.phase is Phase.DRAINED:
             draft.remove(entry.fleet, entry.name, "drained and empty: Slurm's power saving gives it back")
@@ -33,15 +39,16 @@ def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: L
             _fail(draft, entry.name, entry.why)
 
 
-def _power_up(draft: Draft, world: World, memory: Memory, limits: Limits) -> None:
-    flagged = {node.name for node in world.nodes if node.state.flags & _ASKED}
+def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: Limits) -> None:
     fleets = {fleet.name: fleet for fleet in world.spec.fleets}
+    # Of those that are only slots nothing is taken away any more.
+    standing_removals = draft.awaited.keys() & ledger.entries.keys()
     launched: Counter[str] = Counter()
     usd = 0.0
-    for fleet_name, number, name in sorted(_places(flagged | world.power_up)):
+    for fleet_name, number, name in sorted(_places(asked_up(world))):
         if name in draft.wished:
             continue
-        if name in memory.awaited and name not in memory.node_setbacks:
+        if name in standing_removals:
             continue  # it is being taken away still, and made again when it is gone
         fleet = fleets.get(fleet_name)
         setback = memory.node_setbacks.get(name)
@@ -64,7 +71,7 @@ def _fail(draft: Draft, name: str, reason: str) -> None:
         draft.power_failed(fleet_and_number(name)[0], name, reason)
 
 
-def _places(names: set[str]) -> list[tuple[str, int, str]]:
+def _places(names: frozenset[str]) -> list[tuple[str, int, str]]:
     found = []
     for name in names:
         try:

@@ -47,7 +47,7 @@ def _drain_idle(
     spare = max((floor for floor in mine if floor.is_spare), key=lambda floor: floor.nodes, default=None)
     above_least = len(standing.there(fleet)) - (least.nodes if least else 0)
     above_spare = len(standing.spare(fleet, needed)) - (spare.nodes if spare else 0)
-    for entry in sorted(idle, key=going_order(world, standing.memory)):
+    for entry in sorted(idle, key=going_order(world, draft.idle_since)):
         idle_for = world.at - draft.idle_since[entry.name]
         seconds = f"{idle_for.total_seconds():.0f} s"
         if entry.name in needed:

@@ -87,11 +87,17 @@ class PulumiStack:
     def up(
         self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
     ) -> UpOutcome:
-        turn = try_turn(self._place.data)
+        try:
+            turn = try_turn(self._place.data)
+        except OSError as error:
+            raise StackError(f"the stack's turn cannot be taken: {error}") from error
         if turn is None:
             raise Occupied("an operation is under way on the stack")
         try:
             return self._up(wish, nodes, refresh, turn)
+        except (OSError, ValueError) as error:
+            # A full disk, most of all. What it came to is in the state.
+            raise StackError(f"what the `up` came to cannot be read: {error}") from error
         finally:
             os.close(turn)
             with self._lock:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from tidepool.scaling.budget import Books, fleet_prices, has_machine
 from tidepool.scaling.going import going_order
 from tidepool.scaling.ledger import Entry, Ledger
-from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World
 
@@ -29,10 +29,10 @@ class Surplus:
         return self.nodes.get(entry.name)
 
 
-def surplus(world: World, memory: Memory, ledger: Ledger, books: Books) -> Surplus:
+def surplus(world: World, idle_since: Mapping[str, datetime], ledger: Ledger, books: Books) -> Surplus:
     """Those that should go. Of nodes that are alike, the idle go before those that run jobs."""
     found = dict(_out_of_place(world, ledger))
-    order = going_order(world, memory)
+    order = going_order(world, idle_since)
     rest = [each for each in ledger.entries.values() if each.name not in found and has_machine(each)]
     # Those that are going anyhow are counted first.
     rest.sort(key=lambda each: (each.phase in _STAYS, order(each)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -24,7 +24,9 @@ _AWAITED: Final = frozenset(
 _AMISS: Final = frozenset({Todo.REMOVE, Todo.REPLACE, Todo.MEND, Todo.FORGET})
 
 
-def remember_nodes(draft: Draft, world: World, memory: Memory, ledger: Ledger) -> None:
+def remember_nodes(
+    draft: Draft, world: World, memory: Memory, ledger: Ledger, asked_up: Collection[str]
+) -> None:
     """Bring what is remembered of nodes up to what is seen of them."""
     there = ledger.entries
     draft.idle_since = {
@@ -37,7 +39,12 @@ def remember_nodes(draft: Draft, world: World, memory: Memory, ledger: Ledger) -
         for name, launch in memory.launches.items()
         if name in there and there[name].is_wished and not _has_come(there[name], world)
     }
-    drains = {name: memory.drains.get(name) for name, entry in there.items() if entry.phase in _DRAINED}
+    drains = {
+        name: memory.drains.get(name)
+        for name, entry in there.items()
+        if entry.phase in _DRAINED
+        or (entry.phase is Phase.STRAY and entry.todo is Todo.WAIT and name in memory.drains)
+    }
     draft.drains = {name: drain or Drained(world.at, _written(there[name])) for name, drain in drains.items()}
     draft.undrained = {
         name: since
@@ -47,7 +54,7 @@ def remember_nodes(draft: Draft, world: World, memory: Memory, ledger: Ledger) -
     draft.awaited = {
         name: until
         for name, until in memory.awaited.items()
-        if name in there and there[name].todo in _AWAITED
+        if (name in there and there[name].todo in _AWAITED) or (name in asked_up and until > world.at)
     }
     draft.ill_since = {
         name: memory.ill_since.get(name, world.at)
@@ -62,9 +69,13 @@ def remember_nodes(draft: Draft, world: World, memory: Memory, ledger: Ledger) -
     draft.strays = {machine.key: memory.strays.get(machine.key, world.at) for machine in ledger.strays}
 
 
-def act_on_ledger(draft: Draft, world: World, ledger: Ledger, surplus: Surplus) -> None:
-    """Carry out what the table says of each node."""
+def act_on_ledger(
+    draft: Draft, world: World, ledger: Ledger, surplus: Surplus, asked_up: Collection[str]
+) -> None:
+    """Carry out what the table says of each node; but not of those that Slurm's power saving asks for anew."""
     for entry in ledger.entries.values():
+        if entry.name in asked_up and not entry.is_wished:
+            continue
         why = surplus.why(entry)
         if entry.todo is Todo.MAKE and why is not None:
             if world.machines is not None:
@@ -104,12 +115,7 @@ def _drop(draft: Draft, entry: Entry) -> None:
     draft.wished.discard(entry.name)
 
 
-def _adopt(draft: Draft, entry: Entry) -> None:
-    draft.wished.add(entry.name)
-
-
 _ACTS: Final[Mapping[Todo, Callable[[Draft, Entry], None]]] = {
-    Todo.ADOPT: _adopt,
     Todo.MAKE: lambda draft, entry: draft.make(entry.fleet, entry.name, entry.why),
     Todo.MEND: lambda draft, entry: draft.mend(entry.fleet, entry.name, entry.why),
     Todo.DRAIN: lambda draft, entry: draft.drain(entry.fleet, entry.name, entry.why),

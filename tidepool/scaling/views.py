@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tidepool.scaling.decision import NodeView
 from tidepool.scaling.draft import Draft
@@ -55,7 +56,12 @@ def _reason(standing: Standing, entry: Entry, idle: Mapping[str, str]) -> str:
 
 
 def _launching(draft: Draft, launch: Launch) -> str:
-    waited = (draft.at - launch.since).total_seconds()
+    return _being_made((draft.at - launch.since).total_seconds(), launch)
+
+
+@lru_cache(maxsize=256)
+def _being_made(waited: float, launch: Launch) -> str:
+    """The same words for all of a launch, of which there may be thousands."""
     allowed = (launch.deadline - launch.since).total_seconds()
     ids = ", ".join(map(str, launch.jobs[:_JOBS_NAMED]))
     jobs = f" for the jobs {ids}" if ids else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from tidepool.slurm.quantities import array_size, duration_s, memory_mib, moment, text, tres
@@ -61,27 +62,44 @@ _ENDED: Final = frozenset(
 )
 
 
+_NO_TRES: Final = tres("")
+
+
 class Job(NamedTuple):
     """One record of the queue: a job, or all tasks of an array that have not begun. A tuple, for there are many.
 
     ``array_tasks`` are the indices that the record stands for (``0-9:2,12%4``), empty without an array.
-    ``nodes`` and ``cpus`` are the least that a waiting job asks for, or what a running one has, for one task.
+    ``nodes`` and ``cpus`` are the least that a waiting job asks for, or what a running one has, for one task; where
+    the number of nodes is left to slurmctld, ``nodes`` is what that thinks of, and ``tres`` has the least.
     ``min_memory_mib`` is per node or per CPU: squeue does not say which, so `memory_per_node_mib` works it out.
     ``tres`` is all that it asks for (``cpu``, ``mem``, ``node``, ``gres/gpu``); ``tres_per_*`` are its own words.
     ``oversubscribe`` is ``NO`` for exclusive nodes, ``USER``, ``MCS``, ``YES`` or ``OK``.
     ``reason`` is Slurm's (``Resources``, ``Priority``, ``JobHeldAdmin``, ``ReqNodeNotAvail, ...``).
     ``begin_time`` is when it may begin at the earliest, ``start_time`` when it began or is expected to.
+    ``cpus_per_tres`` and ``memory_per_tres`` are for each gres (``gres/gpu``); ``threads_per_core`` is how many of a
+    core's threads it uses, where it says so.
     """
 
     job_id: int
     array_job_id: int
     array_tasks: str
     het_job_id: int | None
+    priority: int
+    time_limit_s: int | None
+    submit_time: datetime | None
+    begin_time: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
+    dependency: str
+    nodelist: str
     state: JobState
     reason: str
     partitions: tuple[str, ...]
     user: str
     qos: str
+    reservation: str
+    batch: bool
+    restarts: int
     nodes: int
     max_nodes: int | None
     cpus: int
@@ -97,22 +115,14 @@ class Job(NamedTuple):
     tres_per_socket: Mapping[str, str]
     tres_per_task: Mapping[str, str]
     licenses: Mapping[str, str]
-    dependency: str
-    reservation: str
     oversubscribe: str
     contiguous: bool
-    priority: int
-    time_limit_s: int | None
-    submit_time: datetime | None
-    begin_time: datetime | None
-    start_time: datetime | None
-    end_time: datetime | None
-    nodelist: str
     required_nodes: str
-    batch: bool
-    restarts: int
     account: str
     name: str
+    cpus_per_tres: Mapping[str, str] = _NO_TRES
+    memory_per_tres: Mapping[str, str] = _NO_TRES
+    threads_per_core: int | None = None
 
     @property
     def size(self) -> int:
@@ -177,6 +187,10 @@ def _contiguous(written: str) -> bool:
     return written not in {"0", "NO", "no"}
 
 
+def _threads(written: str) -> int | None:
+    return int(written) if written.isdigit() else None
+
+
 def _count(written: str) -> int:
     """A count, which Slurm shortens where it is large (``10K``), or does not set."""
     if written.isdigit():
@@ -184,18 +198,36 @@ def _count(written: str) -> int:
     return memory_mib(written) * 1024 if text(written) else 0
 
 
+_Column = tuple[str, Callable[[str], Any]]
+
 #: squeue's names of the fields, each with what reads it, in the order of `Job`. Nobody outside of Slurm chooses
-#: what is written in these.
-COLUMNS: Final[tuple[tuple[str, Callable[[str], Any]], ...]] = (
+#: what is written in these. First, what is another one for each job.
+OWN_COLUMNS: Final[tuple[_Column, ...]] = (
     ("JobID", int),
     ("ArrayJobID", int),
     ("ArrayTaskID", text),
     ("HetJobID", _optional),
+    ("PriorityLong", int),
+    ("TimeLimit", duration_s),
+    ("SubmitTime", moment),
+    ("EligibleTime", moment),
+    ("StartTime", moment),
+    ("EndTime", moment),
+    ("Dependency", text),
+    ("NodeList", text),
+)
+#: Where it stands, and what it asks for: each of the two is the same for many jobs, and read once for all of them.
+STANDING_COLUMNS: Final[tuple[_Column, ...]] = (
     ("State", JobState),
     ("Reason", text),
     ("Partition", _names),
     ("UserName", text),
     ("QOS", text),
+    ("Reservation", text),
+    ("BatchFlag", _contiguous),
+    ("RestartCnt", _count),
+)
+REQUEST_COLUMNS: Final[tuple[_Column, ...]] = (
     ("NumNodes", _count),
     ("MaxNodes", _optional),
     ("NumCPUs", _count),
@@ -211,29 +243,24 @@ COLUMNS: Final[tuple[tuple[str, Callable[[str], Any]], ...]] = (
     ("tres-per-socket", tres),
     ("tres-per-task", tres),
     ("Licenses", tres),
-    ("Dependency", text),
-    ("Reservation", text),
     ("OverSubscribe", text),
     ("Contiguous", _contiguous),
-    ("PriorityLong", int),
-    ("TimeLimit", duration_s),
-    ("SubmitTime", moment),
-    ("EligibleTime", moment),
-    ("StartTime", moment),
-    ("EndTime", moment),
-    ("NodeList", text),
     ("ReqNodes", text),
-    ("BatchFlag", _contiguous),
-    ("RestartCnt", _count),
+    ("cpus-per-tres", tres),
+    ("mem-per-tres", tres),
+    ("threads", _threads),
 )
-#: Those that users choose freely: anything may stand in them.
+#: Those that users choose freely: anything may stand in them. In `Job` they come before the last three of a request.
 FREE_COLUMNS: Final = ("Account", "Name")
+_LATER: Final = 3
 
 _FIELD_END: Final = "\x1f"
+_PART_END: Final = "\x1c"
+_WIDTH: Final = len(OWN_COLUMNS) + 2
 
 
 class _Memo(dict[str, Any]):
-    """What a column's reader made of each text; most stand there thousands of times."""
+    """What a reader made of each text; most stand there thousands of times."""
 
     def __init__(self, read: Callable[[str], Any]) -> None:
         self._read = read
@@ -243,17 +270,29 @@ class _Memo(dict[str, Any]):
         return read
 
 
+def _reader(columns: tuple[_Column, ...]) -> Callable[[str], tuple[Any, ...]]:
+    """What reads several fields that are written as one."""
+    memos = [_Memo(read) for _, read in columns]
+
+    def read(written: str) -> tuple[Any, ...]:
+        fields = written.split(_PART_END)
+        return tuple(memo[field] for memo, field in zip(memos, fields, strict=True))
+
+    return read
+
+
 def squeue_format(mark: str) -> str:
     """The ``--Format`` for `parse_queue`.
 
     ``mark`` ends what users chose. It has to be one that they cannot guess, so that no job's name can pass for
     other jobs; and must not begin with what squeue would take for a width.
     """
-    return ",".join(
-        [f"{name}:{_FIELD_END}" for name, _ in COLUMNS[:-1]]
-        + [f"{COLUMNS[-1][0]}:{mark}"]
-        + [f"{name}:{mark}" for name in FREE_COLUMNS]
-    )
+    ends = [(name, _FIELD_END) for name, _ in OWN_COLUMNS]
+    for columns, end in ((STANDING_COLUMNS, _FIELD_END), (REQUEST_COLUMNS, mark)):
+        *others, (last, _) = columns
+        ends += [(name, _PART_END) for name, _ in others] + [(last, end)]
+    ends += [(name, mark) for name in FREE_COLUMNS]
+    return ",".join(f"{name}:{end}" for name, end in ends)
 
 
 def parse_queue(output: str, mark: str) -> list[Job]:
@@ -266,19 +305,29 @@ def parse_queue(output: str, mark: str) -> list[Job]:
     if end != "\n":
         raise ValueError("the end is missing")
     fields = _FIELD_END.join(heads).split(_FIELD_END)
-    width = len(COLUMNS)
-    if len(fields) != width * len(heads) or fields[0] != "JOBID":
+    if len(fields) != _WIDTH * len(heads) or fields[0] != "JOBID":
         raise ValueError("the header is missing, or fields are")
-    del fields[:width]
-    first = fields[::width]
-    if not all(field.startswith("\n") for field in first):
+    del heads, fields[:_WIDTH]
+    if not all(field.startswith("\n") for field in fields[::_WIDTH]):
         raise ValueError("fields are out of place")
-    read = [
-        list(map(_Memo(reader).__getitem__, fields[place::width]))
-        for place, (_, reader) in enumerate(COLUMNS)
-    ]
+    moments = _Memo(moment)
+    own: list[Iterable[Any]] = []
+    for place, (_, read) in enumerate(OWN_COLUMNS):
+        column = fields[place::_WIDTH]
+        if read is int:
+            own.append(map(int, column))
+        else:
+            own.append(map((moments if read is moment else _Memo(read)).__getitem__, column))
+    standing = map(_Memo(_reader(STANDING_COLUMNS)).__getitem__, fields[_WIDTH - 2 :: _WIDTH])
+    request = map(_Memo(_reader(REQUEST_COLUMNS)).__getitem__, fields[_WIDTH - 1 :: _WIDTH])
     free = [["" if value == "(null)" else value for value in column[1:]] for column in (accounts, names)]
-    return list(map(Job._make, zip(*read, *free, strict=True)))
+    rows = (
+        (*mine, *stands, *asks[:-_LATER], account, name, *asks[-_LATER:])
+        for mine, stands, asks, account, name in zip(
+            zip(*own, strict=True), standing, request, *free, strict=True
+        )
+    )
+    return list(map(tuple.__new__, repeat(Job), rows))
 
 
 def _split_records(output: str, mark: str) -> tuple[list[str], list[str], list[str], str]:

@@ -20,7 +20,7 @@ from tidepool.slurm import Job, JobRequest, JobState, Node, NodeState, Slots
 from tidepool.slurm.fake import FakeSlurm
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
-LEADER = Lease("ctl:77", 3, NOW + timedelta(seconds=5))
+LEADER = Lease("ctl/77/boot/1/2", 3, NOW + timedelta(seconds=5))
 
 
 def ago(seconds: float) -> datetime:

@@ -14,7 +14,7 @@ from tidepool.scaling.ports import Pause, Trouble
 def test_it_runs() -> None:
     well = health(record())
     assert (well.state, well.is_well, well.is_stale, well.epoch) == ("runs", True, False, 3)
-    assert "ctl:77" in well.words
+    assert "(ctl/77, epoch 3)" in well.words
     assert "0.5 s ago" in well.words
 
 

@@ -304,7 +304,7 @@ def test_a_fleet_with_its_floors_and_limits() -> None:
         "busy cpu-[1-2]",
         "launching cpu-3",
         "left alone until 20:00:30 (for 30 s) after 2 failures in a row",
-        "min_nodes keeps 1 node; policy warm keeps 2 idle nodes beside those that are busy; policy schedule keeps 4 nodes from 08:00 to 18:00 (UTC) on mon",
+        "min_nodes is 1; 2 are kept warm; 4 will be scheduled from 08:00 to 18:00 UTC on mon",
         "max_nodes 16; all fleets together 40 nodes; all together $9.00 an hour; $500.00 a month; account astro 3 nodes",
         "$0.25 an hour each, $0.75 for the 3 nodes there",
         "remove cpu-9: it is dead",

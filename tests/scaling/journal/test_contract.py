@@ -293,6 +293,8 @@ def test_a_job_that_is_seen_again_is_brought_up_to_date(journal: SqlJournal) -> 
     journal.saw(lease, [ran])
     assert journal.jobs() == (other, ran)
     assert journal.jobs(since=later(1)) == (ran,)
+    assert journal.jobs(job_id=8) == (other,)
+    assert journal.jobs(since=later(1), job_id=8) == journal.jobs(job_id=9) == ()
 
 
 def test_numbers_of_jobs_may_come_again(journal: SqlJournal) -> None:

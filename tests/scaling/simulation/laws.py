@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -17,6 +17,8 @@ from tidepool.slurm import Job, JobState
 STRAY = timedelta(minutes=20)
 #: Longer than a boot, its replacement, and the pauses between.
 COMING = timedelta(hours=2)
+#: More decisions that change something than this in an hour are decisions that come to nothing.
+RESTLESS = 600
 #: A job may end like this by its own doing.
 OWN = {JobState.COMPLETED, JobState.TIMEOUT, JobState.CANCELLED}
 
@@ -47,6 +49,7 @@ class Laws:
         self._unknown_since: dict[MachineKey, datetime] = {}
         self._coming_since: dict[int, datetime] = {}
         self._changes = -1
+        self._acted: deque[datetime] = deque(maxlen=RESTLESS)
         cluster.watch = self.watch
         cluster.slurm.queue.finished = self._ended
         cluster.machines.watch = self._deleted
@@ -82,6 +85,8 @@ class Laws:
             key
             for key in cluster.machines.running()
             if key.node not in recorded or not (recorded[key.node].machine or recorded[key.node].pending)
+            # What it runs is let run to its end.
+            if not cluster.slurm.queue.on(key.node)
         }
         self._unknown_since = {key: self._unknown_since.get(key, now) for key in sorted(unknown)}
         if self.hampered:
@@ -157,6 +162,10 @@ class Laws:
             if isinstance(action, Launch):
                 self._judge_launch(world, decision, action)
         now = self._cluster.clock.true
+        if decision.actions:
+            restless = len(self._acted) == RESTLESS and now - self._acted[0] < timedelta(hours=1)
+            self.must(not restless, f"it decides again and again: {decision.actions}")
+            self._acted.append(now)
         coming = {job_id for job_id, each in decision.waiting.items() if each.standing == "coming"}
         self._coming_since = {job: self._coming_since.get(job, now) for job in sorted(coming)}
         if self.hampered:
@@ -199,7 +208,7 @@ class Laws:
         )
         self.must(self._decide(turned, memory) == decision, "the order of what is seen matters")
         after = self._decide(replace(world, wish=decision.wish), decision.memory)
-        self.must(not after.actions, f"decided once more, it does {after.actions}")
+        self.must(not after.actions, f"decided once more, it does {after.actions}, after {decision.actions}")
 
     # The end
 

@@ -9,7 +9,7 @@ from random import Random
 
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.simulation.cluster import SimulatedCluster, sleeping
-from tidepool.slurm import JobRequest, Refused
+from tidepool.slurm import JobRequest, JobState, Refused, SlurmError
 
 _DAY_S = 86400.0
 #: Jobs come in the day rather than in the night, by the hour.
@@ -19,8 +19,7 @@ _HOURS = (1, 1, 1, 1, 1, 1, 2, 4, 8, 10, 10, 9, 7, 9, 10, 10, 8, 6, 4, 3, 2, 2, 
 class Workload:
     """Jobs that people submit to ``cluster`` over some days, so many a day on average.
 
-    ``submitted`` are the ids of those that Slurm took. ``hopeless`` are those that cannot run, held or dependent on
-    what never comes: they are cancelled at the end.
+    ``submitted`` are the ids of those that Slurm took, ``refused`` counts the others.
     """
 
     def __init__(self, cluster: SimulatedCluster, random: Random, days: float, jobs_a_day: float) -> None:
@@ -47,7 +46,28 @@ class Workload:
         except Refused:
             self.refused += 1
             return
+        except SlurmError:
+            # Whoever gets no answer tries again.
+            self._cluster.clock.after(60, self._somebody_submits)
+            return
         self.submitted.append(job_id)
+        self._cluster.clock.after(self._random.uniform(3600, 30_000), lambda: self._somebody_looks(job_id))
+
+    def _somebody_looks(self, job_id: int) -> None:
+        """People let go of jobs that they held, and give up those that can never run."""
+        queue = self._cluster.slurm.queue
+        for job in queue.records(job_id):
+            if job.job_id not in queue.waiting:
+                continue
+            if job.reason == "JobHeldUser":
+                self._cluster.slurm.release(job.job_id)
+            elif job.reason in {"DependencyNeverSatisfied", "PartitionNodeLimit"}:
+                queue.end(job.job_id, JobState.CANCELLED, self._cluster.clock.true)
+
+    def give_up_the_hopeless(self) -> None:
+        """At the end: what can never run is cancelled, what is held is let go of."""
+        for job_id in self.submitted:
+            self._somebody_looks(job_id)
 
     def _request(self) -> JobRequest:
         random = self._random

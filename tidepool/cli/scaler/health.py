@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.words import ago, between, clock
+from tidepool.scaling.ports import Lease
 
 #: A look that is older is told as such.
 STALE_S: Final = 15.0
@@ -65,7 +66,7 @@ def _state(record: Record, age_s: float | None) -> tuple[State, str, str]:
     leader, decision, now = record.leader, record.decision, record.now
     if leader is None:
         return "never", "no daemon has run for this stack yet", START
-    who = f"{leader.holder}, epoch {leader.epoch}"
+    who = f"{who_leads(leader)}, epoch {leader.epoch}"
     if not leader.is_held:
         looked = f", and looked last {ago(decision.at, now)}" if decision and not record.is_afresh else ""
         return "stopped", f"the daemon does not run: it was ended{looked} ({who})", START
@@ -79,6 +80,11 @@ def _state(record: Record, age_s: float | None) -> tuple[State, str, str]:
         words = f"the daemon lives and has not looked for {between(decision.at, now)} ({who})"
         return "late", words, "" if record.trouble else "`tidepool status` says whether Slurm answers"
     return "runs", f"the daemon runs ({who}), and looked {ago(decision.at, now)}", ""
+
+
+def who_leads(leader: Lease) -> str:
+    """``ctl/77``: the host and the process; by the rest of a holder's name, processes are told apart."""
+    return "/".join(leader.holder.split("/")[:2])
 
 
 def _paused(record: Record) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
 _PLUGINS = ("tidepool",)
+#: The scaler itself watches nodes that boot: one that never comes up is not to hold up the next `up`.
+_PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4", "TIDEPOOL_MACHINE_PATIENCE_S": "15"}
 
 
 def warm_engine(stack: Stack) -> WarmPulumiCommand:
@@ -34,7 +36,8 @@ def warm_engine(stack: Stack) -> WarmPulumiCommand:
         Path(tidepool.__path__[0]),
         *(path for path in (root / "provider", root / "__main__.py") if path.exists()),
     ]
-    return warm_command(stack.environment, folder=root, modules=_MODULES, plugins=_PLUGINS, watched=watched)
+    env = {**stack.environment, **_PLUGINS_SETTINGS}
+    return warm_command(env, folder=root, modules=_MODULES, plugins=_PLUGINS, watched=watched)
 
 
 def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:

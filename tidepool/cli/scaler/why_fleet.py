@@ -13,10 +13,11 @@ from tidepool.cli.scaler.setbacks import setback_words
 from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
 from tidepool.cli.scaler.watching import price
 from tidepool.cli.scaler.words import hosts, number, span, usd
-from tidepool.cluster.scaling import Account, Schedule, Warm
+from tidepool.cluster.scaling import Account, Schedule
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
+from tidepool.scaling.policies import wants
 from tidepool.scaling.ports import Intent
 
 
@@ -67,7 +68,7 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
             for node, back in sorted(memory.node_setbacks.items())
             if fleet_of(node) == fleet.name and back.until > now
         },
-        floors=tuple(_floors(spec, fleet)),
+        floors=tuple(_floors(spec, fleet, now)),
         limits=tuple(_limits(spec, fleet)),
         idle=f"a node goes after {span(fleet.idle_timeout_s)} without a job",
         cost=_cost(fleet, nodes),
@@ -100,19 +101,15 @@ def fleet_lines(why: FleetWhy) -> Iterator[Line]:
     yield source_line(why.health, why.is_afresh, why.seen, why.now)
 
 
-def _floors(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:
-    if fleet.min_nodes:
-        yield f"min_nodes keeps {number(fleet.min_nodes, 'node')}"
+def _floors(spec: ClusterSpec, fleet: Fleet, now: datetime) -> Iterator[str]:
+    """Those that hold now, and schedules of other hours."""
+    holding = [floor.reason for floor in wants(spec, now).floors if floor.fleet == fleet.name]
+    yield from holding
     for policy in spec.scaling.policies:
-        match policy:
-            case Warm(fleet=name, nodes=nodes) if name == fleet.name:
-                yield f"policy warm keeps {number(nodes, 'idle node')} beside those that are busy"
-            case Schedule(fleet=name) if name == fleet.name:
-                days = ", ".join(policy.days)
-                yield (
-                    f"policy schedule keeps {number(policy.nodes, 'node')} from {policy.begin} to {policy.end} "
-                    f"({policy.timezone}) on {days}"
-                )
+        if isinstance(policy, Schedule) and policy.fleet == fleet.name:
+            hours = f"from {policy.begin} to {policy.end} {policy.timezone}"
+            if not any(hours in reason for reason in holding):
+                yield f"{policy.nodes} will be scheduled {hours} on {', '.join(policy.days)}"
 
 
 def _limits(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:

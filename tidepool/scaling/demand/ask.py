@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tidepool.slurm import Job
+from tidepool.slurm.quantities import memory_mib
 
 Gres = tuple[tuple[str, str, int], ...]
 """Name, type (or empty) and count, in order."""
@@ -15,7 +16,8 @@ class Ask(NamedTuple):
     """One task of an array, or a job without one.
 
     ``nodes`` is the least number; ``spreads``: Slurm may take more, and takes as few as its tasks need.
-    ``tasks_per_node`` is the most on a node, 0 where that is open. Memory is for each node or for each CPU; where
+    ``threads_per_core`` is how many threads of a core it uses, and ``tasks_per_node`` the most on a node: 0 where that
+    is open. Memory is for each node or for each CPU; where
     both are 0 it takes all memory of its nodes. ``sole`` is empty where it shares nodes with others, ``job`` where it
     does not, else with whom it does (``user:jane``). ``account`` is empty but for accounts with a cap.
     """
@@ -25,6 +27,7 @@ class Ask(NamedTuple):
     spreads: bool
     tasks: int
     cpus_per_task: int
+    threads_per_core: int
     tasks_per_node: int
     min_cpus_per_node: int
     memory_per_node_mib: int
@@ -53,8 +56,10 @@ def ask_of(job: Job, *, account: bool = False) -> Ask:
     # Where slurmctld has thought of a number of nodes by itself, TRES have the least that was asked for.
     nodes = max(1, int(job.tres.get("node", job.nodes)))
     tasks = max(job.tasks, nodes)
-    cpus_per_task = max(job.cpus_per_task, -(-job.cpus // tasks), 1)
-    per_node_mib, per_cpu_mib = _memory(job, nodes)
+    for_gpus = job.gpus if job.cpus_per_tres or job.memory_per_tres else 0
+    cpus = max(job.cpus, for_gpus * int(job.cpus_per_tres.get("gres/gpu", 0)))
+    cpus_per_task = max(job.cpus_per_task, -(-cpus // tasks), 1)
+    per_node_mib, per_cpu_mib = _memory(job, nodes, for_gpus)
     tasks_per_node = 0
     if job.min_cpus_per_node > cpus_per_task:
         most = job.min_cpus_per_node // cpus_per_task
@@ -66,6 +71,7 @@ def ask_of(job: Job, *, account: bool = False) -> Ask:
         spreads=job.nodes > nodes,
         tasks=tasks,
         cpus_per_task=cpus_per_task,
+        threads_per_core=job.threads_per_core or 0,
         tasks_per_node=tasks_per_node,
         min_cpus_per_node=job.min_cpus_per_node,
         memory_per_node_mib=per_node_mib,
@@ -98,8 +104,10 @@ def _sole(job: Job) -> str:
             return ""
 
 
-def _memory(job: Job, nodes: int) -> tuple[int, int]:
+def _memory(job: Job, nodes: int, for_gpus: int) -> tuple[int, int]:
     """MiB for each node, and for each CPU: one of them, or none."""
+    if "gres/gpu" in job.memory_per_tres:
+        return -(-for_gpus * memory_mib(job.memory_per_tres["gres/gpu"]) // nodes), 0
     per_cpu = job.min_memory_mib * job.cpus
     if job.memory_mib == per_cpu != job.min_memory_mib * nodes:
         return 0, job.min_memory_mib

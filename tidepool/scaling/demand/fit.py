@@ -27,24 +27,26 @@ class Need(NamedTuple):
 
     def fits(self, room: Room) -> bool:
         """Whether ``room`` is enough."""
-        return (
-            self.cpus <= room.cpus
-            and self.memory_mib <= room.memory_mib
-            and (not self.gres or taken(room.gres, self.gres) is not None)
-        )
+        if self.cpus > room.cpus or self.memory_mib > room.memory_mib:
+            return False
+        return not self.gres or self._gres_times(room.gres, 1) > 0
 
     def times_in(self, room: Room) -> int:
         """How many such needs ``room`` is enough for."""
         found = room.cpus // self.cpus
         if self.memory_mib:
             found = min(found, room.memory_mib // self.memory_mib)
-        if self.gres and found:
-            for places, count in self.gres:
-                found = min(found, sum(room.gres[place] for place in places) // count)
-            # Where one kind serves two needs, the sums alone promise too much.
-            while found and taken(room.gres, self.gres, found) is None:
-                found -= 1
-        return found
+        return self._gres_times(room.gres, found) if self.gres and found else found
+
+    def _gres_times(self, free: tuple[int, ...], most: int) -> int:
+        for places, count in self.gres:
+            there = free[places[0]] if len(places) == 1 else sum(free[place] for place in places)
+            most = min(most, there // count)
+        # Where one kind serves two needs, the sums alone promise too much.
+        if len(self.gres) > 1:
+            while most and taken(free, self.gres, most) is None:
+                most -= 1
+        return most
 
     def from_(self, room: Room, times: int = 1) -> Room:
         """What is left of ``room``, which is enough."""
@@ -84,7 +86,7 @@ def need(ask: Ask, offer: Offer, tasks: int, nodes: int) -> Need | None:
         return None
     if ask.sole == "job":
         return Need(offer.cpus, offer.memory_mib, gres)
-    cpus = _whole_cores(max(tasks * ask.cpus_per_task, ask.min_cpus_per_node), offer)
+    cpus = _cpus(ask, offer, tasks)
     return Need(cpus, memory_mib(ask, offer, cpus), gres)
 
 
@@ -99,7 +101,7 @@ def memory_mib(ask: Ask, offer: Offer, cpus: int) -> int:
 
 def least(ask: Ask, offer: Offer) -> tuple[int, int]:
     """CPUs and MiB of one task on a node of its own, whether the fleet has gres for it or not."""
-    cpus = _whole_cores(max(ask.cpus_per_task, ask.min_cpus_per_node), offer)
+    cpus = _cpus(ask, offer, 1)
     return cpus, memory_mib(ask, offer, cpus)
 
 
@@ -111,15 +113,19 @@ def most_tasks(ask: Ask, offer: Offer, nodes: int) -> int:
     def fit(tasks: int) -> bool:
         asked = need(ask, offer, tasks, nodes)
         # What an exclusive job asks for counts too, though it gets all of the node.
-        cpus = _whole_cores(max(tasks * ask.cpus_per_task, ask.min_cpus_per_node), offer)
+        cpus = _cpus(ask, offer, tasks)
         return asked is not None and asked.fits(room) and memory_mib(ask, offer, cpus) <= offer.memory_mib
 
     return bisect_left(range(1, most + 1), True, key=lambda tasks: not fit(tasks))
 
 
-def _whole_cores(cpus: int, offer: Offer) -> int:
-    threads = offer.threads_per_core if offer.whole_cores else 1
-    return -(-cpus // threads) * threads
+def _cpus(ask: Ask, offer: Offer, tasks: int) -> int:
+    """What Slurm takes for so many tasks of a node: whole cores, where it gives those out."""
+    cpus = max(tasks * ask.cpus_per_task, ask.min_cpus_per_node)
+    if not offer.whole_cores:
+        return cpus
+    used = min(ask.threads_per_core or offer.threads_per_core, offer.threads_per_core)
+    return -(-cpus // used) * offer.threads_per_core
 
 
 def _gres(ask: Ask, offer: Offer, tasks: int, nodes: int) -> tuple[tuple[tuple[int, ...], int], ...] | None:

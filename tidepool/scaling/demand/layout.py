@@ -65,8 +65,31 @@ class Queues:
         )
 
 
-def layouts(ask: Ask, queues: Queues) -> tuple[Layout, ...] | Refusal:
-    """The ways in which a job's nodes can look, the preferred one first; or why there is none."""
+class Layouts:
+    """The ways in which jobs' nodes can look. What was found is kept: many asks differ in their time limits alone."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+        self._found: dict[Ask, tuple[Layout, ...] | Refusal] = {}
+
+    def of(self, ask: Ask) -> tuple[Layout, ...] | Refusal:
+        """Those of a job, the preferred one first; or why there is none."""
+        closed = {name: _closed(ask, name, self._queues) for name in ask.partitions}
+        refusals = [refusal for refusal in closed.values() if refusal is not None]
+        if open := tuple(name for name, refusal in closed.items() if refusal is None):
+            ask = ask._replace(partitions=open, time_limit_s=None, account="")
+            found = self._found.get(ask)
+            if found is None:
+                found = self._found[ask] = _layouts(ask, self._queues)
+            if not isinstance(found, Refusal):
+                return found
+            refusals.append(found)
+        never = all(refusal.standing == "never" for refusal in refusals)
+        reasons = dict.fromkeys(refusal.reason for refusal in refusals if never or refusal.standing == "held")
+        return Refusal("never" if never else "held", "; ".join(reasons))
+
+
+def _layouts(ask: Ask, queues: Queues) -> tuple[Layout, ...] | Refusal:
     if ask.reservation:
         return Refusal("held", f"it runs on the nodes of its reservation {ask.reservation}, and on no others")
     if ask.tmp_disk_mib:
@@ -76,22 +99,15 @@ def layouts(ask: Ask, queues: Queues) -> tuple[Layout, ...] | Refusal:
         required = tuple(HostSet(ask.required_nodes)) if ask.required_nodes else ()
     except (CannotTell, HostlistError) as fault:
         return Refusal("held", f"cannot tell what it needs: {fault}")
-    found: list[Layout] = []
-    refusals = []
-    for partition in ask.partitions:
-        refusal = _closed(ask, partition, queues)
-        if refusal is None:
-            in_it = list(_in_partition(ask, constraint, required, partition, queues))
-            found += in_it
-            if not in_it:
-                refusal = Refusal("never", _why_never(ask, constraint, required, partition, queues))
-        if refusal is not None:
-            refusals.append(refusal)
+    found = tuple(
+        layout
+        for partition in ask.partitions
+        for layout in _in_partition(ask, constraint, required, partition, queues)
+    )
     if found:
-        return tuple(found)
-    never = all(refusal.standing == "never" for refusal in refusals)
-    reasons = dict.fromkeys(refusal.reason for refusal in refusals if never or refusal.standing == "held")
-    return Refusal("never" if never else "held", "; ".join(reasons))
+        return found
+    reasons = (_why_never(ask, constraint, required, name, queues) for name in ask.partitions)
+    return Refusal("never", "; ".join(dict.fromkeys(reasons)))
 
 
 def _closed(ask: Ask, name: str, queues: Queues) -> Refusal | None:
@@ -147,9 +163,7 @@ def _in_partition(
 def _plain(ask: Ask, nodes: int, offered: Sequence[Offer]) -> Iterable[tuple[Part, ...]]:
     """Where all nodes are alike in what they must have."""
     if not ask.spreads:
-        parts = _even(ask, nodes, offered)
-        if all(part.needs for part in parts):
-            return [parts]
+        return [_even(ask, nodes, offered)]
     spread = [(size, offer) for offer in offered if (size := _spread(ask, nodes, offer)) is not None]
     return [
         _filled(ask, count, most, [offer for _, offer in group])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
 
 
@@ -28,13 +29,12 @@ class Offer:
     whole_cores: bool = True
     counts_memory: bool = True
 
+    #: By (name, type) that a job may ask for, with the type or without: its places in ``gres``.
+    places: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+
     def kinds_of(self, name: str, type: str = "") -> tuple[int, ...]:
         """The places in ``gres`` of what a job asks for by this name, and this type, if it names one."""
-        return tuple(
-            place
-            for place, kind in enumerate(self.gres_kinds)
-            if kind[0] == name and (not type or kind[1] == type)
-        )
+        return self.places.get((name, type), ())
 
 
 def offers(spec: ClusterSpec) -> Mapping[str, Offer]:
@@ -57,6 +57,11 @@ def offers(spec: ClusterSpec) -> Mapping[str, Offer]:
 def _offer(fleet: Fleet, all_nodes: int | None, *, whole_cores: bool, counts_memory: bool) -> Offer:
     shape = fleet.shape
     infrastructure = fleet.infrastructures[0]
+    kinds = tuple((gres.name, gres.type or "") for gres in shape.gres)
+    places: dict[tuple[str, str], tuple[int, ...]] = {}
+    for place, (name, type) in enumerate(kinds):
+        for asked in dict.fromkeys(((name, type), (name, ""))):
+            places[asked] = (*places.get(asked, ()), place)
     limits = (fleet.max_nodes, infrastructure.max_nodes, all_nodes)
     return Offer(
         fleet=fleet.name,
@@ -64,13 +69,14 @@ def _offer(fleet: Fleet, all_nodes: int | None, *, whole_cores: bool, counts_mem
         threads_per_core=shape.threads_per_core,
         sockets=shape.layout[0],
         memory_mib=shape.memory_mib,
-        gres_kinds=tuple((gres.name, gres.type or "") for gres in shape.gres),
+        gres_kinds=kinds,
         gres=tuple(gres.count for gres in shape.gres),
         features=frozenset((fleet.name, *fleet.features)),
         max_nodes=min(limit for limit in limits if limit is not None),
         price_usd_per_hour=infrastructure.price_usd_per_hour,
         whole_cores=whole_cores,
         counts_memory=counts_memory,
+        places=FrozenDict(places),
     )
 
 

@@ -20,20 +20,28 @@ from tidepool.slurm.quantities import array_size
 SOON: Final = timedelta(seconds=15)
 
 
-class Wanted(NamedTuple):
-    """A record of the queue for which nodes would help, or the components of a heterogeneous job.
+class Same(NamedTuple):
+    """What many jobs have in common: what their components ask for (one, but for heterogeneous jobs), and its place.
 
-    Its first fields are its place in the queue. ``copies`` counts the tasks of an array that may run now.
-    ``blames_nodes``: Slurm looked for nodes for it, and found none.
+    ``tier`` is the highest PriorityTier of their partitions. Where they cannot be read, there are no ``asks``.
     """
 
-    tier: int
-    priority: int
-    job_id: int
-    jobs: tuple[int, ...]
-    copies: int
     asks: tuple[Ask, ...]
-    blames_nodes: bool
+    rules: Ruling
+    tier: int
+
+
+class Wanted(NamedTuple):
+    """A record of the queue for which nodes would help, or a heterogeneous job, whose components are ``jobs``.
+
+    ``place`` orders the queue. ``copies`` counts the tasks of an array that may run now.
+    """
+
+    place: int
+    job_id: int
+    copies: int
+    same: Same
+    jobs: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -59,39 +67,36 @@ _SAME: Final = itemgetter(
             "min_memory_mib",
             "tmp_disk_mib",
             "features",
-            "dependency",
             "reservation",
             "oversubscribe",
             "contiguous",
-            "time_limit_s",
             "required_nodes",
         )
     )
 )
+_ENDLESS: Final = 1 << 62
 _NEVER_BEFORE: Final = "it is not to begin before"
 
 
-class _Reading(NamedTuple):
-    """What a job asks for, whether nodes would help it, and why they would not."""
+def pending(world: World, capped: Collection[str] = (), *, by_time: bool = False) -> Pending:
+    """Read the queue.
 
-    ask: Ask | None
-    rules: Ruling
-    tier: int
-
-
-def pending(world: World, capped: Collection[str] = ()) -> Pending:
-    """Read the queue. ``capped`` are the accounts for which it matters whose job it is."""
+    ``capped`` are the accounts for which it matters whose job it is; ``by_time`` says that it matters how long jobs
+    may run, even where no partition has such a limit.
+    """
     found = Pending()
     tiers = {partition.name: partition.priority_tier for partition in world.partitions}
     running = _running_tasks(world.jobs)
     soon = world.at + SOON
-    readings: dict[object, _Reading] = {}
-    het: dict[int, list[tuple[Job, _Reading, str]]] = {}
+    # Below this, all time limits are alike.
+    shortest_s = (
+        0 if by_time else min((p.max_time_s or 0 for p in world.partitions if p.max_time_s), default=_ENDLESS)
+    )
+    known: dict[object, Same] = {}
+    het: dict[int, list[tuple[Job, Same, str]]] = {}
     for job in world.jobs:
         if job.state is not JobState.PENDING:
             continue
-        whose = job.user if job.oversubscribe == "USER" else ""
-        account = job.account if capped and job.account in capped else ""
         key = (
             _SAME(job),
             id(job.tres),
@@ -99,44 +104,37 @@ def pending(world: World, capped: Collection[str] = ()) -> Pending:
             id(job.tres_per_node),
             id(job.tres_per_socket),
             id(job.tres_per_task),
-            whose,
-            account,
+            job.user if job.oversubscribe == "USER" else "",
+            job.account if job.account in capped else "",
+            limit_s if (limit_s := job.time_limit_s) is not None and limit_s > shortest_s else None,
         )
-        reading = readings.get(key)
-        if reading is None:
-            reading = readings[key] = _read(job, tiers, capped)
-        copies, held = _startable(job, reading.rules, soon, running)
+        same = known.get(key)
+        if same is None:
+            same = known[key] = _read(job, tiers, capped)
+        copies, held = _startable(job, same.rules, soon, running)
         if job.het_job_id is not None:
-            het.setdefault(job.het_job_id, []).append((job, reading, held))
-        elif held or reading.ask is None:
+            het.setdefault(job.het_job_id, []).append((job, same, held))
+        elif held:
             found.waiting[job.job_id] = Waiting(job.job_id, "held", held)
         else:
-            found.wanted.append(
-                Wanted(
-                    -reading.tier,
-                    -job.priority,
-                    job.job_id,
-                    (job.job_id,),
-                    copies,
-                    (reading.ask,),
-                    reading.rules.blames_nodes,
-                )
-            )
+            found.wanted.append(Wanted(_place(job, same), job.job_id, copies, same))
     for components in het.values():
         _add_components(sorted(components, key=lambda each: each[0].job_id), found)
-    found.wanted.sort(key=itemgetter(0, 1, 2))
+    found.wanted.sort(key=itemgetter(0))
     return found
 
 
-def _read(job: Job, tiers: Mapping[str, int], capped: Collection[str]) -> _Reading:
-    rules = ruling(job.reason)
-    if rules.helps and "(unfulfilled)" in job.dependency:
-        rules = ruling("Dependency")
+def _place(job: Job, same: Same) -> int:
+    """Higher tiers first, then higher priorities, then who came first. One number, for it is quick to sort by."""
+    return job.job_id - (job.priority << 40) - (same.tier << 80)
+
+
+def _read(job: Job, tiers: Mapping[str, int], capped: Collection[str]) -> Same:
     tier = max((tiers.get(name, 1) for name in job.partitions), default=1)
     try:
-        return _Reading(ask_of(job, account=job.account in capped), rules, tier)
+        return Same((ask_of(job, account=job.account in capped),), ruling(job.reason), tier)
     except ValueError as fault:
-        return _Reading(None, Ruling(False, f"cannot tell what it needs: {fault}"), tier)
+        return Same((), Ruling(False, f"cannot tell what it needs: {fault}"), tier)
 
 
 def _startable(job: Job, rules: Ruling, soon: datetime, running: Mapping[int, int]) -> tuple[int, str]:
@@ -151,24 +149,29 @@ def _startable(job: Job, rules: Ruling, soon: datetime, running: Mapping[int, in
     if begin is not None and begin > soon:
         return 0, f"{_NEVER_BEFORE} {begin:%Y-%m-%d %H:%M:%S} UTC"
     if rules.helps:
-        return (copies, "") if job.priority else (0, ruling("JobHeldAdmin").words)
+        if not job.priority:
+            return 0, ruling("JobHeldAdmin").words
+        if job.dependency and "(unfulfilled)" in job.dependency:
+            return 0, ruling("Dependency").words
+        return copies, ""
     # Slurm says so until it looks again; what it would then see is seen here already.
     over = (begin is not None and job.reason == "BeginTime") or job.reason == "JobArrayTaskLimit"
     return (copies, "") if over and job.priority else (0, rules.words)
 
 
-def _add_components(components: list[tuple[Job, _Reading, str]], found: Pending) -> None:
+def _add_components(components: list[tuple[Job, Same, str]], found: Pending) -> None:
     """One heterogeneous job: all of its components, or none."""
     jobs = tuple(job.job_id for job, _, _ in components)
-    asks = tuple(reading.ask for _, reading, _ in components if reading.ask is not None)
-    held = next((held for _, _, held in components if held), "")
-    if held or len(asks) < len(jobs):
+    if held := next((held for _, _, held in components if held), ""):
         for job in jobs:
             found.waiting[job] = Waiting(job, "held", held)
         return
-    first, reading, _ = components[0]
-    blames = any(each.rules.blames_nodes for _, each, _ in components)
-    found.wanted.append(Wanted(-reading.tier, -first.priority, jobs[0], jobs, 1, asks, blames))
+    leader, first, _ = components[0]
+    blaming = (same.rules for _, same, _ in components if same.rules.blames_nodes)
+    same = Same(
+        tuple(ask for _, same, _ in components for ask in same.asks), next(blaming, first.rules), first.tier
+    )
+    found.wanted.append(Wanted(_place(leader, same), jobs[0], 1, same, jobs))
 
 
 @lru_cache(maxsize=65_536)

@@ -93,6 +93,8 @@ class SqlJournal:
         self._largest_world_bytes = largest_world_bytes
         #: What this process wrote last of the newest look, under which epoch.
         self._look: Look | None = None
+        #: What was read last of it, as it was written and as it is.
+        self._read_look: tuple[bytes, Look | None] = b"", None
 
     # The lease
 
@@ -296,7 +298,11 @@ class SqlJournal:
         with self._database.reading() as sql:
             rows = _rows(sql, _LOOK, _LOOKED)
         looked = _of_this_release(_Looked, rows.get(_LOOKED))
-        look = _of_this_release(Look, rows.get(_LOOK))
+        written = bytes(rows.get(_LOOK, b""))
+        # Who watches reads it twice a second, and it seldom changes.
+        if written != self._read_look[0]:
+            self._read_look = written, _of_this_release(Look, written or None)
+        look = self._read_look[1]
         if look is None or looked is None:
             return None
         memory = replace(look.decision.memory, spent=looked.spent)
@@ -332,11 +338,11 @@ class SqlJournal:
             )
         return tuple(self._read(Sample, body) for (body,) in rows)
 
-    def jobs(self, since: datetime | None = None) -> tuple[SeenJob, ...]:
+    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[SeenJob, ...]:
         with self._database.reading() as sql:
             rows = sql.run(
-                "SELECT body FROM job WHERE submitted_us >= ? ORDER BY submitted_us, job_id",
-                [_since(since)],
+                "SELECT body FROM job WHERE submitted_us >= ? AND (? < 0 OR job_id = ?) ORDER BY submitted_us, job_id",
+                [_since(since), -1 if job_id is None else job_id, -1 if job_id is None else job_id],
             )
         return tuple(self._read(SeenJob, body) for (body,) in rows)
 

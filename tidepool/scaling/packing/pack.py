@@ -8,19 +8,22 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from tidepool.scaling.allowance import Grant
-from tidepool.scaling.packing.place import Group, Placed, Placer
+from tidepool.scaling.packing.group import Group, Placed
+from tidepool.scaling.packing.place import Placer
 
 #: Above so many changes from one group to another in the queue's order, priority is kept between tiers alone.
 _MOST_TURNS: Final = 2000
 _TIERS: Final = 64
 
+#: A rank beside those of `bins`: on nodes where another job is before it.
+FOLLOWS: Final = -1
+
 
 class Request(NamedTuple):
-    """``copies`` jobs (tasks of an array, else 1) of the group ``group``; their records' ids."""
+    """``copies`` jobs (tasks of an array, else 1) of the group with the number ``group``."""
 
     group: int
     copies: int
-    jobs: tuple[int, ...]
 
 
 class Served(NamedTuple):

@@ -6,53 +6,70 @@ late. So a call counts until Slurm is seen to say something else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
+from tidepool.cluster.hostlist import HostSet
+from tidepool.infrastructure import Machine
 from tidepool.scaling.power.spool import Request
 from tidepool.slurm import Node, NodeBase, NodeFlag
 
-_GOING = frozenset({NodeFlag.POWERING_DOWN, NodeFlag.POWERED_DOWN})
+_COMING: Final = frozenset({NodeFlag.POWERING_UP, NodeFlag.POWER_UP})
+_GOING: Final = frozenset({NodeFlag.POWER_DOWN, NodeFlag.POWERING_DOWN, NodeFlag.POWERED_DOWN})
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The nodes that Slurm waits for, and those that it gave back and that are still to be taken away."""
+    """The nodes that Slurm waits for, and those that it gave back and of which there is something left."""
 
     up: frozenset[str] = frozenset()
     down: frozenset[str] = frozenset()
 
 
-def asked(
-    before: Asked, nodes: Iterable[Node], there: frozenset[str], calls: Iterable[Request] = ()
-) -> Asked:
+class Look(Protocol):
+    """What is seen of nodes: by Slurm, in the stack's state (by name), and by the infrastructure."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]: ...
+
+    @property
+    def recorded(self) -> Mapping[str, Any] | None: ...
+
+    @property
+    def machines(self) -> tuple[Machine, ...] | None: ...
+
+
+def asked(before: Asked, look: Look, wish: Mapping[str, HostSet], calls: Iterable[Request] = ()) -> Asked:
     """``before`` with what came since.
 
-    ``nodes`` were seen after ``before`` was written down. ``there`` are the nodes of which there is something: wished,
-    recorded, or with a machine. ``calls`` are not in ``before`` yet; they may be later than ``nodes``.
+    ``look`` is later than ``before``. ``calls`` are not in ``before`` yet, and may be later than ``look``.
     """
-    up, down = set(before.up), set(before.down)
+    coming, going = set(before.up), set(before.down)
     known = set()
-    for node in nodes:
-        name, flags = node.name, node.state.flags
-        known.add(name)
-        if NodeFlag.POWERING_UP in flags and node.state.base is not NodeBase.DOWN:
-            up.add(name)
-            down.discard(name)
-        elif flags & _GOING:
-            up.discard(name)
-            if name in there:
-                down.add(name)
-            else:
-                down.discard(name)
+    for node in look.nodes:
+        known.add(node.name)
+        flags = node.state.flags
+        if flags & _GOING:
+            coming.discard(node.name)
+            going.add(node.name)
+        elif flags & _COMING and node.state.base is not NodeBase.DOWN:
+            coming.add(node.name)
+            going.discard(node.name)
         else:
-            # In service, or given up by us and not powered down yet.
-            up.discard(name)
-            down.discard(name)
-    up, down = up & known, down & known
+            # In service, or given up by us.
+            coming.discard(node.name)
+            going.discard(node.name)
+    going &= _there(look, wish)
     for call in calls:
-        names = known.intersection(call.nodes)
-        gains, loses = (up, down) if call.what == "up" else (down, up)
-        gains |= names
-        loses -= names
-    return Asked(frozenset(up), frozenset(down))
+        gains, loses = (coming, going) if call.what == "up" else (going, coming)
+        gains.update(call.nodes)
+        loses.difference_update(call.nodes)
+    return Asked(frozenset(coming & known), frozenset(going & known))
+
+
+def _there(look: Look, wish: Mapping[str, HostSet]) -> set[str]:
+    """The nodes of which there is something, or should be."""
+    wished = (name for hosts in wish.values() for name in hosts)
+    machines = (machine.key.node for machine in look.machines or ())
+    return {*wished, *(look.recorded or ()), *machines}

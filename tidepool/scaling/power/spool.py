@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from tidepool.cluster.hostlist import HostlistError, HostSet
 from tidepool.cluster.power_saving import REQUEST_PROGRAM
@@ -22,6 +23,22 @@ class Request:
     nodes: HostSet
 
 
+class Requests(Protocol):
+    """Where requests come from."""
+
+    def take(self) -> tuple[Request, ...]:
+        """Those that wait, the oldest first; those that are `done` are forgotten there.
+
+        Raises:
+            SlurmError: the machine cannot be reached, or its answer cannot be read.
+        """
+        ...
+
+    def done(self, requests: Collection[Request]) -> None:
+        """They are written down here, so that the next `take` may forget them there."""
+        ...
+
+
 class Spool:
     """The requests that wait on slurmctld's machine, which ``transport`` leads to.
 
@@ -33,11 +50,6 @@ class Spool:
         self._done: tuple[str, ...] = ()
 
     def take(self) -> tuple[Request, ...]:
-        """Those that wait, the oldest first; those that are `done` are forgotten there.
-
-        Raises:
-            SlurmError: the machine cannot be reached, or its answer cannot be read.
-        """
         ended = self._transport.run(list(_TAKE), stdin="\n".join(self._done), timeout_s=_TIMEOUT_S)
         *lines, end = ended.stdout.splitlines() or [""]
         if ended.exit_code != 0 or end != "end":
@@ -50,16 +62,15 @@ class Spool:
         self._done = ()
         return tuple(map(self._read, lines))
 
-    def done(self, requests: tuple[Request, ...]) -> None:
-        """They are written down here, so that the next `take` may forget them there."""
+    def done(self, requests: Collection[Request]) -> None:
         self._done += tuple(request.name for request in requests)
 
     def _read(self, line: str) -> Request:
         try:
-            name, what, nodes = line.split(" ")
-            if what == "up" or what == "down":
-                return Request(name, what, HostSet(nodes))
-        except (HostlistError, ValueError):
+            match line.split(" "):
+                case [name, "up" | "down" as what, nodes]:
+                    return Request(name, "up" if what == "up" else "down", HostSet(nodes))
+        except HostlistError:
             pass
         # A disk that fails: what Slurm wants, it says by the states of its nodes too (see `asked`).
         return Request(line.partition(" ")[0], "up", HostSet())

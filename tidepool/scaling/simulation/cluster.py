@@ -41,6 +41,7 @@ class Speeds:
     """How long things take, in seconds.
 
     ``look`` is the shortest time between two looks of the daemon, and between a change and the look that sees it.
+    Without ``echoes`` it does not look again and again after a change, which is quicker where nothing goes wrong.
     """
 
     boot: float = 2
@@ -49,12 +50,13 @@ class Speeds:
     slurmd_timeout: float = 50
     completing: float = 0
     look: float = 0.5
+    echoes: bool = True
 
 
 class SimulatedCluster:
     """Slurm, machines, stack and journal of ``spec``, empty, at the moment ``start``.
 
-    What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
+    ``keeps_all`` has the journal forget nothing. What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class SimulatedCluster:
         speeds: Speeds = Speeds(),
         backfill: bool = True,
         licenses: dict[str, int] | None = None,
+        keeps_all: bool = False,
     ) -> None:
         self.speeds = speeds
         self.clock = Clock(start)
@@ -89,7 +92,7 @@ class SimulatedCluster:
         self.stack = SimulatedStack(
             spec.name, spec, self.clock, self.slurm, self.machines, self.wait, speeds.up_overhead
         )
-        self.journal = MemoryJournal()
+        self.journal = MemoryJournal(keeps_all=keeps_all)
         self.executor = _InSimulatedTime(self)
         self.watch: Callable[[], None] = lambda: None
         self.turns = 0
@@ -208,7 +211,7 @@ class Daemon:
         self.last: Turn | None = None
         self._make = make
         self._cluster = cluster
-        self._pacing = Pacing(cluster.speeds.look)
+        self._pacing = Pacing(cluster.speeds.look, echoes=cluster.speeds.echoes)
         self._looking = False
 
     @property

@@ -21,6 +21,7 @@ from tidepool.scaling.ports import (
     Pause,
     Sample,
     SeenJob,
+    Trouble,
 )
 from tidepool.scaling.world import World
 
@@ -28,16 +29,20 @@ _KEPT: Final = 200
 
 
 class MemoryJournal:
-    """`tidepool.scaling.ports.Journal`. It keeps the last decisions and intents only, and all samples and jobs.
+    """`tidepool.scaling.ports.Journal`. It keeps the last decisions and intents only.
+
+    ``keeps_all`` has it forget no sample and no job, however old.
 
     ``full`` has every writing call end with `JournalError`, as when the disk is full.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_all: bool = False) -> None:
         self.full = False
+        self._keeps_all = keeps_all
         self._leader: Lease | None = None
         self._kept = Kept()
         self._look: Look | None = None
+        self._trouble: Trouble | None = None
         self._pause: Pause | None = None
         self._intents: dict[int, Intent] = {}
         self._open: dict[int, Intent] = {}
@@ -102,6 +107,10 @@ class MemoryJournal:
         self._fence(lease)
         self._look = Look(lease.epoch, world.spec, decision, world)
 
+    def troubled(self, lease: Lease, trouble: Trouble | None) -> None:
+        self._fence(lease)
+        self._trouble = trouble
+
     def keep(self, lease: Lease, kept: Kept) -> None:
         self._fence(lease)
         self._kept = kept
@@ -135,6 +144,9 @@ class MemoryJournal:
     def last_look(self) -> Look | None:
         return self._look
 
+    def trouble(self) -> Trouble | None:
+        return self._trouble
+
     def last_decision(self) -> Decided | None:
         return self._decisions[-1] if self._decisions else None
 
@@ -158,12 +170,18 @@ class MemoryJournal:
     def samples(self, since: datetime | None = None) -> tuple[Sample, ...]:
         return tuple(each for each in self._samples if since is None or each.at >= since)
 
-    def jobs(self, since: datetime | None = None) -> tuple[SeenJob, ...]:
-        found = [each for each in self._jobs.values() if since is None or each.submitted >= since]
+    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[SeenJob, ...]:
+        found = [
+            each
+            for each in self._jobs.values()
+            if (since is None or each.submitted >= since) and job_id in (None, each.job_id)
+        ]
         return tuple(sorted(found, key=lambda job: (job.submitted, job.job_id)))
 
     def prune(self, lease: Lease, before: datetime) -> None:
         self._fence(lease)
+        if self._keeps_all:
+            return
         self._samples = [each for each in self._samples if each.at >= before]
         self._jobs = {key: job for key, job in self._jobs.items() if job.submitted >= before}
 

@@ -1,0 +1,154 @@
+"""How long a decision takes: from the text of squeue and scontrol to what is to be done, and in how much memory.
+
+The text is that of a mixed department (`bench/queues.py`): a tenth as many slots as waiting jobs; of the slots six in
+ten are busy, some idle, some being made; jobs of one node and of many, arrays, GPUs, features, some that are held.
+Each size has a process of its own, whose peak of memory is told; the text itself is in it.
+
+    python bench/decide.py [--sizes 100,1000,10000] [--rounds 100] [--write docs/benchmarks/decide.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.engine import machine  # noqa: E402
+from bench.queues import AT, MARK, cluster  # noqa: E402
+from tidepool.scaling.daemon import GARBAGE  # noqa: E402
+from tidepool.scaling.decide import decide  # noqa: E402
+from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402
+from tidepool.scaling.memory import Launch, Memory  # noqa: E402
+from tidepool.scaling.world import World  # noqa: E402
+from tidepool.slurm.job import parse_queue  # noqa: E402
+from tidepool.slurm.node import parse_node  # noqa: E402
+
+JOBS_PER_NODE: Final = 10
+#: Of the issue: seconds, MiB, at so many nodes.
+P99_S, PEAK_MIB, AT_NODES = 2.0, 1024.0, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one size: seconds, and MiB. ``parse_*`` and ``decide_s`` are medians of their parts."""
+
+    nodes: int
+    jobs: int
+    rounds: int
+    parse_queue_s: float
+    parse_nodes_s: float
+    decide_s: float
+    p50_s: float
+    p99_s: float
+    most_s: float
+    peak_mib: float
+    actions: int
+    launched: int
+
+
+def measure(nodes: int, rounds: int) -> Figures:
+    """Read and decide ``rounds`` times over."""
+    gc.set_threshold(*GARBAGE)
+    seen = cluster(nodes, nodes * JOBS_PER_NODE)
+    memory = Memory(launches={name: Launch(AT, AT) for name in seen.under_way})
+    taken: dict[str, list[float]] = {"queue": [], "nodes": [], "decide": []}
+    launched = actions = 0
+    for number in range(rounds + 1):
+        began = time.perf_counter()
+        jobs = tuple(parse_queue(seen.queue, MARK))
+        read_queue = time.perf_counter()
+        there = tuple(map(parse_node, seen.nodes.splitlines()))
+        read_nodes = time.perf_counter()
+        world = World(
+            at=AT,
+            spec=seen.spec,
+            nodes=there,
+            jobs=jobs,
+            machines=seen.machines,
+            recorded=seen.recorded,
+            wish=seen.wish,
+            under_way=seen.under_way,
+        )
+        decision = decide(world, memory)
+        decided = time.perf_counter()
+        actions = len(decision.actions)
+        launched = sum(len(each.nodes) for each in decision.actions if isinstance(each, ToLaunch))
+        if number:  # What Python makes on the first round, it has from then on.
+            taken["queue"].append(read_queue - began)
+            taken["nodes"].append(read_nodes - read_queue)
+            taken["decide"].append(decided - read_nodes)
+    whole = sorted(map(sum, zip(*taken.values(), strict=True)))
+    return Figures(
+        nodes=nodes,
+        jobs=nodes * JOBS_PER_NODE,
+        rounds=rounds,
+        parse_queue_s=statistics.median(taken["queue"]),
+        parse_nodes_s=statistics.median(taken["nodes"]),
+        decide_s=statistics.median(taken["decide"]),
+        p50_s=statistics.median(whole),
+        p99_s=whole[min(len(whole) - 1, -(-len(whole) * 99 // 100) - 1)],
+        most_s=whole[-1],
+        peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        actions=actions,
+        launched=launched,
+    )
+
+
+def table(figures: Sequence[Figures]) -> str:
+    """The figures as a Markdown table, one row a size."""
+    lines = [
+        "| nodes | jobs that wait | read the queue, s | read the nodes, s | decide, s | all, p50, s | p99, s | most, s | peak, MiB | nodes launched | target |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
+    ]
+    for each in figures:
+        target = f"p99 <= {P99_S:g} s, <= {PEAK_MIB:g} MiB" if each.nodes == AT_NODES else ""
+        lines.append(
+            f"| {each.nodes} | {each.jobs} | {each.parse_queue_s:.3f} | {each.parse_nodes_s:.3f} | {each.decide_s:.3f} "
+            f"| {each.p50_s:.3f} | {each.p99_s:.3f} | {each.most_s:.3f} | {each.peak_mib:.0f} | {each.launched} | {target} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, and print or write the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", default="100,300,1000,3000,10000")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--write", type=Path, help="a file whose text after the marker is replaced by the table"
+    )
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(asdict(measure(options.one, options.rounds))))
+        return
+    figures = []
+    for size in map(int, options.sizes.split(",")):
+        argv = [sys.executable, __file__, "--one", str(size), "--rounds", str(options.rounds)]
+        said = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout
+        figures.append(Figures(**json.loads(said)))
+        print(figures[-1], file=sys.stderr, flush=True)
+    report = f"{time.strftime('%Y-%m-%d')}, {machine()}, {options.rounds} rounds.\n\n{table(figures)}\n"
+    print(report)
+    if options.write:
+        marker = "<!-- figures -->\n"
+        head = options.write.read_text().partition(marker)[0] if options.write.exists() else ""
+        options.write.write_text(f"{head}{marker}\n{report}")
+
+
+if __name__ == "__main__":
+    main()
