@@ -29,6 +29,8 @@ print("said by the program")
 pulumi.export("pid", os.getpid())
 pulumi.export("parent", os.getppid())
 pulumi.export("folder", os.getcwd())
+pulumi.export("first on the path", sys.path[0])
+pulumi.export("has the root on the path", "/" in sys.path)
 pulumi.export("colour", os.environ.get("COLOUR", ""))
 pulumi.export("ahead", "colorsys" in sys.modules)
 pulumi.export("left", getattr(pulumi, "left_behind", ""))
@@ -51,6 +53,8 @@ def test_each_is_a_process_of_its_own(stack: Stack, command: WarmPulumiCommand) 
     first, second = outputs(blue), outputs(none)
     assert (first["colour"], second["colour"]) == ("blue", "")
     assert first["folder"] == second["folder"] == str(stack.project)
+    assert first["first on the path"] == str(stack.project)
+    assert first["has the root on the path"] is False
     assert first["left"] == second["left"] == ""
     # Of one parent, which is neither of us.
     assert len({first["pid"], second["pid"], first["parent"], os.getpid()}) == 4
