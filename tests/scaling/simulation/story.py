@@ -50,7 +50,7 @@ class Story:
         cluster.run(self.days * 86400)
         self._end_accidents()
         cluster.bring_up(without_floors_and_limits(cluster.spec))
-        done = cluster.run(_DONE_S, until=lambda: self._is_done())
+        done = cluster.run(_DONE_S, until=self._is_done)
         self.laws.must(
             done, f"these jobs still wait or run: {[*queue.waiting.values(), *queue.running.values()]}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from pathlib import Path
 from typing import Final
@@ -26,11 +27,10 @@ def read_trace(path: Path) -> Trace:
             head = file.read(len(_SQLITE))
         if head == _SQLITE:
             return _journal(path)
-        opened = (
-            gzip.open(path, "rt", errors="replace") if head.startswith(_GZIP) else path.open(errors="replace")
-        )
-        with opened as lines:
-            trace = read_swf(lines)
+        with path.open("rb") as file:
+            trace = read_swf(
+                io.TextIOWrapper(gzip.open(file) if head.startswith(_GZIP) else file, errors="replace")
+            )
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise TraceError(f"{path}: it is packed with gzip, and damaged: {error}") from error
     except OSError as error:

@@ -27,21 +27,23 @@ _QUARTER: Final = 15
 
 
 class Pacing:
-    """Of one daemon. ``least_s`` is the shortest distance of two looks."""
+    """Of one daemon. ``least_s`` is the shortest distance of two looks. Without ``echoes`` one look sees all."""
 
-    def __init__(self, least_s: float) -> None:
+    def __init__(self, least_s: float, *, echoes: bool = True) -> None:
         self._least_s = least_s
-        self._gap_s = least_s
+        self._first_gap_s = least_s if echoes else _ECHOES_END_S
+        self._gap_s = self._first_gap_s
 
     def changed(self) -> None:
         """Something has changed that a look may see."""
-        self._gap_s = self._least_s
+        self._gap_s = self._first_gap_s
 
     def next_look(self, turn: Turn, spec: ClusterSpec, now: datetime) -> datetime:
         """When to look again after ``turn``."""
         if turn.role != "leads":
             return now + timedelta(seconds=max(turn.again_in_s, self._least_s))
-        if turn.again_in_s == 0 or turn.decision is None or turn.decision.actions:
+        acted = turn.again_in_s == 0 or turn.decision is None or bool(turn.decision.actions)
+        if acted:
             self.changed()
         is_active = turn.again_in_s < _AT_REST_S
         most_s = _LATE_S[is_active]
