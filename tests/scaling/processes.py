@@ -244,9 +244,9 @@ def run_daemon(cluster: Any, folder: Path, holder: str, lease_s: float, dies_at:
     edges = Edges(
         holder=holder,
         journal=open_journal(folder, {}, stack="dev", power_safe=False),
-        observer=Observer("dev", stack, machines, lambda _: _Slurm(cluster)),  # type: ignore[arg-type, return-value]
+        observer=Observer("dev", stack, machines, lambda _: _Slurm(cluster)),
         stack=stack,
-        machines=machines,  # type: ignore[arg-type]
+        machines=machines,
         decide=decide,
         remember=remember,
         beside=ThreadPoolExecutor(1),

@@ -81,7 +81,9 @@ def test_killed_at_a_step_the_next_one_goes_on_from_there(
         first.join(_LONG_S)
         assert first.exitcode == -signal.SIGKILL
     with a_daemon(cluster, tmp_path, "second"):
-        until(lambda: is_done(cluster), f"the cluster is at rest; there is {cluster.left()}, {cluster.jobs()}")
+        until(
+            lambda: is_done(cluster), f"the cluster is at rest; there is {cluster.left()}, {cluster.jobs()}"
+        )
         journal = open_journal(tmp_path, {}, stack="dev")
         until(lambda: not journal.open_intents(), "all intents have a result")
         journal.close()

@@ -17,10 +17,12 @@ from tidepool.scaling.loop import Loop
 from tidepool.scaling.ports import Intent, NotUp, Pause
 from tidepool.scaling.remember import remember
 from tidepool.scaling.simulation.cluster import Daemon, SimulatedCluster, Speeds, sleeping
-from tidepool.scaling.simulation.scaler import LEASE_S, simulated_scaler
+from tidepool.scaling.simulation.scaler import simulated_scaler
 from tidepool.slurm import ControllerDown, JobRequest, JobState
 
 IDLE_S = 30
+LEASE_S = 10.0
+PAST_LEASE_S = 60.0
 
 
 def spec(**changes: Any) -> ClusterSpec:
@@ -56,7 +58,9 @@ class Scene:
         def say(name: str, **_: Any) -> None:
             self.said.append((holder, name))
 
-        return simulated_scaler(self.cluster, decide=decide, remember=remember, holder=holder, say=say)
+        return simulated_scaler(
+            self.cluster, decide=decide, remember=remember, holder=holder, say=say, lease_s=LEASE_S
+        )
 
     def submit(self, seconds: float = 60) -> int:
         return self.cluster.submit(JobRequest(sleeping(seconds), exclusive=True))
@@ -113,7 +117,7 @@ def test_of_two_one_acts_and_the_other_stands_by(scene: Scene) -> None:
 def test_a_leader_that_was_stopped_past_its_lease_does_nothing_more(scene: Scene) -> None:
     one, other = scene.loop("one"), scene.loop("other")
     assert one.turn().role == "leads"
-    scene.cluster.run(2 * LEASE_S)
+    scene.cluster.run(PAST_LEASE_S)
     assert other.turn().role == "leads"
     scene.cluster.slurm.submit(JobRequest(sleeping(1)))
     assert one.turn().role == "stands by"
@@ -134,11 +138,11 @@ def test_a_leader_that_is_stopped_between_its_decision_and_its_effect_has_no_eff
     def slowly(*arguments: Any) -> Any:
         intents = decided(*arguments)
         # SIGSTOP; the lease ends; another takes it; SIGCONT.
-        cluster.clock.advance(cluster.clock.true + timedelta(seconds=2 * LEASE_S))
-        assert journal.acquire("other", cluster.clock(), LEASE_S) is not None
+        cluster.clock.advance(cluster.clock.true + timedelta(seconds=PAST_LEASE_S))
+        assert journal.acquire("other", cluster.clock(), PAST_LEASE_S) is not None
         return intents
 
-    journal.decided = slowly  # type: ignore[method-assign]
+    journal.decided = slowly  # type: ignore[assignment, method-assign]
     scene.cluster.slurm.submit(JobRequest(sleeping(1)))
     loop.turn()
     assert ("one", "intends") in scene.said
@@ -187,8 +191,10 @@ def test_after_a_pause_nodes_are_idle_anew(scene: Scene) -> None:
     scene.until(lambda: scene.state(job) is JobState.COMPLETED)
     scene.cluster.run(IDLE_S / 2)
     scene.cluster.journal.pause(Pause("alice", scene.cluster.clock()))
+    scene.cluster.wake()
     scene.cluster.run(10 * IDLE_S)
     scene.cluster.journal.pause(None)
+    scene.cluster.wake()
     scene.cluster.run(IDLE_S / 2)
     assert scene.nodes() == ["cpu-1"]
     scene.until(lambda: not scene.nodes())
@@ -295,7 +301,7 @@ def test_a_node_that_gets_a_job_between_its_drain_and_its_end_is_wished_again(sc
     scene.cluster.stack.locked = False
     scene.until(lambda: scene.state(other) is JobState.COMPLETED)
     assert scene.cluster.slurm.job(other)[0].restarts == 0
-    assert [each.result for each in reversed(scene.intents(Remove))][0] == "overtaken"
+    assert scene.intents(Remove)[-1].result == "overtaken"
     scene.until(lambda: not scene.nodes())
 
 
