@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -29,7 +29,6 @@ from bench.engine import machine  # noqa: E402
 from bench.queues import AT, MARK, cluster  # noqa: E402
 from tidepool.scaling.daemon import GARBAGE  # noqa: E402
 from tidepool.scaling.decide import decide  # noqa: E402
-from tidepool.scaling.decision import Decision  # noqa: E402
 from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402
 from tidepool.scaling.memory import Launch, Memory  # noqa: E402
 from tidepool.scaling.world import World  # noqa: E402
@@ -65,34 +64,31 @@ def measure(nodes: int, rounds: int) -> Figures:
     seen = cluster(nodes, nodes * JOBS_PER_NODE)
     memory = Memory(launches={name: Launch(AT, AT) for name in seen.under_way})
     taken: dict[str, list[float]] = {"queue": [], "nodes": [], "decide": []}
-    decision = None
-
-    def timed(part: str, work: Callable[[], object]) -> object:
-        began = time.perf_counter()
-        result = work()
-        taken[part].append(time.perf_counter() - began)
-        return result
-
+    launched = actions = 0
     for number in range(rounds + 1):
-        jobs = timed("queue", lambda: parse_queue(seen.queue, MARK))
-        there = timed("nodes", lambda: list(map(parse_node, seen.nodes.splitlines())))
-        assert isinstance(jobs, list) and isinstance(there, list)
+        began = time.perf_counter()
+        jobs = tuple(parse_queue(seen.queue, MARK))
+        read_queue = time.perf_counter()
+        there = tuple(map(parse_node, seen.nodes.splitlines()))
+        read_nodes = time.perf_counter()
         world = World(
             at=AT,
             spec=seen.spec,
-            nodes=tuple(there),
-            jobs=tuple(jobs),
+            nodes=there,
+            jobs=jobs,
             machines=seen.machines,
             recorded=seen.recorded,
             wish=seen.wish,
             under_way=seen.under_way,
         )
-        del jobs, there
-        decision = timed("decide", lambda: decide(world, memory))
-        if number == 0:  # What Python makes on the first round, it has from then on.
-            for times in taken.values():
-                times.clear()
-    assert isinstance(decision, Decision)
+        decision = decide(world, memory)
+        decided = time.perf_counter()
+        actions = len(decision.actions)
+        launched = sum(len(each.nodes) for each in decision.actions if isinstance(each, ToLaunch))
+        if number:  # What Python makes on the first round, it has from then on.
+            taken["queue"].append(read_queue - began)
+            taken["nodes"].append(read_nodes - read_queue)
+            taken["decide"].append(decided - read_nodes)
     whole = sorted(map(sum, zip(*taken.values(), strict=True)))
     return Figures(
         nodes=nodes,
@@ -105,8 +101,8 @@ def measure(nodes: int, rounds: int) -> Figures:
         p99_s=whole[min(len(whole) - 1, -(-len(whole) * 99 // 100) - 1)],
         most_s=whole[-1],
         peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        actions=len(decision.actions),
-        launched=sum(len(each.nodes) for each in decision.actions if isinstance(each, ToLaunch)),
+        actions=actions,
+        launched=launched,
     )
 
 

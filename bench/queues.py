@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -96,9 +96,7 @@ def cluster(nodes: int, pending: int, seed: int = 1) -> Cluster:
     head = _record({name: name.upper() for name, _ in columns}, "ACCOUNT", "NAME")
     names = {name for those in there.values() for name in those}
     machines = tuple(
-        Machine(
-            f"i-{number:08x}", MachineKey("bench", name), IPv4Address("10.64.0.1") + number, "running"
-        )
+        Machine(f"i-{number:08x}", MachineKey("bench", name), IPv4Address("10.64.0.1") + number, "running")
         for number, name in enumerate(sorted(names.difference(under_way)))
     )
     return Cluster(
@@ -130,7 +128,12 @@ def _spec(nodes: int) -> ClusterSpec:
                         "memory": kind.memory_mib,
                         "sockets": 2,
                         "gres": [
-                            {"name": name, "type": type, "count": count, "files": f"/dev/nvidia[0-{count - 1}]"}
+                            {
+                                "name": name,
+                                "type": type,
+                                "count": count,
+                                "files": f"/dev/nvidia[0-{count - 1}]",
+                            }
                             for name, type, count in kind.gres
                         ],
                     },
@@ -214,7 +217,13 @@ def _pending(number: int, chosen: random.Random) -> str:
         "MinMemory": f"{memory}M",
         "tres-alloc": f"cpu={cpus},mem={memory * cpus}M,node={nodes},billing={cpus}",
         "tres-per-node": f"gres:gpu:{chosen.choice((1, 1, 2, 4))}" if partition == "gpu" else "N/A",
-        "Feature": "avx2" if dice < 6 else "(ib|hbm)&avx2" if dice < 10 else "[std|big]" if dice < 12 else "(null)",
+        "Feature": "avx2"
+        if dice < 6
+        else "(ib|hbm)&avx2"
+        if dice < 10
+        else "[std|big]"
+        if dice < 12
+        else "(null)",
         "OverSubscribe": "NO" if chosen.randrange(100) < 3 else "OK",
         "Dependency": f"afterok:{number - 1}(unfulfilled)" if reason == "Dependency" else "(null)",
         "PriorityLong": 0 if reason == "JobHeldUser" else chosen.randrange(1, 10_000_000),

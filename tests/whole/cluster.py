@@ -68,13 +68,15 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         kept = {
             name: os.environ[name]
-            for name in ("PATH", "HOME", "LANG", "LC_ALL", "TERM")
+            for name in ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "PYTHONPATH")
             if name in os.environ
         }
         # Whatever engine a person has: the tests are of the embedded one.
         return {
             **kept,
             "PYTHONFAULTHANDLER": "1",
+            # Of these sources, wherever the virtual environment was made.
+            "PYTHONPATH": str(ROOT),
             "TIDEPOOL_DATA": str(self.data),
             "TIDEPOOL_IMAGES": str(self.images),
             "TIDEPOOL_ENGINE": "embedded",

@@ -15,9 +15,10 @@ from tidepool.scaling.demand.pending import Pending, Wanted, pending
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.packing.bins import DRAINED, UP, Bins
 from tidepool.scaling.packing.gate import Closed, Gate, Purpose
+from tidepool.scaling.packing.group import Group
 from tidepool.scaling.packing.lanes import Timed, busy_until, lanes, served
 from tidepool.scaling.packing.pack import FOLLOWS, Request, Served, pack
-from tidepool.scaling.packing.place import Group, Placer
+from tidepool.scaling.packing.place import Placer
 from tidepool.scaling.packing.there import there
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.vacancy import quarantined, vacancies

@@ -10,6 +10,9 @@ from tidepool.slurm import Node, NodeBase, NodeFlag
 #: What the scaler's drains, and the provider's, begin with. Everything else is a person's.
 OURS: Final = "tidepool:"
 
+#: The provider's, when an operation takes a node away (`tidepool.provider.retirement`).
+PROVIDERS: Final = "tidepool: leaves the cluster"
+
 #: Somebody else has it in hand.
 _THEIRS: Final = frozenset(
     {

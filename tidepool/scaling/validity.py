@@ -18,9 +18,9 @@ from tidepool.scaling.world import Recorded
 from tidepool.slurm import Job, JobState, Node, NodeFlag
 
 #: Nothing is there that could be lost.
-_NOT_THERE: Final = frozenset({Seen.UNLISTED, Seen.SLOT, Seen.OFF, Seen.BOOTING})
+_NOT_THERE: Final = frozenset({Seen.UNLISTED, Seen.SLOT})
 #: Without jobs, nothing is lost by its end.
-_MAY_GO: Final = frozenset({Seen.OURS, Seen.SILENT, Seen.DOWN, Seen.UNFIT})
+_MAY_GO: Final = frozenset({Seen.OURS, Seen.SILENT, Seen.DOWN, Seen.UNFIT, Seen.OFF, Seen.BOOTING})
 _MAY_BE_FORGOTTEN: Final = frozenset({Seen.OURS, Seen.DOWN, Seen.UNFIT})
 _NOT_OURS: Final = "somebody else has it in hand"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from tidepool.scaling.demand.fit import Need, Room
@@ -27,6 +28,14 @@ class Kind(NamedTuple):
     whole: bool
     sole: str
     room: Room
+
+
+class Option(NamedTuple):
+    """A fleet that will do, what a node of it has to give, and with whom it is shared (`Kind`)."""
+
+    fleet: str
+    need: Need
+    sole: str
 
 
 class Bin:
@@ -60,24 +69,25 @@ class Bins:
         """How many names are left for new nodes."""
         return len(self._vacant.get(fleet, ()))
 
-    def fitting(self, needs: Iterable[tuple[str, Need]], sole: str, *, whole_only: bool = False) -> list[Bin]:
-        """The bins of whose nodes each can give what the job needs there, the best first.
+    def fitting(self, options: Iterable[Option], *, whole_only: bool = False) -> list[tuple[Bin, Option]]:
+        """The bins whose nodes can give what one of ``options`` asks of them, the best first.
 
-        By rank; then those that jobs share before those that are empty, the fullest first; then by preference.
+        By rank; then those that jobs share before those that are empty, the fullest first; then in the options' order.
         """
         found = []
-        for preference, (fleet, need) in enumerate(needs):
+        for preference, option in enumerate(options):
+            fleet, need, sole = option
             offer = self.offers[fleet]
             for bin in self._bins[fleet].values():
                 kind = bin.kind
                 if kind.whole:
                     if not bin.names or not need.fits(kind.room):
                         continue
-                    found.append(((kind.rank, 1, 0, preference), bin))
+                    found.append(((kind.rank, 1, 0, preference), bin, option))
                 elif not whole_only and kind.sole == sole != "job" and bin.names and need.fits(kind.room):
-                    found.append(((kind.rank, 0, _left(kind.room, need, offer), preference), bin))
-        found.sort(key=lambda each: each[0])
-        return [bin for _, bin in found]
+                    found.append(((kind.rank, 0, _left(kind.room, need, offer), preference), bin, option))
+        found.sort(key=itemgetter(0))
+        return [(bin, option) for _, bin, option in found]
 
     def named(self, name: str, fleet: str) -> Bin | None:
         """The bin that holds this node."""

@@ -16,8 +16,8 @@ from tidepool.cluster.hostlist import HostlistError, HostSet
 from tidepool.scaling.demand.fit import Room, empty
 from tidepool.scaling.demand.layout import Part
 from tidepool.scaling.demand.offer import Offer
+from tidepool.scaling.packing.group import Group
 from tidepool.scaling.packing.pack import FOLLOWS, Request, Served
-from tidepool.scaling.packing.place import Group
 from tidepool.slurm import Job, JobState
 
 

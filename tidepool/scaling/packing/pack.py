@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from tidepool.scaling.allowance import Grant
-from tidepool.scaling.packing.place import Group, Placed, Placer
+from tidepool.scaling.packing.group import Group, Placed
+from tidepool.scaling.packing.place import Placer
 
 #: Above so many changes from one group to another in the queue's order, priority is kept between tiers alone.
 _MOST_TURNS: Final = 2000

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tidepool.scaling.allowance import Grant
 from tidepool.scaling.demand.fit import Need, empty
 from tidepool.scaling.demand.layout import Layout, Part
-from tidepool.scaling.packing.bins import NEW, Bin, Bins
-from tidepool.scaling.packing.gate import Gate, Purpose
-
-
-class Placed(NamedTuple):
-    """``per_set`` jobs run on each of these sets of nodes. ``rank`` is the latest of the nodes' (`bins`)."""
-
-    rank: int
-    per_set: int
-    sets: list[tuple[str, ...]]
-
-    @property
-    def jobs(self) -> int:
-        """How many jobs these are."""
-        return self.per_set * len(self.sets)
-
-
-class Group(NamedTuple):
-    """Jobs that ask for the same: for each component (one, but for heterogeneous jobs) the layouts it can have.
-
-    ``size`` orders groups: how much of a node they take, and of how many. ``fresh``: only nodes that no job has
-    anything of will do.
-    """
-
-    components: tuple[tuple[Layout, ...], ...]
-    purpose: Purpose
-    size: tuple[float, int] = (0, 0)
-    fresh: bool = False
+from tidepool.scaling.packing.bins import NEW, Bin, Bins, Option
+from tidepool.scaling.packing.gate import Gate
+from tidepool.scaling.packing.group import Group, Placed, both, options
+from tidepool.scaling.packing.several import Several
 
 
 class _Move(NamedTuple):
@@ -59,14 +35,16 @@ class Placer:
 
     def place(self, group: Group, jobs: int) -> tuple[list[Placed], Grant | None]:
         """Place up to ``jobs`` of a group; where fewer were placed, what is in the way."""
+        alike = group.alike
+        if alike and any(layout.parts[0].nodes > 1 for layout in alike):
+            return Several(self._bins, self._gate, group).place(jobs)
         placed: list[Placed] = []
         left = jobs
-        single = _single(group)
-        if single:
-            placed = self._singles(single, group, left)
+        if alike:
+            placed = self._singles(alike, group, left)
             left -= sum(each.jobs for each in placed)
         while left:
-            found = self._plan_single(single, group) if single else self._plan(group)
+            found = self._plan_single(alike, group) if alike else self._plan(group)
             if isinstance(found, Grant):
                 return placed, found
             done = self._carry_out(found, group, left)
@@ -80,23 +58,21 @@ class Placer:
 
     def _singles(self, layouts: Sequence[Layout], group: Group, jobs: int) -> list[Placed]:
         found: list[Placed] = []
-        for layout in layouts:
-            needs = dict(layout.parts[0].needs)
-            for bin in self._bins.fitting(needs.items(), layout.sole, whole_only=group.fresh):
-                need = needs[bin.kind.fleet]
-                times = 1 if group.fresh else need.times_in(bin.kind.room)
-                while jobs and bin.names:
-                    per_node = min(times, jobs)
-                    most = self._gate.nodes_for(group.purpose, min(len(bin.names), jobs // per_node))
-                    if not most:
-                        return found
-                    names = self._bins.take(bin, most)
-                    self._bins.put(bin.kind, names, need, per_node, layout.sole)
-                    self._gate.used(group.purpose, names)
-                    found.append(Placed(bin.kind.rank, per_node, [(name,) for name in names]))
-                    jobs -= per_node * most
-                if not jobs:
+        every = [option for layout in layouts for option in options(layout, layout.parts[0])]
+        for bin, (_, need, sole) in self._bins.fitting(every, whole_only=group.fresh):
+            times = 1 if group.fresh else need.times_in(bin.kind.room)
+            while jobs and bin.names:
+                per_node = min(times, jobs)
+                most = self._gate.nodes_for(group.purpose, min(len(bin.names), jobs // per_node))
+                if not most:
                     return found
+                names = self._bins.take(bin, most)
+                self._bins.put(bin.kind, names, need, per_node, sole)
+                self._gate.used(group.purpose, names)
+                found.append(Placed(bin.kind.rank, per_node, [(name,) for name in names]))
+                jobs -= per_node * most
+            if not jobs:
+                break
         return found
 
     def _plan_single(self, layouts: Sequence[Layout], group: Group) -> list[_Move] | Grant:
@@ -107,7 +83,7 @@ class Placer:
             found = self._new(layout.parts[0], 1, layout, group, moves)
             if found is None:
                 return moves
-            refusal = _both(refusal, found)
+            refusal = both(refusal, found)
         assert refusal is not None
         return refusal
 
@@ -117,22 +93,31 @@ class Placer:
         """Where one job of the group goes; or why it cannot."""
         moves: list[_Move] = []
         for layouts in group.components:
-            refusal = None
-            for new in (False, True):
+            found = self._lay_out_there(layouts, group, moves)
+            if found is None:
+                refusal = None
                 for layout in layouts:
-                    found = self._lay_out(layout, group, moves, new=new)
-                    if not isinstance(found, Grant):
+                    new = self._lay_out(layout, group, moves, new=True)
+                    if not isinstance(new, Grant):
+                        found = new
                         break
-                    if new:
-                        refusal = _both(refusal, found)
-                else:
-                    continue
-                moves = found
-                break
-            else:
-                assert refusal is not None
-                return refusal
+                    refusal = both(refusal, new)
+                if found is None:
+                    assert refusal is not None
+                    return refusal
+            moves = found
         return moves
+
+    def _lay_out_there(
+        self, layouts: Iterable[Layout], group: Group, before: list[_Move]
+    ) -> list[_Move] | None:
+        """On nodes that are there or coming, those of the lowest ranks."""
+        found = [
+            moves
+            for layout in layouts
+            if not isinstance(moves := self._lay_out(layout, group, before, new=False), Grant)
+        ]
+        return min(found, key=_rank, default=None)
 
     def _lay_out(
         self, layout: Layout, group: Group, before: list[_Move], *, new: bool
@@ -148,13 +133,12 @@ class Placer:
                     return move
                 moves.append(move)
                 missing -= 1
-            needs = dict(part.needs)
-            for bin in self._bins.fitting(part.needs, layout.sole, whole_only=group.fresh):
+            for bin, (fleet, need, sole) in self._bins.fitting(options(layout, part), whole_only=group.fresh):
                 if not missing:
                     break
                 free = len(bin.names) - sum(move.nodes for move in moves if move.bin is bin)
                 if count := min(missing, free):
-                    moves.append(_Move(bin, bin.kind.fleet, count, needs[bin.kind.fleet], layout.sole))
+                    moves.append(_Move(bin, fleet, count, need, sole))
                     missing -= count
             if missing:
                 refusal = self._new(part, missing, layout, group, moves) if new else Grant(0)
@@ -174,7 +158,7 @@ class Placer:
                 missing -= grant.nodes
             if not missing:
                 return None
-            refusal = _both(refusal, grant)
+            refusal = both(refusal, grant)
         return refusal
 
     def _granted(self, fleet: str, nodes: int, group: Group, moves: list[_Move]) -> Grant:
@@ -203,7 +187,8 @@ class Placer:
             return Grant(0, f"{name} is too small for it")
         bin = self._bins.named(name, fleet)
         if bin is not None:
-            fits = bin in self._bins.fitting([(fleet, need)], layout.sole, whole_only=group.fresh)
+            option = Option(fleet, need, layout.sole)
+            fits = any(found is bin for found, _ in self._bins.fitting([option], whole_only=group.fresh))
             if fits and all(move.name != name for move in moves):
                 return _Move(bin, fleet, 1, need, layout.sole, name)
             return Grant(0, f"it names {name}, where others have their jobs")
@@ -236,6 +221,7 @@ class Placer:
         per_set, sets = self._repeats(moves, group, jobs)
         if not sets:
             return None
+        rank = _rank(moves)
         found: list[list[str]] = [[] for _ in range(sets)]
         # All are taken before any is put back, so that no node is taken twice.
         taken = [self._take(move, move.nodes * sets) for move in moves]
@@ -246,8 +232,14 @@ class Placer:
             self._gate.launched(move.usd * len(names))
             for place, those in enumerate(found):
                 those += names[place * move.nodes : (place + 1) * move.nodes]
-        rank = max(NEW if move.bin is None else move.bin.kind.rank for move in moves)
         return Placed(rank, per_set, [tuple(those) for those in found])
+
+    def _times(self, move: _Move, group: Group) -> int:
+        """How many jobs of the group one of the nodes takes."""
+        if group.fresh or move.sole == "job":
+            return 1
+        room = move.bin.kind.room if move.bin else empty(self._bins.offers[move.fleet])
+        return move.need.times_in(room)
 
     def _repeats(self, moves: list[_Move], group: Group, jobs: int) -> tuple[int, int]:
         """How many such jobs go onto the same nodes, and onto how many sets of such nodes."""
@@ -258,8 +250,7 @@ class Placer:
         per_set = jobs
         wanted: dict[Bin | str, int] = {}
         for move in moves:
-            room = move.bin.kind.room if move.bin else empty(self._bins.offers[move.fleet])
-            per_set = min(per_set, 1 if group.fresh or move.sole == "job" else move.need.times_in(room))
+            per_set = min(per_set, self._times(move, group))
             source = move.bin or move.fleet
             wanted[source] = wanted.get(source, 0) + move.nodes
         most_sets = min(most_sets, jobs // per_set)
@@ -281,21 +272,6 @@ class Placer:
         return self._bins.take(move.bin, count) if move.bin else self._bins.open(move.fleet, count)
 
 
-def _single(group: Group) -> tuple[Layout, ...]:
-    """The layouts of jobs that need one node, any one; empty for others."""
-    (layouts, *others) = group.components
-    if others:
-        return ()
-    simple = all(
-        len(layout.parts) == 1 and layout.parts[0].nodes == 1 and not layout.parts[0].names
-        for layout in layouts
-    )
-    return layouts if simple else ()
-
-
-def _both(one: Grant | None, other: Grant) -> Grant:
-    """What is in the way in either; a set-back where one of them is, for that ends by itself."""
-    if one is None or not one.reason or one.reason == other.reason:
-        return other
-    reason = f"{one.reason}; {other.reason}" if other.reason else one.reason
-    return Grant(0, reason, "setback" if "setback" in (one.standing, other.standing) else "limit")
+def _rank(moves: Iterable[_Move]) -> int:
+    """The latest of the nodes' ranks."""
+    return max(NEW if move.bin is None else move.bin.kind.rank for move in moves)
