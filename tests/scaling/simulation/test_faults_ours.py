@@ -94,7 +94,7 @@ def test_kill_9_of_the_engine_or_the_provider_at_every_step_of_a_grow_and_a_shri
 
 
 def test_two_daemons_at_once() -> None:
-    scene = Scene(lease_s=10)
+    scene = Scene(lease_s=10, speeds=Speeds(latest=3))
     other = scene.start("two")
     _story(scene)
     roles = {scene.daemon.last and scene.daemon.last.role, other.last and other.last.role}
@@ -104,7 +104,7 @@ def test_two_daemons_at_once() -> None:
 
 @pytest.mark.parametrize("name", ["before decided", "after decided", "before ended", "after acquire"])
 def test_a_leader_paused_past_its_lease_and_woken(name: str) -> None:
-    scene = Scene(lease_s=10)
+    scene = Scene(lease_s=10, speeds=Speeds(latest=3))
     cluster = scene.cluster
     first = scene.daemon
     woken: list[str] = []
