@@ -48,9 +48,16 @@ class Scene:
     """A cluster with a daemon, and the laws that watch it. ``more`` are keys of the spec."""
 
     def __init__(
-        self, *, speeds: Speeds | None = None, licenses: dict[str, int] | None = None, lease_s: float = 7200.0, **more: Any
+        self,
+        *,
+        speeds: Speeds | None = None,
+        licenses: dict[str, int] | None = None,
+        lease_s: float = 7200.0,
+        **more: Any,
     ) -> None:
-        self.cluster = SimulatedCluster(read_spec({**SPEC, **more}), speeds=speeds or Speeds(), licenses=licenses)
+        self.cluster = SimulatedCluster(
+            read_spec({**SPEC, **more}), speeds=speeds or Speeds(), licenses=licenses
+        )
         self.laws = Laws(self.cluster, decide, thorough=1)
         self.said: list[tuple[str, Mapping[str, Any]]] = []
         self.lease_s = lease_s
@@ -133,7 +140,10 @@ class Scene:
     def told(self) -> str:
         """What there is, for a test that fails."""
         queue = self.cluster.slurm.queue
-        jobs = [(j.job_id, j.state.value, j.reason, j.nodelist) for j in (*queue.waiting.values(), *queue.running.values())]
+        jobs = [
+            (j.job_id, j.state.value, j.reason, j.nodelist)
+            for j in (*queue.waiting.values(), *queue.running.values())
+        ]
         nodes = [(n.name, str(n.state)) for n in self.cluster.slurm.all_nodes() if not n.state.is_slot]
         look = self.cluster.journal.last_look()
         waiting = dict(look.decision.waiting) if look else {}

@@ -168,15 +168,14 @@ def test_a_state_file_that_is_older_than_the_world() -> None:
 
 def test_disk_full() -> None:
     scene = Scene()
-    first = scene.submit(1, seconds=100)
+    first = scene.submit(1, seconds=1000)
     scene.until_running(first)
     scene.cluster.journal.full = True
     second = scene.submit(2, seconds=100)
     scene.pass_time(300)
     assert scene.made() == 1, "what cannot be written down is not done"
     assert len(scene.cluster.machines.running()) == 1
-    assert scene.daemon.last is not None
-    assert scene.daemon.last.role == "holds still"
+    scene.until(lambda: scene.daemon.last is not None and scene.daemon.last.role == "holds still", 5)
     scene.cluster.journal.full = False
     scene.until_running(second, 60)
     scene.ends_well()

@@ -81,7 +81,7 @@ def test_a_node_that_is_down() -> None:
 
 def test_a_node_that_a_person_set_down_stays_so() -> None:
     scene, jobs = _busy()
-    scene.cluster.slurm.down("cpu-1", "a fan is broken")
+    scene.cluster.slurm.set_down("cpu-1", "a fan is broken", "root")
     # Its slurmd lives: a real one would come back by itself after a restart only.
     scene.until(lambda: scene.running(jobs), 120)
     scene.pass_time(600)
@@ -100,7 +100,11 @@ def test_a_node_drained_by_a_person() -> None:
     assert scene.states(jobs) <= {JobState.COMPLETED}
     assert [key.node for key in scene.cluster.machines.running()] == ["cpu-1"]
     assert scene.phase("cpu-1") is Phase.HELD
-    assert not [about for what, about in scene.said if what == "intends" and isinstance(about["intent"].action, Undrain)]
+    assert not [
+        about
+        for what, about in scene.said
+        if what == "intends" and isinstance(about["intent"].action, Undrain)
+    ]
     scene.laws.drained_by_people.clear()
     scene.cluster.slurm.undrain("cpu-1")
     scene.ends_well()
@@ -119,7 +123,13 @@ def test_a_node_that_does_not_respond_for_a_while() -> None:
 
 @pytest.mark.parametrize(
     "flag",
-    [NodeFlag.FAIL, NodeFlag.MAINTENANCE, NodeFlag.RESERVED, NodeFlag.REBOOT_REQUESTED, NodeFlag.REBOOT_ISSUED],
+    [
+        NodeFlag.FAIL,
+        NodeFlag.MAINTENANCE,
+        NodeFlag.RESERVED,
+        NodeFlag.REBOOT_REQUESTED,
+        NodeFlag.REBOOT_ISSUED,
+    ],
 )
 def test_a_node_that_fails_is_in_maintenance_reserved_or_rebooting(flag: NodeFlag) -> None:
     scene, jobs = _busy(seconds=100)
@@ -142,34 +152,31 @@ FLAGS = (
 )
 
 
-def test_every_combination_of_the_flags_of_a_node() -> None:
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_every_combination_of_the_flags_of_a_node(is_busy: bool) -> None:
+    """The laws watch that nothing is done to a node that is somebody's, or busy."""
     every = list(chain.from_iterable(combinations(FLAGS, count) for count in range(len(FLAGS) + 1)))
     assert len(every) == 128
-    for busy in (True, False):
-        scene, jobs = _busy(1, seconds=1_000_000 if busy else 5)
-        if not busy:
-            scene.until(lambda: not scene.cluster.slurm.queue.running, 60)
-        for flags in every:
-            slurm = scene.cluster.slurm
-            if scene.node("cpu-1").state.is_slot:
-                jobs = scene.submit(1, seconds=5)
-                scene.until(lambda jobs=jobs: scene.states(jobs) <= {JobState.COMPLETED}, 60)  # type: ignore[misc]
-            slurm.flag("cpu-1", *flags)
-            if NodeFlag.DRAIN in flags:
-                scene.laws.drained_by_people.add("cpu-1")
-                slurm.drain_by("root", "cpu-1", "a look inside")
-            scene.cluster.wake()
-            scene.pass_time(90)
-            if busy:
-                # The laws watch that nothing is done to it; the job is there still.
-                assert scene.running(jobs), flags
-            scene.laws.drained_by_people.clear()
-            if not scene.node("cpu-1").state.is_slot:
-                slurm.flag("cpu-1", *flags, on=False)
-            scene.pass_time(5)
-        for job_id in jobs:
-            slurm.queue.end(job_id, JobState.COMPLETED, scene.cluster.clock.true) if busy else None
-        scene.ends_well()
+    scene, jobs = _busy(1, seconds=1_000_000 if is_busy else 5)
+    slurm, held = scene.cluster.slurm, scene.laws.drained_by_people
+    for flags in every:
+        if scene.node("cpu-1").state.is_slot:
+            jobs = scene.submit(1, seconds=5)
+            scene.until_running(jobs)
+        slurm.flag("cpu-1", *flags)
+        if NodeFlag.DRAIN in flags:
+            held.add("cpu-1")
+            slurm.drain_by("root", "cpu-1", "a look inside")
+        scene.cluster.wake()
+        scene.pass_time(90)
+        assert not is_busy or scene.running(jobs), flags
+        held.clear()
+        if not scene.node("cpu-1").state.is_slot:
+            slurm.flag("cpu-1", *flags, on=False)
+        scene.pass_time(5)
+    for job_id in list(slurm.queue.running):
+        slurm.finish(job_id)
+    scene.ends_well()
 
 
 def test_a_job_array_of_10_000() -> None:
