@@ -150,6 +150,8 @@ class Loop:
             self._drop()
             return Turn("stands by", self._edges.lease_s / 3, str(error))
         except JournalError as error:
+            # What could not be written down is decided anew.
+            self._decided_for = None
             if not self.is_at_work:
                 # What of it was written is read again when it can be.
                 self._state = None

@@ -169,9 +169,9 @@ class FakeSlurm:
             self._nodes[name] = self._nodes[name]._replace(state=_OFF)
             self.queue.touch()
 
-    def set_down(self, name: str, reason: str) -> None:
-        """A node is DOWN, and its jobs are requeued."""
-        self._down(name, self._reason(reason, "slurm"), self._now())
+    def set_down(self, name: str, reason: str, user: str = "slurm") -> None:
+        """Slurm itself, or somebody, sets a node DOWN; its jobs are requeued."""
+        self._down(name, self._reason(reason, user), self._now())
 
     def fail(self, error: SlurmError) -> None:
         """The next call ends with ``error``; several wait in line."""

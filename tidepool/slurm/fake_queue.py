@@ -205,6 +205,7 @@ class FakeQueue:
         job = self.running.pop(job_id)
         for name in expand(job.nodelist):
             self._rooms[name].give_back(job_id)
+            self._nodes[name] = self._nodes[name]._replace(last_busy_time=now)
             self._show(name)
             if self._completing_s:
                 self._complete(name, now)
