@@ -323,7 +323,9 @@ def parse_queue(output: str, mark: str) -> list[Job]:
     free = [["" if value == "(null)" else value for value in column[1:]] for column in (accounts, names)]
     rows = (
         (*mine, *stands, *asks[:-_LATER], account, name, *asks[-_LATER:])
-        for mine, stands, asks, account, name in zip(zip(*own, strict=True), standing, request, *free, strict=True)
+        for mine, stands, asks, account, name in zip(
+            zip(*own, strict=True), standing, request, *free, strict=True
+        )
     )
     return list(map(tuple.__new__, repeat(Job), rows))
 
