@@ -219,6 +219,8 @@ def _growth(
         jobs = wanted.jobs or (wanted.job_id,)
         for job in jobs:
             waiting[job] = Waiting(job, standing, reason, outcome.nodes)
+        if not outcome.copies:
+            continue
         for name in outcome.nodes:
             those = used.setdefault(name, [])
             if len(those) < _FEW:

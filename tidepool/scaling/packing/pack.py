@@ -46,11 +46,15 @@ class _Dealt:
     refusal: Grant | None = None
     _cards: Iterator[tuple[Placed, tuple[str, ...], int]] | None = None
     _card: tuple[Placed, tuple[str, ...], int] | None = None
+    #: All is dealt: what became of every request from then on.
+    _none: Served | None = None
 
     def deal(self, copies: int) -> Served:
         if self._cards is None:
             self.placed.sort(key=lambda each: each.rank)
             self._cards = ((each, nodes, each.per_set) for each in self.placed for nodes in each.sets)
+        if self._none is not None:
+            return self._none
         nodes: dict[str, None] | tuple[str, ...] = ()
         rank = served = 0
         while served < copies:
@@ -63,6 +67,9 @@ class _Dealt:
             served += part
             rank = max(rank, placed.rank)
             nodes = names if not nodes else dict.fromkeys((*nodes, *names))
+        if not served:
+            self._none = Served(0, rank, (), self.refusal)
+            return self._none
         return Served(served, rank, tuple(nodes), self.refusal if served < copies else None)
 
 
