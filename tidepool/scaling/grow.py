@@ -143,7 +143,7 @@ class _Demand:
             if group is None:
                 group = known[key] = self._group(wanted.same.asks, fresh=fresh)
             if isinstance(group, int):
-                self.requests.append(Request(group, wanted.copies))
+                self.requests.append((group, wanted.copies))
                 self.wanted.append(wanted)
             else:
                 for job in wanted.jobs or (wanted.job_id,):
