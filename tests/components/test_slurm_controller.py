@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pulumi.output import Unknown
 
 from tests.cluster.specs import spec_mapping
 from tests.components.graph import Graph
 from tests.components.stack import DIGEST, connection, registered, spec_with
+from tidepool.cluster.power_saving import DOWN_PROGRAM, REQUEST_PROGRAM, SPOOL, UP_PROGRAM
+from tidepool.scaling.power import request
 
 COMPONENT = "tidepool:components:SlurmController physics"
 BOOT, MACHINE, VOLUME = "tidepool:local:Boot", "tidepool:local:Machine", "tidepool:local:Volume"
@@ -132,7 +136,21 @@ def test_the_backup_has_the_state_and_the_boot_of_the_controller() -> None:
     assert boot.by_input["mounts"] == {f"{VOLUME} slurmctld", f"{VOLUME} home"}
     assert [each["name"] for each in boot.inputs["services"]] == ["munged", "sshd", "slurmctld"]
     assert boot.inputs["services"][2]["begins"] == "path:/etc/slurm/slurm.conf"
-    assert set(boot.inputs["files"]) == FILES_OF_KEYS
+    assert set(boot.inputs["files"]) == FILES_OF_KEYS | {UP_PROGRAM, DOWN_PROGRAM, REQUEST_PROGRAM}
+
+
+def test_what_power_saving_calls_is_there_in_either_mode_and_no_machine_boots_for_a_change_of_it() -> None:
+    slots, power = (registered(spec_with(scaling={"mode": mode})) for mode in ("slots", "power_save"))
+    assert slots[f"{BOOT} ctl"].inputs == power[f"{BOOT} ctl"].inputs
+    files = power[f"{BOOT} ctl"].inputs["files"]
+    assert files[UP_PROGRAM]["mode"] == files[DOWN_PROGRAM]["mode"] == "0755"
+    assert (files[UP_PROGRAM]["owner"], files[UP_PROGRAM]["group"]) == ("root", "root")
+    assert files[UP_PROGRAM]["content"].endswith(f' {REQUEST_PROGRAM} up "$@"\n')
+    assert files[DOWN_PROGRAM]["content"].endswith(f' {REQUEST_PROGRAM} down "$@"\n')
+    assert files[REQUEST_PROGRAM]["content"] == Path(request.__file__).read_text()
+    (spool,) = (each for each in power[f"{BOOT} ctl"].inputs["folders"] if each["path"] == SPOOL)
+    assert (spool["mode"], spool["owner"]) == ("0700", "slurm")
+    assert UP_PROGRAM not in power[f"{BOOT} login"].inputs["files"]
 
 
 def test_homes_and_the_history_outlive_the_cluster_and_the_queue_does_not() -> None:

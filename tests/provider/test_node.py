@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidepool.provider.node import is_up, lost_jobs
-from tidepool.slurm import Job, JobRequest, Node, NodeState, Slots
+from tidepool.slurm import Job, JobRequest, JobState, Node, NodeState, Slots
 from tidepool.slurm.fake import FakeSlurm
 
 _BOOT = datetime(2026, 11, 21, 12, 0, 0, 500_000, UTC)
@@ -70,3 +70,13 @@ def test_of_a_node_that_has_registered_since_those_from_before_are_lost() -> Non
     registered = _BOOT + timedelta(seconds=1)
     assert _lost(registered, _BOOT - timedelta(minutes=1)) == ["cpu-1"]
     assert _lost(registered, _BOOT + timedelta(seconds=2)) == []
+
+
+def test_jobs_that_wait_for_a_node_to_power_up_are_not_lost() -> None:
+    before = _BOOT - timedelta(minutes=1)
+    jobs = [job._replace(start_time=before) for job in _jobs()]
+    waiting = [job._replace(state=JobState.CONFIGURING) for job in jobs]
+    registered = _node("ALLOCATED+CLOUD", _BOOT + timedelta(seconds=1))
+    assert lost_jobs(registered, jobs, _BOOT)
+    assert lost_jobs(registered, waiting, _BOOT) == ()
+    assert lost_jobs(_node("ALLOCATED+CLOUD+POWERING_UP", before), jobs, _BOOT) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidepool.provider.retirement import REASON, Leaving, Outcome, retire, why_it_stays
-from tidepool.slurm import JobRequest, Node, NodeBase, NodeState, Slots
+from tidepool.slurm import JobRequest, Node, NodeBase, NodeFlag, NodeState, Slots
 from tidepool.slurm.fake import FakeSlurm
 
 _JOB = JobRequest("#!/bin/sh\nsleep 300\n", tasks=1)
@@ -100,3 +100,49 @@ def test_a_node_whose_job_is_ending_is_asked_again(slurm: FakeSlurm) -> None:
 def test_nodes_that_slurm_miscounts_leave(slurm: FakeSlurm) -> None:
     slurm._nodes["cpu-1"] = _node(slurm, "cpu-1")._replace(state=NodeState.parse("ALLOCATED"), cpus_alloc=0)
     assert _retire(slurm, "cpu-1", "cpu-2") == {"cpu-1": "", "cpu-2": ""}
+
+
+# Nodes of Slurm's power saving
+
+
+@pytest.fixture
+def cloud() -> FakeSlurm:
+    """As ``slurm``, in the cloud."""
+    made = FakeSlurm()
+    slots = Slots("cpu-[1-4]", "10.77.1.[1-4]", cpus=1, memory_mib=500, features=("cpu",), state="CLOUD")
+    made.create_slots(slots)
+    for name in ("cpu-1", "cpu-2", "cpu-3"):
+        made.boot(name)
+    return made
+
+
+def _flags(slurm: FakeSlurm, name: str) -> frozenset[str]:
+    return _node(slurm, name).state.flags
+
+
+def test_nodes_of_the_cloud_are_powered_down_and_stay_in_the_cloud(cloud: FakeSlurm) -> None:
+    assert _retire(cloud, "cpu-1", "cpu-4") == {"cpu-1": "", "cpu-4": ""}
+    assert _flags(cloud, "cpu-1") == {NodeFlag.CLOUD, NodeFlag.POWERING_DOWN}
+    cloud.switched_off("cpu-1")
+    assert _node(cloud, "cpu-1").state.is_slot
+    assert _node(cloud, "cpu-4").state.is_slot
+
+
+def test_what_slurm_powers_down_is_not_drained_which_would_stay_with_its_slot(cloud: FakeSlurm) -> None:
+    cloud.power_down("cpu-1")
+    before = _node(cloud, "cpu-1")
+    assert _retire(cloud, "cpu-1") == {"cpu-1": ""}
+    assert _node(cloud, "cpu-1") == before
+
+
+def test_a_node_of_the_cloud_with_a_job_goes_on(cloud: FakeSlurm) -> None:
+    job_id, name = _busy(cloud)
+    assert _retire(cloud, name) == {name: why_it_stays(name, [job_id])}
+    assert _flags(cloud, name) == {NodeFlag.CLOUD, NodeFlag.DYNAMIC_NORM}
+
+
+def test_jobs_of_a_machine_of_the_cloud_that_is_gone_are_put_back(cloud: FakeSlurm) -> None:
+    job_id, name = _busy(cloud)
+    assert _retire(cloud, name, dead=(name,)) == {name: ""}
+    assert cloud.job(job_id)[0].state == "PENDING"
+    assert NodeFlag.POWERING_DOWN in _flags(cloud, name)

@@ -16,7 +16,9 @@ import pytest
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from tests.provider.stack import CHECKOUT
-from tidepool.local import BadSpec
+from tidepool.infrastructure import InsufficientCapacity, Transient
+from tidepool.infrastructure.causes import unmarked
+from tidepool.local import BadSpec, TimedOut
 from tidepool.provider.errors import Refusal
 from tidepool.provider.serving import told
 from tidepool.slurm import Refused
@@ -108,14 +110,24 @@ def test_what_was_made_although_it_failed_is_told_with_the_error(provider: Any) 
     failed = provider_pb2.ErrorResourceInitFailed()
     assert status.details[0].Unpack(failed)
     assert (failed.id, list(failed.reasons)) == ("cpu-1", [error.details()])
+    assert unmarked(str(error.details()))[1] == "boot"
     assert failed.properties["node"] == "cpu-1"
 
 
 def test_what_was_written_for_people_is_told_as_it_is(tmp_path: Path) -> None:
     refused = Refused("Slurm refused: no", words="no", where="here", remedy="ask again")
-    for error in (Refusal("it is so"), BadSpec("a\nb"), refused):
+    for error in (Refusal("it is so"), refused):
         assert told(error, tmp_path / "faults") == str(error)
     assert not (tmp_path / "faults").exists()
+
+
+def test_of_which_kind_a_failure_is_goes_with_it(tmp_path: Path) -> None:
+    faults = tmp_path / "faults"
+    assert unmarked(told(BadSpec("a\nb"), faults)) == ("a\nb", "permanent")
+    assert unmarked(told(TimedOut("it does not boot"), faults)) == ("it does not boot", "boot")
+    assert unmarked(told(InsufficientCapacity("sold out"), faults)) == ("sold out", "capacity")
+    assert unmarked(told(Transient("later"), faults)) == ("later", "transient")
+    assert not faults.exists()
 
 
 def test_it_is_imported_fast() -> None:

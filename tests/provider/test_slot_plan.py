@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.cluster.hostlist import expand
 from tidepool.provider.slot_plan import Shape, SlotPlan, forgettable, in_order, moved, plan
-from tidepool.slurm import Node, NodeBase, NodeState
+from tidepool.slurm import Node, NodeBase, NodeFlag, NodeState
 
 SHAPE = Shape(2, 1, 2, 1, 500, ("cpu",), "gpu:a100:2")
 ADDRESSES = {f"cpu-{n}": f"10.77.1.{n}" for n in range(1, 4)}
@@ -42,6 +44,17 @@ def test_slots_of_another_shape_or_place_are_made_anew() -> None:
         _node("cpu-1", memory_mib=700), _node("cpu-2", address="10.77.9.9"), _node("cpu-3", gres="")
     )
     assert found == SlotPlan(forget=("cpu-1", "cpu-2", "cpu-3"), make=("cpu-1", "cpu-2", "cpu-3"))
+
+
+def test_slots_of_the_other_mode_are_made_anew_and_nodes_in_service_stay() -> None:
+    off = NodeState(NodeBase.IDLE, frozenset({NodeFlag.CLOUD, NodeFlag.POWERED_DOWN}))
+    up = NodeState(NodeBase.IDLE, frozenset({NodeFlag.CLOUD}))
+    there = {
+        node.name: node for node in (_node("cpu-1"), _node("cpu-2", state=off), _node("cpu-3", state=up))
+    }
+    assert plan(ADDRESSES, SHAPE, there) == SlotPlan(("cpu-2",), ("cpu-2",))
+    cloud = replace(SHAPE, state="CLOUD")
+    assert plan(ADDRESSES, cloud, there) == SlotPlan(("cpu-1",), ("cpu-1",))
 
 
 def test_nodes_in_service_only_get_features() -> None:

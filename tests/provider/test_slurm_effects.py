@@ -72,6 +72,7 @@ def test_most_keys_ask_for_a_reconfigure(before: str, after: str) -> None:
         ("enable_configless", "idle_on_node_suspend", "SlurmctldParameters"),
         ("KillWait", "NodeName=cpu-[1-4] State=FUTURE\nKillWait", "NodeName"),
         ("KillWait", "GresTypes=gpu\nKillWait", "GresTypes"),
+        ("KillWait", "ResumeProgram=/x\nKillWait", "ResumeProgram"),
     ],
 )
 def test_keys_that_are_read_at_the_start_ask_for_a_restart(before: str, after: str, because: str) -> None:

@@ -21,9 +21,10 @@ from tidepool.scaling.world import World
 from tidepool.slurm import JobState, NodeBase, NodeFlag
 
 T = TypeVar("T")
+Named = Launch | Drain | Undrain | Remove
 
 _RUNS = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
@@ -35,7 +36,7 @@ def looks(draw: st.DrawFn) -> tuple[World, Memory]:
     return seen, draw(memories(seen))
 
 
-def names(decision: Decision, kind: type) -> set[str]:
+def names(decision: Decision, kind: type[Named]) -> set[str]:
     return {name for action in decision.actions if isinstance(action, kind) for name in action.nodes}
 
 
@@ -196,7 +197,7 @@ def test_worlds_have_mischief_in_them() -> None:
     kinds: Counter[type] = Counter()
 
     @given(looks())
-    @settings(_RUNS, max_examples=200, derandomize=True, database=None)
+    @settings(_RUNS, max_examples=120, derandomize=True, database=None)
     def count(look: tuple[World, Memory]) -> None:
         kinds.update({type(action) for action in decide(*look).actions})
 

@@ -233,7 +233,8 @@ def wished(*names: str) -> dict[str, HostSet]:
 
 def unseen(seen: World, *fields: str) -> World:
     """The same, where some could not be seen."""
-    return replace(seen, **dict.fromkeys(fields))
+    nothing: dict[str, Any] = dict.fromkeys(fields)
+    return replace(seen, **nothing)
 
 
 # Of all kinds
@@ -254,6 +255,20 @@ _REASONS = st.sampled_from(
     )
 )
 _OFTEN = st.sampled_from(("IDLE", "IDLE", "ALLOCATED", "MIXED", "FUTURE", "IDLE+DRAIN", "DOWN"))
+#: What nodes mostly are, with the reason that Slurm tells.
+_USUAL = st.sampled_from(
+    (
+        ("IDLE", ""),
+        ("IDLE+DRAIN", "tidepool: idle for 300 s"),
+        ("MIXED", ""),
+        ("IDLE", ""),
+        ("MIXED+DRAIN", "tidepool: idle for 300 s"),
+        ("FUTURE", ""),
+        ("IDLE+DRAIN", "broken fan"),
+        ("DOWN+NOT_RESPONDING", "Not responding"),
+        ("IDLE+DRAIN", "tidepool: leaves the cluster"),
+    )
+)
 _FLAGS = st.frozensets(st.sampled_from([*NodeFlag, "SOMETHING_NEW"]), max_size=3)
 _STATES = st.one_of(
     _OFTEN.map(NodeState.parse), st.builds(NodeState, st.sampled_from(list(NodeBase)), _FLAGS)
@@ -307,8 +322,11 @@ _SPECS = st.sampled_from(_some_specs(40))
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> Node:
     """A node in some state."""
-    state = draw(_STATES)
-    text = draw(_REASONS)
+    if draw(st.integers(0, 2)):
+        written, text = draw(_USUAL)
+        state = NodeState.parse(written)
+    else:
+        state, text = draw(_STATES), draw(_REASONS)
     cpus = 8 if name.startswith("big") else 4
     alloc = draw(st.integers(1, cpus)) if state.base in (NodeBase.ALLOCATED, NodeBase.MIXED) else 0
     return Node(
@@ -334,8 +352,8 @@ def jobs(draw: st.DrawFn, job_id: int) -> Job:
         "account": draw(st.sampled_from(("physics", "biology"))),
         "priority": draw(st.integers(0, 5)),
         "time_limit_s": draw(st.sampled_from((None, 60, 3600))),
-        "features": draw(st.sampled_from(("", "cpu", "big", "cpu|big", "nothing"))),
-        "reason": draw(st.sampled_from(("Resources", "Priority", "JobHeldUser", "Dependency", "Licenses"))),
+        "features": draw(st.sampled_from(("", "", "cpu", "cpu|big", "nothing"))),
+        "reason": draw(st.sampled_from(("Resources", "Priority", "Resources", "JobHeldUser", "Licenses"))),
         "array_tasks": draw(st.sampled_from(("", "", "0-3"))),
     }
     if draw(st.booleans()):

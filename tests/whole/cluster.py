@@ -68,7 +68,7 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         kept = {
             name: os.environ[name]
-            for name in ("PATH", "HOME", "LANG", "LC_ALL", "TERM")
+            for name in ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "PYTHONPATH")
             if name in os.environ
         }
         # Whatever engine a person has: the tests are of the embedded one.

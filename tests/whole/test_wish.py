@@ -16,9 +16,13 @@ from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
 from tidepool.cluster import hostlist
 from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.spec_reading import read_spec
 from tidepool.cluster.wish import Wish
 from tidepool.engine.warm import WarmPulumiCommand, warm_command
 from tidepool.local import list_machines
+from tidepool.scaling.ports import UpOutcome
+from tidepool.scaling.stack import Place, PulumiStack
+from tidepool.scaling.world import Recorded
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +60,21 @@ class Scaler:
         except automation.CommandError as error:
             return str(error)
         return ""
+
+    def stack(self) -> PulumiStack:
+        """As the daemon has it."""
+        cluster, state = self.cluster, self.cluster.data / "state" / ".pulumi"
+        place = Place(
+            cluster.stack,
+            "cluster",
+            cluster.folder,
+            cluster.data / cluster.stack,
+            self._env,
+            state / "stacks" / "cluster" / f"{cluster.stack}.json",
+            state / "locks" / "organization" / "cluster" / cluster.stack,
+            state / "journals" / "cluster" / f"{cluster.stack}.journal",
+        )
+        return PulumiStack(place, self._command, lambda: read_spec(cluster.spec))
 
     def state(self) -> set[str]:
         """The names of the nodes that the state has."""
@@ -132,20 +151,33 @@ def test_one_that_fails_holds_back_no_other(scaler: Scaler) -> None:
     assert "cpu-6" in scaler.cluster.idle()
 
 
-@pytest.mark.parametrize("at", ["Machine cpu-8 creat", "Node cpu-8 creat"])
-def test_one_that_was_cut_off_is_gone_on_with(scaler: Scaler, at: str) -> None:
+def test_one_that_was_cut_off_is_gone_on_with(scaler: Scaler) -> None:
     there = scaler.state() - {"new-1", "cpu-8"}
     wish, without = hostlist.fold({*there, "cpu-8"}), hostlist.fold(there)
-    assert "code: 137" in scaler.up(wish, "cpu-8", kill_at=f"{at}ing")
-    assert scaler.up(wish, "cpu-8") == ""
+    assert "code: 137" in scaler.up(wish, "cpu-8", kill_at="Node cpu-8 creating")
+    stack = scaler.stack()
+    assert stack.up({"cpu": HostSet(wish)}, ["cpu-8"]).made == {"cpu-8"}
+    assert stack.read().recorded["cpu-8"] == Recorded(True, True, False, stack.read().images["cpu"])
     assert "cpu-8" in scaler.cluster.idle()
-    assert "code: 137" in scaler.up(without, "cpu-8", kill_at=at.replace("creat", "deleting"))
+    assert "code: 137" in scaler.up(without, "cpu-8", kill_at="Node cpu-8 deleting")
     # A person's is for what the outputs say, which the scaler had no time to change.
     scaler.cluster.up()
     assert scaler.state() == scaler.machines() | {"new-1"} == {*there, "cpu-8", "new-1"}
-    assert scaler.up(without, "cpu-8") == ""
+    assert stack.up({"cpu": HostSet(without)}, ["cpu-8"]).removed == {"cpu-8"}
     assert scaler.state() - {"new-1"} == scaler.machines() == there
     assert "cpu-8" not in scaler.cluster.nodes()
+
+
+def test_what_was_begun_and_is_wished_for_no_more_is_forgotten(scaler: Scaler) -> None:
+    there = scaler.state() - {"new-1"}
+    wish, without = hostlist.fold({*there, "cpu-4"}), hostlist.fold(there)
+    assert "code: 137" in scaler.up(wish, "cpu-4", kill_at="Machine cpu-4 creating")
+    stack = scaler.stack()
+    assert stack.up({"cpu": HostSet(without)}, ["cpu-4"]) == UpOutcome()
+    assert "cpu-4" not in stack.read().recorded
+    # If its machine was made, it is one without a record, which the next that is wished for takes.
+    assert stack.up({"cpu": HostSet(wish)}, ["cpu-4"]).made == {"cpu-4"}
+    assert stack.up({"cpu": HostSet(without)}, ["cpu-4"]).removed == {"cpu-4"}
 
 
 def test_a_bad_wish_changes_nothing(scaler: Scaler) -> None:

@@ -26,6 +26,7 @@ VERBS: Final = {
     ),
     "why": ("why", "Say why a job waits, a node is where it is, or a fleet has the nodes that it has."),
     "plan": ("plan", "Show what the scaler would do now, for which jobs, and what it would cost."),
+    "replay": ("replay", "Run the jobs of a trace in a simulated cluster, and compare policies."),
     "scale": ("scale", "Run the scaler: nodes come and go with the queue."),
     "pause": ("pause", "Stop the scaler from acting."),
     "continue": ("pause", "Let the scaler act again."),

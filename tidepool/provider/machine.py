@@ -31,6 +31,8 @@ from tidepool.provider.values import Inputs, Plain
 
 #: States in which a machine is one; in the others, creating it mends it.
 _THERE: Final = frozenset({"running", "frozen"})
+#: The environment variable of who has no time for a machine that does not boot: for how many seconds it is waited for.
+PATIENCE: Final = "TIDEPOOL_MACHINE_PATIENCE_S"
 _USUAL_STOP_S: Final = Service("any", ("/any",)).stop_timeout_s
 
 
@@ -95,6 +97,7 @@ class MachineKind(Kind[Wanted]):
 
     def __init__(self, home: Home) -> None:
         self._home = home
+        self._patience_s = float(home.environment.get(PATIENCE) or "inf")
         # More at a time only wait for each other's processors.
         self._at_once = threading.BoundedSemaphore(4 * (os.cpu_count() or 1))
 
@@ -160,7 +163,7 @@ class MachineKind(Kind[Wanted]):
         with self._at_once:
             task = task.anew()
             spec = wanted.spec(self._root(wanted), self._parts(wanted))
-            create_machine(self._home.data, spec, task.left_s)
+            create_machine(self._home.data, spec, min(task.left_s, self._patience_s))
         if wanted.wait_ready:
             wait_ready(self._home.data, wanted.stack, wanted.machine, task.left_s)
 

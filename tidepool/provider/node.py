@@ -213,7 +213,8 @@ class NodeKind(Kind[Wanted]):
             runs = machine_runs(wanted.machine, self._home.data)
             if task.left_s == 0 or not runs:
                 waited_s = time.monotonic() - began
-                raise Unfinished(wanted.node, self._failure(wanted, sight, waited_s, runs))
+                reason = self._failure(wanted, sight, waited_s, runs)
+                raise Unfinished(wanted.node, reason, cause="boot")
             if time.monotonic() >= patience:
                 # The next `up` by somebody who does not watch waits for it.
                 return {"state": "coming"}

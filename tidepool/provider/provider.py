@@ -32,6 +32,7 @@ from pulumi.provider.experimental.provider import (
     UpdateResponse,
 )
 
+from tidepool.infrastructure.causes import marked
 from tidepool.provider.difference import Change
 from tidepool.provider.engine_log import EngineLog
 from tidepool.provider.errors import Refusal, Unfinished
@@ -158,7 +159,7 @@ class TidepoolProvider(Provider):
             made = kind.create(wanted, self._task(kind, request.urn, request.timeout))
         except Unfinished as unfinished:
             properties = _outputs(kind, request.properties, {**outputs, **unfinished.outputs})
-            raise InitializationFailed(unfinished.id, properties, unfinished.reason) from unfinished
+            raise InitializationFailed(unfinished.id, properties, _marked(unfinished)) from unfinished
         return CreateResponse(made.id, _outputs(kind, request.properties, {**outputs, **made.outputs}))
 
     def _update(self, request: UpdateRequest) -> UpdateResponse:
@@ -176,7 +177,7 @@ class TidepoolProvider(Provider):
                 outputs |= kind.update(request.resource_id, old, wanted, task)
             except Unfinished as unfinished:
                 properties = kept | _outputs(kind, request.news, {**outputs, **unfinished.outputs})
-                raise InitializationFailed(unfinished.id, properties, unfinished.reason) from unfinished
+                raise InitializationFailed(unfinished.id, properties, _marked(unfinished)) from unfinished
         return UpdateResponse(kept | _outputs(kind, request.news, outputs))
 
     def _read(self, request: ReadRequest) -> ReadResponse:
@@ -223,6 +224,10 @@ class TidepoolProvider(Provider):
             info=partial(self._log.info, urn),
             warn=partial(self._log.warn, urn),
         )
+
+
+def _marked(unfinished: Unfinished) -> str:
+    return marked(unfinished.reason, unfinished.cause)
 
 
 def _plain(properties: Mapping[str, PropertyValue]) -> dict[str, Plain]:

@@ -23,8 +23,9 @@ from pulumi.provider.experimental.server import ProviderServicer
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from tidepool.connection import data_folder
+from tidepool.infrastructure.causes import marked
 from tidepool.provider.engine_log import EngineLog
-from tidepool.provider.errors import Refusal
+from tidepool.provider.errors import Refusal, cause_of
 from tidepool.provider.kind import Home
 from tidepool.provider.kinds import Kinds, import_ahead
 from tidepool.provider.provider import InitializationFailed, TidepoolProvider
@@ -120,7 +121,7 @@ for _name in _METHODS:
 def told(error: BaseException, faults: Path) -> str:
     """The text of ``error`` for a person. Of a fault of ours, the traceback is added to the file ``faults``."""
     if is_for_people(error):
-        return str(error)
+        return marked(str(error), cause_of(error))
     said = f"{type(error).__name__}: {error}"
     try:
         faults.parent.mkdir(parents=True, exist_ok=True)
@@ -138,10 +139,11 @@ def is_for_people(error: BaseException) -> bool:
         return True
     # Those that can be raised are imported by then; who starts up does not wait for them.
     from tidepool.images.errors import ImageError
+    from tidepool.infrastructure import InfrastructureError
     from tidepool.local.errors import LocalError
     from tidepool.slurm.errors import SlurmError
 
-    return isinstance(error, ImageError | LocalError | SlurmError)
+    return isinstance(error, ImageError | InfrastructureError | LocalError | SlurmError)
 
 
 def _initialization_details(error: InitializationFailed) -> tuple[tuple[str, bytes], ...]:

@@ -43,6 +43,8 @@ class Deployment:
     urns: Mapping[str, tuple[str, ...]]
     #: By the image's name, its digest.
     images: Mapping[str, str]
+    #: Whether creations are listed that were cut off. They stay so, whatever becomes of their resources.
+    has_cut_off: bool = False
 
 
 def read_deployment(document: Mapping[str, Any]) -> Deployment:
@@ -57,6 +59,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
         nodes: defaultdict[str, _Node] = defaultdict(_Node)
         outputs: Mapping[str, Any] = {}
         images: dict[str, str] = {}
+        has_cut_off = False
         for resource in resources:
             kind, parent, name = _place(resource["urn"])
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
@@ -66,6 +69,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
             elif kind == _IMAGE_TYPE and not resource.get("delete"):
                 images[name] = str((resource.get("outputs") or {}).get("digest", ""))
         for operation in deployment.get("pending_operations") or []:
+            has_cut_off = has_cut_off or operation["type"] == "creating"
             resource = operation["resource"]
             kind, parent, name = _place(resource["urn"])
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
@@ -81,6 +85,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
         },
         urns={name: tuple(dict.fromkeys(node.urns)) for name, node in nodes.items()},
         images=images,
+        has_cut_off=has_cut_off,
     )
 
 

@@ -15,10 +15,11 @@ from typing import Final, NamedTuple
 from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructure import Machine
-from tidepool.scaling.ledger_table import Cell, Order, Power, Record, Row, Seen, Todo, row
+from tidepool.scaling.ledger_table import row
+from tidepool.scaling.ledger_words import Cell, Order, Power, Record, Row, Seen, Todo
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.seen import holder, seen
+from tidepool.scaling.seen import PROVIDERS, holder, seen
 from tidepool.scaling.world import Recorded, World
 from tidepool.slurm import Job, JobState, Node, NodeFlag
 
@@ -26,10 +27,13 @@ from tidepool.slurm import Job, JobState, Node, NodeFlag
 CONFIRMED_AFTER: Final = timedelta(seconds=1)
 #: Within this time Slurm shows what it was told; then it is told again.
 ORDER_TIME: Final = timedelta(seconds=5)
+#: An operation of somebody else's is not interfered with for so long after it has drained a node.
+OPERATION_TIME: Final = timedelta(seconds=60)
 #: For how long a machine of no record is looked at before it is swept: whoever makes it may be about to record it.
 STRAY_GRACE: Final = timedelta(seconds=120)
 
 _IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.STRAY})
+_HAS_COME: Final = frozenset({Seen.UP, Seen.OURS, Seen.THEIRS})
 _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 #: No subnet has more.
 _MOST_SLOTS: Final = 2**24
@@ -160,12 +164,13 @@ class _Look:
             node is not None and (node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags)
         )
         how, text = self._seen(name, node)
-        order = self._order(name)
+        record = self._record(name)
+        order = self._order(name, has_come=how in _HAS_COME and record is Record.BOTH)
         cell = Cell(
             Seen.STRANGE if is_blind else how,
             has_jobs,
             self._power(name),
-            self._record(name),
+            record,
             name in self._wished,
             order,
         )
@@ -213,9 +218,23 @@ class _Look:
             return Seen.THEIRS, self._reserved[name]
         if node is not None and how is Seen.THEIRS:
             return how, holder(node)
+        if node is not None and how is Seen.OURS and self._is_being_deleted(node):
+            return Seen.THEIRS, "an operation that is not the scaler's is taking it away"
         if node is not None and node.reason is not None and how in (Seen.UNFIT, Seen.DOWN):
             return how, node.reason.text
         return how, ""
+
+    def _is_being_deleted(self, node: Node) -> bool:
+        """Whether an operation of somebody else's has just begun to take it away.
+
+        One that was cut off leaves such a drain behind, which is as good as one of ours then.
+        """
+        reason = node.reason
+        if reason is None or reason.text != PROVIDERS or node.name in self._world.under_way:
+            return False
+        is_asked = node.name in self._memory.awaited or node.name in self._memory.drains
+        is_new = reason.time is not None and self._world.at - reason.time < OPERATION_TIME
+        return is_new and not is_asked
 
     def _power(self, name: str) -> Power:
         if self._world.machines is None:
@@ -241,12 +260,13 @@ class _Look:
         record = (self._world.recorded or {}).get(name)
         return record.image if record else ""
 
-    def _order(self, name: str) -> Order:
+    def _order(self, name: str, *, has_come: bool) -> Order:
+        """What was asked for it. A launch is over when it has come."""
         at = self._world.at
         if name in self._world.under_way:
             return Order.UNDER_WAY
         launch = self._memory.launches.get(name)
-        if launch is not None:
+        if launch is not None and not has_come:
             return Order.LAUNCH if _is_ahead(at, launch.deadline) else Order.LATE_LAUNCH
         until = self._memory.awaited.get(name)
         if until is not None:

@@ -40,8 +40,8 @@ from tidepool.scaling.power.spool import Requests
 from tidepool.scaling.validity import names_with_jobs
 from tidepool.scaling.world import World
 
-#: How long a leader may be silent until another takes over.
-LEASE_S: Final = 10.0
+#: How long a leader may be silent until another takes over: longer than Slurm may let it wait for an answer.
+LEASE_S: Final = 20.0
 _LOOK: Final = {True: Pace(0.1, 0.1, 1), False: Pace(0.012, 0.5, 2)}
 #: How often it is decided anew where nothing was seen to change: only time has gone by.
 _DECIDE: Final = {True: Pace(0.1, 0.2, 5), False: Pace(0.01, 1, 10)}
@@ -150,6 +150,8 @@ class Loop:
             self._drop()
             return Turn("stands by", self._edges.lease_s / 3, str(error))
         except JournalError as error:
+            # What could not be written down is decided anew.
+            self._decided_for = None
             if not self.is_at_work:
                 # What of it was written is read again when it can be.
                 self._state = None
@@ -486,9 +488,9 @@ class Loop:
             self._edges.say("occupied", text=str(error), retries=self._retries)
             return
         except StackError as error:
-            self._edges.say("up-failed", text=str(error))
-            failures = {name: Failure("transient", str(error)) for name in batch.nodes}
-            outcome = UpOutcome(failed=failures)
+            outcome = self._failed(batch, str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours in an `up` must not end the daemon, and is told
+            outcome = self._failed(batch, f"a fault of Tidepool: {error!r}")
         self._retries = 0
         self._edges.say("up-ended", outcome=outcome)
         state.memory = self._edges.remember(state.memory, outcome, at)
@@ -496,6 +498,10 @@ class Loop:
         done = [ended(each, nodes_of([each]), batch.overtaken, failed, at) for each in batch.intents]
         self._keep(state, at_once=True)
         self._tell_ended(done)
+
+    def _failed(self, batch: Batch, text: str) -> UpOutcome:
+        self._edges.say("up-failed", text=text)
+        return UpOutcome(failed={name: Failure("transient", text) for name in batch.nodes})
 
     def _tell_ended(self, intents: list[Intent]) -> None:
         if not intents:

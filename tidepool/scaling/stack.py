@@ -30,6 +30,8 @@ from tidepool.scaling.turn import try_turn
 from tidepool.scaling.unattended import Terms, Unattended
 
 _PARALLEL: Final = 256
+#: Of folders of operations.
+_PREFIX: Final = "operation-"
 #: Longer than any node of an `up` may take, and than a golden image that has to be built first.
 _UP_S: Final = 1800.0
 _PREVIEW_S: Final = 120.0
@@ -53,6 +55,8 @@ class Place:
     checkpoint: Path | None = None
     #: The folder of Pulumi's own locks on it.
     locks: Path | None = None
+    #: What the embedded engine leaves when an operation of it is cut off.
+    journal: Path | None = None
 
 
 class PulumiStack:
@@ -85,11 +89,18 @@ class PulumiStack:
     def up(
         self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
     ) -> UpOutcome:
-        turn = try_turn(self._place.data)
+        try:
+            turn = try_turn(self._place.data)
+        except OSError as error:
+            raise StackError(f"the stack's turn cannot be taken: {error}") from error
         if turn is None:
             raise Occupied("an operation is under way on the stack")
         try:
+            self._clear()
             return self._up(wish, nodes, refresh, turn)
+        except (OSError, ValueError) as error:
+            # A full disk, most of all. What it came to is in the state.
+            raise StackError(f"what the `up` came to cannot be read: {error}") from error
         finally:
             os.close(turn)
             with self._lock:
@@ -107,7 +118,10 @@ class PulumiStack:
     def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
         # Not by the SDK's own `preview`, which has the engine send its events to a server in this process.
         words = ["preview", "--stack", self._place.name, "--non-interactive", "--color", "never"]
-        words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in self._targets(nodes))]
+        targets = self._targets(nodes, wish)
+        if not targets:
+            return ""
+        words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in targets)]
         with self._events() as events:
             command = Unattended(self._command, Terms(_PREVIEW_S, events))
             try:
@@ -121,7 +135,10 @@ class PulumiStack:
         self, wish: Mapping[str, HostSet], nodes: Collection[str], refresh: Collection[str], turn: int
     ) -> UpOutcome:
         began = time.monotonic()
-        targets = self._targets({*nodes, *refresh})
+        self._forget_what_was_cut_off(turn)
+        targets = self._targets({*nodes, *refresh}, wish)
+        if not targets:
+            return UpOutcome()  # none is wished for, and none is there
         with self._events() as events:
             # The child has the turn as well: should this process be killed or stopped, it keeps it to its end.
             terms = Terms(_UP_S, events, (turn,))
@@ -144,17 +161,44 @@ class PulumiStack:
             duration_s = time.monotonic() - began
             return outcome(_lines(events), {*nodes, *refresh}, duration_s, failed, said)
 
-    def _targets(self, nodes: Collection[str]) -> list[str]:
+    def _forget_what_was_cut_off(self, turn: int) -> None:
+        """Take creations that were cut off from the list of those that nobody knows about, on which they stay for ever.
+
+        They are carried out again, where they are still wished for, and take what is there. What is not wished for any
+        more is a machine without a record.
+        """
+        self.read()
+        journal = self._place.journal
+        is_listed = self._deployment is not None and self._deployment.has_cut_off
+        if not is_listed and (journal is None or not journal.exists()):
+            return
+        name, project = self._place.name, self._place.project
+        with self._events() as events:
+            command = Unattended(self._command, Terms(_PREVIEW_S, events, (turn,)))
+            words = ["refresh", "--stack", name, "--yes", "--skip-preview", "--clear-pending-creates"]
+            # It looks at nothing: the stack itself is no thing of the world.
+            words += ["--target", f"urn:pulumi:{name}::{project}::pulumi:pulumi:Stack::{project}-{name}"]
+            try:
+                command.run(words, str(self._place.folder), dict(self._place.environment))
+            except ConcurrentUpdateError as error:
+                raise Occupied(_said(error)) from error
+            except CommandError as error:
+                raise StackError(_said(error)) from error
+            except EngineError as error:
+                raise StackError(str(error)) from error
+        with self._lock:
+            self._told = None
+
+    def _targets(self, nodes: Collection[str], wish: Mapping[str, HostSet]) -> list[str]:
+        """The URNs of ``nodes``, as far as there is anything of them, or should be: others the engine does not know."""
         at = self.read()
         known = self._deployment.urns if self._deployment else {}
         found: list[str] = []
         for node in sorted(nodes):
             found += known.get(node, ())
-            found += [
-                urn
-                for urn in urns_of(self._place.name, self._place.project, at.spec, node)
-                if urn not in known.get(node, ())
-            ]
+            if any(node in hosts for hosts in wish.values()):
+                made = urns_of(self._place.name, self._place.project, at.spec, node)
+                found += [urn for urn in made if urn not in known.get(node, ())]
         return found
 
     def _variables(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> dict[str, str]:
@@ -198,13 +242,18 @@ class PulumiStack:
     def _events(self) -> _Folder:
         return _Folder(self._place.data / "scaler")
 
+    def _clear(self) -> None:
+        """Remove what operations left whose callers were killed. Only for who has the turn: they have ended."""
+        for folder in (self._place.data / "scaler").glob(f"{_PREFIX}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
 
 class _Folder:
     """A folder for one operation's events; its context gives the file. It goes with the operation."""
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path = Path(tempfile.mkdtemp(prefix="operation-", dir=parent))
+        self._path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
 
     def __enter__(self) -> Path:
         return self._path / "events"

@@ -57,6 +57,8 @@ def line(name: str, said: Mapping[str, Any]) -> str:
             return f"somebody is at work on the stack, and is waited for: {text}"
         case "occupied", _:
             return ""
+        case "requested", {"what": what, "nodes": nodes}:
+            return f"Slurm's power saving {'asks for' if what == 'up' else 'gives back'} {nodes}"
         case "overtaken", {"node": node, "text": text}:
             return f"{node} is left as it is: {text}"
         case _, {"text": text}:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import STRAY_GRACE, Entry, Ledger
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Todo
 from tidepool.scaling.memory import Drained, Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.seen import OURS
@@ -130,15 +130,20 @@ _ACTS: Final[Mapping[Todo, Callable[[Draft, Entry], None]]] = {
 def _idle_since(entry: Entry, memory: Memory, at: datetime) -> datetime:
     """When it came up, or its last job ended."""
     known = memory.idle_since.get(entry.name)
-    busy = entry.node.last_busy_time if entry.node else None
+    busy = _past(entry.node.last_busy_time if entry.node else None, at)
     if entry.name in memory.launches or entry.name in memory.drains:
         return at if known is None or entry.name in memory.drains else known
     if known is None:
-        started = entry.node.slurmd_start_time if entry.node else None
+        started = _past(entry.node.slurmd_start_time if entry.node else None, at)
         known = max((time for time in (busy, started) if time is not None), default=at)
     elif busy is not None:
         known = max(known, busy)  # a job that began and ended between two looks
     return min(known, at)
+
+
+def _past(time: datetime | None, at: datetime) -> datetime | None:
+    """Slurm's clock may be ahead of ours: what is still to come by it says nothing."""
+    return time if time is not None and time <= at else None
 
 
 def _has_come(entry: Entry, world: World) -> bool:

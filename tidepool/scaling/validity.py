@@ -12,15 +12,15 @@ from typing import Final
 
 from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructure import Machine, MachineKey
-from tidepool.scaling.ledger_table import Seen
+from tidepool.scaling.ledger_words import Seen
 from tidepool.scaling.seen import seen
 from tidepool.scaling.world import Recorded
 from tidepool.slurm import Job, JobState, Node, NodeFlag
 
 #: Nothing is there that could be lost.
-_NOT_THERE: Final = frozenset({Seen.UNLISTED, Seen.SLOT, Seen.OFF, Seen.BOOTING})
+_NOT_THERE: Final = frozenset({Seen.UNLISTED, Seen.SLOT})
 #: Without jobs, nothing is lost by its end.
-_MAY_GO: Final = frozenset({Seen.OURS, Seen.SILENT, Seen.DOWN, Seen.UNFIT})
+_MAY_GO: Final = frozenset({Seen.OURS, Seen.SILENT, Seen.DOWN, Seen.UNFIT, Seen.OFF, Seen.BOOTING})
 _MAY_BE_FORGOTTEN: Final = frozenset({Seen.OURS, Seen.DOWN, Seen.UNFIT})
 _NOT_OURS: Final = "somebody else has it in hand"
 

@@ -15,7 +15,7 @@ from tidepool.slurm.fake_queue import FakeQueue
 from tidepool.slurm.job import Job, JobState
 from tidepool.slurm.node import Node, NodeBase, NodeFlag, NodeState, Reason
 from tidepool.slurm.partition import Partition, PartitionState
-from tidepool.slurm.placement import could_hold, has_features
+from tidepool.slurm.placement import Need, could_hold, has_features, need
 from tidepool.slurm.quantities import tres
 from tidepool.slurm.request import JobRequest, NextState, ReservationRequest, Slots, node_names
 from tidepool.slurm.reservation import Reservation
@@ -84,6 +84,8 @@ class FakeSlurm:
             backfill=backfill,
             licenses=licenses,
         )
+        self.queue.most_nodes = self._most_nodes
+        self._could_hold: dict[Need, int] = {}
         self._failures: list[SlurmError] = []
 
     # What happens outside
@@ -167,9 +169,9 @@ class FakeSlurm:
             self._nodes[name] = self._nodes[name]._replace(state=_OFF)
             self.queue.touch()
 
-    def set_down(self, name: str, reason: str) -> None:
-        """A node is DOWN, and its jobs are requeued."""
-        self._down(name, self._reason(reason, "slurm"), self._now())
+    def set_down(self, name: str, reason: str, user: str = "slurm") -> None:
+        """Slurm itself, or somebody, sets a node DOWN; its jobs are requeued."""
+        self._down(name, self._reason(reason, user), self._now())
 
     def fail(self, error: SlurmError) -> None:
         """The next call ends with ``error``; several wait in line."""
@@ -368,10 +370,9 @@ class FakeSlurm:
         job = submitted(request, self.queue.next_id, self._now(), next(iter(self._partitions)))
         if any(name not in self._partitions for name in job.partitions):
             self._missing("Batch job submission failed: Invalid partition name specified")
-        shapes = [self._nodes[names[0]] for names in self._alike().values()]
-        if not any(has_features(node, job.features) for node in shapes):
+        if not any(has_features(node, job.features) for node in self._kinds(job.partitions)):
             self._refuse("Batch job submission failed: Invalid feature specification")
-        if not any(could_hold(node, job) for node in shapes):
+        if not self._most_nodes(job, need(job)):
             self._refuse("Batch job submission failed: Requested node configuration is not available")
         self.queue.add(job, request, self._now())
         return Submitted(job.job_id)
@@ -482,10 +483,27 @@ class FakeSlurm:
         features = self._partitions[partition]
         return not features or any(feature in node.features for feature in features)
 
+    def _kinds(self, partitions: Collection[str]) -> list[Node]:
+        """One node of each kind in one of ``partitions``, slots too."""
+        nodes = (self._nodes[names[0]] for names in self._alike().values())
+        return [node for node in nodes if any(self._is_in(node, name) for name in partitions)]
+
+    def _most_nodes(self, job: Job, wanted: Need) -> int:
+        """How many nodes could hold a share of ``job``, when they were up and nothing else was there."""
+        alike = self._alike()
+        if wanted not in self._could_hold:
+            self._could_hold[wanted] = sum(
+                len(names)
+                for names in alike.values()
+                if any(self._is_in(self._nodes[names[0]], name) for name in job.partitions)
+                and could_hold(self._nodes[names[0]], job)
+            )
+        return self._could_hold[wanted]
+
     def _alike(self) -> dict[tuple[object, ...], list[str]]:
         """The names of nodes that are alike, by what they have."""
         if self._shapes is None:
-            self._shapes = {}
+            self._shapes, self._could_hold = {}, {}
             for node in self._nodes.values():
                 key = (node.cpus, node.memory_mib, node.gres, node.features)
                 self._shapes.setdefault(key, []).append(node.name)

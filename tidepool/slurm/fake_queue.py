@@ -58,6 +58,8 @@ class FakeQueue:
         #: Told of each job that begins and that ends.
         self.began: Callable[[Job], None] = _ignored
         self.finished: Callable[[Job], None] = _ignored
+        #: How many nodes there are, slots too, that could hold a share of a job with such needs.
+        self.most_nodes: Callable[[Job, Need], int] = lambda _, wanted: wanted.nodes
         self._nodes = nodes
         self._seconds = seconds
         self._in_partition = in_partition
@@ -203,6 +205,7 @@ class FakeQueue:
         job = self.running.pop(job_id)
         for name in expand(job.nodelist):
             self._rooms[name].give_back(job_id)
+            self._nodes[name] = self._nodes[name]._replace(last_busy_time=now)
             self._show(name)
             if self._completing_s:
                 self._complete(name, now)
@@ -279,6 +282,10 @@ class FakeQueue:
             reserved = self.reservations.get(job.reservation)
             if reserved is None or not reserved.start_time <= now < reserved.end_time:
                 return "Reservation"
+        wanted = self._needs[job.job_id]
+        if self.most_nodes(job, wanted) < wanted.nodes:
+            # It holds back nobody, as other jobs that wait do.
+            return "PartitionNodeLimit"
         if job.licenses and self._licenses is not None and not self._licensed(job):
             return "Licenses"
         return ""

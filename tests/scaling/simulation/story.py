@@ -28,13 +28,17 @@ class Story:
     def __init__(self, seed: int, days: float, *, jobs_a_day: float = 12, accidents_a_day: float = 2) -> None:
         random = Random(seed)
         self.days = days
-        self.cluster = SimulatedCluster(random_spec(random), speeds=Speeds(look=1), backfill=random.random() < 0.7)
+        self.cluster = SimulatedCluster(
+            random_spec(random), speeds=Speeds(look=1), backfill=random.random() < 0.7
+        )
         self.laws = Laws(self.cluster, decide)
         self.daemon = self.cluster.run_scaler(
             lambda: simulated_scaler(self.cluster, decide=self.laws.decide, remember=remember)
         )
         self.workload = Workload(self.cluster, Random(seed + 1), days, jobs_a_day)
-        self.accidents = Accidents(self.cluster, self.laws, self.daemon, Random(seed + 2), days, accidents_a_day)
+        self.accidents = Accidents(
+            self.cluster, self.laws, self.daemon, Random(seed + 2), days, accidents_a_day
+        )
 
     def tell(self) -> None:
         """Run it, to its end and to the silence after it.
@@ -46,8 +50,10 @@ class Story:
         cluster.run(self.days * 86400)
         self._end_accidents()
         cluster.bring_up(without_floors_and_limits(cluster.spec))
-        done = cluster.run(_DONE_S, until=lambda: self._is_done())
-        self.laws.must(done, f"these jobs still wait or run: {[*queue.waiting.values(), *queue.running.values()]}")
+        done = cluster.run(_DONE_S, until=self._is_done)
+        self.laws.must(
+            done, f"these jobs still wait or run: {[*queue.waiting.values(), *queue.running.values()]}"
+        )
         self.laws.judge_end(self.workload.submitted)
         quiet = cluster.run(_QUIET_S, until=lambda: not left(cluster))
         self.laws.must(quiet, f"this is left: {left(cluster)}")

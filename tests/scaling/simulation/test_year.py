@@ -38,7 +38,9 @@ def test_the_same_seed_tells_the_same_story() -> None:
     for _ in range(2):
         story = Story(3, 2, accidents_a_day=20)
         story.tell()
-        ends.append((story.cluster.clock.true, story.cluster.turns, story.laws.ended, story.accidents.happened))
+        ends.append(
+            (story.cluster.clock.true, story.cluster.turns, story.laws.ended, story.accidents.happened)
+        )
     assert ends[0] == ends[1]
 
 

@@ -61,17 +61,8 @@ class Workload:
                 continue
             if job.reason == "JobHeldUser":
                 self._cluster.slurm.release(job.job_id)
-            elif "Never" in job.reason or job.nodes > self._most(job.partitions):
+            elif job.reason in {"DependencyNeverSatisfied", "PartitionNodeLimit"}:
                 queue.end(job.job_id, JobState.CANCELLED, self._cluster.clock.true)
-        self._cluster.wake()
-
-    def _most(self, partitions: tuple[str, ...]) -> int:
-        spec = self._cluster.spec
-        named = [partition for partition in spec.partitions if partition.name in partitions]
-        return max(
-            (f.max_nodes for f in spec.fleets for p in named if p.fleets is None or f.name in p.fleets),
-            default=0,
-        )
 
     def give_up_the_hopeless(self) -> None:
         """At the end: what can never run is cancelled, what is held is let go of."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
 _PLUGINS = ("tidepool",)
-#: The scaler itself watches nodes that boot, so that one that never comes up does not hold up the next `up`.
-_PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4"}
+#: The scaler itself watches nodes that boot: one that never comes up is not to hold up the next `up`.
+_PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4", "TIDEPOOL_MACHINE_PATIENCE_S": "15"}
 
 
 def warm_engine(stack: Stack) -> WarmPulumiCommand:
@@ -44,7 +44,7 @@ def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
     """The stack as the scaler changes it."""
     from tidepool.scaling.stack import Place, PulumiStack
 
-    checkpoint, locks = _files(stack)
+    checkpoint, locks, journal = _files(stack)
     place = Place(
         name=stack.name,
         project=stack.project.name,
@@ -53,6 +53,7 @@ def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
         environment=stack.settings,
         checkpoint=checkpoint,
         locks=locks,
+        journal=journal,
     )
     return PulumiStack(place, command, lambda: described_spec(stack))
 
@@ -66,13 +67,13 @@ def policies_of(stack: Stack) -> PoliciesFile:
     return PoliciesFile(stack.file, lambda: described_spec(stack).scaling, (Failure, EngineError))
 
 
-def _files(stack: Stack) -> tuple[Path | None, Path | None]:
-    """The file of the state and the folder of its locks, where the backend is a folder."""
+def _files(stack: Stack) -> tuple[Path | None, Path | None, Path | None]:
+    """The file of the state, the folder of its locks and the engine's journal, where the backend is a folder."""
     env = stack.environment
     try:
         url = backend_url(env, stack.project.backend_url)
         layout = Layout(root_of(url, Path(env.get("HOME") or Path.home()), stack.project.root))
     except NotSupportedError:
-        return None, None
+        return None, None, None
     ref = StackReference(stack.project.name, stack.name)
-    return layout.checkpoint(ref), layout.locks(ref)
+    return layout.checkpoint(ref), layout.locks(ref), layout.journal(ref)

@@ -1,7 +1,7 @@
 """What Slurm's power saving calls: it writes down which nodes are asked for or given back, and ends.
 
 This file is on slurmctld's machine, where there is Python and nothing else of Tidepool's, and slurmctld waits for it:
-it imports what the interpreter has loaded anyway, and nothing of ours. There it is run as ``python3 -I -S``:
+it imports `os` and what an interpreter has loaded anyway, and nothing of ours. There it is run as ``python3 -I -S``:
 
     power_request.py up|down HOSTLIST     a request, durable when this ends
     power_request.py take                 forget those whose names are on standard input, and print the others

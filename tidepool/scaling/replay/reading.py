@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from tidepool.scaling.replay.recorded import read_recorded
 from tidepool.scaling.replay.swf import read_swf
@@ -26,10 +27,7 @@ def read_trace(path: Path) -> Trace:
             head = file.read(len(_SQLITE))
         if head == _SQLITE:
             return _journal(path)
-        opened = (
-            gzip.open(path, "rt", errors="replace") if head.startswith(_GZIP) else path.open(errors="replace")
-        )
-        with opened as lines:
+        with _unpacked(path, head.startswith(_GZIP)) as lines:
             trace = read_swf(lines)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise TraceError(f"{path}: it is packed with gzip, and damaged: {error}") from error
@@ -43,6 +41,12 @@ def read_trace(path: Path) -> Trace:
             f"{path}: no job in it{broken}; a trace is in the Standard Workload Format, or a journal of the scaler's"
         )
     return trace
+
+
+def _unpacked(path: Path, is_gzip: bool) -> TextIO:
+    if is_gzip:
+        return io.TextIOWrapper(gzip.GzipFile(path), errors="replace")
+    return path.open(errors="replace")
 
 
 def _journal(path: Path) -> Trace:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.decide import decide
 from tidepool.scaling.ports import Sample
+from tidepool.scaling.remember import remember
 from tidepool.scaling.replay.figures import Figures, Ran, figures
 from tidepool.scaling.replay.fitting import fitted
 from tidepool.scaling.replay.trace import Trace
@@ -18,7 +20,7 @@ from tidepool.scaling.simulation.scaler import simulated_scaler
 from tidepool.slurm import Job, Refused
 
 #: What is left after the last job came is given up after so long without any job that begins or ends.
-_STANDSTILL: Final = timedelta(days=40)
+_STANDSTILL: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def replay(
     ``speeds`` are how long things take here; by default as on this machine, looking every 15 s of simulated time.
     ``progress`` is told what share of the jobs has come.
     """
-    run = _Run(trace, spec, speeds or Speeds(look=15), backfill)
+    run = _Run(trace, spec, speeds or Speeds(look=15, echoes=False), backfill)
     return run.outcome(progress)
 
 
@@ -51,13 +53,15 @@ class _Run:
     def __init__(self, trace: Trace, spec: ClusterSpec, speeds: Speeds, backfill: bool) -> None:
         self._trace = trace
         self._spec = spec
-        self._cluster = SimulatedCluster(spec, start=trace.begin, speeds=speeds, backfill=backfill)
+        self._cluster = SimulatedCluster(
+            spec, start=trace.begin, speeds=speeds, backfill=backfill, keeps_all=True
+        )
         self._cluster.slurm.queue.began = self._began
         self._cluster.slurm.queue.finished = self._finished
-        self._cluster.run_scaler(lambda: simulated_scaler(self._cluster))
-        self._first_begin: dict[int, datetime] = {}
+        self._cluster.run_scaler(lambda: simulated_scaler(self._cluster, decide=decide, remember=remember))
         self._ran: list[Ran] = []
         self._requeued = 0
+        self._came = 0
         self._refused: dict[str, str] = {}
         self._last = trace.begin
 
@@ -66,16 +70,16 @@ class _Run:
         cluster, jobs = self._cluster, self._trace.jobs
         self._submit(iter(enumerate(jobs)), progress)
         last = self._trace.begin + timedelta(seconds=jobs[-1].submit_s)
+        floors = sum(fleet.min_nodes for fleet in self._spec.fleets)
 
         def is_over() -> bool:
-            if cluster.clock.true < last:
+            now, queue = cluster.clock.true, cluster.slurm.queue
+            if self._came < len(jobs) or queue.running:
                 return False
-            queue = cluster.slurm.queue
-            if queue.running:
-                return False
-            if queue.waiting and cluster.clock.true - max(self._last, last) < _STANDSTILL:
-                return False
-            return not cluster.machines.running() or cluster.clock.true - max(self._last, last) >= _STANDSTILL
+            if now - max(self._last, last) >= _STANDSTILL:
+                return True
+            # Floors are there for ever.
+            return not queue.waiting and len(cluster.machines.running()) <= floors
 
         cluster.run(until=is_over)
         cluster.machines.settle()
@@ -104,6 +108,7 @@ class _Run:
         job = self._trace.jobs[place]
 
         def comes() -> None:
+            self._came += 1
             try:
                 self._cluster.submit(fitted(job, self._spec))
             except Refused as error:
@@ -116,8 +121,7 @@ class _Run:
 
     def _began(self, job: Job) -> None:
         self._last = self._cluster.clock.true
-        if job.job_id in self._first_begin:
-            self._requeued += 1
+        self._requeued += job.restarts > 0
 
     def _finished(self, job: Job) -> None:
         self._last = self._cluster.clock.true

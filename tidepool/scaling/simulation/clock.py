@@ -16,7 +16,7 @@ class Clock:
 
     def __init__(self, start: datetime) -> None:
         self.ahead_s = 0.0
-        self._now = start
+        self._start = self._now = start
         self._numbers = count()
         self._coming: list[tuple[datetime, int, Callable[[], None]]] = []
 
@@ -27,6 +27,10 @@ class Clock:
     def true(self) -> datetime:
         """The time, however wrong the clock that is read may be."""
         return self._now
+
+    def monotonic_s(self) -> float:
+        """Seconds since the start, which never jump."""
+        return (self._now - self._start).total_seconds()
 
     def at(self, moment: datetime, happens: Callable[[], None]) -> None:
         """Let something happen at ``moment``; now, where that is past."""

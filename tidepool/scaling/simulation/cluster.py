@@ -41,6 +41,7 @@ class Speeds:
     """How long things take, in seconds.
 
     ``look`` is the shortest time between two looks of the daemon, and between a change and the look that sees it.
+    ``latest`` is the longest. Without ``echoes`` it does not look again and again after a change, which is quicker where nothing goes wrong.
     """
 
     boot: float = 2
@@ -49,6 +50,8 @@ class Speeds:
     slurmd_timeout: float = 50
     completing: float = 0
     look: float = 0.5
+    latest: float = 3600
+    echoes: bool = True
 
 
 class SimulatedCluster:
@@ -209,7 +212,7 @@ class Daemon:
         self.last: Turn | None = None
         self._make = make
         self._cluster = cluster
-        self._pacing = Pacing(cluster.speeds.look)
+        self._pacing = Pacing(cluster.speeds.look, cluster.speeds.latest, echoes=cluster.speeds.echoes)
         self._looking = False
 
     @property
@@ -236,8 +239,10 @@ class Daemon:
             return
         finally:
             self._looking = False
-        now = cluster.clock.true
-        self.next_look = min(self.next_look, self._pacing.next_look(self.last, cluster.spec, now))
+        # It goes by its own clock, right or wrong.
+        ahead = timedelta(seconds=cluster.clock.ahead_s)
+        due = self._pacing.next_look(self.last, cluster.spec, cluster.clock())
+        self.next_look = min(self.next_look, due - ahead)
 
     def kill(self) -> None:
         """Kill it between two looks. What it had started goes on, if it is a process of its own."""

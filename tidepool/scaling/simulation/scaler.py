@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from datetime import datetime
 from typing import Final
 
@@ -12,11 +13,12 @@ from tidepool.scaling.loop import Edges, Loop
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe import Observer
 from tidepool.scaling.ports import Journal, Stack, UpOutcome
-from tidepool.scaling.simulation.cluster import START, SimulatedCluster
+from tidepool.scaling.simulation.cluster import SimulatedCluster
 from tidepool.scaling.world import World
 from tidepool.slurm import SlurmClient
 
-LEASE_S: Final = 10.0
+#: A real daemon renews its lease all the time. Here it looks when there is something to see, once an hour at least.
+_LEASE_S: Final = 2 * 3600.0
 
 
 def simulated_scaler(
@@ -29,7 +31,9 @@ def simulated_scaler(
     stack: Stack | None = None,
     machines: Infrastructure | None = None,
     journal: Journal | None = None,
+    beside: Executor | None = None,
     say: Callable[..., None] = lambda *_, **__: None,
+    lease_s: float = _LEASE_S,
 ) -> Loop:
     """A daemon that was just started. Its edges are the cluster's, or such as fail in between."""
     found_machines = machines or cluster.machines
@@ -39,7 +43,7 @@ def simulated_scaler(
         found_stack,
         found_machines,
         lambda _: slurm or cluster.slurm,
-        monotonic_s=lambda: (cluster.clock.true - START).total_seconds(),
+        monotonic_s=cluster.clock.monotonic_s,
     )
     return Loop(
         Edges(
@@ -50,10 +54,10 @@ def simulated_scaler(
             machines=found_machines,
             decide=decide,
             remember=remember,
-            beside=cluster.executor,
+            beside=beside or cluster.executor,
             now=cluster.clock,
-            monotonic_s=lambda: (cluster.clock.true - START).total_seconds(),
+            monotonic_s=cluster.clock.monotonic_s,
             say=say,
-            lease_s=LEASE_S,
+            lease_s=lease_s,
         )
     )

@@ -1,0 +1,96 @@
+"""Calls and the states of nodes together say what Slurm's power saving waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidepool.cluster.hostlist import HostSet
+from tidepool.infrastructure import Machine
+from tidepool.scaling.power.asked import Asked, asked
+from tidepool.scaling.power.spool import Request
+from tidepool.slurm import Node, NodeState
+
+UP, DOWN = frozenset({"cpu-1"}), frozenset({"cpu-1"})
+NOBODY: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Look:
+    nodes: tuple[Node, ...]
+    recorded: Mapping[str, Any] | None = None
+    machines: tuple[Machine, ...] | None = None
+
+
+def look(state: str, *recorded: str) -> Look:
+    return Look((Node("cpu-1", NodeState.parse(state)),), dict.fromkeys(recorded))
+
+
+def call(what: str, nodes: str = "cpu-1") -> Request:
+    return Request("1", "up" if what == "up" else "down", HostSet(nodes))
+
+
+#: Of a node of which something is there: its state, and what that alone says.
+STATES = {
+    "IDLE+CLOUD+POWERED_DOWN": Asked(NOBODY, DOWN),
+    "MIXED+CLOUD+NOT_RESPONDING+POWERING_UP": Asked(UP, NOBODY),
+    "IDLE+CLOUD+POWER_UP": Asked(UP, NOBODY),
+    "IDLE+CLOUD": Asked(),
+    "IDLE+CLOUD+DRAIN": Asked(),
+    "MIXED+CLOUD+POWER_DOWN": Asked(NOBODY, DOWN),
+    "IDLE+CLOUD+POWERING_DOWN": Asked(NOBODY, DOWN),
+    "DOWN+CLOUD+NOT_RESPONDING+POWERING_UP": Asked(),
+    "DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING": Asked(NOBODY, DOWN),
+    "FUTURE": Asked(),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("before", [Asked(), Asked(UP, NOBODY), Asked(NOBODY, DOWN)])
+def test_what_slurm_says_of_a_node_holds_whatever_was_before(state: str, before: Asked) -> None:
+    assert asked(before, look(state, "cpu-1"), {}) == STATES[state]
+
+
+def test_of_what_is_gone_nothing_is_to_be_taken_away() -> None:
+    off = look("IDLE+CLOUD+POWERED_DOWN")
+    assert asked(Asked(NOBODY, DOWN), off, {}) == Asked()
+    assert asked(Asked(), off, {"cpu": HostSet("cpu-1")}) == Asked(NOBODY, DOWN)
+
+
+def test_a_call_counts_at_once_and_the_last_one_of_several() -> None:
+    off, on = look("IDLE+CLOUD+POWERED_DOWN"), look("IDLE+CLOUD")
+    assert asked(Asked(), off, {}, [call("up")]) == Asked(UP, NOBODY)
+    assert asked(Asked(UP, NOBODY), on, {}, [call("down")]) == Asked(NOBODY, DOWN)
+    assert asked(Asked(), on, {}, [call("down"), call("up")]) == Asked(UP, NOBODY)
+    assert asked(Asked(), on, {}, [call("up"), call("down")]) == Asked(NOBODY, DOWN)
+
+
+def test_a_call_of_yesterday_is_over_with_the_next_look() -> None:
+    up = look("IDLE+CLOUD", "cpu-1")
+    heard = asked(Asked(), up, {}, [call("up"), call("down", "cpu-2")])
+    assert heard == Asked(UP, NOBODY)
+    assert asked(heard, up, {}) == Asked()
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(
+    st.lists(st.sampled_from(sorted(STATES)), max_size=4),
+    st.lists(st.tuples(st.sampled_from(["up", "down"]), st.sampled_from(["cpu-1", "cpu-[2-9]", "gpu-1"]))),
+    st.frozensets(st.sampled_from(["cpu-1", "cpu-2", "x"])),
+    st.frozensets(st.sampled_from(["cpu-2", "cpu-3", "x"])),
+)
+def test_no_node_is_asked_for_and_given_back_and_none_is_unheard_of(
+    states: list[str], calls: list[tuple[str, str]], up: frozenset[str], down: frozenset[str]
+) -> None:
+    nodes = tuple(Node(f"cpu-{n}", NodeState.parse(state)) for n, state in enumerate(states, 1))
+    before = Asked(up, down)
+    heard = asked(before, Look(nodes), {}, [call(*each) for each in calls])
+    assert not heard.up & heard.down
+    assert heard.up | heard.down <= {node.name for node in nodes}
+    # Said twice, as after a kill between the journal and the folder of requests.
+    assert asked(heard, Look(nodes), {}, [call(*each) for each in calls]) == heard
