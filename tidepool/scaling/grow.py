@@ -143,7 +143,7 @@ class _Demand:
             if group is None:
                 group = known[key] = self._group(wanted.same.asks, fresh=fresh)
             if isinstance(group, int):
-                self.requests.append(Request(group, wanted.copies))
+                self.requests.append((group, wanted.copies))
                 self.wanted.append(wanted)
             else:
                 for job in wanted.jobs or (wanted.job_id,):
@@ -219,6 +219,8 @@ def _growth(
         jobs = wanted.jobs or (wanted.job_id,)
         for job in jobs:
             waiting[job] = Waiting(job, standing, reason, outcome.nodes)
+        if not outcome.copies:
+            continue
         for name in outcome.nodes:
             those = used.setdefault(name, [])
             if len(those) < _FEW:

@@ -111,7 +111,15 @@ def pending(world: World, capped: Collection[str] = (), *, by_time: bool = False
         same = known.get(key)
         if same is None:
             same = known[key] = _read(job, tiers, capped)
-        copies, held = _startable(job, same.rules, soon, running)
+        if (
+            same.rules.helps
+            and job.priority
+            and not (job.array_tasks or job.dependency)
+            and (job.begin_time is None or job.begin_time <= soon)
+        ):
+            copies, held = 1, ""  # Most are so, and a queue is long.
+        else:
+            copies, held = _startable(job, same.rules, soon, running)
         if job.het_job_id is not None:
             het.setdefault(job.het_job_id, []).append((job, same, held))
         elif held:

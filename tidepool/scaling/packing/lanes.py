@@ -70,9 +70,9 @@ def lanes(
         for fleet, nodes in later.items()
     }
     queues: dict[int, _Durations] = {}
-    for place, (request, limit_s) in enumerate(timed):
-        durations = queues.setdefault(request.group, _Durations())
-        durations.add(horizon_s if limit_s is None else min(limit_s, horizon_s), (place, request.copies))
+    for place, ((group, copies), limit_s) in enumerate(timed):
+        durations = queues.setdefault(group, _Durations())
+        durations.add(horizon_s if limit_s is None else min(limit_s, horizon_s), (place, copies))
     filled: list[tuple[int, int, list[Member]]] = []
     for group in sorted(queues, key=lambda group: groups[group].size, reverse=True):
         durations = queues[group]
@@ -81,7 +81,7 @@ def lanes(
         while lane := durations.fill(horizon_s):
             filled.append((min(lane)[0], group, lane))
     for _, group, lane in sorted(filled):
-        found.requests.append(Request(group, 1))
+        found.requests.append((group, 1))
         found.members.append(sorted(lane))
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from tidepool.scaling.allowance import Grant
@@ -19,11 +20,8 @@ _TIERS: Final = 64
 FOLLOWS: Final = -1
 
 
-class Request(NamedTuple):
-    """``copies`` jobs (tasks of an array, else 1) of the group with the number ``group``."""
-
-    group: int
-    copies: int
+Request = tuple[int, int]
+"""The number of a group, and how many of its jobs (tasks of an array, else 1): a tuple, for there are many."""
 
 
 class Served(NamedTuple):
@@ -46,11 +44,15 @@ class _Dealt:
     refusal: Grant | None = None
     _cards: Iterator[tuple[Placed, tuple[str, ...], int]] | None = None
     _card: tuple[Placed, tuple[str, ...], int] | None = None
+    #: All is dealt: what became of every request from then on.
+    _none: Served | None = None
 
     def deal(self, copies: int) -> Served:
         if self._cards is None:
             self.placed.sort(key=lambda each: each.rank)
             self._cards = ((each, nodes, each.per_set) for each in self.placed for nodes in each.sets)
+        if self._none is not None:
+            return self._none
         nodes: dict[str, None] | tuple[str, ...] = ()
         rank = served = 0
         while served < copies:
@@ -63,6 +65,9 @@ class _Dealt:
             served += part
             rank = max(rank, placed.rank)
             nodes = names if not nodes else dict.fromkeys((*nodes, *names))
+        if not served:
+            self._none = Served(0, rank, (), self.refusal)
+            return self._none
         return Served(served, rank, tuple(nodes), self.refusal if served < copies else None)
 
 
@@ -81,11 +86,11 @@ def pack(
         dealt = [_Dealt() for _ in groups]
         for tier in _tiers(requests):
             _place(placer, groups, tier, dealt)
-    return placer, [dealt[request.group].deal(request.copies) for request in requests]
+    return placer, [dealt[group].deal(copies) for group, copies in requests]
 
 
 def _tiers(requests: Sequence[Request]) -> Iterable[Sequence[Request]]:
-    turns = [list(those) for _, those in groupby(requests, key=lambda request: request.group)]
+    turns = [list(those) for _, those in groupby(requests, key=itemgetter(0))]
     if len(turns) <= _MOST_TURNS:
         return turns
     size = -(-len(requests) // _TIERS)
@@ -96,8 +101,8 @@ def _place(
     placer: Placer, groups: Sequence[Group], requests: Sequence[Request], dealt: Sequence[_Dealt]
 ) -> None:
     copies: dict[int, int] = {}
-    for request in requests:
-        copies[request.group] = copies.get(request.group, 0) + request.copies
+    for group, count in requests:
+        copies[group] = copies.get(group, 0) + count
     # Of equal size, who is first in the queue is first here: `copies` is in that order, and sorting is stable.
     for group in sorted(copies, key=lambda group: groups[group].size, reverse=True):
         if dealt[group].refusal is None:
