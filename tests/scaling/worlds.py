@@ -261,7 +261,7 @@ _USUAL = st.sampled_from(
         ("IDLE", ""),
         ("IDLE+DRAIN", "tidepool: idle for 300 s"),
         ("MIXED", ""),
-        ("IDLE", ""),
+        ("IDLE+DRAIN", "tidepool: idle for 60 s"),
         ("MIXED+DRAIN", "tidepool: idle for 300 s"),
         ("FUTURE", ""),
         ("IDLE+DRAIN", "broken fan"),
@@ -370,7 +370,16 @@ _POWERS = st.sampled_from(
     (("running",), ("running",), ("running",), ("stopped",), (), ("stopped", "running"))
 )
 _RECORDS = st.sampled_from(
-    (BOTH, BOTH, BOTH, replace(BOTH, image="a"), Recorded(machine=True), replace(BOTH, pending=True), None)
+    (
+        BOTH,
+        BOTH,
+        BOTH,
+        replace(BOTH, image="a"),
+        Recorded(machine=True),
+        replace(BOTH, pending=True),
+        None,
+        None,
+    )
 )
 
 
@@ -402,7 +411,9 @@ def worlds(draw: st.DrawFn) -> World:
         machines=draw(st.sampled_from((tuple(listed), tuple(listed), tuple(listed), None))),
         recorded=draw(st.sampled_from((records, records, records, None))),
         images={"cpu": draw(st.sampled_from(("a", "b")))},
-        wish=wished(*(name for name in names if "-" in name and draw(st.integers(0, 3)))),
+        wish=wished(
+            *(name for name in names if "-" in name and draw(st.integers(0, 3 if name in records else 1)))
+        ),
         under_way=draw(st.sampled_from((frozenset(), frozenset(), frozenset(names[:2])))),
         power_up=draw(some),
         power_down=draw(some),

@@ -232,7 +232,8 @@ class _Look:
         reason = node.reason
         if reason is None or reason.text != PROVIDERS or node.name in self._world.under_way:
             return False
-        is_asked = node.name in self._memory.awaited or node.name in self._memory.drains
+        memory = self._memory
+        is_asked = any(node.name in of for of in (memory.awaited, memory.drains, memory.undrained))
         is_new = reason.time is not None and self._world.at - reason.time < OPERATION_TIME
         return is_new and not is_asked
 

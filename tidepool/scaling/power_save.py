@@ -16,6 +16,8 @@ from tidepool.scaling.seen import seen
 from tidepool.scaling.world import World
 from tidepool.slurm import NodeBase, NodeFlag
 
+_ASKS: Final = "Slurm's power saving asks for it"
+_DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 _ASKED: Final = frozenset({NodeFlag.POWERING_UP, NodeFlag.POWER_UP})
 
 
@@ -39,8 +41,12 @@ def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: L
     """
     _power_up(draft, world, memory, ledger, limits)
     _given_up(draft, world)
+    wanted = asked_up(world)
     for entry in ledger.entries.values():
-        if entry.todo is Todo.LEAVE and entry.phase is Phase.DRAINED:
+        if entry.phase in _DRAINED and entry.name in draft.wished and entry.name in wanted:
+            if entry.todo is not Todo.WAIT:
+                draft.undrain(entry.fleet, entry.name, _ASKS)
+        elif entry.todo is Todo.LEAVE and entry.phase is Phase.DRAINED:
             draft.remove(entry.fleet, entry.name, "drained and empty: Slurm's power saving gives it back")
         elif entry.todo in (Todo.REPLACE, Todo.DROP) and entry.is_confirmed:
             _fail(draft, entry.name, entry.why)
@@ -62,13 +68,16 @@ def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits
             _fail(draft, name, "it is no slot of a fleet")
         elif setback is not None and setback.until > world.at:
             _fail(draft, name, setback.text)
+        elif entry is not None:
+            # Something of it is there, and is counted already.
+            draft.wished.add(name)
+            draft.make(fleet_name, name, _ASKS)
         else:
             grant = limits.more(fleet_name, 1, launched, time_limit_s=0, launched_usd=usd)
-            # What is there of it already is counted already.
-            if grant.nodes or entry is not None:
-                launched[fleet_name] += int(entry is None)
-                usd += grant.usd_per_node * int(entry is None)
-                draft.launch(fleet_name, [name], "Slurm's power saving asks for it", lasting_s={name: 0})
+            if grant.nodes:
+                launched[fleet_name] += 1
+                usd += grant.usd_per_node
+                draft.launch(fleet_name, [name], _ASKS, lasting_s={name: 0})
             else:
                 _fail(draft, name, grant.reason)
 
