@@ -170,7 +170,7 @@ class Hands:
             return self._ended(intent, (key.node,), {key.node: wrong}, {})
         try:
             self._machines.delete(key)
-        except InfrastructureError as error:
+        except (InfrastructureError, OSError) as error:
             return self._ended(intent, (key.node,), {}, {key.node: str(error)})
         return self._ended(intent, (key.node,), {}, {})
 
@@ -228,6 +228,8 @@ def _for_each(names: Sequence[str], order: Callable[[str], object]) -> dict[str,
         return failed
     except SlurmError as error:
         return dict.fromkeys(names, error.what)
+    except OSError as error:
+        return dict.fromkeys(names, str(error))
     return {}
 
 

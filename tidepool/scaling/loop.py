@@ -43,8 +43,11 @@ from tidepool.scaling.world import World
 #: How long a leader may be silent until another takes over: longer than Slurm may let it wait for an answer.
 LEASE_S: Final = 20.0
 _LOOK: Final = {True: Pace(0.1, 0.1, 1), False: Pace(0.012, 0.5, 2)}
+_PAUSED: Final = Pace(0.02, 1, 10)
 #: How often it is decided anew where nothing was seen to change: only time has gone by.
 _DECIDE: Final = {True: Pace(0.1, 0.2, 5), False: Pace(0.01, 1, 10)}
+#: For how long after a change others are awaited.
+_STIR_S: Final = 5.0
 _RETRY_UP_S: Final = (0.25, 4.0)
 _HOLD_STILL_S: Final = (0.5, 10.0)
 _KEEP_S: Final = 10.0
@@ -135,6 +138,7 @@ class Loop:
         self._up_after_s = float("-inf")
         self._decided_for: tuple[Any, ...] | None = None
         self._decided_at_s = float("-inf")
+        self._changed_at_s = float("-inf")
         self._decide_cost_s = 0.0
         self._decision: Decision | None = None
         self._is_down = False
@@ -297,7 +301,7 @@ class Loop:
             self._look_back(world, decision, seen.complaints.values())
         self._begin(state, seen)
         self._keep(state)
-        self._is_active = self._is_something_going_on(state, seen)
+        self._is_active = self._is_something_going_on(state)
         again_in_s = _LOOK[self._is_active].interval_s(edges.observer.cost_s)
         return Turn("leads", again_in_s, "", seen, self._decision)
 
@@ -366,13 +370,15 @@ class Loop:
 
     def _paused(self, state: _State, seen: Seen, world: World, by: str, reason: str) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
+        began_s = self._edges.monotonic_s()
         decision = self._edges.decide(world, state.memory)
+        cost_s = self._edges.monotonic_s() - began_s
         self._look_back(world, decision, seen.complaints.values())
         # Afterwards all waits begin anew.
         state.memory = replace(state.memory, idle_since={}, ill_since={}, has_room_since={}, strays={})
         self._keep(state)
         text = f"paused by {by}: {reason}" if reason else f"paused by {by}"
-        return Turn("paused", 1.0, text, seen, decision)
+        return Turn("paused", _PAUSED.interval_s(cost_s), text, seen, decision)
 
     # Deciding
 
@@ -393,7 +399,9 @@ class Loop:
         )
         now_s = self._edges.monotonic_s()
         wait_s = _DECIDE[self._is_active].interval_s(self._decide_cost_s)
-        if made_of == self._decided_for and now_s - self._decided_at_s < wait_s:
+        if made_of != self._decided_for:
+            self._changed_at_s = now_s
+        elif now_s - self._decided_at_s < wait_s:
             return None
         decision = self._edges.decide(world, state.memory)
         self._decide_cost_s = self._edges.monotonic_s() - now_s
@@ -525,16 +533,11 @@ class Loop:
         self._edges.journal.keep(self._lease, kept)
         state.kept, state.kept_at_s = kept, now_s
 
-    def _is_something_going_on(self, state: _State, seen: Seen) -> bool:
-        if state.running is not None or state.pending or state.inherited or seen.complaints:
+    def _is_something_going_on(self, state: _State) -> bool:
+        """Whether the next look is worth more than one at rest. What is amiss for good is not looked at more for that."""
+        if state.running is not None or state.pending or state.inherited or state.memory.launches:
             return True
-        memory = state.memory
-        if memory.launches or memory.drains or memory.strays or memory.ill_since:
-            return True
-        decision = self._decision
-        return decision is not None and any(
-            each.standing in ("coming", "room", "setback") for each in decision.waiting.values()
-        )
+        return self._edges.monotonic_s() - self._changed_at_s < _STIR_S
 
 
 def _some(fleets: Mapping[str, HostSet]) -> dict[str, HostSet]:

@@ -140,10 +140,10 @@ class Observer:
             reservations = self._ask(
                 self._sources.reservations, _RESERVATIONS[is_active], self.slurm.reservations
             )
-        except SlurmError as error:
+        except (SlurmError, OSError) as error:
             # Whatever is seen next is seen anew.
             self._sources = _Sources(stack=self._sources.stack, machines=self._sources.machines)
-            raise Unseen(f"{error.what} ({error.where})", error.remedy) from error
+            raise _unseen(error) from error
         machines = self._list_machines(is_active)
         spec = self._policies.in_force(told.spec) if self._policies else told.spec
         self._complain("policies", self._policies.mistake if self._policies else "")
@@ -173,10 +173,8 @@ class Observer:
             found = self._nodes_of(names)
             listed = self._listed() if machines else None
             recorded = self._stack.read().recorded if machines else {}
-        except SlurmError as error:
-            raise Unseen(f"{error.what} ({error.where})", error.remedy) from error
-        except (InfrastructureError, StackError) as error:
-            raise Unseen(str(error)) from error
+        except (SlurmError, InfrastructureError, StackError, OSError) as error:
+            raise _unseen(error) from error
         return Fresh({node.name: node for node in found}, jobs, listed, recorded)
 
     def expect(self) -> None:
@@ -287,7 +285,7 @@ class Observer:
     def _list_machines(self, is_active: bool) -> tuple[Machine, ...] | None:
         try:
             machines = self._ask(self._sources.machines, _MACHINES[is_active], self._listed)
-        except InfrastructureError as error:
+        except (InfrastructureError, OSError) as error:
             self._complain("machines", str(error))
             return None
         self._complain("machines", "")
@@ -310,6 +308,12 @@ class Observer:
             self._complaints[source] = text
         else:
             self._complaints.pop(source, None)
+
+
+def _unseen(error: Exception) -> Unseen:
+    if isinstance(error, SlurmError):
+        return Unseen(f"{error.what} ({error.where})", error.remedy)
+    return Unseen(str(error))
 
 
 def _is_of_a_node(machine: Machine) -> bool:

@@ -224,7 +224,7 @@ class PulumiStack:
             raise NotUp(f"there is no stack {self._place.name}") from error
         except CommandError as error:
             raise StackError(f"the stack's state cannot be read: {_said(error)}") from error
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise StackError(f"the stack's state cannot be read: {error}") from error
 
     def _version(self) -> str:
