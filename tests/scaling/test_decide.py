@@ -593,8 +593,17 @@ def test_what_slurm_powers_down_goes() -> None:
     assert kinds(confirmed(saving(states={"cpu-1": "IDLE+CLOUD+POWERING_DOWN"}, **there))) == [
         (Remove, ("cpu-1",))
     ]
-    # Asked for by hand: no job shall begin on it.
-    assert kinds(decide(saving(states={"cpu-1": "IDLE+CLOUD"}, **there), Memory())) == [(Drain, ("cpu-1",))]
+    # Slurm does not show it yet. A drain would stay with the slot when it does.
+    assert decide(saving(states={"cpu-1": "IDLE+CLOUD"}, **there), Memory()).actions == ()
+
+
+@pytest.mark.parametrize(("reason", "is_ours"), [("ResumeTimeout reached", True), ("a bad fan", False)])
+def test_what_slurm_gave_up_while_no_daemon_ran_can_be_asked_for_again(reason: str, is_ours: bool) -> None:
+    seen = saving()
+    given_up = node("cpu-1", "DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING", reason)
+    first = decide(replace(seen, nodes=(given_up, *seen.nodes[1:])), Memory())
+    assert kinds(first) == ([(PowerFailed, ("cpu-1",))] if is_ours else [])
+    assert decide(*later(seen, first, 1)).actions == ()
 
 
 def test_an_idle_node_is_slurms_to_power_down() -> None:

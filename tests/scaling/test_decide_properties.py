@@ -24,7 +24,7 @@ T = TypeVar("T")
 Named = Launch | Drain | Undrain | Remove
 
 _RUNS = settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
@@ -197,7 +197,7 @@ def test_worlds_have_mischief_in_them() -> None:
     kinds: Counter[type] = Counter()
 
     @given(looks())
-    @settings(_RUNS, max_examples=200, derandomize=True, database=None)
+    @settings(_RUNS, max_examples=120, derandomize=True, database=None)
     def count(look: tuple[World, Memory]) -> None:
         kinds.update({type(action) for action in decide(*look).actions})
 

@@ -11,7 +11,8 @@ import pytest
 from tests.scaling.worlds import AT, machine, node, reservation, running, seconds, spec, unseen, world
 from tidepool.scaling.ledger import ledger
 from tidepool.scaling.ledger_page import ledger_page
-from tidepool.scaling.ledger_table import ROWS, Cell, Order, Power, Record, Seen, Todo, row
+from tidepool.scaling.ledger_table import ROWS, row
+from tidepool.scaling.ledger_words import Cell, Order, Power, Record, Seen, Todo
 from tidepool.scaling.memory import Drained, Launch, Memory, Setback
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.seen import seen
@@ -121,6 +122,10 @@ def test_the_page_is_what_the_table_says() -> None:
             "root",
             Seen.UNFIT,
         ),
+        # slurmctld was killed before it had saved a job, and gave its number to another.
+        ("IDLE+DRAIN", "Duplicate jobid", "root", Seen.UNFIT),
+        ("IDLE+DRAIN", "Kill task failed", "slurm", Seen.UNFIT),
+        ("IDLE+DRAIN", "Kill task failed, I look into it", "ada", Seen.THEIRS),
         ("IDLE+CLOUD+POWERED_DOWN", "", "", Seen.OFF),
         ("IDLE+CLOUD+POWERING_DOWN", "", "", Seen.OFF),
         ("MIXED+CLOUD+POWERING_UP", "", "", Seen.BOOTING),

@@ -154,7 +154,7 @@ def test_nodes_that_are_told_of_no_more_are_asked_for_again_until_it_is_certain(
     scene.answers["nodes"] = [(), before[:2], before]
     for _ in range(2):
         scene.observer.expect()
-        with pytest.raises(Unseen, match="not of .*cpu-"):
+        with pytest.raises(Unseen, match=r"not of .*cpu-"):
             scene.look()
     scene.observer.expect()
     assert scene.look().nodes == before

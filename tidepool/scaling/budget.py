@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.ledger import Entry, Ledger
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Todo
 from tidepool.scaling.memory import Memory, Spent
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World

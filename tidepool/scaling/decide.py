@@ -21,7 +21,7 @@ from tidepool.scaling.draft import Draft
 from tidepool.scaling.floors import Standing
 from tidepool.scaling.grow import Growth, grow
 from tidepool.scaling.ledger import Ledger, ledger, wish_of
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Todo
 from tidepool.scaling.limits import Limits, limits
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.policies import Wants, wants

@@ -136,8 +136,9 @@ class Draft:
         self.begin(name, before.jobs if before else (), before.lasting_s if before else 0)
 
     def forget(self, fleet: str, name: str, reason: str) -> None:
-        """Slurm makes a slot of it."""
-        self._grouped[Forget, fleet, reason].add(name)
+        """Slurm makes a slot of it; where it saves power, it powers it down."""
+        saves_power = self._world.spec.scaling.mode == "power_save"
+        self._grouped[PowerFailed if saves_power else Forget, fleet, reason].add(name)
         self._expect(name)
 
     def power_failed(self, fleet: str, name: str, reason: str) -> None:

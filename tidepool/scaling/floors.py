@@ -11,7 +11,7 @@ from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import Entry, Ledger
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Todo
 from tidepool.scaling.limits import Limits
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase

@@ -73,6 +73,8 @@ def grow(
     has_budget = world.spec.limits.budget_usd_per_month is not None
     by_time = has_budget or horizon_s is not None
     queue = pending(world, allowance.capped_accounts, by_time=by_time)
+    if not queue.wanted:
+        return Growth((), (), queue.waiting, frozenset(), {})
     demand = _Demand(world, memory, queue)
     offers = demand.queues.offers
     nodes = there(world, memory, phases, offers)

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructure import Machine
-from tidepool.scaling.ledger_table import Cell, Order, Power, Record, Row, Seen, Todo, row
+from tidepool.scaling.ledger_table import row
+from tidepool.scaling.ledger_words import Cell, Order, Power, Record, Row, Seen, Todo
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.seen import PROVIDERS, holder, seen

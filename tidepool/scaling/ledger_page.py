@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from tidepool.scaling.ledger_table import ROWS, Order, Power, Record, Row, Seen, Todo
+from tidepool.scaling.ledger_table import ROWS
+from tidepool.scaling.ledger_words import Order, Power, Record, Row, Seen, Todo
 
 _TOP: Final = """\
 # The ledger

@@ -5,124 +5,11 @@ Rows are read from the top, and the first that fits holds. Every combination has
 
 from __future__ import annotations
 
-from enum import StrEnum
-from functools import cache
-from typing import Final, NamedTuple
+from functools import cache, partial
+from typing import Final
 
+from tidepool.scaling.ledger_words import Cell, Order, Power, Record, Row, Seen, Todo
 from tidepool.scaling.phase import Phase
-
-
-class Seen(StrEnum):
-    """How Slurm has a node."""
-
-    UNLISTED = "not listed"
-    SLOT = "slot"
-    #: Powered down by Slurm's power saving; being powered up.
-    OFF = "powered down"
-    BOOTING = "powering up"
-    UP = "up"
-    #: Drained with a reason of the scaler's, or of the provider's.
-    OURS = "drained by us"
-    #: Drained, set down, reserved, in maintenance, rebooting: somebody else's.
-    THEIRS = "somebody's"
-    #: It does not respond, and Slurm has not given it up yet.
-    SILENT = "not responding"
-    DOWN = "down"
-    #: It registered with less than its shape.
-    UNFIT = "unfit"
-    #: A state that says nothing.
-    STRANGE = "strange"
-
-
-class Power(StrEnum):
-    """How the infrastructure has its machine."""
-
-    RUNNING = "running"
-    STOPPED = "stopped"
-    NOT_LISTED = "not listed"
-    UNKNOWN = "unknown"
-
-
-class Record(StrEnum):
-    """What Pulumi's state has of it."""
-
-    NONE = "nothing"
-    MACHINE = "machine"
-    BOTH = "machine and node"
-    PENDING = "cut off"
-    UNKNOWN = "unknown"
-
-
-class Order(StrEnum):
-    """What was asked for, and whether its time is over."""
-
-    NONE = "nothing"
-    UNDER_WAY = "under way"
-    LAUNCH = "launch"
-    LATE_LAUNCH = "late launch"
-    UP = "up"
-    LATE_UP = "late up"
-    #: The last `up` could not make it, and it is left alone for a while.
-    FAILED = "failed"
-
-
-class Todo(StrEnum):
-    """What is to be done about it."""
-
-    NOTHING = "nothing"
-    #: Something was asked for and has time still, or more has to be known first.
-    WAIT = "wait"
-    #: Jobs may have it, and when it is idle for long enough it is drained.
-    SERVE = "serve"
-    #: Jobs may have it, and it stays, for something cannot be seen.
-    KEEP = "keep"
-    #: Take it into the wish.
-    ADOPT = "adopt"
-    #: Make it, with a deadline.
-    MAKE = "make"
-    MEND = "mend"
-    DRAIN = "drain"
-    #: Undrain it when a job needs it; remove it when it is empty.
-    LEAVE = "leave"
-    REMOVE = "remove"
-    #: It leaves the wish, and nothing is there that an `up` could take away.
-    DROP = "drop"
-    #: Remove it, count it as a failure of its fleet, and take another name for a while.
-    REPLACE = "replace"
-    SWEEP = "sweep"
-    FORGET = "forget"
-    #: Tell Slurm's power saving that it does not come.
-    FAIL = "fail"
-
-
-class Cell(NamedTuple):
-    """One combination."""
-
-    seen: Seen
-    jobs: bool
-    power: Power
-    record: Record
-    wished: bool
-    order: Order
-
-
-class Row(NamedTuple):
-    """Combinations that come to the same. Of ``phase``, IDLE with jobs is BUSY, DRAINED with jobs DRAINING."""
-
-    seen: frozenset[Seen]
-    jobs: frozenset[bool]
-    power: frozenset[Power]
-    record: frozenset[Record]
-    wished: frozenset[bool]
-    order: frozenset[Order]
-    phase: Phase
-    todo: Todo
-    why: str
-
-    def fits(self, cell: Cell) -> bool:
-        """Whether ``cell`` is one of them."""
-        return all(value in values for value, values in zip(cell, self[:6], strict=True))
-
 
 _EITHER: Final = (True, False)
 _GONE: Final = (Power.STOPPED, Power.NOT_LISTED)
@@ -162,6 +49,11 @@ def _row(
     )
 
 
+_wished = partial(_row, wished=True)
+_not_wished = partial(_row, wished=False)
+#: What is surely seen: without it nothing is taken away.
+_sure = partial(_wished, power=_LISTABLE, record=_READABLE)
+
 _STRANGE: Final = (
     _row(Phase.UNKNOWN, Todo.NOTHING, "Slurm does not say how it is", seen=(Seen.STRANGE,)),
     _row(
@@ -187,92 +79,79 @@ _THEIRS: Final = (
 
 _WISHED: Final = (
     # Up
-    _row(
+    _wished(
         Phase.ILL,
         Todo.REMOVE,
         "its machine stopped; what ran on it begins anew elsewhere",
         seen=(Seen.UP, Seen.OURS, Seen.SILENT),
         power=(Power.STOPPED,),
         record=_READABLE,
-        wished=True,
         order=(Order.NONE, Order.UP, Order.LATE_UP, Order.FAILED),
     ),
-    _row(
+    _wished(
         Phase.IDLE,
         Todo.SERVE,
         "in service",
         seen=(Seen.UP,),
         power=(Power.RUNNING, Power.NOT_LISTED),
         record=(Record.BOTH,),
-        wished=True,
     ),
-    _row(
+    _wished(
         Phase.IDLE,
         Todo.MEND,
         "in service, and not recorded as it should be",
         seen=(Seen.UP,),
         power=(Power.RUNNING, Power.NOT_LISTED),
         record=(Record.NONE, Record.MACHINE, Record.PENDING),
-        wished=True,
         order=(Order.NONE, Order.LATE_LAUNCH, Order.LATE_UP),
     ),
-    _row(
+    _wished(
         Phase.IDLE,
         Todo.KEEP,
         "in service; more has to be seen before it may go",
         seen=(Seen.UP,),
-        wished=True,
     ),
     # Drained by us
-    _row(
+    _sure(
         Phase.DRAINED,
         Todo.LEAVE,
         "drained by the scaler",
         seen=(Seen.OURS,),
-        power=_LISTABLE,
-        record=_READABLE,
-        wished=True,
         order=_NOT_UNDER_WAY,
     ),
-    _row(
+    _wished(
         Phase.DRAINED,
         Todo.KEEP,
         "drained by the scaler; more has to be seen before it may go",
         seen=(Seen.OURS,),
-        wished=True,
     ),
     # Too small
-    _row(
+    _sure(
         Phase.ILL,
         Todo.REPLACE,
-        "it registered with less than its shape",
+        "it is not fit for jobs",
         seen=(Seen.UNFIT,),
         jobs=False,
-        power=_LISTABLE,
-        record=_READABLE,
-        wished=True,
         order=_NOT_UNDER_WAY,
     ),
-    _row(Phase.ILL, Todo.WAIT, "it registered with less than its shape", seen=(Seen.UNFIT,), wished=True),
+    _wished(Phase.ILL, Todo.WAIT, "it is not fit for jobs", seen=(Seen.UNFIT,)),
     # On its way
-    _row(
+    _wished(
         Phase.LAUNCHING,
         Todo.WAIT,
         "it is being made",
         seen=_NOT_UP,
-        wished=True,
         order=(Order.UNDER_WAY, Order.LAUNCH),
     ),
-    _row(
+    _wished(
         Phase.ILL,
         Todo.FAIL,
         "it is not up in time, and Slurm has a job waiting on it",
         seen=(Seen.BOOTING,),
         jobs=True,
-        wished=True,
         order=(Order.LATE_LAUNCH, Order.LATE_UP, Order.FAILED),
     ),
-    _row(
+    _wished(
         Phase.ILL,
         Todo.DROP,
         "it could not be made",
@@ -280,21 +159,17 @@ _WISHED: Final = (
         jobs=False,
         power=(Power.NOT_LISTED,),
         record=(Record.NONE,),
-        wished=True,
         order=(Order.FAILED,),
     ),
-    _row(
+    _sure(
         Phase.ILL,
         Todo.REMOVE,
         "it could not be made, and what is there of it goes",
         seen=_NOT_UP,
         jobs=False,
-        power=_LISTABLE,
-        record=_READABLE,
-        wished=True,
         order=(Order.FAILED,),
     ),
-    _row(
+    _wished(
         Phase.LAUNCHING,
         Todo.MAKE,
         "nothing of it was begun in time; it is asked for again",
@@ -302,71 +177,58 @@ _WISHED: Final = (
         jobs=False,
         power=(Power.NOT_LISTED,),
         record=(Record.NONE,),
-        wished=True,
         order=(Order.LATE_LAUNCH, Order.LATE_UP),
     ),
-    _row(
+    _sure(
         Phase.ILL,
         Todo.REPLACE,
         "it is not up in time",
         seen=_NOT_UP,
         jobs=False,
-        power=_LISTABLE,
-        record=_READABLE,
-        wished=True,
         order=(Order.LATE_LAUNCH,),
     ),
-    _row(
+    _sure(
         Phase.ILL,
         Todo.REPLACE,
         "it was mended, and is not up in time",
         seen=(Seen.UNLISTED, Seen.SLOT, Seen.BOOTING),
         jobs=False,
-        power=_LISTABLE,
-        record=_READABLE,
-        wished=True,
         order=(Order.LATE_UP,),
     ),
     # Powered down by Slurm
-    _row(
+    _sure(
         Phase.LEAVING,
         Todo.REMOVE,
         "Slurm has powered it down",
         seen=(Seen.OFF,),
         jobs=False,
-        power=_LISTABLE,
-        record=_READABLE,
-        wished=True,
     ),
     # Wished, and not there
-    _row(
+    _wished(
         Phase.LAUNCHING,
         Todo.MAKE,
         "it should be there, and is not",
         seen=(Seen.UNLISTED, Seen.SLOT, Seen.BOOTING),
         record=_READABLE,
-        wished=True,
         order=(Order.NONE,),
     ),
-    _row(
+    _wished(
         Phase.ILL,
         Todo.WAIT,
         "it is not up in time, and Slurm was told so",
         seen=(Seen.BOOTING,),
         jobs=True,
-        wished=True,
         order=(Order.UP,),
     ),
-    _row(
+    _wished(
         Phase.LAUNCHING,
         Todo.WAIT,
         "it is being made again",
         seen=(Seen.UNLISTED, Seen.SLOT, Seen.BOOTING),
-        wished=True,
         order=(Order.UP,),
     ),
     # Dead, or thought to be
-    _row(
+    _wished(
         Phase.ILL,
         Todo.REMOVE,
         "it is down, and its machine does not run",
@@ -374,9 +236,8 @@ _WISHED: Final = (
         jobs=False,
         power=_GONE,
         record=_READABLE,
-        wished=True,
     ),
-    _row(
+    _wished(
         Phase.ILL,
         Todo.REMOVE,
         "it is down, and its machine stopped",
@@ -384,9 +245,8 @@ _WISHED: Final = (
         jobs=True,
         power=(Power.STOPPED,),
         record=_READABLE,
-        wished=True,
     ),
-    _row(
+    _wished(
         Phase.ILL,
         Todo.MEND,
         "it is down, and its machine runs",
@@ -394,10 +254,9 @@ _WISHED: Final = (
         jobs=False,
         power=(Power.RUNNING,),
         record=_READABLE,
-        wished=True,
         order=(Order.NONE,),
     ),
-    _row(
+    _wished(
         Phase.ILL,
         Todo.REPLACE,
         "it is down, and mending did not help",
@@ -405,70 +264,62 @@ _WISHED: Final = (
         jobs=False,
         power=(Power.RUNNING,),
         record=_READABLE,
-        wished=True,
         order=(Order.LATE_UP,),
     ),
-    _row(
+    _wished(
         Phase.ILL,
         Todo.WAIT,
         "it is down; it is being mended, or more has to be seen",
         seen=(Seen.DOWN,),
-        wished=True,
     ),
-    _row(
+    _wished(
         Phase.ILL,
         Todo.WAIT,
         "it does not respond; Slurm will say whether it is down",
         seen=(Seen.SILENT,),
-        wished=True,
     ),
-    _row(
+    _wished(
         Phase.UNKNOWN,
         Todo.WAIT,
         "it should be there, and too little can be seen",
         seen=_NOT_THERE,
-        wished=True,
     ),
 )
 
 _NOT_WISHED: Final = (
-    _row(Phase.LEAVING, Todo.WAIT, "it is being taken away", wished=False, order=(Order.UNDER_WAY,)),
-    _row(
+    _not_wished(Phase.LEAVING, Todo.WAIT, "it is being taken away", order=(Order.UNDER_WAY,)),
+    _not_wished(
         Phase.LEAVING,
         Todo.WAIT,
         "it is to be taken away",
-        wished=False,
         record=(*_SOME, Record.UNKNOWN),
         order=(Order.UP,),
     ),
     # In service, or at work
-    _row(
+    _not_wished(
         Phase.IDLE,
         Todo.ADOPT,
         "recorded and in service: it stays",
         seen=(Seen.UP,),
         record=_SOME,
-        wished=False,
     ),
-    _row(
+    _not_wished(
         Phase.DRAINED,
         Todo.ADOPT,
         "recorded and at work: it stays until its jobs have ended",
         seen=(Seen.OURS,),
         jobs=True,
         record=_SOME,
-        wished=False,
     ),
-    _row(
+    _not_wished(
         Phase.ILL,
         Todo.ADOPT,
         "recorded, and it does not respond",
         seen=(Seen.SILENT,),
         record=_SOME,
-        wished=False,
     ),
     # Recorded, and should go
-    _row(
+    _not_wished(
         Phase.LEAVING,
         Todo.MEND,
         "it should be gone, and is recorded still",
@@ -476,27 +327,24 @@ _NOT_WISHED: Final = (
         jobs=False,
         power=_LISTABLE,
         record=_SOME,
-        wished=False,
         order=_AT_REST,
     ),
-    _row(
+    _not_wished(
         Phase.LEAVING,
         Todo.WAIT,
         "it should be gone, and more has to be seen",
         record=_SOME,
-        wished=False,
     ),
     # Of no record
-    _row(
+    _not_wished(
         Phase.STRAY,
         Todo.DRAIN,
         "no record knows it, and it takes jobs",
         seen=(Seen.UP,),
         power=(Power.RUNNING, Power.NOT_LISTED),
         record=(Record.NONE,),
-        wished=False,
     ),
-    _row(
+    _not_wished(
         Phase.STRAY,
         Todo.SWEEP,
         "no record knows its machine, and it runs nothing",
@@ -504,17 +352,15 @@ _NOT_WISHED: Final = (
         jobs=False,
         power=_MACHINE,
         record=(Record.NONE,),
-        wished=False,
     ),
-    _row(
+    _not_wished(
         Phase.STRAY,
         Todo.WAIT,
         "no record knows its machine, and it may run jobs",
         power=_MACHINE,
         record=(Record.NONE,),
-        wished=False,
     ),
-    _row(
+    _not_wished(
         Phase.LEAVING,
         Todo.FORGET,
         "it is gone, and Slurm knows it still",
@@ -522,25 +368,22 @@ _NOT_WISHED: Final = (
         jobs=False,
         power=(Power.NOT_LISTED,),
         record=(Record.NONE,),
-        wished=False,
     ),
-    _row(
+    _not_wished(
         Phase.ABSENT,
         Todo.NOTHING,
         "a slot",
         seen=_NOT_THERE,
         power=(Power.NOT_LISTED, Power.UNKNOWN),
         record=(Record.NONE, Record.UNKNOWN),
-        wished=False,
     ),
-    _row(
+    _not_wished(
         Phase.IDLE,
         Todo.KEEP,
         "in service; more has to be seen before it may go",
         seen=(Seen.UP,),
-        wished=False,
     ),
-    _row(Phase.UNKNOWN, Todo.WAIT, "too little can be seen", wished=False),
+    _not_wished(Phase.UNKNOWN, Todo.WAIT, "too little can be seen"),
 )
 
 ROWS: Final[tuple[Row, ...]] = (*_STRANGE, *_THEIRS, *_WISHED, *_NOT_WISHED)

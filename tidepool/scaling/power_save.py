@@ -8,12 +8,13 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import Ledger
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Seen, Todo
 from tidepool.scaling.limits import Limits
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
+from tidepool.scaling.seen import seen
 from tidepool.scaling.world import World
-from tidepool.slurm import NodeFlag
+from tidepool.slurm import NodeBase, NodeFlag
 
 _ASKED: Final = frozenset({NodeFlag.POWERING_UP, NodeFlag.POWER_UP})
 
@@ -22,7 +23,12 @@ def asked_up(world: World) -> frozenset[str]:
     """The nodes that Slurm's power saving wants to be there. None in the other mode."""
     if world.spec.scaling.mode != "power_save":
         return frozenset()
-    return world.power_up | {node.name for node in world.nodes if node.state.flags & _ASKED}
+    return world.power_up | {
+        node.name
+        for node in world.nodes
+        # One that is DOWN was given up, and is about to be powered down.
+        if node.state.flags & _ASKED and node.state.base is not NodeBase.DOWN
+    }
 
 
 def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: Limits) -> None:
@@ -32,6 +38,7 @@ def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: L
     the slot.
     """
     _power_up(draft, world, memory, ledger, limits)
+    _given_up(draft, world)
     for entry in ledger.entries.values():
         if entry.todo is Todo.LEAVE and entry.phase is Phase.DRAINED:
             draft.remove(entry.fleet, entry.name, "drained and empty: Slurm's power saving gives it back")
@@ -41,14 +48,13 @@ def follow(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: L
 
 def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits: Limits) -> None:
     fleets = {fleet.name: fleet for fleet in world.spec.fleets}
-    # Of those that are only slots nothing is taken away any more.
-    standing_removals = draft.awaited.keys() & ledger.entries.keys()
     launched: Counter[str] = Counter()
     usd = 0.0
     for fleet_name, number, name in sorted(_places(asked_up(world))):
+        entry = ledger.entries.get(name)
         if name in draft.wished:
             continue
-        if name in standing_removals:
+        if entry is not None and (entry.phase is Phase.LEAVING or draft.is_expected(name)):
             continue  # it is being taken away still, and made again when it is gone
         fleet = fleets.get(fleet_name)
         setback = memory.node_setbacks.get(name)
@@ -58,12 +64,22 @@ def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits
             _fail(draft, name, setback.text)
         else:
             grant = limits.more(fleet_name, 1, launched, time_limit_s=0, launched_usd=usd)
-            if grant.nodes:
-                launched[fleet_name] += 1
-                usd += grant.usd_per_node
+            # What is there of it already is counted already.
+            if grant.nodes or entry is not None:
+                launched[fleet_name] += int(entry is None)
+                usd += grant.usd_per_node * int(entry is None)
                 draft.launch(fleet_name, [name], "Slurm's power saving asks for it", lasting_s={name: 0})
             else:
                 _fail(draft, name, grant.reason)
+
+
+def _given_up(draft: Draft, world: World) -> None:
+    """Nodes that Slurm gave up when ResumeTimeout was over, for no daemon ran: they are fit to be asked for again."""
+    for node in world.nodes:
+        is_down = node.state.base is NodeBase.DOWN and NodeFlag.POWERED_DOWN in node.state.flags
+        if is_down and node.name not in draft.wished and seen(node) is Seen.OFF:
+            for _, _, name in _places(frozenset({node.name})):
+                _fail(draft, name, "it did not come in time, and nothing is left of it")
 
 
 def _fail(draft: Draft, name: str, reason: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidepool.scaling.ledger_table import Seen
+from tidepool.scaling.ledger_words import Seen
 from tidepool.slurm import Node, NodeBase, NodeFlag
 
 #: What the scaler's drains, and the provider's, begin with. Everything else is a person's.
@@ -44,6 +44,14 @@ _TOO_LITTLE: Final = (
     "low tmpdisk",
     "gres/",
 )
+#: For which slurmctld drains a node, without a person. A drain that it would never end is replaced with its machine.
+_FAILED: Final = (
+    "batch job complete failure",
+    "duplicate jobid",
+    "epilog error",
+    "kill task failed",
+    "prolog error",
+)
 _DIED: Final = (
     "not responding",
     "node unexpectedly rebooted",
@@ -75,7 +83,7 @@ def seen(node: Node | None) -> Seen:
         return Seen.BOOTING
     if flags & _OFF:
         return Seen.OFF
-    if NodeFlag.INVALID_REG in flags or _begins(node, _TOO_LITTLE):
+    if NodeFlag.INVALID_REG in flags or _is_unfit(node):
         return Seen.UNFIT
     if base is NodeBase.DOWN:
         return Seen.DOWN
@@ -95,12 +103,17 @@ def holder(node: Node) -> str:
 def _is_somebodys(node: Node) -> bool:
     """Drained or set down by a person."""
     written = node.reason.text if node.reason else ""
-    if written.startswith(OURS) or _begins(node, _TOO_LITTLE):
+    if written.startswith(OURS) or _is_unfit(node):
         return False
     if node.state.base is NodeBase.DOWN and not node.state.is_draining:
         by_slurm = node.reason is not None and node.reason.user == "slurm"
         return bool(written) and not by_slurm and not _begins(node, _DIED)
     return node.state.is_draining
+
+
+def _is_unfit(node: Node) -> bool:
+    by_slurm = node.reason is not None and node.reason.user in ("", "root", "slurm")
+    return _begins(node, _TOO_LITTLE) or (by_slurm and _begins(node, _FAILED))
 
 
 def _begins(node: Node, texts: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from tidepool.scaling.floors import Standing
 from tidepool.scaling.going import going_order, is_of_older_image
 from tidepool.scaling.ledger import Entry
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Todo
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.policies import Floor, Wants
 

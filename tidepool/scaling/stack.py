@@ -30,6 +30,8 @@ from tidepool.scaling.turn import try_turn
 from tidepool.scaling.unattended import Terms, Unattended
 
 _PARALLEL: Final = 256
+#: Of folders of operations.
+_PREFIX: Final = "operation-"
 #: Longer than any node of an `up` may take, and than a golden image that has to be built first.
 _UP_S: Final = 1800.0
 _PREVIEW_S: Final = 120.0
@@ -94,6 +96,7 @@ class PulumiStack:
         if turn is None:
             raise Occupied("an operation is under way on the stack")
         try:
+            self._clear()
             return self._up(wish, nodes, refresh, turn)
         except (OSError, ValueError) as error:
             # A full disk, most of all. What it came to is in the state.
@@ -239,13 +242,18 @@ class PulumiStack:
     def _events(self) -> _Folder:
         return _Folder(self._place.data / "scaler")
 
+    def _clear(self) -> None:
+        """Remove what operations left whose callers were killed. Only for who has the turn: they have ended."""
+        for folder in (self._place.data / "scaler").glob(f"{_PREFIX}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
 
 class _Folder:
     """A folder for one operation's events; its context gives the file. It goes with the operation."""
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path = Path(tempfile.mkdtemp(prefix="operation-", dir=parent))
+        self._path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
 
     def __enter__(self) -> Path:
         return self._path / "events"

@@ -32,6 +32,8 @@ class Surplus:
 def surplus(world: World, idle_since: Mapping[str, datetime], ledger: Ledger, books: Books) -> Surplus:
     """Those that should go. Of nodes that are alike, the idle go before those that run jobs."""
     found = dict(_out_of_place(world, ledger))
+    if not _is_limited(world):
+        return Surplus(found)
     order = going_order(world, idle_since)
     rest = [each for each in ledger.entries.values() if each.name not in found and has_machine(each)]
     # Those that are going anyhow are counted first.
@@ -40,6 +42,19 @@ def surplus(world: World, idle_since: Mapping[str, datetime], ledger: Ledger, bo
         for name in names:
             found.setdefault(name, reason)
     return Surplus(found)
+
+
+def _is_limited(world: World) -> bool:
+    limits = world.spec.limits
+    return any(
+        most is not None
+        for most in (
+            limits.max_nodes,
+            limits.price_usd_per_hour,
+            limits.budget_usd_per_month,
+            *(fleet.infrastructures[0].max_nodes for fleet in world.spec.fleets),
+        )
+    )
 
 
 def _out_of_place(world: World, ledger: Ledger) -> Iterable[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import STRAY_GRACE, Entry, Ledger
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Todo
 from tidepool.scaling.memory import Drained, Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.seen import OURS

@@ -12,7 +12,7 @@ from typing import Final
 
 from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructure import Machine, MachineKey
-from tidepool.scaling.ledger_table import Seen
+from tidepool.scaling.ledger_words import Seen
 from tidepool.scaling.seen import seen
 from tidepool.scaling.world import Recorded
 from tidepool.slurm import Job, JobState, Node, NodeFlag

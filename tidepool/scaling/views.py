@@ -9,7 +9,7 @@ from tidepool.scaling.decision import NodeView
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.floors import Standing
 from tidepool.scaling.ledger import Entry
-from tidepool.scaling.ledger_table import Todo
+from tidepool.scaling.ledger_words import Todo
 from tidepool.scaling.memory import Launch
 from tidepool.scaling.phase import Phase
 

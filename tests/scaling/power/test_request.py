@@ -102,9 +102,7 @@ def test_mistakes_are_said_in_words(tmp_path: Path) -> None:
 
 
 def test_it_imports_os_and_nothing_that_a_bare_interpreter_has_not_loaded() -> None:
-    code = (
-        f"import os, sys\nbefore = set(sys.modules)\nexec(open({str(PROGRAM)!r}).read(), {{'__name__': 'x'}})\n"
-    )
+    code = f"import os, sys\nbefore = set(sys.modules)\nexec(open({str(PROGRAM)!r}).read(), {{'__name__': 'x'}})\n"
     code += "print(sorted(set(sys.modules) - before))"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True, timeout=30

@@ -26,6 +26,7 @@ _TURN: Final = Ruling(True)
 RULINGS: Final = MappingProxyType(
     {
         "": _TURN,
+        "None": _TURN,
         "Priority": _TURN,
         "Resources": _NODES,
         "Nodes required for job": _NODES,
