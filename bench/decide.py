@@ -27,8 +27,8 @@ sys.path.insert(0, str(ROOT))
 
 from bench.engine import machine  # noqa: E402
 from bench.queues import AT, MARK, cluster  # noqa: E402
-from tidepool.scaling.daemon import GARBAGE  # noqa: E402
-from tidepool.scaling.decide import decide  # noqa: E402
+from tidepool.scaling.daemon.daemon import GARBAGE  # noqa: E402
+from tidepool.scaling.deciding.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402
 from tidepool.scaling.memory import Launch, Memory  # noqa: E402
 from tidepool.scaling.world import World  # noqa: E402

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.standins import OUTPUTS, Person
 from tidepool.cli import described, errors
 from tidepool.scaling.journal import open_journal
-from tidepool.scaling.turn import try_turn
+from tidepool.scaling.stack.turn import try_turn
 
 _LONG_S = 20
 

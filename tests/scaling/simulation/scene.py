@@ -8,9 +8,9 @@ from typing import Any
 from tests.scaling.simulation.laws import Laws
 from tests.scaling.simulation.story import left
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.scaling.decide import decide
+from tidepool.scaling.deciding.decide import decide
+from tidepool.scaling.deciding.remember import remember
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.remember import remember
 from tidepool.scaling.simulation.cluster import Daemon, SimulatedCluster, Speeds, sleeping
 from tidepool.scaling.simulation.scaler import simulated_scaler
 from tidepool.slurm import JobRequest, JobState, Node

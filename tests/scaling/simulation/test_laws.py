@@ -10,7 +10,7 @@ import pytest
 from tests.scaling.simulation.laws import Broken
 from tests.scaling.simulation.scene import Scene
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.decide import decide
+from tidepool.scaling.deciding.decide import decide
 from tidepool.scaling.decision import Decision, Drain, Launch, Remove, Undrain
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.world import World

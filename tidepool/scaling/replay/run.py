@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Final
 
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.decide import decide
+from tidepool.scaling.deciding.decide import decide
+from tidepool.scaling.deciding.remember import remember
 from tidepool.scaling.ports import Sample
-from tidepool.scaling.remember import remember
 from tidepool.scaling.replay.figures import Figures, Ran, figures
 from tidepool.scaling.replay.fitting import fitted
 from tidepool.scaling.replay.trace import Trace

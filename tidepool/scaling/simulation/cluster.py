@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.loop import Turn
+from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.simulation.clock import Clock
 from tidepool.scaling.simulation.journal import MemoryJournal
 from tidepool.scaling.simulation.machines import SimulatedMachines

@@ -12,7 +12,7 @@ from typing import Final
 
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.loop import Turn
+from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.memory import Memory
 
 _GROWTH: Final = 8.0

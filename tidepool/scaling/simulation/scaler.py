@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Final
 
 from tidepool.infrastructure import Infrastructure
+from tidepool.scaling.daemon.loop import Edges, Loop
 from tidepool.scaling.decision import Decision
-from tidepool.scaling.loop import Edges, Loop
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observe import Observer
+from tidepool.scaling.observing.observe import Observer
 from tidepool.scaling.ports import Journal, Stack, UpOutcome
 from tidepool.scaling.simulation.cluster import SimulatedCluster
 from tidepool.scaling.world import World
