@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.whole.breathing import FLEETS, Daemon, breathing, completed, machines, until_empty
+from tests.whole.breathing import FLEETS, Daemon, breathing, completed, machines, until_empty, wish
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool import local
-from tidepool.slurm import JobState, SlurmError
+from tidepool.slurm import JobState, NodeFlag, ReservationRequest, SlurmError
 
 pytestmark = pytest.mark.slow
 
@@ -148,23 +148,34 @@ def test_a_job_array_is_served_in_one_step(cluster: Cluster, daemon: Daemon) -> 
     assert decided
 
 
-def test_the_daemon_is_killed_again_and_again_while_jobs_come_and_go(
+def test_a_leader_is_stopped_past_its_lease_and_others_are_killed_again_and_again(
     cluster: Cluster, daemon: Daemon
 ) -> None:
     jobs = []
-    # Beside the one that the fixture holds: another of the same stack, which leads whenever that one cannot.
     daemon.signal(signal.SIGSTOP)
     try:
-        for after_s in (0.3, 0.6, 0.9, 1.2, 1.5, 1.8):
+        # Until the lease of the one that is stopped is over, the next stands by.
+        other = Daemon.start(cluster, "other")
+        until(lambda: "leads (epoch" in other.said() or None, "the other leads")
+        for after_s in (0.3, 0.7, 1.1, 1.5):
             jobs += [cluster.submit("sleep 1", exclusive=True) for _ in range(2)]
-            other = Daemon.start(cluster, "killed")
             # Anywhere in a look, a decision, an `up`: what is tried is that it does not matter where.
             time.sleep(after_s)
             other.process.kill()
             other.process.wait()
+            other = Daemon.start(cluster, "other")
+        ended = completed(cluster, jobs)
+        assert "leads (epoch" in other.said()
+        told = daemon.said()
     finally:
         daemon.signal(signal.SIGCONT)
-    assert {job.restarts for job in completed(cluster, jobs)} == {0}
+    until(lambda: "lost" in _since(daemon, told) or None, "the one that was stopped has seen it")
+    assert other.end() == 0
+    daemon.until_role("leads")
+    assert {job.restarts for job in ended} == {0}
+    # In between it did nothing.
+    between = _since(daemon, told).partition("leads (epoch")[0]
+    assert "up" not in between.replace("update", "").split(), between
 
 
 def test_a_person_brings_up_a_changed_spec_while_the_queue_is_busy(cluster: Cluster, daemon: Daemon) -> None:
@@ -218,6 +229,51 @@ def test_paused_it_does_nothing_and_afterwards_goes_on(cluster: Cluster, daemon:
     finally:
         cluster.tidepool("continue")
     completed(cluster, [job])
+
+
+def test_the_state_is_truncated_and_nothing_is_taken_away(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 3")
+    cluster.until_job(job, JobState.RUNNING)
+    until(lambda: wish(cluster) or None, "the `up` has ended")
+    there = machines(cluster)
+    state = cluster.data / "state" / ".pulumi" / "stacks" / "cluster" / f"{cluster.stack}.json"
+    whole = state.read_bytes()
+    state.write_bytes(whole[: len(whole) // 2])
+    until(lambda: _complaint(daemon, "state") or daemon.health().get("text"), "it says so")
+    completed(cluster, [job])
+    assert machines(cluster) == there
+    state.write_bytes(whole)
+
+
+def test_a_node_does_not_respond_for_a_while_and_its_job_goes_on(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 2")
+    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    local.freeze_machine(cluster.data, cluster.stack, node)
+    try:
+        until(
+            lambda: NodeFlag.NOT_RESPONDING in cluster.nodes()[node].state.flags or None,
+            "Slurm sees that it does not respond",
+            60,
+        )
+    finally:
+        local.thaw_machine(cluster.data, cluster.stack, node)
+    assert completed(cluster, [job])[0].restarts == 0
+
+
+def test_a_node_in_maintenance_is_left_alone(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 2")
+    node = cluster.until_job(job, JobState.RUNNING).nodelist
+    with cluster.slurm() as slurm:
+        request = ReservationRequest(600, nodes=node, users=("root",), flags=("MAINT", "IGNORE_JOBS"))
+        name = slurm.create_reservation(request)
+        completed(cluster, [job])
+        completed(cluster, [cluster.submit("true")])
+        until(lambda: machines(cluster) == [node] or None, "only the node in maintenance is there")
+        slurm.delete_reservation(name)
+
+
+def _since(daemon: Daemon, told: str) -> str:
+    return daemon.said()[len(told) :]
 
 
 def _submitted(cluster: Cluster, script: str) -> int | None:

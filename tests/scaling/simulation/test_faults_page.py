@@ -51,5 +51,22 @@ def test_every_test_of_a_fault_stands_in_the_list() -> None:
     assert {name for name in named_here() - BESIDE if f"`{name}`" not in page} == set()
 
 
+def test_the_tests_with_real_kills_are_there() -> None:
+    named = {
+        name for found in rows().values() for row in found for name in re.findall(r"`(test_\w+)`", row[3])
+    }
+    there = {
+        node.name
+        for path in [
+            *(ROOT / "tests/whole").glob("test_*.py"),
+            *(ROOT / "tests/scaling/daemon").glob("test_*.py"),
+        ]
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert named
+    assert named <= there
+
+
 def test_every_part_of_the_list_is_there() -> None:
     assert set(rows()) == set(LEAST)
