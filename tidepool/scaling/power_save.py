@@ -8,7 +8,7 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.draft import Draft
 from tidepool.scaling.ledger import Ledger
-from tidepool.scaling.ledger_words import Todo
+from tidepool.scaling.ledger_words import Order, Todo
 from tidepool.scaling.limits import Limits
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
@@ -58,7 +58,7 @@ def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits
         entry = ledger.entries.get(name)
         if name in draft.wished:
             continue
-        if entry is not None and (entry.phase is Phase.LEAVING or draft.is_expected(name)):
+        if entry is not None and entry.order is not Order.FAILED:
             continue  # it is being taken away still, and made again when it is gone
         fleet = fleets.get(fleet_name)
         setback = memory.node_setbacks.get(name)
@@ -66,10 +66,6 @@ def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits
             _fail(draft, name, "it is no slot of a fleet")
         elif setback is not None and setback.until > world.at:
             _fail(draft, name, setback.text)
-        elif entry is not None:
-            # Something of it is there, and is counted already.
-            draft.wished.add(name)
-            draft.make(fleet_name, name, _ASKS)
         else:
             grant = limits.more(fleet_name, 1, launched, time_limit_s=0, launched_usd=usd)
             if grant.nodes:
