@@ -179,11 +179,19 @@ def test_decisions_are_numbered_listed_and_say_what_was_rejected() -> None:
         assert f"]({page.name})" in listed
 
 
-@pytest.mark.parametrize("package", ["cluster", "engine"])
-def test_architecture_names_every_room_and_no_other(package: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "heading"),
+    [
+        ("cluster", "## The cluster's rooms"),
+        ("engine", "## The engine's rooms"),
+        ("scaling", "## The scaler's rooms"),
+        ("scaling/deciding", "Deciding, from the whole to its words:"),
+    ],
+)
+def test_architecture_names_every_room_and_no_other(package: str, heading: str) -> None:
     text = (ROOT / "docs/architecture.md").read_text()
-    _, _, rooms = text.partition(f"## The {package}'s rooms")
-    rooms, _, _ = rooms.partition("\n## ")
+    _, _, rooms = text.partition(heading)
+    rooms, _, _ = re.split(r"\n(## |Deciding, )", rooms, maxsplit=1)
     first_cells = "\n".join(line.split("|")[1] for line in rooms.splitlines() if line.startswith("| `"))
     folder = ROOT / "tidepool" / package
     there = {path.name for path in folder.glob("*.py") if path.name != "__init__.py"}

@@ -14,6 +14,9 @@ import pytest
 from tests.cli.standins import OUTPUTS, Person
 from tidepool.cli import errors
 from tidepool.cli.engine import Embedded, Pulumi, choose
+from tidepool.cli.stack import find_stack
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.wish import Wish
 
 ROOT = Path(__file__).parents[2]
 #: Tells what it was given; `up` waits for a signal where it is asked to.
@@ -52,6 +55,14 @@ def test_one_that_is_not_there_is_an_error(somebody: Person, name: str) -> None:
     said = somebody.runs("status", env=env, engine=None)
     assert said.exit_code == errors.FAILED
     assert "TIDEPOOL_ENGINE" in said.output
+
+
+def test_a_persons_operations_go_by_their_file_whatever_is_wished(somebody: Person) -> None:
+    wish = Wish({"cpu": HostSet("cpu-1")}, HostSet("cpu-1")).environment
+    world = replace(somebody.world, env={**somebody.world.env, **wish})
+    environment = find_stack(world, "dev", str(somebody.folder)).environment
+    assert not wish.keys() & environment.keys()
+    assert environment["PATH"] == world.env["PATH"]
 
 
 def _runs(person: Person, *words: str, **more: str) -> subprocess.Popen[str]:

@@ -75,8 +75,6 @@ class Cluster:
         return {
             **kept,
             "PYTHONFAULTHANDLER": "1",
-            # Of these sources, wherever the virtual environment was made.
-            "PYTHONPATH": str(ROOT),
             "TIDEPOOL_DATA": str(self.data),
             "TIDEPOOL_IMAGES": str(self.images),
             "TIDEPOOL_ENGINE": "embedded",

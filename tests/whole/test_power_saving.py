@@ -48,12 +48,14 @@ def until_off(cluster: Cluster) -> None:
             assert not node.state.is_draining
 
 
-def test_slurm_asks_for_a_node_and_gives_it_back(cluster: Cluster) -> None:
+def test_slurm_asks_for_nodes_and_gives_them_back(cluster: Cluster) -> None:
     with breathing(cluster):
-        for _ in range(2):
-            ran = srun(cluster)
-            assert (ran.exit_code, ran.stdout.strip()) == (0, "cpu-1"), ran.stderr
-            until_off(cluster)
+        batch = cluster.submit("sleep 0.5", exclusive=True)
+        ran = srun(cluster)
+        assert (ran.exit_code, ran.stdout.strip()) == (0, "cpu-2"), ran.stderr
+        job = cluster.until_job(batch, JobState.COMPLETED)
+        assert (job.restarts, job.nodelist) == (0, "cpu-1")
+        until_off(cluster)
 
 
 def test_what_is_beyond_a_limit_goes_back_to_the_queue_and_its_node_can_be_asked_for_again(
@@ -82,10 +84,3 @@ def test_what_was_asked_for_while_no_daemon_ran_is_made_by_the_next(cluster: Clu
             assert (ran.exit_code, ran.stdout.strip()) == (0, "cpu-1"), ran.stderr
             until_off(cluster)
             until(lambda: not cluster.on("ctl", "ls", SPOOL).stdout or None, "nothing is left of it")
-
-
-def test_a_job_of_a_batch_runs_on_a_node_that_was_made_for_it(cluster: Cluster) -> None:
-    with breathing(cluster):
-        job = cluster.until_job(cluster.submit("sleep 1"), JobState.COMPLETED, timeout_s=90)
-        assert (job.restarts, job.nodelist) == (0, "cpu-1")
-        until_off(cluster)

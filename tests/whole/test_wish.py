@@ -21,7 +21,7 @@ from tidepool.cluster.wish import Wish
 from tidepool.engine.warm import WarmPulumiCommand, warm_command
 from tidepool.local import list_machines
 from tidepool.scaling.ports import UpOutcome
-from tidepool.scaling.stack import Place, PulumiStack
+from tidepool.scaling.stack.pulumi_stack import Place, PulumiStack
 from tidepool.scaling.world import Recorded
 
 pytestmark = pytest.mark.slow

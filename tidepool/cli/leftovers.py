@@ -11,7 +11,7 @@ from typing import Final
 
 from tidepool.local import delete_machine, delete_network, list_machines, list_networks
 from tidepool.local.layout import machine_place, network_place
-from tidepool.scaling.turn import forget_turns
+from tidepool.scaling.stack.turn import forget_turns
 
 #: Where a stack's folders that machines mount are (`tidepool.resources.Volume`), and what its machines boot with.
 VOLUMES: Final = "volumes"

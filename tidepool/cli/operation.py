@@ -67,7 +67,7 @@ def carry_out(stack: Stack, verb: str, *words: str, counted: bool, aside: bool) 
 
 def turn(stack: Stack) -> AbstractContextManager[None]:
     """The person's turn on the stack: where the scaler is at work, its `up` is waited for, and it begins no other."""
-    from tidepool.scaling.turn import person_turn
+    from tidepool.scaling.stack.turn import person_turn
 
     return person_turn(
         stack.data / stack.name,

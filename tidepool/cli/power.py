@@ -17,12 +17,18 @@ _EPILOG = (
 @click.command("power-up", epilog=_EPILOG)
 @click.argument("hostlist")
 def power_up_verb(hostlist: str) -> int:
-    """Write down that the nodes of HOSTLIST are asked for."""
+    """Ask for nodes, as Slurm's ResumeProgram.
+
+    HOSTLIST is written down, durably, and that is all: the daemon `tidepool scale` takes it from there.
+    """
     return run(["up", hostlist])
 
 
 @click.command("power-down", epilog=_EPILOG)
 @click.argument("hostlist")
 def power_down_verb(hostlist: str) -> int:
-    """Write down that the nodes of HOSTLIST are given back."""
+    """Give nodes back, as Slurm's SuspendProgram.
+
+    HOSTLIST is written down, durably, and that is all: the daemon `tidepool scale` takes it from there.
+    """
     return run(["down", hostlist])

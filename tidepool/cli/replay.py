@@ -69,9 +69,9 @@ def replay_verb(
     folder: str | None,
     as_json: bool,
 ) -> int:
-    """Run the jobs of FILE in a simulated cluster, with the scaler's own decisions, and show what came of it.
+    """Run the jobs of a trace in a simulated cluster, and compare policies.
 
-    FILE is a trace in the Standard Workload Format, packed with gzip or not, or a journal of the scaler's. Nothing
+    The decisions are the scaler's own. FILE is a trace in the Standard Workload Format, packed with gzip or not, or a journal of the scaler's. Nothing
     real is touched. Lines that are broken are counted, named and left out.
     """
     specs = _specs(spec_file, others, stack, folder)

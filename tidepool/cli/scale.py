@@ -20,7 +20,7 @@ from tidepool.cli.scaler.place import scaler_folder
 from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:
-    from tidepool.scaling.daemon import Daemon, Listen
+    from tidepool.scaling.daemon.daemon import Daemon, Listen
     from tidepool.slurm import SlurmClient
 
 _NOWHERE: Final = ("none", "off")
@@ -62,14 +62,14 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
     from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
     from tidepool.connection import transport
-    from tidepool.scaling.daemon import Daemon, Voice
-    from tidepool.scaling.decide import decide
-    from tidepool.scaling.holder import is_gone, this_process
+    from tidepool.scaling.daemon.daemon import Daemon, Voice
+    from tidepool.scaling.daemon.holder import is_gone, this_process
+    from tidepool.scaling.daemon.loop import Edges, Loop
+    from tidepool.scaling.deciding.decide import decide
+    from tidepool.scaling.deciding.remember import remember
     from tidepool.scaling.journal import open_journal
-    from tidepool.scaling.loop import Edges, Loop
-    from tidepool.scaling.observe import Observer
+    from tidepool.scaling.observing.observe import Observer
     from tidepool.scaling.power.spool import Spool
-    from tidepool.scaling.remember import remember
     from tidepool.this_machine import ThisMachine
 
     folder = scaler_folder(stack)
@@ -132,7 +132,7 @@ def _ended_by_signals(daemon: Daemon) -> Iterator[None]:
 
 
 def _listen(text: str | None) -> Listen | None:
-    from tidepool.scaling.daemon import Listen
+    from tidepool.scaling.daemon.daemon import Listen
 
     if text is None:
         return Listen()

@@ -100,6 +100,17 @@ class FakeInfrastructure:
         """One that was deleted or had vanished runs again, whatever has its name by now."""
         self._made[key] = self._dead.pop(key)
 
+    def haunt(self, old: MachineKey, like: MachineKey) -> None:
+        """One of another generation, of which nothing was known here, runs beside ``like``."""
+        made = self._made[like]
+        machine = replace(made.machine, key=old, machine_id=f"machine-{self._next_id}")
+        self._next_id += 1
+        self._made[old] = replace(made, machine=machine, registers_at=None)
+
+    def forget_failures(self) -> None:
+        """Calls do not fail any more."""
+        self._failures.clear()
+
     # What can be seen from elsewhere
 
     def registered(self) -> tuple[Machine, ...]:

@@ -195,7 +195,7 @@ def _plain(axes: Axes) -> None:
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
     axes.margins(x=0)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, min_n_ticks=2))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, min_n_ticks=2, integer=True))
 
 
 def _legend(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from math import inf
-from typing import Final, Literal, NoReturn
+from datetime import datetime, timedelta
+from typing import Final, NoReturn
 
 from tidepool.cluster.hostlist import expand, fold
 from tidepool.slurm.contract import Controller, Submitted
-from tidepool.slurm.errors import ControllerDown, Malformed, NotFound, Refused, SlurmError, TimedOut
-from tidepool.slurm.fake_queue import FakeQueue
+from tidepool.slurm.errors import ControllerDown, Malformed, NotFound, Refused, TimedOut
+from tidepool.slurm.fake_state import DRAIN, OFF, FakeState
 from tidepool.slurm.job import Job, JobState
-from tidepool.slurm.node import Node, NodeBase, NodeFlag, NodeState, Reason
+from tidepool.slurm.node import Node, NodeBase, NodeFlag, NodeState
 from tidepool.slurm.partition import Partition, PartitionState
-from tidepool.slurm.placement import Need, could_hold, has_features, need
+from tidepool.slurm.placement import has_features, need
 from tidepool.slurm.quantities import tres
 from tidepool.slurm.request import JobRequest, NextState, ReservationRequest, Slots, node_names
 from tidepool.slurm.reservation import Reservation
 from tidepool.slurm.submission import FIRST_PRIORITY, submitted
 
 _WHERE: Final = "in the fake"
-_DRAIN: Final = frozenset({NodeFlag.DRAIN})
-#: A slot of Slurm's power saving.
-_OFF: Final = NodeState(NodeBase.IDLE, frozenset({NodeFlag.CLOUD, NodeFlag.POWERED_DOWN}))
-_STAYS_AT_A_BOOT: Final = _DRAIN | {NodeFlag.CLOUD}
 
 
-class FakeSlurm:
+class FakeSlurm(FakeState):
     """Nodes, jobs and reservations in memory; a scheduler that runs whenever something has changed.
 
     Args:
@@ -50,148 +45,6 @@ class FakeSlurm:
     makes slurmctld ``up``, ``down`` or ``hanging``, or answer with lists that are ``empty``, or with an error and
     exit code 0 (``garbled``). `fail` has the next call end with an error.
     """
-
-    def __init__(
-        self,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        run_time_s: Callable[[JobRequest], float] = lambda _: inf,
-        partitions: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ("all",),
-        max_nodes: int = 2048,
-        *,
-        requeue_s: float = 1,
-        slurmd_timeout_s: float = inf,
-        completing_s: float = 0,
-        min_job_age_s: float = inf,
-        backfill: bool = True,
-        licenses: dict[str, int] | None = None,
-    ) -> None:
-        self.controller: Literal["up", "down", "hanging", "empty", "garbled"] = "up"
-        self._now = now
-        self._partitions = (
-            dict(partitions) if isinstance(partitions, Mapping) else dict.fromkeys(partitions, ())
-        )
-        self._max_nodes = max_nodes
-        self._slurmd_timeout_s = slurmd_timeout_s
-        self._nodes: dict[str, Node] = {}
-        self._shapes: dict[tuple[object, ...], list[str]] | None = None
-        self.queue = FakeQueue(
-            self._nodes,
-            run_time_s,
-            self._is_in,
-            requeue_s=requeue_s,
-            remember_s=min_job_age_s,
-            completing_s=completing_s,
-            backfill=backfill,
-            licenses=licenses,
-        )
-        self.queue.most_nodes = self._most_nodes
-        self._could_hold: dict[Need, int] = {}
-        self._failures: list[SlurmError] = []
-
-    # What happens outside
-
-    def boot(self, *names: str) -> None:
-        """The machines of these slots boot, and their slurmd registers; what ran on them before is lost."""
-        now = self._now()
-        for name in names:
-            for job_id in self.queue.on(name):
-                self.queue.put_back(job_id, now, JobState.NODE_FAIL)
-            node = self._nodes[name]
-            state = NodeState(NodeBase.IDLE, node.state.flags & _STAYS_AT_A_BOOT | {NodeFlag.DYNAMIC_NORM})
-            self._nodes[name] = node._replace(state=state, boot_time=now, slurmd_start_time=now)
-            if not state.is_draining:
-                self._nodes[name] = self._nodes[name]._replace(reason=None)
-            self.queue.live(name, now)
-
-    def register_short(self, name: str, reason: str = "Low RealMemory") -> None:
-        """A machine registers with less than its node should have."""
-        self.boot(name)
-        self._flag(name, add={NodeFlag.DRAIN, NodeFlag.INVALID_REG}, reason=self._reason(reason, "slurm"))
-
-    def unplug(self, *names: str) -> None:
-        """These machines are gone without a word: their jobs seem to run on, until the node is DOWN."""
-        for name in names:
-            self.queue.die(name)
-            if not self._nodes[name].state.is_slot:
-                self._flag(name, add={NodeFlag.NOT_RESPONDING})
-                if self._slurmd_timeout_s < inf:
-                    late = self._now() + timedelta(seconds=self._slurmd_timeout_s)
-                    self.queue.at(late, lambda moment, name=name: self._give_up(name, moment))  # type: ignore[misc]
-
-    def replug(self, *names: str) -> None:
-        """The network to these machines is back, and what ran on them runs."""
-        for name in names:
-            self._flag(name, remove={NodeFlag.NOT_RESPONDING})
-            self.queue.live(name, self._now())
-
-    def finish(self, job_id: int, state: JobState = JobState.COMPLETED) -> None:
-        """A job ends."""
-        self.queue.end(job_id, state, self._now())
-
-    def preempt(self, job_id: int) -> None:
-        """Slurm stops a job for one of higher priority, and puts it back into the queue."""
-        self.queue.put_back(job_id, self._now(), JobState.PREEMPTED)
-
-    def forget_since(self, moment: datetime) -> tuple[int, ...]:
-        """The controller was killed before it had saved: jobs submitted since are gone, those begun since begin again.
-
-        Returns:
-            The jobs that are lost.
-        """
-        lost = [job.job_id for job in self._all_jobs() if job.submit_time and job.submit_time >= moment]
-        for job_id in lost:
-            if job_id in self.queue.running:
-                self.queue.end(job_id, JobState.CANCELLED, self._now())
-            self.queue.forget(job_id)
-        for job in list(self.queue.running.values()):
-            if job.start_time is not None and job.start_time >= moment:
-                self.queue.put_back(job.job_id, self._now(), JobState.NODE_FAIL)
-        return tuple(lost)
-
-    def drain_by(self, user: str, name: str, reason: str) -> None:
-        """Somebody drains a node."""
-        self._flag(name, add=_DRAIN, reason=self._reason(reason, user))
-
-    def flag(self, name: str, *flags: str, on: bool = True) -> None:
-        """Set flags of a node, or take them away: what others, or Slurm itself, did to it."""
-        self._flag(name, add=flags if on else (), remove=() if on else flags)
-
-    def switch_on(self, *names: str) -> None:
-        """Slurm's power saving asks for nodes."""
-        for name in names:
-            self._flag(
-                name, add={NodeFlag.POWERING_UP, NodeFlag.NOT_RESPONDING}, remove={NodeFlag.POWERED_DOWN}
-            )
-
-    def switched_off(self, *names: str) -> None:
-        """SuspendTimeout is over for nodes that were powering down."""
-        for name in names:
-            self._nodes[name] = self._nodes[name]._replace(state=_OFF)
-            self.queue.touch()
-
-    def set_down(self, name: str, reason: str) -> None:
-        """A node is DOWN, and its jobs are requeued."""
-        self._down(name, self._reason(reason, "slurm"), self._now())
-
-    def fail(self, error: SlurmError) -> None:
-        """The next call ends with ``error``; several wait in line."""
-        self._failures.append(error)
-
-    def advance(self) -> None:
-        """Let happen what was to happen by now."""
-        self.queue.advance(self._now())
-
-    def next_moment(self) -> datetime | None:
-        """When something happens next by itself."""
-        return self.queue.next_moment()
-
-    def look(self, name: str) -> Node | None:
-        """A node as it is in truth, whether the controller answers or not."""
-        return self._nodes.get(name)
-
-    def all_nodes(self) -> tuple[Node, ...]:
-        """All of them as they are in truth."""
-        return tuple(self._nodes.values())
 
     # Looking
 
@@ -251,7 +104,7 @@ class FakeSlurm:
             self.queue.new_shape(name)
             self._nodes[name] = Node(
                 name,
-                _OFF if slots.state == "CLOUD" else NodeState(NodeBase.FUTURE),
+                OFF if slots.state == "CLOUD" else NodeState(NodeBase.FUTURE),
                 address=address,
                 hostname=name,
                 cpus=slots.cpus,
@@ -296,15 +149,15 @@ class FakeSlurm:
 
     def drain(self, nodes: str, reason: str) -> None:
         for name in self._named(nodes):
-            self._flag(name, add=_DRAIN, reason=self._reason(reason))
+            self._flag(name, add=DRAIN, reason=self._reason(reason))
 
     def undrain(self, nodes: str) -> None:
         for name in self._named(nodes):
-            self._flag(name, remove=_DRAIN)
+            self._flag(name, remove=DRAIN)
 
     def resume(self, nodes: str) -> None:
         for name in self._named(nodes):
-            self._flag(name, remove=_DRAIN)
+            self._flag(name, remove=DRAIN)
             node = self._nodes[name]
             if node.state.base is NodeBase.DOWN:
                 self._nodes[name] = node._replace(state=NodeState(NodeBase.IDLE, node.state.flags))
@@ -314,7 +167,7 @@ class FakeSlurm:
             self._down(name, self._reason(reason), self._now())
 
     def reboot(self, nodes: str, *, reason: str, asap: bool = False, next_state: NextState = "") -> None:
-        flags = {NodeFlag.REBOOT_REQUESTED, *(_DRAIN if asap else ())}
+        flags = {NodeFlag.REBOOT_REQUESTED, *(DRAIN if asap else ())}
         for name in self._named(nodes):
             self._flag(name, add=flags, reason=self._reason(reason))
 
@@ -415,9 +268,6 @@ class FakeSlurm:
     def _missing(self, words: str) -> NoReturn:
         raise NotFound(f"Slurm refused: {words}", words=words, where=_WHERE, remedy="look for its name")
 
-    def _reason(self, text: str, user: str = "root") -> Reason:
-        return Reason(text, user, self._now())
-
     def _node(self, name: str) -> Node:
         return self._nodes.get(name) or self._missing(f"Node {name} not found")
 
@@ -432,39 +282,6 @@ class FakeSlurm:
             self._refuse("slurm_update error: Requested nodes are busy")
         return names
 
-    def _flag(
-        self,
-        name: str,
-        *,
-        add: Collection[str] = (),
-        remove: Collection[str] = (),
-        reason: Reason | None = None,
-    ) -> None:
-        node = self._nodes[name]
-        state = NodeState(node.state.base, (node.state.flags | set(add)) - set(remove))
-        kept = None if NodeFlag.DRAIN in remove else node.reason
-        self._nodes[name] = node._replace(state=state, reason=reason or kept)
-        self.queue.touch()
-
-    def _down(self, name: str, reason: Reason, now: datetime) -> None:
-        for job_id in self.queue.on(name):
-            self.queue.put_back(job_id, now, JobState.NODE_FAIL)
-        node = self._nodes[name]
-        self._nodes[name] = node._replace(state=NodeState(NodeBase.DOWN, node.state.flags), reason=reason)
-
-    def _give_up(self, name: str, now: datetime) -> None:
-        """SlurmdTimeout is over, if the node has not answered since."""
-        node = self._nodes.get(name)
-        silent_s = now - timedelta(seconds=self._slurmd_timeout_s)
-        if (
-            node is not None
-            and self.queue.is_dead(name)
-            and not node.state.is_slot
-            and (node.slurmd_start_time is None or node.slurmd_start_time <= silent_s)
-        ):
-            # A reason that is there stays.
-            self._down(name, node.reason or self._reason("Not responding", "slurm"), now)
-
     def _reserve(self, name: str, flag: NodeFlag, end: datetime) -> None:
         kept = self.queue.reservations.get(name)
         if kept is not None and kept.end_time == end:
@@ -478,36 +295,6 @@ class FakeSlurm:
             if node in self._nodes:
                 self._flag(node, remove=flags)
         self.queue.touch()
-
-    def _is_in(self, node: Node, partition: str) -> bool:
-        features = self._partitions[partition]
-        return not features or any(feature in node.features for feature in features)
-
-    def _kinds(self, partitions: Collection[str]) -> list[Node]:
-        """One node of each kind in one of ``partitions``, slots too."""
-        nodes = (self._nodes[names[0]] for names in self._alike().values())
-        return [node for node in nodes if any(self._is_in(node, name) for name in partitions)]
-
-    def _most_nodes(self, job: Job, wanted: Need) -> int:
-        """How many nodes could hold a share of ``job``, when they were up and nothing else was there."""
-        alike = self._alike()
-        if wanted not in self._could_hold:
-            self._could_hold[wanted] = sum(
-                len(names)
-                for names in alike.values()
-                if any(self._is_in(self._nodes[names[0]], name) for name in job.partitions)
-                and could_hold(self._nodes[names[0]], job)
-            )
-        return self._could_hold[wanted]
-
-    def _alike(self) -> dict[tuple[object, ...], list[str]]:
-        """The names of nodes that are alike, by what they have."""
-        if self._shapes is None:
-            self._shapes, self._could_hold = {}, {}
-            for node in self._nodes.values():
-                key = (node.cpus, node.memory_mib, node.gres, node.features)
-                self._shapes.setdefault(key, []).append(node.name)
-        return self._shapes
 
     def _partition(self, name: str, is_default: bool) -> Partition:
         there = [node for node in self._nodes.values() if not node.state.is_slot and self._is_in(node, name)]
@@ -526,10 +313,6 @@ class FakeSlurm:
             allow_accounts=(),
             tres=tres(""),
         )
-
-    def _all_jobs(self) -> list[Job]:
-        queue = self.queue
-        return [*queue.waiting.values(), *queue.running.values(), *queue.ended.values()]
 
     def _records(self, job_id: int) -> list[Job]:
         return self.queue.records(job_id) or self._missing("Invalid job id specified")

@@ -16,6 +16,7 @@ from typing import Final
 from tidepool.cluster.hostlist import expand
 from tidepool.slurm.array_tasks import ArrayTasks
 from tidepool.slurm.backfill import Shadow, shadow
+from tidepool.slurm.holds import is_begun, licensed, usable
 from tidepool.slurm.job import Job, JobState
 from tidepool.slurm.node import Node, NodeBase, NodeFlag, NodeState
 from tidepool.slurm.placement import Need, Room, need, place
@@ -205,6 +206,7 @@ class FakeQueue:
         job = self.running.pop(job_id)
         for name in expand(job.nodelist):
             self._rooms[name].give_back(job_id)
+            self._nodes[name] = self._nodes[name]._replace(last_busy_time=now)
             self._show(name)
             if self._completing_s:
                 self._complete(name, now)
@@ -277,28 +279,15 @@ class FakeQueue:
                     return "Dependency"
                 if part.startswith("afterok") and any(r.state is not JobState.COMPLETED for r in records):
                     return "DependencyNeverSatisfied"
-        if job.reservation:
-            reserved = self.reservations.get(job.reservation)
-            if reserved is None or not reserved.start_time <= now < reserved.end_time:
-                return "Reservation"
+        if job.reservation and not is_begun(self.reservations.get(job.reservation), now):
+            return "Reservation"
         wanted = self._needs[job.job_id]
         if self.most_nodes(job, wanted) < wanted.nodes:
             # It holds back nobody, as other jobs that wait do.
             return "PartitionNodeLimit"
-        if job.licenses and self._licenses is not None and not self._licensed(job):
+        if job.licenses and self._licenses is not None and not licensed(job, self.running, self._licenses):
             return "Licenses"
         return ""
-
-    def _licensed(self, job: Job) -> bool:
-        assert self._licenses is not None
-        used: dict[str, int] = {}
-        for other in self.running.values():
-            for name, amount in other.licenses.items():
-                used[name] = used.get(name, 0) + int(amount)
-        return all(
-            used.get(name, 0) + int(amount) <= self._licenses.get(name, 0)
-            for name, amount in job.licenses.items()
-        )
 
     def begin(self, job_id: int, names: tuple[str, ...], now: datetime) -> None:
         """Start a job, or the next task of its array, on these nodes."""
@@ -358,20 +347,7 @@ class FakeQueue:
 
     def usable(self, nodes: Iterable[Node], job: Job, now: datetime) -> list[Node]:
         """Those of ``nodes`` on which partitions and reservations let ``job`` run."""
-        barred: set[str] = set()
-        ends = inf if job.time_limit_s is None else now.timestamp() + job.time_limit_s
-        for kept in self.reservations.values():
-            if job.reservation != kept.name and kept.end_time > now and ends > kept.start_time.timestamp():
-                barred.update(expand(kept.nodes))
-        own = self.reservations[job.reservation].nodes if job.reservation else ""
-        among = set(expand(own)) if own else None
-        return [
-            node
-            for node in nodes
-            if any(self._in_partition(node, name) for name in job.partitions)
-            and node.name not in barred
-            and (among is None or node.name in among)
-        ]
+        return usable(nodes, job, now, self.reservations, self._in_partition)
 
     def shadow(self, job_id: int, now: datetime) -> Shadow | None:
         """When, and where, a job that waits will begin at the latest."""

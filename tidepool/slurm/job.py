@@ -319,11 +319,13 @@ def parse_queue(output: str, mark: str) -> list[Job]:
         else:
             own.append(map((moments if read is moment else _Memo(read)).__getitem__, column))
     standing = map(_Memo(_reader(STANDING_COLUMNS)).__getitem__, fields[_WIDTH - 2 :: _WIDTH])
-    request = map(_Memo(_reader(REQUEST_COLUMNS)).__getitem__, fields[_WIDTH - 1 :: _WIDTH])
+    read_request = _reader(REQUEST_COLUMNS)
+    in_two = _Memo(lambda written: ((asks := read_request(written))[:-_LATER], asks[-_LATER:]))
+    request = map(in_two.__getitem__, fields[_WIDTH - 1 :: _WIDTH])
     free = [["" if value == "(null)" else value for value in column[1:]] for column in (accounts, names)]
     rows = (
-        (*mine, *stands, *asks[:-_LATER], account, name, *asks[-_LATER:])
-        for mine, stands, asks, account, name in zip(
+        (*mine, *stands, *asks, account, name, *later)
+        for mine, stands, (asks, later), account, name in zip(
             zip(*own, strict=True), standing, request, *free, strict=True
         )
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.cli.scaler.records import NOW, job, nodes, record, spec
 from tidepool.cli.scaler.fitting import fits
 from tidepool.cli.scaler.why_job import Fit
-from tidepool.scaling.decide import decide
+from tidepool.scaling.deciding.decide import decide
 from tidepool.scaling.memory import Memory, Setback
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,8 @@ print("said by the program")
 pulumi.export("pid", os.getpid())
 pulumi.export("parent", os.getppid())
 pulumi.export("folder", os.getcwd())
+pulumi.export("first on the path", sys.path[0])
+pulumi.export("has the root on the path", "/" in sys.path)
 pulumi.export("colour", os.environ.get("COLOUR", ""))
 pulumi.export("ahead", "colorsys" in sys.modules)
 pulumi.export("left", getattr(pulumi, "left_behind", ""))
@@ -50,6 +53,8 @@ def test_each_is_a_process_of_its_own(stack: Stack, command: WarmPulumiCommand) 
     first, second = outputs(blue), outputs(none)
     assert (first["colour"], second["colour"]) == ("blue", "")
     assert first["folder"] == second["folder"] == str(stack.project)
+    assert first["first on the path"] == str(stack.project)
+    assert first["has the root on the path"] is False
     assert first["left"] == second["left"] == ""
     # Of one parent, which is neither of us.
     assert len({first["pid"], second["pid"], first["parent"], os.getpid()}) == 4
@@ -90,8 +95,11 @@ def test_failures_are_told_as_ever(stack: Stack, command: WarmPulumiCommand) -> 
         opened(stack, command).up(policy_packs=["here"])
 
 
-def test_interrupts_reach_what_is_under_way(stack: Stack, command: WarmPulumiCommand) -> None:
+@pytest.mark.parametrize("who", ["another thread", "whoever waits"])
+def test_interrupts_reach_what_is_under_way(stack: Stack, command: WarmPulumiCommand, who: str) -> None:
     command.interrupt()  # nothing is, and that is no error
+    interrupt = command.interrupt if who == "another thread" else _interrupt_main_thread
+    expected = automation.CommandError if who == "another thread" else KeyboardInterrupt
     calls = stack.root / "calls"
 
     def hear(line: str) -> None:
@@ -99,11 +107,11 @@ def test_interrupts_reach_what_is_under_way(stack: Stack, command: WarmPulumiCom
             until(
                 lambda: any('"Create"' in call and '::r1"' in call for call in calls.read_text().splitlines())
             )
-            command.interrupt()
+            interrupt()
         if "Interrupt again to end at once" in line:
-            command.interrupt()
+            interrupt()
 
-    with pytest.raises(automation.CommandError, match="Interrupt again"):
+    with pytest.raises(expected):
         opened(stack, command, FAKE_FAULTS=json.dumps({"create:r1": "deaf:600"}), FAKE_LOG=str(calls)).up(
             on_output=hear
         )
@@ -167,6 +175,13 @@ def test_without_a_warm_process_it_is_slower_and_as_good(stack: Stack) -> None:
     with warm_command(env, folder=stack.project, modules=["there_is_no_such_module"]) as command:
         told = outputs(opened(stack, command).up())
     assert told["parent"] == os.getpid()
+
+
+def _interrupt_main_thread() -> None:
+    """As Ctrl-C does."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
 
 
 def until(is_so: Callable[[], bool]) -> None:

@@ -207,8 +207,13 @@ class Accidents:
 
     def _short_accident(self) -> Remedy:
         short, names = self._cluster.machines.short, self._some_names()
-        short.update(names)
-        return (lambda: short.difference_update(names)), self._random.uniform(60, 3600)
+        short.update(dict.fromkeys(names, "Low RealMemory"))
+
+        def repaired() -> None:
+            for name in names:
+                short.pop(name, None)
+
+        return repaired, self._random.uniform(60, 3600)
 
     def _kept_accident(self) -> Remedy:
         fake, names = self._cluster.machines.fake, self._some_names()

@@ -11,8 +11,8 @@ from tests.scaling.simulation.specs import random_spec
 from tests.scaling.simulation.workloads import Workload
 from tidepool.cluster.scaling import Queue, Scaling
 from tidepool.cluster.spec import ClusterSpec, Limits
-from tidepool.scaling.decide import decide
-from tidepool.scaling.remember import remember
+from tidepool.scaling.deciding.decide import decide
+from tidepool.scaling.deciding.remember import remember
 from tidepool.scaling.simulation.cluster import SimulatedCluster, Speeds
 from tidepool.scaling.simulation.scaler import simulated_scaler
 

@@ -13,11 +13,11 @@ from tidepool.cli.scaler.opening import Source
 from tidepool.cli.scaler.record import Record, fleet_of
 from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
 from tidepool.cli.stack import Stack
-from tidepool.scaling.act import nodes_of
-from tidepool.scaling.adopted import adopted, applied
-from tidepool.scaling.decide import decide
+from tidepool.scaling.acting.act import nodes_of
+from tidepool.scaling.acting.adopted import adopted, applied
+from tidepool.scaling.deciding.decide import decide
 from tidepool.scaling.decision import Decision, Launch, Remove
-from tidepool.scaling.observe import Observer, Seen, Unseen
+from tidepool.scaling.observing.observe import Observer, Seen, Unseen
 from tidepool.scaling.ports import Intent, Kept
 from tidepool.scaling.ports import Stack as ScaledStack
 from tidepool.scaling.world import World

@@ -9,10 +9,10 @@ from tidepool.cli.scaler.setbacks import setback_words
 from tidepool.cli.scaler.why_job import Fit
 from tidepool.cli.scaler.words import number
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.demand.ask import Ask, ask_of
-from tidepool.scaling.demand.constraint import CannotTell, parse
-from tidepool.scaling.demand.fit import least, most_tasks
-from tidepool.scaling.demand.offer import Offer, offers
+from tidepool.scaling.deciding.demand.ask import Ask, ask_of
+from tidepool.scaling.deciding.demand.constraint import CannotTell, parse
+from tidepool.scaling.deciding.demand.fit import least, most_tasks
+from tidepool.scaling.deciding.demand.offer import Offer, offers
 from tidepool.scaling.phase import Phase
 from tidepool.slurm import Job
 

@@ -12,8 +12,8 @@ from tidepool.engine.state.layout import Layout, StackReference, backend_url, ro
 
 if TYPE_CHECKING:
     from tidepool.engine.warm import WarmPulumiCommand
-    from tidepool.scaling.policies_file import PoliciesFile
-    from tidepool.scaling.stack import PulumiStack
+    from tidepool.scaling.observing.policies_file import PoliciesFile
+    from tidepool.scaling.stack.pulumi_stack import PulumiStack
 
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
@@ -42,7 +42,7 @@ def warm_engine(stack: Stack) -> WarmPulumiCommand:
 
 def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
     """The stack as the scaler changes it."""
-    from tidepool.scaling.stack import Place, PulumiStack
+    from tidepool.scaling.stack.pulumi_stack import Place, PulumiStack
 
     checkpoint, locks, journal = _files(stack)
     place = Place(
@@ -62,7 +62,7 @@ def policies_of(stack: Stack) -> PoliciesFile:
     """The section ``scaling`` of the stack's file."""
     from tidepool.cli.errors import Failure
     from tidepool.engine.errors import EngineError
-    from tidepool.scaling.policies_file import PoliciesFile
+    from tidepool.scaling.observing.policies_file import PoliciesFile
 
     return PoliciesFile(stack.file, lambda: described_spec(stack).scaling, (Failure, EngineError))
 

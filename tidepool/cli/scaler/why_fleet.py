@@ -15,9 +15,9 @@ from tidepool.cli.scaler.watching import price
 from tidepool.cli.scaler.words import hosts, number, span, usd
 from tidepool.cluster.scaling import Account, Schedule
 from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.scaling.deciding.policies import wants
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.policies import wants
 from tidepool.scaling.ports import Intent
 
 

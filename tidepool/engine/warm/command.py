@@ -178,15 +178,16 @@ def _followed(operation: Operation, on_output: Listener | None, on_error: Listen
     ]
     for reader in readers:
         reader.start()
-    try:
-        for reader in readers:
-            reader.join()
-    except BaseException:
-        # Whoever waits is interrupted: so is what it waits for, and that has to be saved.
-        operation.interrupt()
-        for reader in readers:
-            reader.join()
-        operation.wait()
-        raise
+    interrupted: BaseException | None = None
+    while any(reader.is_alive() for reader in readers):
+        try:
+            for reader in readers:
+                reader.join()
+        except BaseException as error:  # noqa: BLE001 - raised when all is saved
+            # Whoever waits is interrupted, and so is what it waits for: soon, and then at once.
+            interrupted = error
+            operation.interrupt()
     code = operation.wait()
+    if interrupted is not None:
+        raise interrupted
     return CommandResult(stdout="\n".join(outputs), stderr="\n".join(errors), code=code)

@@ -115,6 +115,7 @@ class WarmProcess:
                 self._process = subprocess.Popen(
                     [
                         sys.executable,
+                        "-P",  # what lies in its folder is nobody's module
                         "-m",
                         "tidepool.engine.warm.forking",
                         str(theirs.fileno()),

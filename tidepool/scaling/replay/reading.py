@@ -6,7 +6,7 @@ import gzip
 import io
 import zlib
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from tidepool.scaling.replay.recorded import read_recorded
 from tidepool.scaling.replay.swf import read_swf
@@ -27,10 +27,8 @@ def read_trace(path: Path) -> Trace:
             head = file.read(len(_SQLITE))
         if head == _SQLITE:
             return _journal(path)
-        with path.open("rb") as file:
-            trace = read_swf(
-                io.TextIOWrapper(gzip.open(file) if head.startswith(_GZIP) else file, errors="replace")
-            )
+        with _unpacked(path, head.startswith(_GZIP)) as lines:
+            trace = read_swf(lines)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise TraceError(f"{path}: it is packed with gzip, and damaged: {error}") from error
     except OSError as error:
@@ -43,6 +41,12 @@ def read_trace(path: Path) -> Trace:
             f"{path}: no job in it{broken}; a trace is in the Standard Workload Format, or a journal of the scaler's"
         )
     return trace
+
+
+def _unpacked(path: Path, is_gzip: bool) -> TextIO:
+    if is_gzip:
+        return io.TextIOWrapper(gzip.GzipFile(path), errors="replace")
+    return path.open(errors="replace")
 
 
 def _journal(path: Path) -> Trace:

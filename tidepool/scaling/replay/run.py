@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Final
 
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.decide import decide
+from tidepool.scaling.deciding.decide import decide
+from tidepool.scaling.deciding.remember import remember
 from tidepool.scaling.ports import Sample
-from tidepool.scaling.remember import remember
 from tidepool.scaling.replay.figures import Figures, Ran, figures
 from tidepool.scaling.replay.fitting import fitted
 from tidepool.scaling.replay.trace import Trace
@@ -61,6 +61,7 @@ class _Run:
         self._cluster.run_scaler(lambda: simulated_scaler(self._cluster, decide=decide, remember=remember))
         self._ran: list[Ran] = []
         self._requeued = 0
+        self._came = 0
         self._refused: dict[str, str] = {}
         self._last = trace.begin
 
@@ -73,7 +74,7 @@ class _Run:
 
         def is_over() -> bool:
             now, queue = cluster.clock.true, cluster.slurm.queue
-            if now < last or queue.running:
+            if self._came < len(jobs) or queue.running:
                 return False
             if now - max(self._last, last) >= _STANDSTILL:
                 return True
@@ -107,6 +108,7 @@ class _Run:
         job = self._trace.jobs[place]
 
         def comes() -> None:
+            self._came += 1
             try:
                 self._cluster.submit(fitted(job, self._spec))
             except Refused as error:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.loop import Turn
+from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.simulation.clock import Clock
 from tidepool.scaling.simulation.journal import MemoryJournal
 from tidepool.scaling.simulation.machines import SimulatedMachines
@@ -41,7 +41,7 @@ class Speeds:
     """How long things take, in seconds.
 
     ``look`` is the shortest time between two looks of the daemon, and between a change and the look that sees it.
-    Without ``echoes`` it does not look again and again after a change, which is quicker where nothing goes wrong.
+    ``latest`` is the longest. Without ``echoes`` it does not look again and again after a change, which is quicker where nothing goes wrong.
     """
 
     boot: float = 2
@@ -50,6 +50,7 @@ class Speeds:
     slurmd_timeout: float = 50
     completing: float = 0
     look: float = 0.5
+    latest: float = 3600
     echoes: bool = True
 
 
@@ -211,7 +212,7 @@ class Daemon:
         self.last: Turn | None = None
         self._make = make
         self._cluster = cluster
-        self._pacing = Pacing(cluster.speeds.look, echoes=cluster.speeds.echoes)
+        self._pacing = Pacing(cluster.speeds.look, cluster.speeds.latest, echoes=cluster.speeds.echoes)
         self._looking = False
 
     @property
@@ -238,8 +239,10 @@ class Daemon:
             return
         finally:
             self._looking = False
-        now = cluster.clock.true
-        self.next_look = min(self.next_look, self._pacing.next_look(self.last, cluster.spec, now))
+        # It goes by its own clock, right or wrong.
+        ahead = timedelta(seconds=cluster.clock.ahead_s)
+        due = self._pacing.next_look(self.last, cluster.spec, cluster.clock())
+        self.next_look = min(self.next_look, due - ahead)
 
     def kill(self) -> None:
         """Kill it between two looks. What it had started goes on, if it is a process of its own."""

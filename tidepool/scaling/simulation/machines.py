@@ -25,7 +25,7 @@ class SimulatedMachines:
     """`FakeInfrastructure`, whose machines register with the simulated Slurm when they have booted.
 
     ``prices`` are in US dollars an hour, by fleet. ``boot_s`` tells how long the machine of a node boots. Nodes in
-    ``short`` register with less than they should have. ``watch`` is told of every machine that is deleted, before it
+    ``short`` register with less than they should have, and by it with what Slurm says then. ``watch`` is told of every machine that is deleted, before it
     is.
     """
 
@@ -33,7 +33,7 @@ class SimulatedMachines:
         self, clock: Clock, slurm: FakeSlurm, boot_s: Callable[[str], float], prices: Mapping[str, float]
     ) -> None:
         self.fake = FakeInfrastructure(lambda: clock.true)
-        self.short: set[str] = set()
+        self.short: dict[str, str] = {}
         self.bills: dict[str, Bill] = {fleet: Bill() for fleet in prices}
         self.watch: Callable[[MachineKey], None] = lambda _: None
         self._clock = clock
@@ -87,6 +87,11 @@ class SimulatedMachines:
         self.fake.return_from_the_dead(key)
         self._starts(key)
 
+    def haunt(self, old: MachineKey, like: MachineKey) -> None:
+        """A machine of an earlier generation runs again, beside its successor; its slurmd is not let in."""
+        self.fake.haunt(old, like)
+        self._since[old] = self._clock.true
+
     def running(self) -> builtins.list[MachineKey]:
         """Those that run in truth, seen or not."""
         return builtins.list(self._since)
@@ -123,7 +128,7 @@ class SimulatedMachines:
             if self._boots.get(key) != boot or key not in self._since or self.fake.is_mute(key.node):
                 return
             if key.node in self.short:
-                self._slurm.register_short(key.node)
+                self._slurm.register_short(key.node, self.short[key.node])
             else:
                 self._slurm.boot(key.node)
 

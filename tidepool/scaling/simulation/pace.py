@@ -12,14 +12,14 @@ from typing import Final
 
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.loop import Turn
+from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.memory import Memory
 
 _GROWTH: Final = 8.0
 #: By then all that has changed was looked at.
 _ECHOES_END_S: Final = 40.0
-#: While something is going on, and while nothing is.
-_LATE_S: Final = {True: 60.0, False: 3600.0}
+#: While something is going on.
+_ACTIVE_S: Final = 60.0
 #: A daemon to which nothing is going on asks to be called again after so long at least.
 _AT_REST_S: Final = 0.5
 #: Policies with a clock change their minds at whole minutes.
@@ -27,10 +27,14 @@ _QUARTER: Final = 15
 
 
 class Pacing:
-    """Of one daemon. ``least_s`` is the shortest distance of two looks. Without ``echoes`` one look sees all."""
+    """Of one daemon. ``least_s`` and ``most_s`` are the shortest and the longest distance of two looks.
 
-    def __init__(self, least_s: float, *, echoes: bool = True) -> None:
+    Without ``echoes`` one look sees all.
+    """
+
+    def __init__(self, least_s: float, most_s: float, *, echoes: bool = True) -> None:
         self._least_s = least_s
+        self._most_s = most_s
         self._first_gap_s = least_s if echoes else _ECHOES_END_S
         self._gap_s = self._first_gap_s
 
@@ -46,9 +50,9 @@ class Pacing:
         if acted:
             self.changed()
         is_active = turn.again_in_s < _AT_REST_S
-        most_s = _LATE_S[is_active]
+        most_s = min(_ACTIVE_S, self._most_s) if is_active else self._most_s
         if self._gap_s < _ECHOES_END_S:
-            most_s = self._gap_s
+            most_s = min(self._gap_s, most_s)
             self._gap_s *= _GROWTH
         latest = now + timedelta(seconds=most_s)
         moments = _moments(spec, turn.decision.memory, now) if turn.decision else ()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from datetime import datetime
 from typing import Final
 
 from tidepool.infrastructure import Infrastructure
+from tidepool.scaling.daemon.loop import Edges, Loop
 from tidepool.scaling.decision import Decision
-from tidepool.scaling.loop import Edges, Loop
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observe import Observer
+from tidepool.scaling.observing.observe import Observer
 from tidepool.scaling.ports import Journal, Stack, UpOutcome
 from tidepool.scaling.simulation.cluster import SimulatedCluster
 from tidepool.scaling.world import World
@@ -30,6 +31,7 @@ def simulated_scaler(
     stack: Stack | None = None,
     machines: Infrastructure | None = None,
     journal: Journal | None = None,
+    beside: Executor | None = None,
     say: Callable[..., None] = lambda *_, **__: None,
     lease_s: float = _LEASE_S,
 ) -> Loop:
@@ -52,7 +54,7 @@ def simulated_scaler(
             machines=found_machines,
             decide=decide,
             remember=remember,
-            beside=cluster.executor,
+            beside=beside or cluster.executor,
             now=cluster.clock,
             monotonic_s=cluster.clock.monotonic_s,
             say=say,

@@ -46,6 +46,7 @@ class _Operation:
     removed: set[str] = field(default_factory=set)
     failed: dict[str, Failure] = field(default_factory=dict)
     cut: bool = False
+    provider_died: bool = False
 
 
 class SimulatedStack:
@@ -100,6 +101,11 @@ class SimulatedStack:
         """The engine is killed: its operation stops where it is, and the state says what was pending."""
         if self._under_way is not None:
             self._under_way.cut = True
+
+    def kill_provider(self) -> None:
+        """The provider is killed: what it was at fails, and the state says that it is pending."""
+        if self._under_way is not None:
+            self._under_way.provider_died = True
 
     def forget(self, node: str) -> None:
         """The state was put back to what it was before this node was made."""
@@ -191,6 +197,11 @@ class SimulatedStack:
         late = self._clock.true + timedelta(seconds=self.spec.scaling.boot_timeout_s)
 
         def none_is_left() -> bool:
+            if operation.provider_died:
+                # What came of them nobody knows, and the state says so.
+                died = Failure("transient", "the provider died while it was at work")
+                operation.failed |= dict.fromkeys(operation.making, died)
+                operation.making.clear()
             for node, key in list(operation.making.items()):
                 if self._is_up(node):
                     self._settle(node, replace(self.recorded[node], membership=True, pending=False))

@@ -1,0 +1,114 @@
+"""What a stack's state says of nodes, and which URNs they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scaling.journal.values import SPEC
+from tidepool.cluster.hostlist import HostSet
+from tidepool.scaling.ports import NotUp, StackError
+from tidepool.scaling.stack.deployment import read_deployment, told, urns_of
+from tidepool.scaling.world import Recorded
+
+FLEET = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet::cpu"
+PLACE = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet$"
+SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:x"}
+OUTPUTS = {
+    "cluster": "physics",
+    "controller": {"kind": "local", "stack": "dev", "machine": "ctl"},
+    "fleets": {"cpu": "cpu-[1-2]"},
+    "sshKey": SECRET,
+    "spec": SPEC.model_dump(mode="json"),
+}
+
+
+def resource(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"urn": f"{PLACE}{kind}::{name}", "type": kind, "parent": FLEET, "custom": True, **more}
+
+
+def machine(name: str, **more: Any) -> dict[str, Any]:
+    return resource("tidepool:local:Machine", name, inputs={"image": "sha"}, **more)
+
+
+def node(name: str, **more: Any) -> dict[str, Any]:
+    return resource("tidepool:slurm:Node", name, **more)
+
+
+def document(*resources: dict[str, Any], pending: Any = (), outputs: Any = OUTPUTS) -> dict[str, Any]:
+    others = [
+        {"urn": "urn:pulumi:dev::cluster::pulumi:pulumi:Stack::cluster-dev", "outputs": outputs},
+        {"urn": FLEET, "type": "tidepool:components:ComputeFleet"},
+        {
+            "urn": "urn:pulumi:dev::cluster::tidepool:components:SlurmController$tidepool:local:Machine::login-1",
+            "parent": "urn:pulumi:dev::cluster::tidepool:components:SlurmController::physics",
+        },
+        resource("tidepool:local:Boot", "cpu"),
+        resource("tidepool:slurm:Slots", "cpu"),
+        {
+            "urn": "urn:pulumi:dev::cluster::tidepool:components:GoldenImage$tidepool:image:Image::debian-12",
+            "outputs": {"digest": "abc"},
+        },
+    ]
+    return {
+        "version": 3,
+        "deployment": {"resources": [*others, *resources], "pending_operations": list(pending)},
+    }
+
+
+def test_nodes_are_told_by_their_machine_and_their_membership() -> None:
+    found = read_deployment(document(machine("cpu-1"), node("cpu-1"), machine("cpu-2")))
+    assert found.recorded == {
+        "cpu-1": Recorded(machine=True, membership=True, image="sha"),
+        "cpu-2": Recorded(machine=True, image="sha"),
+    }
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"pending": [{"type": "creating", "resource": machine("cpu-3")}]},
+        {"more": [machine("cpu-3", delete=True)]},
+        {"more": [machine("cpu-3"), node("cpu-3", initErrors=["not up"])]},
+    ],
+)
+def test_what_was_cut_off_is_pending(resources: dict[str, Any]) -> None:
+    found = read_deployment(document(*resources.get("more", ()), pending=resources.get("pending", ())))
+    assert found.recorded["cpu-3"].pending
+
+
+def test_what_the_scaler_is_told() -> None:
+    at = told(read_deployment(document()), "7", lambda: pytest.fail("the outputs have the spec"))
+    assert (at.version, at.spec, at.fleets) == ("7", SPEC, {"cpu": HostSet("cpu-[1-2]")})
+    assert at.controller == OUTPUTS["controller"]
+    assert at.images == {"cpu": "abc"}
+
+
+def test_without_a_spec_in_the_outputs_the_files_is_taken() -> None:
+    outputs = {key: value for key, value in OUTPUTS.items() if key != "spec"}
+    assert told(read_deployment(document(outputs=outputs)), "", lambda: SPEC).spec is SPEC
+    # One that is secret cannot be read without the key.
+    secret = {**outputs, "spec": SECRET}
+    assert told(read_deployment(document(outputs=secret)), "", lambda: SPEC).spec is SPEC
+
+
+def test_no_outputs_are_no_cluster() -> None:
+    with pytest.raises(NotUp):
+        told(read_deployment(document(outputs={})), "", lambda: SPEC)
+    with pytest.raises(NotUp):
+        told(read_deployment({"version": 3, "deployment": None}), "", lambda: SPEC)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"deployment": {"resources": [{}]}}, {"deployment": {"resources": 3}}])
+def test_another_form_is_an_error_and_no_empty_state(wrong: Any) -> None:
+    with pytest.raises(StackError):
+        read_deployment(wrong)
+
+
+def test_urns_that_nodes_will_have_are_those_that_they_have() -> None:
+    found = read_deployment(document(machine("cpu-1"), node("cpu-1")))
+    assert found.urns["cpu-1"] == urns_of("dev", "cluster", SPEC, "cpu-1")
+    for unknown in ("gpu-1", "login-1", "ctl"):
+        with pytest.raises(StackError, match=unknown):
+            urns_of("dev", "cluster", SPEC, unknown)

@@ -1,0 +1,113 @@
+"""Whether an action is still right, by a look from just before it is taken. Pure.
+
+Between a decision and its effect a job may have started, a person may have drained a node, another may have brought the
+cluster up. What is not right any more is left, and decided anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from tidepool.infrastructure import MachineKey
+from tidepool.scaling.deciding.ledger_words import Seen
+from tidepool.scaling.deciding.seen import seen
+from tidepool.scaling.observing.fresh import Fresh
+from tidepool.scaling.world import Recorded
+from tidepool.slurm import Node, NodeFlag
+
+#: Nothing is there that could be lost.
+_NOT_THERE: Final = frozenset({Seen.UNLISTED, Seen.SLOT})
+#: Without jobs, nothing is lost by its end.
+_MAY_GO: Final = frozenset({Seen.OURS, Seen.SILENT, Seen.DOWN, Seen.UNFIT, Seen.OFF, Seen.BOOTING})
+_MAY_BE_FORGOTTEN: Final = frozenset({Seen.OURS, Seen.DOWN, Seen.UNFIT})
+_NOT_OURS: Final = "somebody else has it in hand"
+
+
+def wrong_drain(fresh: Fresh, name: str, was_idle: Collection[str]) -> str:
+    """Why not to drain a node any more; empty where it is right."""
+    node = fresh.nodes.get(name)
+    if node is None or node.state.is_slot:
+        return "there is no such node"
+    if node.state.is_draining:
+        return "it is drained already"
+    if name in was_idle and fresh.has_jobs(name):
+        return "a job has started there"
+    return ""
+
+
+def wrong_undrain(fresh: Fresh, name: str) -> str:
+    """Why not to undrain a node any more."""
+    node = fresh.nodes.get(name)
+    if node is None or node.state.is_slot:
+        return "there is no such node"
+    if not node.state.is_draining:
+        return "it is not drained"
+    return "" if seen(node) is Seen.OURS else _NOT_OURS
+
+
+def wrong_remove(fresh: Fresh, name: str) -> str:
+    """Why not to take a node away any more: its machine dies by it."""
+    how = seen(fresh.nodes.get(name))
+    if how in _NOT_THERE or fresh.is_dead(name):
+        return ""
+    if fresh.has_jobs(name):
+        return "it has jobs"
+    if how in _MAY_GO:
+        return ""
+    return "it is not drained" if how is Seen.UP else _NOT_OURS
+
+
+def wrong_forget(fresh: Fresh, name: str) -> str:
+    """Why not to make a slot of a node any more."""
+    if fresh.machines is None or any(each.key.node == name for each in fresh.machines):
+        return "it has a machine"
+    if _is_recorded(fresh, name):
+        return "it is recorded by now"
+    if fresh.has_jobs(name):
+        return "it has jobs"
+    how = seen(fresh.nodes.get(name))
+    if how in _NOT_THERE:
+        return "it is a slot already"
+    return "" if how in _MAY_BE_FORGOTTEN else _NOT_OURS
+
+
+def wrong_mend(fresh: Fresh, name: str, is_wished: bool) -> str:
+    """Why not to make a node as it is recorded: one that is not wished goes by it."""
+    if not is_wished:
+        return wrong_remove(fresh, name)
+    node, record = fresh.nodes.get(name), fresh.recorded.get(name, Recorded())
+    is_whole = record.machine and record.membership and not record.pending
+    if node is not None and node.state.takes_jobs and is_whole and not fresh.is_dead(name):
+        return "it is well again"
+    return ""
+
+
+def wrong_sweep(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
+    """Why not to delete a machine of no record. ``is_busy``: an operation is under way, which may be making it."""
+    if fresh.machines is None or not any(each.key == key for each in fresh.machines):
+        return "there is no such machine any more"
+    if is_busy:
+        return "an operation is under way on the stack"
+    if any(each.key.node == key.node and each.key.generation > key.generation for each in fresh.machines):
+        # A later life of the name is what is recorded, and what has jobs.
+        return ""
+    if _is_recorded(fresh, key.node):
+        return "it is recorded by now"
+    if fresh.has_jobs(key.node):
+        return "it has jobs"
+    node = fresh.nodes.get(key.node)
+    takes_jobs = node is not None and node.state.takes_jobs
+    return "it takes jobs" if takes_jobs and not fresh.is_dead(key.node) else ""
+
+
+def names_with_jobs(nodes: Iterable[Node]) -> frozenset[str]:
+    """Those on which something runs, or is at its end."""
+    return frozenset(
+        node.name for node in nodes if node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags
+    )
+
+
+def _is_recorded(fresh: Fresh, name: str) -> bool:
+    record = fresh.recorded.get(name, Recorded())
+    return record.machine or record.membership or record.pending

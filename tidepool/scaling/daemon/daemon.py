@@ -1,0 +1,206 @@
+"""The process around the loop: when the next turn is due, what is said of it, and how it ends."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from logging import Formatter, LogRecord
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.scaling.daemon.health import HealthServer, Pages
+from tidepool.scaling.daemon.loop import Loop, Turn
+from tidepool.scaling.daemon.metrics import Metrics
+from tidepool.scaling.daemon.notify import notify
+from tidepool.scaling.daemon.telling import document, line
+
+#: Of a look and a decision there are many objects, and few cycles: they need not be looked for as often.
+GARBAGE: Final = (100_000, 50, 1000)
+_LOG: Final = "log.jsonl"
+_LOG_BYTES: Final = 10 << 20
+_LOGS: Final = 5
+#: Where the health pages are, for people and for `tidepool watch`.
+ADDRESS_FILE: Final = "listen.json"
+#: After so long without a turn the daemon is not well.
+_SILENCE_S: Final = 30.0
+#: When it ends, an `up` that is under way may end first; afterwards it goes on alone.
+_LAST_UP_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where the health pages are served."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+
+
+class Voice:
+    """Says what happens: JSON lines to a file, which is rotated, and lines for people to ``out``."""
+
+    def __init__(self, folder: Path, out: Callable[[str], None], now: Callable[[], datetime]) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.metrics = Metrics()
+        self._out = out
+        self._now = now
+        self._lock = threading.Lock()
+        self._file = RotatingFileHandler(
+            folder / _LOG, maxBytes=_LOG_BYTES, backupCount=_LOGS, encoding="utf-8", delay=True
+        )
+        self._file.setFormatter(Formatter("%(message)s"))
+
+    def say(self, name: str, **said: Any) -> None:
+        """Tell of an event."""
+        at = self._now()
+        with self._lock:
+            self.metrics.said(name, said)
+            text = line(name, said)
+            if not text:
+                return
+            written = json.dumps(document(name, at, said), ensure_ascii=False)
+            self._file.emit(LogRecord(name, 20, "", 0, written, None, None))
+            self._out(f"{at.astimezone():%H:%M:%S} {text}")
+
+    def close(self) -> None:
+        """Say no more."""
+        self._file.close()
+
+
+class Daemon:
+    """Turns the loop until it is told to end."""
+
+    def __init__(
+        self, loop: Loop, voice: Voice, folder: Path, environment: Mapping[str, str], wake: threading.Event
+    ) -> None:
+        self._loop = loop
+        self._voice = voice
+        self._folder = folder
+        self._environment = environment
+        self._wake = wake
+        self._ending = threading.Event()
+        self._last: Turn | None = None
+        self._last_at: datetime | None = None
+        self._told = ""
+        self._address: dict[str, Any] = {}
+
+    def end(self) -> None:
+        """Have it end, from a signal or another thread."""
+        self._ending.set()
+        self._wake.set()
+
+    def run(self, listen: Listen | None, beside: Executor) -> None:
+        """Turn until `end`. ``beside`` is the loop's executor.
+
+        Raises:
+            OSError: the health pages' address is not to be had.
+        """
+        gc.set_threshold(*GARBAGE)
+        server = None
+        if listen is not None:
+            server = HealthServer(listen.host, listen.port, Pages(self.health, self._voice.metrics.text))
+            self._address = {"host": listen.host, "port": server.port, "pid": os.getpid()}
+            self._voice.say("listens", text=f"http://{listen.host}:{server.port}/healthz and /metrics")
+        notify(self._environment, "READY=1")
+        try:
+            while not self._ending.is_set():
+                self._wake.clear()
+                turn = self.once()
+                self._wake.wait(turn.again_in_s)
+            notify(self._environment, "STOPPING=1")
+            self._let_end(beside)
+        finally:
+            self._loop.stop()
+            beside.shutdown(wait=False, cancel_futures=True)
+            if server is not None:
+                server.close()
+                if self._shown_address() == self._address:
+                    (self._folder / ADDRESS_FILE).unlink(missing_ok=True)
+
+    def only_once(self, beside: Executor) -> Turn:
+        """One turn that decides, and the end of all that it began."""
+        try:
+            turn = self.once()
+            while turn.again_in_s == 0:
+                turn = self.once()
+            self._let_end(beside)
+            return turn
+        finally:
+            self._loop.stop()
+            beside.shutdown(wait=False)
+
+    def once(self) -> Turn:
+        """One turn, told."""
+        turn = self._loop.turn()
+        self._last, self._last_at = turn, datetime.now(UTC)
+        self._voice.metrics.turned(turn, self._last_at)
+        if turn.role != "stands by":
+            self._show_address()
+        self._tell(turn)
+        return turn
+
+    def health(self) -> tuple[bool, Mapping[str, Any]]:
+        """Whether it turns, and is not held still by something that is wrong; and how it is."""
+        turn, at = self._last, self._last_at
+        if turn is None or at is None:
+            return False, {"role": "begins"}
+        silent_s = (datetime.now(UTC) - at).total_seconds()
+        is_well = turn.role != "holds still" and silent_s < _SILENCE_S + turn.again_in_s
+        return is_well, {
+            "role": turn.role,
+            "text": turn.text,
+            "lastTurn": at.isoformat(),
+            "lagSeconds": {k: round(v, 3) for k, v in (turn.seen.lag_s if turn.seen else {}).items()},
+            "complaints": dict(turn.seen.complaints) if turn.seen else {},
+        }
+
+    def _tell(self, turn: Turn) -> None:
+        """Say what is new of it: the same trouble is said once, and that it is over."""
+        complaints = sorted(turn.seen.complaints.items()) if turn.seen else []
+        text = "; ".join([turn.text, *(f"{source}: {what}" for source, what in complaints)]).strip("; ")
+        told = f"{turn.role}|{text}"
+        notify(self._environment, "WATCHDOG=1", f"STATUS={turn.role} {text}")
+        if told == self._told:
+            return
+        was_told, self._told = self._told, told
+        if turn.role == "leads" and not text:
+            if was_told and not was_told.startswith("stands by"):
+                self._voice.say("goes-on", text="the scaler goes on")
+            return
+        self._voice.say(turn.role.replace(" ", "-"), text=f"{turn.role}: {text}" if text else turn.role)
+
+    def _let_end(self, beside: Executor) -> None:
+        """An `up` that is under way comes to its end, and what it came to is written down."""
+        if not self._loop.is_at_work:
+            return
+        self._voice.say("ending", text="an `up` is under way; its end is waited for")
+        done = threading.Event()
+
+        def wait() -> None:
+            beside.shutdown(wait=True)
+            done.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+        if done.wait(_LAST_UP_S):
+            self._loop.finish()
+        else:
+            self._voice.say("ending", text="the `up` goes on alone; the next daemon sees what it came to")
+
+    def _show_address(self) -> None:
+        """Have the file say where the pages of the leader are: another may have led meanwhile."""
+        if self._address and self._shown_address() != self._address:
+            written = self._folder / f"{ADDRESS_FILE}.{os.getpid()}"
+            written.write_text(json.dumps(self._address))
+            written.replace(self._folder / ADDRESS_FILE)
+
+    def _shown_address(self) -> Any:
+        try:
+            return json.loads((self._folder / ADDRESS_FILE).read_text())
+        except (OSError, ValueError):
+            return None

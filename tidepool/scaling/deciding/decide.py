@@ -1,0 +1,161 @@
+"""Deciding: from what is seen and what is remembered to actions, each with its reason. Pure, and total.
+
+The order is: what each node comes to (ledger); the nodes that are there anyhow (floors); nodes for jobs (growth), as
+far as limits allow; spare nodes; what nobody needs (shrinking). In mode `power_save` Slurm itself says what comes and
+goes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
+from tidepool.scaling.deciding import floors
+from tidepool.scaling.deciding.budget import books
+from tidepool.scaling.deciding.clock import set_right
+from tidepool.scaling.deciding.draft import Draft
+from tidepool.scaling.deciding.floors import Standing
+from tidepool.scaling.deciding.grow import Growth, grow
+from tidepool.scaling.deciding.ledger import Ledger, ledger, wish_of
+from tidepool.scaling.deciding.ledger_words import Order, Todo
+from tidepool.scaling.deciding.limits import Limits, limits
+from tidepool.scaling.deciding.policies import Wants, wants
+from tidepool.scaling.deciding.power_save import asked_up, follow
+from tidepool.scaling.deciding.shrink import shrink
+from tidepool.scaling.deciding.surplus import surplus
+from tidepool.scaling.deciding.upkeep import act_on_ledger, remember_nodes
+from tidepool.scaling.deciding.views import views
+from tidepool.scaling.decision import Cost, Decision, Waiting
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.world import World
+from tidepool.slurm import Job, JobState
+
+#: A node that is being taken away, or that failed, is made when it is gone, or left alone no more.
+_NOT_FREE: Final = frozenset({Order.UNDER_WAY, Order.UP, Order.FAILED})
+_NO_POLICY = "no policy makes nodes for jobs: scaling.policies has neither queue nor backlog"
+_SLURM_ASKS = "Slurm's power saving asks for nodes by itself"
+
+
+def decide(world: World, memory: Memory) -> Decision:
+    """What should be done now. The same input gives the same, in whatever order it is listed.
+
+    On the world that it was just made of, with its wish and its memory, there is nothing more to do.
+    """
+    memory = set_right(memory, world)
+    world, book = _adopted(world, memory)
+    cost = books(world, memory, book)
+    asked = wants(world.spec, world.at)
+    draft = Draft(world, memory)
+    asked_for = asked_up(world)
+    remember_nodes(draft, world, memory, book, asked_for)
+    too_many = surplus(world, draft.idle_since, book, cost)
+    act_on_ledger(draft, world, book, too_many, asked_for)
+    known = replace(memory, fleet_setbacks=draft.fleet_setbacks, node_setbacks=draft.node_setbacks)
+    standing = Standing(world, known, book, too_many, draft)
+    left = limits(world.spec, world.at, known, book, cost, asked.caps)
+
+    idle: Mapping[str, str] = {}
+    if world.spec.scaling.mode == "power_save":
+        growth = grow(world, known, standing.phases(), left)
+        waiting = _as_slurm_asks(growth)
+        follow(draft, world, known, book, left)
+    else:
+        left = floors.serve(standing, asked, left, (), spare=False)
+        known = replace(known, launches=draft.launches)
+        growth = grow(world, known, standing.phases(), _for_jobs(left, asked), horizon_s=asked.horizon_s)
+        draft.step += 1
+        waiting = growth.waiting
+        left = _launch_for_jobs(standing, growth, left)
+        needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
+        draft.step += 1
+        floors.serve(standing, asked, left, needed, spare=True)
+        idle = shrink(standing, asked, needed)
+    draft.has_room_since = growth.has_room_since
+
+    return Decision(
+        at=world.at,
+        actions=draft.actions(),
+        waiting=waiting,
+        wish=draft.wish(),
+        nodes=FrozenDict(views(standing, idle)),
+        memory=replace(draft.memory(), spent=cost.spent),
+        cost=Cost(cost.usd_per_hour, cost.spent.usd, cost.projected_usd),
+    )
+
+
+def _adopted(world: World, memory: Memory) -> tuple[World, Ledger]:
+    """With nodes that are at work and recorded among those that are wished, whoever made them.
+
+    And with those of which something is there, where Slurm's power saving asks for them.
+    """
+    book = ledger(world, memory)
+    asked_for = asked_up(world)
+    found = [
+        entry.name
+        for entry in book.entries.values()
+        if entry.todo is Todo.ADOPT
+        or (entry.name in asked_for and not entry.is_wished and entry.order not in _NOT_FREE)
+    ]
+    if not found:
+        return world, book
+    wish = dict(world.wish)
+    for fleet, names in wish_of(found).items():
+        wish[fleet] = wish.get(fleet, HostSet()) | names
+    world = replace(world, wish=FrozenDict(wish))
+    return world, ledger(world, memory)
+
+
+def _for_jobs(left: Limits, asked: Wants) -> Limits:
+    return left if asked.serves_jobs else replace(left, closed=_NO_POLICY)
+
+
+def _launch_for_jobs(standing: Standing, growth: Growth, left: Limits) -> Limits:
+    """Take over what growth asks for; gives what the limits leave."""
+    draft, spec = standing.draft, standing.world.spec
+    names = {name for launch in growth.launches for name in launch.nodes}
+    lasting_s = _lasting_s(standing.world.jobs, growth.waiting, names)
+    launched: Counter[str] = Counter()
+    usd = 0.0
+    for launch in growth.launches:
+        draft.launch(launch.fleet, launch.nodes, launch.reason, jobs=launch.jobs, lasting_s=lasting_s)
+        launched[launch.fleet] += len(launch.nodes)
+        fleet = spec.fleet(launch.fleet)
+        usd += sum(left.usd_per_node(fleet, lasting_s.get(name, 0)) for name in launch.nodes)
+    for undrain in growth.undrains:
+        for name in undrain.nodes:
+            if name not in draft.now_undrained:
+                draft.undrain(undrain.fleet, name, undrain.reason)
+    return left.with_launched(launched, usd)
+
+
+def _lasting_s(
+    jobs: Collection[Job], waiting: Mapping[int, Waiting], names: Collection[str]
+) -> dict[str, int | None]:
+    """By node that is launched, how long the longest job that is to have it may run."""
+    if not names:
+        return {}
+    limits_s: defaultdict[str, list[int | None]] = defaultdict(list)
+    for job in jobs:
+        told = waiting.get(job.job_id) if job.state is JobState.PENDING else None
+        if told is not None:
+            for name in told.nodes:
+                if name in names:
+                    limits_s[name].append(job.time_limit_s)
+    return {
+        name: None if None in found else max(limit for limit in found if limit is not None)
+        for name, found in limits_s.items()
+    }
+
+
+def _as_slurm_asks(growth: Growth) -> Mapping[int, Waiting]:
+    made = {name for launch in growth.launches for name in launch.nodes}
+    return FrozenDict(
+        {
+            id: replace(told, reason=_SLURM_ASKS, nodes=()) if made.intersection(told.nodes) else told
+            for id, told in growth.waiting.items()
+        }
+    )

@@ -1,0 +1,297 @@
+"""The stack that the scaler changes, through Pulumi's Automation API, with either engine behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pulumi import automation
+from pulumi.automation._stack import StackInitMode  # the package forgot to name it
+from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackNotFoundError
+
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.wish import Wish
+from tidepool.engine.errors import EngineError
+from tidepool.engine.warm import WarmPulumiCommand
+from tidepool.scaling.ports import NotUp, Occupied, StackError, Told, UpOutcome
+from tidepool.scaling.stack.deployment import Deployment, read_deployment, told, urns_of
+from tidepool.scaling.stack.outcome import outcome
+from tidepool.scaling.stack.turn import try_turn
+from tidepool.scaling.stack.unattended import Terms, Unattended
+
+_PARALLEL: Final = 256
+#: Of folders of operations.
+_PREFIX: Final = "operation-"
+#: Longer than any node of an `up` may take, and than a golden image that has to be built first.
+_UP_S: Final = 1800.0
+_PREVIEW_S: Final = 120.0
+#: How long a state is believed that is not in a file which tells of its changes.
+_BELIEVED_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which stack, and what the engine is told of it."""
+
+    name: str
+    project: str
+    #: The project's folder.
+    folder: Path
+    #: What belongs to the stack on this machine, the lock of its operations for one.
+    data: Path
+    #: Beside this process's own: where state and passphrase are.
+    environment: Mapping[str, str]
+    #: The file of the stack's state, where the backend is a folder; by it changes are seen.
+    checkpoint: Path | None = None
+    #: The folder of Pulumi's own locks on it.
+    locks: Path | None = None
+    #: What the embedded engine leaves when an operation of it is cut off.
+    journal: Path | None = None
+
+
+class PulumiStack:
+    """`tidepool.scaling.ports.Stack`. It may be used by several threads; one operation at a time.
+
+    ``spec_of_file`` gives the spec for stacks whose outputs have none, which were brought up before there were any.
+    """
+
+    def __init__(
+        self, place: Place, command: WarmPulumiCommand, spec_of_file: Callable[[], ClusterSpec]
+    ) -> None:
+        self._place = place
+        self._command = command
+        self._spec_of_file = spec_of_file
+        self._lock = threading.Lock()
+        self._told: Told | None = None
+        self._deployment: Deployment | None = None
+        self._read_at = 0.0
+
+    def read(self) -> Told:
+        with self._lock:
+            version = self._version()
+            if self._told is None or version != self._told.version:
+                # The version from before: what changes meanwhile is read again.
+                self._deployment = self._exported()
+                self._told = told(self._deployment, version, self._spec_of_file)
+                self._read_at = time.monotonic()
+            return self._told
+
+    def up(
+        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+    ) -> UpOutcome:
+        try:
+            turn = try_turn(self._place.data)
+        except OSError as error:
+            raise StackError(f"the stack's turn cannot be taken: {error}") from error
+        if turn is None:
+            raise Occupied("an operation is under way on the stack")
+        try:
+            self._clear()
+            return self._up(wish, nodes, refresh, turn)
+        except (OSError, ValueError) as error:
+            # A full disk, most of all. What it came to is in the state.
+            raise StackError(f"what the `up` came to cannot be read: {error}") from error
+        finally:
+            os.close(turn)
+            with self._lock:
+                self._told = None
+
+    def is_busy(self) -> bool:
+        locks = self._place.locks
+        if locks is not None and locks.is_dir() and any(locks.iterdir()):
+            return True
+        turn = try_turn(self._place.data)
+        if turn is not None:
+            os.close(turn)
+        return turn is None
+
+    def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
+        # Not by the SDK's own `preview`, which has the engine send its events to a server in this process.
+        words = ["preview", "--stack", self._place.name, "--non-interactive", "--color", "never"]
+        targets = self._targets(nodes, wish)
+        if not targets:
+            return ""
+        words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in targets)]
+        with self._events() as events:
+            command = Unattended(self._command, Terms(_PREVIEW_S, events))
+            try:
+                return command.run(words, str(self._place.folder), self._variables(wish, nodes)).stdout
+            except CommandError as error:
+                raise StackError(_said(error)) from error
+            except EngineError as error:
+                raise StackError(str(error)) from error
+
+    def _up(
+        self, wish: Mapping[str, HostSet], nodes: Collection[str], refresh: Collection[str], turn: int
+    ) -> UpOutcome:
+        began = time.monotonic()
+        self._forget_what_was_cut_off(turn)
+        targets = self._targets({*nodes, *refresh}, wish)
+        if not targets:
+            return UpOutcome()  # none is wished for, and none is there
+        with self._events() as events:
+            # The child has the turn as well: should this process be killed or stopped, it keeps it to its end.
+            terms = Terms(_UP_S, events, (turn,))
+            failed, said = False, ""
+            try:
+                self._stack(wish, {*nodes, *refresh}, terms).up(
+                    target=targets,
+                    parallel=_PARALLEL,
+                    continue_on_error=True,
+                    refresh=bool(refresh) or None,
+                    suppress_outputs=True,
+                    color="never",
+                )
+            except ConcurrentUpdateError as error:
+                raise Occupied(_said(error)) from error
+            except CommandError as error:
+                failed, said = True, _said(error)
+            except EngineError as error:
+                raise StackError(str(error)) from error
+            duration_s = time.monotonic() - began
+            return outcome(_lines(events), {*nodes, *refresh}, duration_s, failed, said)
+
+    def _forget_what_was_cut_off(self, turn: int) -> None:
+        """Take creations that were cut off from the list of those that nobody knows about, on which they stay for ever.
+
+        They are carried out again, where they are still wished for, and take what is there. What is not wished for any
+        more is a machine without a record.
+        """
+        self.read()
+        journal = self._place.journal
+        is_listed = self._deployment is not None and self._deployment.has_cut_off
+        if not is_listed and (journal is None or not journal.exists()):
+            return
+        name, project = self._place.name, self._place.project
+        with self._events() as events:
+            command = Unattended(self._command, Terms(_PREVIEW_S, events, (turn,)))
+            words = ["refresh", "--stack", name, "--yes", "--skip-preview", "--clear-pending-creates"]
+            # It looks at nothing: the stack itself is no thing of the world.
+            words += ["--target", f"urn:pulumi:{name}::{project}::pulumi:pulumi:Stack::{project}-{name}"]
+            try:
+                command.run(words, str(self._place.folder), dict(self._place.environment))
+            except ConcurrentUpdateError as error:
+                raise Occupied(_said(error)) from error
+            except CommandError as error:
+                raise StackError(_said(error)) from error
+            except EngineError as error:
+                raise StackError(str(error)) from error
+        with self._lock:
+            self._told = None
+
+    def _targets(self, nodes: Collection[str], wish: Mapping[str, HostSet]) -> list[str]:
+        """The URNs of ``nodes``, as far as there is anything of them, or should be: others the engine does not know."""
+        at = self.read()
+        known = self._deployment.urns if self._deployment else {}
+        found: list[str] = []
+        for node in sorted(nodes):
+            found += known.get(node, ())
+            if any(node in hosts for hosts in wish.values()):
+                made = urns_of(self._place.name, self._place.project, at.spec, node)
+                found += [urn for urn in made if urn not in known.get(node, ())]
+        return found
+
+    def _variables(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> dict[str, str]:
+        # For an operation with `_targets` of the same nodes, and for no other.
+        told = Wish(wish, HostSet.from_names(nodes))
+        return {**self._place.environment, **told.environment}
+
+    def _stack(self, wish: Mapping[str, HostSet], nodes: Collection[str], terms: Terms) -> _Stack:
+        workspace = _Workspace(
+            work_dir=str(self._place.folder),
+            pulumi_command=Unattended(self._command, terms),
+            env_vars=self._variables(wish, nodes),
+        )
+        return _Stack(self._place.name, workspace, StackInitMode.SELECT)
+
+    def _exported(self) -> Deployment:
+        # Without the secrets in clear: deriving the key of the passphrase takes a third of a second.
+        words = ["stack", "export", "--stack", self._place.name]
+        try:
+            result = self._command.run(words, str(self._place.folder), dict(self._place.environment))
+            return read_deployment(json.loads(result.stdout))
+        except StackNotFoundError as error:
+            raise NotUp(f"there is no stack {self._place.name}") from error
+        except CommandError as error:
+            raise StackError(f"the stack's state cannot be read: {_said(error)}") from error
+        except (OSError, ValueError) as error:
+            raise StackError(f"the stack's state cannot be read: {error}") from error
+
+    def _version(self) -> str:
+        if self._place.checkpoint is None:
+            fresh = self._told is not None and time.monotonic() - self._read_at < _BELIEVED_S
+            return self._told.version if fresh and self._told else f"{time.monotonic_ns()}"
+        try:
+            status = self._place.checkpoint.stat()
+        except FileNotFoundError:
+            raise NotUp(f"there is no stack {self._place.name}") from None
+        except OSError as error:
+            raise StackError(f"the stack's state cannot be read: {error}") from error
+        return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}"
+
+    def _events(self) -> _Folder:
+        return _Folder(self._place.data / "scaler")
+
+    def _clear(self) -> None:
+        """Remove what operations left whose callers were killed. Only for who has the turn: they have ended."""
+        for folder in (self._place.data / "scaler").glob(f"{_PREFIX}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Folder:
+    """A folder for one operation's events; its context gives the file. It goes with the operation."""
+
+    def __init__(self, parent: Path) -> None:
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+
+    def __enter__(self) -> Path:
+        return self._path / "events"
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+class _Workspace(automation.LocalWorkspace):
+    def select_stack(self, stack_name: str) -> None:
+        """Nothing: which stack a person has selected is theirs."""
+
+
+class _Stack(automation.Stack):
+    """Without what the Automation API asks for after an `up`, secrets in clear among it; each is a command more."""
+
+    def outputs(self) -> Any:
+        return {}
+
+    def info(self, show_secrets: bool | None = None) -> Any:
+        return automation.UpdateSummary("update", datetime.now(UTC), "", {}, {}, "succeeded")
+
+
+def _lines(events: Path) -> Sequence[Mapping[str, Any]]:
+    return list(_documents(events)) if events.exists() else []
+
+
+def _documents(events: Path) -> Iterator[Mapping[str, Any]]:
+    with events.open(encoding="utf-8") as lines:
+        for line in lines:
+            # An engine that was killed may leave half a line.
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+def _said(error: CommandError) -> str:
+    """What the engine said at its end, in a line or a few."""
+    text = str(error)
+    _, _, stderr = text.partition("\n stderr: ")
+    stdout = text.partition("\n stdout: ")[2].partition("\n stderr: ")[0]
+    return (stderr.strip() or stdout.strip()[-600:] or text).removeprefix("error: ")
