@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
@@ -20,7 +21,7 @@ from tidepool.scaling.deciding.draft import Draft
 from tidepool.scaling.deciding.floors import Standing
 from tidepool.scaling.deciding.grow import Growth, grow
 from tidepool.scaling.deciding.ledger import Ledger, ledger, wish_of
-from tidepool.scaling.deciding.ledger_words import Todo
+from tidepool.scaling.deciding.ledger_words import Order, Todo
 from tidepool.scaling.deciding.limits import Limits, limits
 from tidepool.scaling.deciding.policies import Wants, wants
 from tidepool.scaling.deciding.power_save import asked_up, follow
@@ -33,6 +34,8 @@ from tidepool.scaling.memory import Memory
 from tidepool.scaling.world import World
 from tidepool.slurm import Job, JobState
 
+#: A node that is being taken away, or that failed, is made when it is gone, or left alone no more.
+_NOT_FREE: Final = frozenset({Order.UNDER_WAY, Order.UP, Order.FAILED})
 _NO_POLICY = "no policy makes nodes for jobs: scaling.policies has neither queue nor backlog"
 _SLURM_ASKS = "Slurm's power saving asks for nodes by itself"
 
@@ -85,9 +88,18 @@ def decide(world: World, memory: Memory) -> Decision:
 
 
 def _adopted(world: World, memory: Memory) -> tuple[World, Ledger]:
-    """With nodes that are at work and recorded among those that are wished, whoever made them."""
+    """With nodes that are at work and recorded among those that are wished, whoever made them.
+
+    And with those of which something is there, where Slurm's power saving asks for them.
+    """
     book = ledger(world, memory)
-    found = [entry.name for entry in book.entries.values() if entry.todo is Todo.ADOPT]
+    asked_for = asked_up(world)
+    found = [
+        entry.name
+        for entry in book.entries.values()
+        if entry.todo is Todo.ADOPT
+        or (entry.name in asked_for and not entry.is_wished and entry.order not in _NOT_FREE)
+    ]
     if not found:
         return world, book
     wish = dict(world.wish)

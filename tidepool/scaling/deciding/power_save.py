@@ -8,7 +8,7 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.deciding.draft import Draft
 from tidepool.scaling.deciding.ledger import Ledger
-from tidepool.scaling.deciding.ledger_words import Seen, Todo
+from tidepool.scaling.deciding.ledger_words import Order, Seen, Todo
 from tidepool.scaling.deciding.limits import Limits
 from tidepool.scaling.deciding.seen import seen
 from tidepool.scaling.memory import Memory
@@ -60,7 +60,7 @@ def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits
         entry = ledger.entries.get(name)
         if name in draft.wished:
             continue
-        if entry is not None and (entry.phase is Phase.LEAVING or draft.is_expected(name)):
+        if entry is not None and entry.order is not Order.FAILED:
             continue  # it is being taken away still, and made again when it is gone
         fleet = fleets.get(fleet_name)
         setback = memory.node_setbacks.get(name)
@@ -68,10 +68,6 @@ def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits
             _fail(draft, name, "it is no slot of a fleet")
         elif setback is not None and setback.until > world.at:
             _fail(draft, name, setback.text)
-        elif entry is not None:
-            # Something of it is there, and is counted already.
-            draft.wished.add(name)
-            draft.make(fleet_name, name, _ASKS)
         else:
             grant = limits.more(fleet_name, 1, launched, time_limit_s=0, launched_usd=usd)
             if grant.nodes:
