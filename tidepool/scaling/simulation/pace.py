@@ -13,6 +13,7 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.daemon.loop import Turn
+from tidepool.scaling.deciding.ledger import STRAY_GRACE
 from tidepool.scaling.memory import Memory
 
 _GROWTH: Final = 8.0
@@ -65,6 +66,8 @@ def _moments(spec: ClusterSpec, memory: Memory, now: datetime) -> Iterator[datet
     for node, since in memory.idle_since.items():
         yield since + timedelta(seconds=timeouts.get(_fleet(node), 0))
     yield from (launch.deadline for launch in memory.launches.values())
+    yield from memory.awaited.values()
+    yield from (since + STRAY_GRACE for since in memory.strays.values())
     yield from (setback.until for setback in memory.fleet_setbacks.values())
     yield from (setback.until for setback in memory.node_setbacks.values())
     if any(policy.name == "schedule" for policy in spec.scaling.policies):
