@@ -17,7 +17,7 @@ from tests.scaling.deciding.worlds import memories, worlds
 from tidepool.cluster.hostlist import expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.deciding.decide import decide
-from tidepool.scaling.decision import Decision, Drain, Launch, Mend, PowerFailed, Remove, Sweep, Undrain
+from tidepool.scaling.decision import Decision, Drain, Launch, Mend, Remove, Sweep, Undrain
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.world import World
 from tidepool.slurm import JobState, NodeBase, NodeFlag
@@ -217,4 +217,4 @@ def test_worlds_have_mischief_in_them() -> None:
         kinds.update({type(action) for action in decide(*look).actions})
 
     count()
-    assert {Launch, Drain, Undrain, Remove, Mend, PowerFailed} <= kinds.keys(), kinds
+    assert {Launch, Drain, Undrain, Remove} <= kinds.keys(), kinds

@@ -29,7 +29,7 @@ from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import Recorded
 from tidepool.slurm import NodeFlag
 
-PAGE = Path(__file__).parent.parent.parent / "docs/ledger.md"
+PAGE = Path(__file__).parents[3] / "docs/ledger.md"
 CELLS = [Cell(*each) for each in product(Seen, (True, False), Power, Record, (True, False), Order)]
 #: What takes a machine or a record away.
 TAKES = {Todo.REMOVE, Todo.REPLACE, Todo.SWEEP, Todo.FORGET}
