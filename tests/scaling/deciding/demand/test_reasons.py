@@ -9,7 +9,7 @@ import pytest
 
 from tidepool.scaling.deciding.demand.reasons import RULINGS, ruling
 
-PAGE = Path(__file__).parents[3] / "docs" / "scaling.md"
+PAGE = Path(__file__).parents[4] / "docs" / "scaling.md"
 
 
 @pytest.mark.parametrize(
