@@ -121,7 +121,14 @@ def _launch_for_jobs(standing: Standing, growth: Growth, left: Limits) -> Limits
     launched: Counter[str] = Counter()
     usd = 0.0
     for launch in growth.launches:
-        draft.launch(launch.fleet, launch.nodes, launch.reason, jobs=launch.jobs, lasting_s=lasting_s)
+        draft.launch(
+            launch.fleet,
+            launch.nodes,
+            launch.reason,
+            jobs=launch.jobs,
+            lasting_s=lasting_s,
+            jobs_of=growth.jobs_of,
+        )
         launched[launch.fleet] += len(launch.nodes)
         fleet = spec.fleet(launch.fleet)
         usd += sum(left.usd_per_node(fleet, lasting_s.get(name, 0)) for name in launch.nodes)

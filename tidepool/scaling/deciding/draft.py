@@ -76,8 +76,9 @@ class Draft:
         *,
         jobs: tuple[int, ...] = (),
         lasting_s: Mapping[str, int | None],
+        jobs_of: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
-        """New nodes join the wish. ``lasting_s``: by name, how long its jobs may run."""
+        """New nodes join the wish. ``lasting_s``: by name, how long its jobs may run; ``jobs_of``: which they are."""
         nodes = tuple(sorted(names, key=_by_slot))
         if not nodes:
             return
@@ -85,7 +86,7 @@ class Draft:
         for name in nodes:
             self.wished.add(name)
             self.now_launched[name] = fleet
-            self.begin(name, jobs, lasting_s.get(name, 0))
+            self.begin(name, (jobs_of or {}).get(name, jobs), lasting_s.get(name, 0))
 
     def begin(self, name: str, jobs: tuple[int, ...] = (), lasting_s: int | None = 0) -> None:
         """It has its time from now on to come up."""

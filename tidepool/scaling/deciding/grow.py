@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -49,6 +49,8 @@ class Growth:
     needed: frozenset[str]
     #: For `Memory.has_room_since`.
     has_room_since: Mapping[int, datetime]
+    #: By node of ``launches``, the first few of the jobs that it is for.
+    jobs_of: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def grow(
@@ -92,7 +94,7 @@ def grow(
         return Placer(Bins(offers, nodes, free), Gate(allowance, closed, world.at))
 
     if horizon_s is None:
-        _, outcomes = pack(demand.groups, demand.requests, start)
+        _, outcomes = pack(demand.groups, demand.requests, start, first=demand.awaited(memory))
     else:
         timed = demand.timed()
         found = lanes(demand.groups, timed, horizon_s, _later(world, phases, horizon_s), offers)
@@ -191,6 +193,17 @@ class _Demand:
             for request, wanted in zip(self.requests, self.wanted, strict=True)
         ]
 
+    def awaited(self, memory: Memory) -> frozenset[int]:
+        """The places of those requests for which nodes are being made."""
+        jobs = {job for launch in memory.launches.values() for job in launch.jobs}
+        if not jobs:
+            return frozenset()
+        return frozenset(
+            place
+            for place, wanted in enumerate(self.wanted)
+            if wanted.job_id in jobs or not jobs.isdisjoint(wanted.jobs)
+        )
+
     def room_since(self, wanted: Wanted) -> datetime | None:
         """Since when there has been room for it, where that goes on to count."""
         since = self._since.get(wanted.job_id)
@@ -245,6 +258,7 @@ def _growth(
         waiting=waiting,
         needed=frozenset(used).difference(new),
         has_room_since=has_room,
+        jobs_of={name: tuple(used[name][:_FEW]) for name in new},
     )
 
 

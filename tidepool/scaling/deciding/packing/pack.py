@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -72,11 +72,17 @@ class _Dealt:
 
 
 def pack(
-    groups: Sequence[Group], requests: Sequence[Request], start: Callable[[], Placer]
+    groups: Sequence[Group],
+    requests: Sequence[Request],
+    start: Callable[[], Placer],
+    *,
+    first: Collection[int] = (),
 ) -> tuple[Placer, list[Served]]:
     """Place ``requests``, the first of which has the highest priority; what became of each, in their order.
 
-    ``start`` gives a placer onto the nodes as they are.
+    ``start`` gives a placer onto the nodes as they are. Where there is not enough for all, those whose places are in
+    ``first`` go before all others: nodes are being made for them. One that limits refused when that was decided would
+    take them otherwise, and for those that they are made for others would be made, again and again.
     """
     placer = start()
     dealt = [_Dealt() for _ in groups]
@@ -84,7 +90,8 @@ def pack(
     if any(each.refusal for each in dealt):
         placer = start()
         dealt = [_Dealt() for _ in groups]
-        for tier in _tiers(requests):
+        _place(placer, groups, [requests[place] for place in sorted(first)], dealt)
+        for tier in _tiers([each for place, each in enumerate(requests) if place not in first]):
             _place(placer, groups, tier, dealt)
     return placer, [dealt[group].deal(copies) for group, copies in requests]
 
