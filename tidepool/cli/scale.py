@@ -41,6 +41,8 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
     gone. `tidepool pause` stops it from acting, `tidepool watch` shows what it does and why.
     """
     stack.require_root()
+    from tidepool.scaling.daemon.daemon import NoAddress
+
     stack.prepare()
     where = None if once else _listen(listen)
     with ExitStack() as stacked:
@@ -50,9 +52,9 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
         with _ended_by_signals(daemon):
             try:
                 daemon.run(where, beside)
-            except OSError as error:
+            except NoAddress as error:
                 raise Failure(
-                    f"{listen} cannot be listened on: {error.strerror}",
+                    f"{listen or 'a port of 127.0.0.1'} cannot be listened on: {error}",
                     remedy="name another --listen, or leave it out for any free port",
                     code=USAGE,
                 ) from error

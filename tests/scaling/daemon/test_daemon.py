@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tidepool.scaling.daemon.daemon import ADDRESS_FILE, Daemon, Listen, Voice
+from tidepool.scaling.daemon.daemon import ADDRESS_FILE, Daemon, Listen, NoAddress, Voice
 from tidepool.scaling.daemon.holder import is_gone, this_process
 from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.daemon.notify import notify
@@ -235,6 +236,22 @@ def test_what_is_no_news_is_not_said(made: Make, name: str, said: dict[str, Any]
     scene = made(leads())
     scene.voice.say(name, **said)
     assert [each.partition(" ")[2] for each in scene.said] == ([line] if line else [])
+
+
+def test_where_its_folder_is_taken_away_it_goes_on(made: Make) -> None:
+    scene = made(leads())
+    scene.daemon.once()
+    scene.voice.say("leads", epoch=1)
+    shutil.rmtree(scene.folder)
+    scene.voice.say("leads", epoch=2)
+    assert [entry["epoch"] for entry in scene.log()] == [2]
+
+
+def test_an_address_that_is_not_to_be_had_is_told(made: Make) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        scene = made(leads())
+        with pytest.raises(NoAddress, match="in use"):
+            scene.daemon.run(Listen(port=other.getsockname()[1]), scene.beside)
 
 
 # Beside it

@@ -42,6 +42,10 @@ class Listen:
     port: int = 0
 
 
+class NoAddress(Exception):
+    """Where the health pages should be, they cannot be; says why."""
+
+
 class Voice:
     """Says what happens: JSON lines to a file, which is rotated, and lines for people to ``out``."""
 
@@ -51,8 +55,9 @@ class Voice:
         self._out = out
         self._now = now
         self._lock = threading.Lock()
+        self._path = folder / _LOG
         self._file = RotatingFileHandler(
-            folder / _LOG, maxBytes=_LOG_BYTES, backupCount=_LOGS, encoding="utf-8", delay=True
+            self._path, maxBytes=_LOG_BYTES, backupCount=_LOGS, encoding="utf-8", delay=True
         )
         self._file.setFormatter(Formatter("%(message)s"))
 
@@ -65,8 +70,15 @@ class Voice:
             if not text:
                 return
             written = json.dumps(document(name, at, said), ensure_ascii=False)
-            self._file.emit(LogRecord(name, 20, "", 0, written, None, None))
+            self._write(LogRecord(name, 20, "", 0, written, None, None))
             self._out(f"{at.astimezone():%H:%M:%S} {text}")
+
+    def _write(self, record: LogRecord) -> None:
+        if not self._path.exists():
+            # A `down --purge` took it away, under a daemon that goes on.
+            self._file.close()
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file.emit(record)
 
     def close(self) -> None:
         """Say no more."""
@@ -99,12 +111,15 @@ class Daemon:
         """Turn until `end`. ``beside`` is the loop's executor.
 
         Raises:
-            OSError: the health pages' address is not to be had.
+            NoAddress: the health pages' address is not to be had.
         """
         gc.set_threshold(*GARBAGE)
         server = None
         if listen is not None:
-            server = HealthServer(listen.host, listen.port, Pages(self.health, self._voice.metrics.text))
+            try:
+                server = HealthServer(listen.host, listen.port, Pages(self.health, self._voice.metrics.text))
+            except OSError as error:
+                raise NoAddress(error.strerror or str(error)) from error
             self._address = {"host": listen.host, "port": server.port, "pid": os.getpid()}
             self._voice.say("listens", text=f"http://{listen.host}:{server.port}/healthz and /metrics")
         notify(self._environment, "READY=1")
@@ -195,6 +210,7 @@ class Daemon:
     def _show_address(self) -> None:
         """Have the file say where the pages of the leader are: another may have led meanwhile."""
         if self._address and self._shown_address() != self._address:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             written = self._folder / f"{ADDRESS_FILE}.{os.getpid()}"
             written.write_text(json.dumps(self._address))
             written.replace(self._folder / ADDRESS_FILE)

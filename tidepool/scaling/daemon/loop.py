@@ -150,9 +150,8 @@ class Loop:
             if not self._leads():
                 return self._stands_by()
             turn = self._led()
-        except Fenced as error:
-            self._drop()
-            return Turn("stands by", self._edges.lease_s / 3, str(error))
+        except Fenced:
+            return self._fenced()
         except JournalError as error:
             # What could not be written down is decided anew.
             self._decided_for = None
@@ -234,6 +233,10 @@ class Loop:
         who = f"{'/'.join(leader.holder.split('/')[:2])} leads" if leader else "another leads"
         return Turn("stands by", self._edges.lease_s / 3, who)
 
+    def _fenced(self) -> Turn:
+        self._drop()
+        return Turn("stands by", self._edges.lease_s / 3, "the lease was taken by another daemon, or is gone")
+
     # Turns that do nothing
 
     def _unseen(self, error: Unseen) -> Turn:
@@ -242,9 +245,8 @@ class Loop:
                 return self._waits(str(error))
             if self._lease is not None:
                 self._chronicle.troubled(self._lease, [str(error)], self._edges.now())
-        except Fenced as fenced:
-            self._drop()
-            return Turn("stands by", self._edges.lease_s / 3, str(fenced))
+        except Fenced:
+            return self._fenced()
         except JournalError as journal_error:
             return self._still(f"{error}; the journal: {journal_error}")
         return self._still(str(error))
