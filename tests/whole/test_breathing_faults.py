@@ -51,6 +51,15 @@ def test_jobs_from_zero_nodes_run_and_their_nodes_go(cluster: Cluster, daemon: D
     assert len({job.nodelist for job in records}) == 3
 
 
+def test_a_job_array_is_served_in_one_step(cluster: Cluster, daemon: Daemon) -> None:
+    job = cluster.submit("sleep 1", array="0-11", cpus_per_task=2)
+    most = until(lambda: len(machines(cluster)) if len(machines(cluster)) == 6 else None, "all six come")
+    assert most == 6
+    until(lambda: _all_completed(cluster, job), "all tasks have ended", 90)
+    decided = [line for line in _log(cluster) if "launch" in json.dumps(line).lower()]
+    assert decided
+
+
 def test_slurmctld_is_killed_within_five_seconds_of_a_submit(cluster: Cluster, daemon: Daemon) -> None:
     cluster.submit("sleep 1")
     pid = cluster.on("ctl", "cat", "/run/slurmctld.pid").stdout.strip()
@@ -137,15 +146,6 @@ def test_a_job_is_requeued_and_runs_again(cluster: Cluster, daemon: Daemon) -> N
     with cluster.slurm() as slurm:
         slurm.requeue(job)
     assert completed(cluster, [job])[0].restarts == 1
-
-
-def test_a_job_array_is_served_in_one_step(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 1", array="0-11", cpus_per_task=2)
-    most = until(lambda: len(machines(cluster)) if len(machines(cluster)) == 6 else None, "all six come")
-    assert most == 6
-    until(lambda: _all_completed(cluster, job), "all tasks have ended", 90)
-    decided = [line for line in _log(cluster) if "launch" in json.dumps(line).lower()]
-    assert decided
 
 
 def test_a_leader_is_stopped_past_its_lease_and_others_are_killed_again_and_again(

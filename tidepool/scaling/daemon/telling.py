@@ -46,7 +46,7 @@ def line(name: str, said: Mapping[str, Any]) -> str:
         case "leads", {"epoch": epoch}:
             return f"this daemon leads (epoch {epoch})"
         case "lost-the-lease", {"epoch": epoch}:
-            return f"another daemon may lead: the lease of epoch {epoch} is over"
+            return f"the lease of epoch {epoch} is lost: another daemon may lead"
         case "released", _:
             return "the lease is given back"
         case "inherited", {"intents": count}:
