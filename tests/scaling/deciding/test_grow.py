@@ -96,7 +96,9 @@ def test_the_order_of_what_is_seen_does_not_matter(
 def test_little_more_than_the_least_possible_is_launched(queue: tuple[Job, ...]) -> None:
     plain = tuple(each._replace(features="", partitions=("main",), tres_per_node={}) for each in queue)
     growth = grow(World(AT, ROOMY, (), plain), Memory(), {}, Enough())
-    assert launched(growth)["large"] <= 1.2 * least(plain) + 1
+    # Two more: what fills whole nodes, and a wide job that needs a little of many, may each cost one that the sums
+    # of `least` do not see.
+    assert launched(growth)["large"] <= 1.2 * least(plain) + 2
 
 
 def least(queue: tuple[Job, ...]) -> int:
