@@ -27,7 +27,6 @@ sys.path.insert(0, str(ROOT))
 
 from bench.engine import machine  # noqa: E402
 from bench.queues import AT, MARK, cluster  # noqa: E402
-from tidepool.scaling.daemon.daemon import GARBAGE  # noqa: E402
 from tidepool.scaling.deciding.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402
 from tidepool.scaling.memory import Launch, Memory  # noqa: E402
@@ -64,7 +63,7 @@ class Figures:
 
 def measure(nodes: int, rounds: int) -> Figures:
     """Read and decide ``rounds`` times over."""
-    gc.set_threshold(*GARBAGE)
+    gc.disable()  # as the daemon, which looks for cycles between its turns
     seen = cluster(nodes, nodes * JOBS_PER_NODE)
     memory = Memory(launches={name: Launch(AT, AT) for name in seen.under_way})
     taken: dict[str, list[float]] = {"queue": [], "nodes": [], "decide": []}
@@ -95,6 +94,8 @@ def measure(nodes: int, rounds: int) -> Figures:
             taken["nodes"].append(read_nodes - read_queue)
             taken["decide"].append(decided - read_nodes)
             of_core.append(time.process_time() - began_cpu)
+        if not number % 10:
+            gc.collect()
     whole = sorted(map(sum, zip(*taken.values(), strict=True)))
     return Figures(
         nodes=nodes,

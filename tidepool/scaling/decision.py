@@ -94,9 +94,11 @@ Action = Launch | Drain | Undrain | Remove | Mend | Sweep | Forget | PowerFailed
 Standing = Literal["never", "held", "limit", "setback", "coming", "room"]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Why a job does not run yet. ``nodes`` are those that it will run on as far as the scaler knows."""
+class Waiting(NamedTuple):
+    """Why a job does not run yet. ``nodes`` are those that it will run on as far as the scaler knows.
+
+    A tuple, for there are as many as there are jobs.
+    """
 
     job_id: int
     standing: Standing

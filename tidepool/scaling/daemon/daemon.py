@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -15,14 +15,13 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.scaling.daemon.garbage import Garbage
 from tidepool.scaling.daemon.health import HealthServer, Pages
 from tidepool.scaling.daemon.loop import Loop, Turn
 from tidepool.scaling.daemon.metrics import Metrics
 from tidepool.scaling.daemon.notify import notify
 from tidepool.scaling.daemon.telling import document, line
 
-#: Of a look and a decision there are many objects, and few cycles: they need not be looked for as often.
-GARBAGE: Final = (100_000, 50, 1000)
 _LOG: Final = "log.jsonl"
 _LOG_BYTES: Final = 10 << 20
 _LOGS: Final = 5
@@ -113,7 +112,7 @@ class Daemon:
         Raises:
             NoAddress: the health pages' address is not to be had.
         """
-        gc.set_threshold(*GARBAGE)
+        garbage = Garbage(time.monotonic)
         server = None
         if listen is not None:
             try:
@@ -127,6 +126,7 @@ class Daemon:
             while not self._ending.is_set():
                 self._wake.clear()
                 turn = self.once()
+                garbage.between_turns(turn.again_in_s)
                 self._wake.wait(turn.again_in_s)
             notify(self._environment, "STOPPING=1")
             self._let_end(beside)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.deciding.ledger import Entry, Ledger
@@ -76,6 +77,7 @@ def month_begin(at: datetime) -> datetime:
     return at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
+@lru_cache(maxsize=4)
 def month_end(at: datetime) -> datetime:
     """When the month of ``at`` ends."""
     return month_begin(month_begin(at) + timedelta(days=32))

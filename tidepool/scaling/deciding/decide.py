@@ -145,11 +145,12 @@ def _lasting_s(
     """By node that is launched, how long the longest job that is to have it may run."""
     if not names:
         return {}
+    # Of a long queue most have no nodes.
+    served = {id: told.nodes for id, told in waiting.items() if told.nodes}
     limits_s: defaultdict[str, list[int | None]] = defaultdict(list)
     for job in jobs:
-        told = waiting.get(job.job_id) if job.state is JobState.PENDING else None
-        if told is not None:
-            for name in told.nodes:
+        if job.job_id in served and job.state is JobState.PENDING:
+            for name in served[job.job_id]:
                 if name in names:
                     limits_s[name].append(job.time_limit_s)
     return {
@@ -162,7 +163,7 @@ def _as_slurm_asks(growth: Growth) -> Mapping[int, Waiting]:
     made = {name for launch in growth.launches for name in launch.nodes}
     return FrozenDict(
         {
-            id: replace(told, reason=_SLURM_ASKS, nodes=()) if made.intersection(told.nodes) else told
+            id: told._replace(reason=_SLURM_ASKS, nodes=()) if made.intersection(told.nodes) else told
             for id, told in growth.waiting.items()
         }
     )
