@@ -10,21 +10,40 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 _OPERATION: Final = "operation.lock"
 _NEXT: Final = "operation.next"
+#: What stands in the first while a person has it.
+_PERSON: Final = b"person"
+_POLL_S: Final = 0.05
 
 
 @contextlib.contextmanager
 def person_turn(folder: Path, waiting: Callable[[], object]) -> Iterator[None]:
-    """For a person: wait until it is free. Meanwhile the scaler begins nothing new. ``folder`` is the stack's.
+    """For a person: wait until the scaler is done. Meanwhile it begins nothing new. ``folder`` is the stack's.
 
-    ``waiting`` is called once where it is not free at once, to say so.
+    ``waiting`` is called once where it is not free at once, to say so. Another person is not waited for, who may be
+    asked something, or be stopped: then nothing is held here, and Pulumi's own lock says who is at work.
     """
-    with _held(folder / _NEXT, waiting), _held(folder / _OPERATION, waiting):
+    with contextlib.ExitStack() as held:
+        is_told = False
+        for name in (_NEXT, _OPERATION):
+            while (taken := _try(folder / name)) is None:
+                if _holder(folder) == _PERSON:
+                    yield
+                    return
+                if not is_told:
+                    waiting()
+                    is_told = True
+                time.sleep(_POLL_S)
+            held.callback(os.close, taken)
+            if name == _OPERATION:
+                os.pwrite(taken, _PERSON, 0)
+                held.callback(os.ftruncate, taken, 0)
         yield
 
 
@@ -38,9 +57,12 @@ def try_turn(folder: Path) -> int | None:
     if waits is None:
         return None
     try:
-        return _try(folder / _OPERATION)
+        turn = _try(folder / _OPERATION)
     finally:
         os.close(waits)
+    if turn is not None:
+        os.ftruncate(turn, 0)  # of a person who was killed
+    return turn
 
 
 def forget_turns(folder: Path) -> None:
@@ -49,33 +71,20 @@ def forget_turns(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _held(path: Path, waiting: Callable[[], object]) -> Iterator[None]:
-    descriptor = _try(path)
-    if descriptor is None:
-        waiting()
-        while (descriptor := _wait(path)) is None:
-            pass
+def _holder(folder: Path) -> bytes:
+    """What who holds the turn wrote of itself; nothing where it is the scaler."""
     try:
-        yield
-    finally:
-        os.close(descriptor)
+        return (folder / _OPERATION).read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _try(path: Path) -> int | None:
-    return _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _wait(path: Path) -> int | None:
-    return _locked(path, fcntl.LOCK_EX)
-
-
-def _locked(path: Path, how: int) -> int | None:
     """A descriptor with the lock; None where somebody has it, or the file is another one by now."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, how)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
