@@ -94,6 +94,8 @@ def measure(nodes: int, rounds: int) -> Figures:
             taken["nodes"].append(read_nodes - read_queue)
             taken["decide"].append(decided - read_nodes)
             of_core.append(time.process_time() - began_cpu)
+        # What this round made goes when the next has been decided; here, between the two.
+        del jobs, there, world, decision
         if not number % 10:
             gc.collect()
     whole = sorted(map(sum, zip(*taken.values(), strict=True)))

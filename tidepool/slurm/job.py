@@ -77,7 +77,8 @@ class Job(NamedTuple):
     ``reason`` is Slurm's (``Resources``, ``Priority``, ``JobHeldAdmin``, ``ReqNodeNotAvail, ...``).
     ``begin_time`` is when it may begin at the earliest, ``start_time`` when it began or is expected to.
     ``cpus_per_tres`` and ``memory_per_tres`` are for each gres (``gres/gpu``); ``threads_per_core`` is how many of a
-    core's threads it uses, where it says so.
+    core's threads it uses, where it says so. ``request`` is all that it asks for as squeue wrote it, by which jobs that
+    ask for the same are found quickly; empty where it was not squeue.
     """
 
     job_id: int
@@ -123,6 +124,7 @@ class Job(NamedTuple):
     cpus_per_tres: Mapping[str, str] = _NO_TRES
     memory_per_tres: Mapping[str, str] = _NO_TRES
     threads_per_core: int | None = None
+    request: str = ""
 
     @property
     def size(self) -> int:
@@ -324,7 +326,7 @@ def parse_queue(output: str, mark: str) -> list[Job]:
             own.append(map((moments if read is moment else _Memo(read)).__getitem__, column))
     standing = map(_Memo(_reader(STANDING_COLUMNS)).__getitem__, fields[_WIDTH - 2 :: _WIDTH])
     read_request = _reader(REQUEST_COLUMNS)
-    in_two = _Memo(lambda written: ((asks := read_request(written))[:-_LATER], asks[-_LATER:]))
+    in_two = _Memo(lambda written: ((asks := read_request(written))[:-_LATER], (*asks[-_LATER:], written)))
     request = map(in_two.__getitem__, fields[_WIDTH - 1 :: _WIDTH])
     free = [["" if value == "(null)" else value for value in column[1:]] for column in (accounts, names)]
     rows = (

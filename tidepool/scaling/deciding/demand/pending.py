@@ -52,13 +52,11 @@ class Pending:
     waiting: dict[int, Waiting] = field(default_factory=dict)
 
 
-#: What makes two jobs ask for the same, but for mappings, which cannot be compared as quickly.
+#: What makes two jobs ask for the same, but for mappings.
 _SAME: Final = itemgetter(
     *(
         Job._fields.index(name)
         for name in (
-            "reason",
-            "partitions",
             "nodes",
             "cpus",
             "min_cpus_per_node",
@@ -67,7 +65,6 @@ _SAME: Final = itemgetter(
             "min_memory_mib",
             "tmp_disk_mib",
             "features",
-            "reservation",
             "oversubscribe",
             "contiguous",
             "required_nodes",
@@ -98,12 +95,10 @@ def pending(world: World, capped: Collection[str] = (), *, by_time: bool = False
         if job.state is not JobState.PENDING:
             continue
         key = (
-            _SAME(job),
-            id(job.tres),
-            id(job.tres_per_job),
-            id(job.tres_per_node),
-            id(job.tres_per_socket),
-            id(job.tres_per_task),
+            job.request or _asked(job),
+            job.reason,
+            job.partitions,
+            job.reservation,
             job.user if job.oversubscribe == "USER" else "",
             job.account if job.account in capped else "",
             limit_s if (limit_s := job.time_limit_s) is not None and limit_s > shortest_s else None,
@@ -130,6 +125,12 @@ def pending(world: World, capped: Collection[str] = (), *, by_time: bool = False
         _add_components(sorted(components, key=lambda each: each[0].job_id), found)
     found.wanted.sort(key=itemgetter(0))
     return found
+
+
+def _asked(job: Job) -> tuple[object, ...]:
+    """What it asks for, where squeue did not write it. Of mappings it is only known that one is itself."""
+    mappings = (job.tres, job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task)
+    return (*_SAME(job), *map(id, mappings))
 
 
 def _place(job: Job, same: Same) -> int:
