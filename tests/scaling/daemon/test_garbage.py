@@ -43,3 +43,5 @@ def test_at_rest_they_go_after_a_minute_and_at_work_after_a_quarter_of_an_hour()
     now_s += 2
     garbage.between_turns(0.05)
     assert rings() == 0
+    garbage.close()
+    assert gc.isenabled()

@@ -131,6 +131,7 @@ class Daemon:
             notify(self._environment, "STOPPING=1")
             self._let_end(beside)
         finally:
+            garbage.close()
             self._loop.stop()
             beside.shutdown(wait=False, cancel_futures=True)
             if server is not None:

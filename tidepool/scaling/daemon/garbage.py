@@ -31,3 +31,7 @@ class Garbage:
         if since_s >= (_AT_REST_S if pause_s >= _PAUSE_S else _AT_WORK_S):
             gc.collect()
             self._searched_at_s = self._monotonic_s()
+
+    def close(self) -> None:
+        """Python searches by itself again."""
+        gc.enable()
