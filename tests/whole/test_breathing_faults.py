@@ -219,6 +219,25 @@ def test_a_policy_with_mistakes_is_told_of_and_the_running_one_stays(
     until(lambda: None if daemon.health()["complaints"] else True, "all is well again")
 
 
+@pytest.mark.parametrize("broken", ["config: {cluster:spec: [", None])
+def test_the_stacks_file_is_broken_or_gone_and_nodes_come_and_go(
+    cluster: Cluster, daemon: Daemon, broken: str | None
+) -> None:
+    if broken is None:
+        cluster.file.unlink()
+    else:
+        cluster.file.write_text(broken)
+    try:
+        completed(cluster, [cluster.submit("true")])
+        until_empty(cluster)
+        assert cluster.file.exists() == (broken is not None)
+        assert broken is None or cluster.file.read_text() == broken
+        assert daemon.health()["complaints"]
+    finally:
+        cluster.write_spec()
+    until(lambda: None if daemon.health()["complaints"] else True, "all is well again")
+
+
 def test_paused_it_does_nothing_and_afterwards_goes_on(cluster: Cluster, daemon: Daemon) -> None:
     cluster.tidepool("pause", "--reason", "we look")
     try:
