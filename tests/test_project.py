@@ -127,6 +127,13 @@ def test_the_locks_name_no_place_to_download_from(lock: str) -> None:
     assert not re.search(r"^\s*(-i|-f|--index-url|--extra-index-url|--find-links)\b", text, re.MULTILINE)
 
 
+def test_no_salt_of_a_stack_is_in_the_repository() -> None:
+    """It belongs to a passphrase, which each machine makes for itself."""
+    stacks = [path for path in project_files() if re.fullmatch(r"Pulumi\..+\.(yaml|yml|json)", path.name)]
+    assert stacks
+    assert not [path for path in stacks if "encryptionsalt" in path.read_text()]
+
+
 def test_make_says_what_there_is_and_readme_names_only_that() -> None:
     shown = subprocess.run(
         ["make", "--no-print-directory"],

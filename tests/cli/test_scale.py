@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.cli.standins import OUTPUTS, Person
-from tidepool.cli import described, errors
+from tests.cli.standins import OUTPUTS, FakeEngine, Person
+from tidepool.cli import described, errors, show
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.stack.turn import try_turn
 
@@ -56,33 +57,42 @@ def test_what_a_person_pauses_stays_paused_until_they_let_it_go_on(somebody: Per
 def test_a_person_waits_for_the_scalers_operation_and_not_the_other_way_round(
     somebody: Person, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
+    waits, at_work, may_end = threading.Event(), threading.Event(), threading.Event()
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        waits.set()
+
+    class Slow(FakeEngine):
+        def run(self, *words: Any, **more: Any) -> int:
+            at_work.set()
+            assert may_end.wait(_LONG_S)
+            return super().run(*words, **more)
+
     monkeypatch.setattr(described, "preflight", lambda *_: ())
-    somebody.engine.outputs = OUTPUTS
+    monkeypatch.setattr(show, "tell", tell)
+    engine = Slow(outputs=OUTPUTS)
+    somebody.world = replace(somebody.world, engine=engine)
     folder = somebody.world.data / "dev"
     (somebody.world.data / "state").mkdir(parents=True)
     turn = try_turn(folder)
     assert turn is not None
-    said: list[str] = []
-    thread = threading.Thread(target=lambda: said.append(somebody.runs(verb, "--yes").output))
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(somebody.runs(verb, "--yes").exit_code))
     thread.start()
-    while (other := _waits(folder)) is None:
-        assert thread.is_alive(), said
-    assert other
-    assert somebody.engine.ran == []
-    os.close(turn)
-    thread.join(_LONG_S)
-    assert not thread.is_alive()
-    assert "waited for" in said[0]
-    assert len(somebody.engine.ran) == 1
-
-
-def _waits(folder: Path) -> bool | None:
-    """Whether somebody is next; None where nobody is yet."""
-    import fcntl
-
-    with (folder / "operation.next").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return None
+    try:
+        # What it says is what is waited for: a probe of the lock that says who is next would take it.
+        assert waits.wait(_LONG_S)
+        assert not at_work.is_set()
+        os.close(turn)
+        # Nor does the scaler come in between, whatever moment it tries at.
+        while not at_work.is_set():
+            assert try_turn(folder) is None
+        assert try_turn(folder) is None
+    finally:
+        may_end.set()
+        thread.join(_LONG_S)
+    assert codes == [0]
+    assert "waited for" in "".join(told)
+    assert len(engine.ran) == 1

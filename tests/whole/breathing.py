@@ -81,12 +81,26 @@ class Daemon:
         """To it alone, not to what it started."""
         os.kill(self.process.pid, number)
 
+    def kill(self) -> None:
+        """As nothing expects it, where it is alive."""
+        self.process.kill()
+        self.process.wait()
+
     def end(self) -> int:
         """As a person or a service does it; its exit code."""
         if self.process.poll() is None:
             self.signal(signal.SIGCONT)
             self.signal(signal.SIGTERM)
         return self.process.wait(90)
+
+
+@contextmanager
+def killed_after(daemon: Daemon) -> Iterator[Daemon]:
+    """``daemon``, of which nothing runs any more afterwards, whatever comes of the test."""
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
 
 
 @contextmanager

@@ -80,12 +80,13 @@ class Cluster:
             "TIDEPOOL_ENGINE": "embedded",
         }
 
+    @property
+    def file(self) -> Path:
+        """The stack's."""
+        return self.folder / f"Pulumi.{self.stack}.yaml"
+
     def write_spec(self) -> None:
-        text = yaml.safe_dump({"config": {"cluster:spec": self.spec}})
-        file = self.folder / f"Pulumi.{self.stack}.yaml"
-        # The engine keeps the salt of the stack's secrets in it.
-        salt = [line for line in _lines(file) if line.startswith("encryptionsalt:")]
-        file.write_text("\n".join([*salt, text]))
+        self.file.write_text(yaml.safe_dump({"config": {"cluster:spec": self.spec}}))
 
     def run(
         self,
@@ -183,10 +184,6 @@ def until(look: Callable[[], T | None], what: str, timeout_s: float = 30, pause_
             return seen
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
         time.sleep(pause_s)
-
-
-def _lines(file: Path) -> Sequence[str]:
-    return file.read_text().splitlines() if file.exists() else ()
 
 
 def summary(said: str) -> Mapping[str, Any]:

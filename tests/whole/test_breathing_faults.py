@@ -6,11 +6,21 @@ import json
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.whole.breathing import FLEETS, Daemon, breathing, completed, machines, until_empty, wish
+from tests.whole.breathing import (
+    FLEETS,
+    Daemon,
+    breathing,
+    completed,
+    killed_after,
+    machines,
+    until_empty,
+    wish,
+)
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool import local
@@ -152,25 +162,25 @@ def test_a_leader_is_stopped_past_its_lease_and_others_are_killed_again_and_agai
     cluster: Cluster, daemon: Daemon
 ) -> None:
     jobs = []
-    daemon.signal(signal.SIGSTOP)
-    try:
+    with ExitStack() as others:
+        # Whatever comes of it, one that is stopped goes on.
+        others.callback(daemon.signal, signal.SIGCONT)
+        daemon.signal(signal.SIGSTOP)
         # Until the lease of the one that is stopped is over, the next stands by.
-        other = Daemon.start(cluster, "other")
+        other = others.enter_context(killed_after(Daemon.start(cluster, "other")))
         until(lambda: "leads (epoch" in other.said() or None, "the other leads")
         for after_s in (0.3, 0.7, 1.1, 1.5):
             jobs += [cluster.submit("sleep 1", exclusive=True) for _ in range(2)]
             # Anywhere in a look, a decision, an `up`: what is tried is that it does not matter where.
             time.sleep(after_s)
-            other.process.kill()
-            other.process.wait()
-            other = Daemon.start(cluster, "other")
+            other.kill()
+            other = others.enter_context(killed_after(Daemon.start(cluster, "other")))
         ended = completed(cluster, jobs)
         assert "leads (epoch" in other.said()
         told = daemon.said()
-    finally:
         daemon.signal(signal.SIGCONT)
-    until(lambda: "lost" in _since(daemon, told) or None, "the one that was stopped has seen it")
-    assert other.end() == 0
+        until(lambda: "lost" in _since(daemon, told) or None, "the one that was stopped has seen it")
+        assert other.end() == 0
     daemon.until_role("leads")
     assert {job.restarts for job in ended} == {0}
     # In between it did nothing.
@@ -215,6 +225,25 @@ def test_a_policy_with_mistakes_is_told_of_and_the_running_one_stays(
         completed(cluster, [cluster.submit("true")])
     finally:
         cluster.spec = json.loads(kept)
+        cluster.write_spec()
+    until(lambda: None if daemon.health()["complaints"] else True, "all is well again")
+
+
+@pytest.mark.parametrize("broken", ["config: {cluster:spec: [", None])
+def test_the_stacks_file_is_broken_or_gone_and_nodes_come_and_go(
+    cluster: Cluster, daemon: Daemon, broken: str | None
+) -> None:
+    if broken is None:
+        cluster.file.unlink()
+    else:
+        cluster.file.write_text(broken)
+    try:
+        completed(cluster, [cluster.submit("true")])
+        until_empty(cluster)
+        assert cluster.file.exists() == (broken is not None)
+        assert broken is None or cluster.file.read_text() == broken
+        assert daemon.health()["complaints"]
+    finally:
         cluster.write_spec()
     until(lambda: None if daemon.health()["complaints"] else True, "all is well again")
 

@@ -23,9 +23,10 @@ from tidepool.scaling.ports import Intent, Result
 def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next(images: Path, tmp_path: Path) -> None:
     cluster = Cluster.make(tmp_path, images, "demo")
     (cluster.folder / "demo").symlink_to(ROOT / "demo")
-    described = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]["cluster:spec"]
-    cluster.spec = {**described, "name": "demo"}
+    spec = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]["cluster:spec"]
+    cluster.spec = {**spec, "name": "demo"}
     cluster.write_spec()
+    described = cluster.file.read_bytes()
     try:
         # The next goes on where the first was: with the same journal, and the cluster as that left it.
         for waves in (2, 1):
@@ -45,6 +46,7 @@ def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next(images: Path
             assert "pending -> running" in done.stdout
             assert "down" in done.stdout
             assert cluster.nodes() == {}
+            assert cluster.file.read_bytes() == described
             for chart in ("breathing.svg", "breathing.png"):
                 assert (cluster.folder / "charts" / chart).stat().st_size > 1_000
                 (cluster.folder / "charts" / chart).unlink()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.whole.breathing import FLEETS, Daemon, breathing, machines, wish
+from tests.whole.breathing import FLEETS, Daemon, breathing, killed_after, machines, wish
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.cluster.power_saving import SPOOL
@@ -72,10 +71,8 @@ def test_what_is_beyond_a_limit_goes_back_to_the_queue_and_its_node_can_be_asked
 
 
 def test_what_was_asked_for_while_no_daemon_ran_is_made_by_the_next(cluster: Cluster) -> None:
-    killed = Daemon.start(cluster)
-    killed.until_role("leads")
-    killed.signal(signal.SIGKILL)
-    killed.process.wait()
+    with killed_after(Daemon.start(cluster)) as daemon:
+        daemon.until_role("leads")
     with ThreadPoolExecutor(1) as beside:
         asking = beside.submit(srun, cluster)
         until(lambda: cluster.on("ctl", "ls", SPOOL).stdout or None, "Slurm has asked")

@@ -15,7 +15,7 @@ from tidepool.scaling.daemon.loop import Loop
 from tidepool.scaling.deciding.decide import decide
 from tidepool.scaling.deciding.remember import remember
 from tidepool.scaling.decision import Drain, Launch, Remove
-from tidepool.scaling.ports import Intent, NotUp, Pause
+from tidepool.scaling.ports import Intent, JournalError, NotUp, Pause
 from tidepool.scaling.simulation.cluster import Daemon, SimulatedCluster, Speeds, sleeping
 from tidepool.scaling.simulation.scaler import simulated_scaler
 from tidepool.slurm import ControllerDown, JobRequest, JobState
@@ -285,6 +285,47 @@ def test_what_cannot_be_written_down_is_not_done(scene: Scene) -> None:
     assert scene.nodes() == []
     scene.cluster.journal.full = False
     scene.until(lambda: scene.state(job) is JobState.COMPLETED)
+
+
+@pytest.mark.parametrize("failing", [(), ("looked",), ("sample",), ("decided", "sample", "keep", "saw")])
+def test_as_long_as_the_disk_is_full_it_says_nothing_else(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]
+) -> None:
+    """All that is written fails, or what is small goes through; with an `up` that ends meanwhile."""
+    loop, journal = scene.loop(), scene.cluster.journal
+
+    def turns(seconds: float) -> list[tuple[str, str]]:
+        told: list[tuple[str, str]] = []
+        end_s = scene.cluster.clock.monotonic_s() + seconds
+        while scene.cluster.clock.monotonic_s() < end_s:
+            turn = loop.turn()
+            told.append((turn.role, turn.text))
+            scene.cluster.run(max(turn.again_in_s, 0.01))
+        return told
+
+    def refuse(*_: object) -> None:
+        raise JournalError("the disk is full")
+
+    turns(5)
+    jobs = [scene.submit(5)]
+    while not loop.is_at_work:
+        turns(0.1)
+    with monkeypatch.context() as full:
+        journal.full = not failing
+        for name in failing:
+            full.setattr(journal, name, refuse)
+        jobs.append(scene.submit(5))
+        (first, *told) = turns(60)
+        assert first[0] in ("leads", "holds still")
+        ((role, text),) = set(told)
+        assert role == "holds still"
+        assert text.startswith("the journal: ")
+        # It is looked at less and less often.
+        assert len(told) < 40
+        journal.full = False
+    assert turns(30)[-1] == ("leads", "")
+    while not all(scene.state(each) is JobState.COMPLETED for each in jobs):
+        turns(1)
 
 
 def test_a_node_that_gets_a_job_between_its_drain_and_its_end_is_wished_again(scene: Scene) -> None:

@@ -25,6 +25,7 @@ from tidepool.scaling.stack.pulumi_stack import Place, PulumiStack
 from tidepool.scaling.stack.turn import person_turn, try_turn
 from tidepool.scaling.stack.unattended import Terms, Unattended
 
+FILE, CONFIG = "Pulumi.dev.yaml", "config: {cluster:spec: {name: dev}} # a person's\n"
 WISHED = {"cpu": HostSet("cpu-[1-2]")}
 
 
@@ -41,6 +42,8 @@ class Engine:
         self.env: Mapping[str, str] = {}
         self.meanwhile: Callable[[tuple[int, ...]], object] = lambda _: None
         self.interrupted = threading.Event()
+        #: What each operation found in the stack's file that it was told of.
+        self.configs: list[str] = []
 
     def run(self, args: list[str], cwd: str, env: Mapping[str, str], *_: Any) -> CommandResult:
         self.asked.append(args)
@@ -51,6 +54,9 @@ class Engine:
     ) -> CommandResult:
         self.asked.append(args)
         self.env = env
+        config = Path(args[args.index("--config-file") + 1])
+        self.configs.append(config.read_text())
+        config.write_text("encryptionsalt: v1:...")  # as both engines do
         log = Path(args[args.index("--event-log") + 1])
         log.write_text("".join(f"{json.dumps(event)}\n" for event in self.events) + '{"cut off')
         self.meanwhile(tuple(descriptors))
@@ -75,7 +81,17 @@ def engine() -> Engine:
 def stack(engine: Engine, tmp_path: Path) -> PulumiStack:
     checkpoint = tmp_path / "dev.json"
     checkpoint.write_text("{}")
-    place = Place("dev", "cluster", tmp_path, tmp_path / "data", {"A": "1"}, checkpoint, tmp_path / "locks")
+    place = Place(
+        "dev",
+        "cluster",
+        tmp_path,
+        tmp_path / "data",
+        {"A": "1"},
+        checkpoint,
+        tmp_path / "locks",
+        file=tmp_path / FILE,
+    )
+    (tmp_path / FILE).write_text(CONFIG)
     return PulumiStack(place, engine, lambda: SPEC)  # type: ignore[arg-type]
 
 
@@ -145,7 +161,8 @@ def test_the_operation_has_the_turn(engine: Engine, stack: PulumiStack, tmp_path
     stack.up(WISHED, {"cpu-2"})
     assert held == [True]
     assert not stack.is_busy()
-    assert [path.name for path in (tmp_path / "data" / "scaler").iterdir()] == []
+    # The last file that could be read is kept.
+    assert [path.name for path in (tmp_path / "data" / "scaler").iterdir()] == [FILE]
 
 
 def test_a_persons_operation_is_respected(engine: Engine, stack: PulumiStack, tmp_path: Path) -> None:
@@ -187,7 +204,9 @@ def test_a_preview_is_in_pulumis_words(engine: Engine, stack: PulumiStack) -> No
 
 def test_an_operation_that_takes_too_long_is_interrupted(engine: Engine, tmp_path: Path) -> None:
     engine.meanwhile = lambda _: engine.interrupted.wait(20)
-    command = Unattended(engine, Terms(0.01, tmp_path / "events"))  # type: ignore[arg-type]
+    (tmp_path / FILE).write_text(CONFIG)
+    terms = Terms(0.01, tmp_path / "events", config=tmp_path / FILE)
+    command = Unattended(engine, terms)  # type: ignore[arg-type]
     command.run(["up"], str(tmp_path), {})
     assert engine.interrupted.is_set()
 
@@ -204,3 +223,63 @@ def test_what_a_killed_daemon_left_goes_with_the_next_up(
     left.mkdir(parents=True)
     stack.up(WISHED, {"cpu-2"})
     assert not left.exists()
+
+
+def test_what_somebody_previews_is_not_cleared_by_an_up(
+    engine: Engine, stack: PulumiStack, tmp_path: Path
+) -> None:
+    scaler = tmp_path / "data" / "scaler"
+
+    def meanwhile(_: object) -> None:
+        engine.meanwhile = lambda _: None
+        there = [*scaler.glob("preview-*")]
+        assert len(there) == 1
+        stack.up(WISHED, {"cpu-2"})
+        assert [*scaler.glob("preview-*")] == there
+
+    engine.meanwhile = meanwhile
+    stack.preview(WISHED, {"cpu-2"})
+    assert [*scaler.glob("preview-*")] == []
+    left = scaler / "preview-killed"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    stack.up(WISHED, {"cpu-2"})
+    assert not left.exists()
+
+
+def test_the_stacks_file_is_a_persons_and_left_as_it_is(
+    engine: Engine, stack: PulumiStack, tmp_path: Path
+) -> None:
+    stack.up(WISHED, {"cpu-2"})
+    stack.preview(WISHED, {"cpu-2"})
+    engine.state["deployment"]["pending_operations"] = [
+        {"type": "creating", "resource": machine("cpu-2")},
+    ]
+    (tmp_path / "dev.json").write_text("{ }")
+    stack.up(WISHED, {"cpu-2"})
+    operations = [args[0] for args in engine.asked if "--config-file" in args]
+    assert operations == ["up", "preview", "refresh", "up"]
+    assert engine.configs == [CONFIG] * 4
+    assert (tmp_path / FILE).read_text() == CONFIG
+
+
+@pytest.mark.parametrize("broken", ["config: {", "config: []", "- a", None, "\xff"])
+def test_a_file_that_cannot_be_read_holds_up_nothing(
+    engine: Engine, stack: PulumiStack, tmp_path: Path, broken: str | None
+) -> None:
+    file = tmp_path / FILE
+    if broken is None:
+        file.unlink()
+    else:
+        file.write_bytes(broken.encode("latin-1"))
+    # A daemon that has seen no other has none.
+    stack.up(WISHED, {"cpu-2"})
+    whole = "config: {cluster:a: whole}\n"
+    file.write_text(whole)
+    stack.up(WISHED, {"cpu-2"})
+    if broken is None:
+        file.unlink()
+    else:
+        file.write_bytes(broken.encode("latin-1"))
+    stack.up(WISHED, {"cpu-2"})
+    assert engine.configs == ["{}\n", whole, whole]

@@ -54,6 +54,7 @@ def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
         checkpoint=checkpoint,
         locks=locks,
         journal=journal,
+        file=stack.file,
     )
     return PulumiStack(place, command, lambda: described_spec(stack))
 

@@ -89,10 +89,11 @@ class Chronicle:
         least_s, most_s = _SAMPLE_S
         if now_s - self._sampled_at_s < (least_s if counts != self._sampled else most_s):
             return
-        self._sampled, self._sampled_at_s = counts, now_s
         self._journal.sample(
             lease, Sample(world.at, pending, running, dict(nodes), decision.cost.usd_per_hour)
         )
+        # Not before: one that could not be written is due at the next look.
+        self._sampled, self._sampled_at_s = counts, now_s
 
     def _saw(self, lease: Lease, world: World) -> None:
         if self._running is None:

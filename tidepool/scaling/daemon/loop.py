@@ -134,6 +134,8 @@ class Loop:
         self._state: _State | None = None
         self._is_active = True
         self._failures = 0
+        #: Why something could not be written down, until a whole turn could be.
+        self._unwritten = ""
         self._retries = 0
         self._up_after_s = float("-inf")
         self._decided_for: tuple[Any, ...] | None = None
@@ -158,9 +160,13 @@ class Loop:
             if not self.is_at_work:
                 # What of it was written is read again when it can be.
                 self._state = None
-            return self._still(f"the journal: {error}")
+            self._unwritten = f"the journal: {error}"
+            return self._still(self._unwritten)
         except Unseen as error:
             return self._unseen(error)
+        if self._unwritten and turn.role == "leads":
+            # It began, and what failed may be yet to come: that all is well would be said too soon.
+            return replace(turn, role="holds still", text=self._unwritten)
         self._failures = 0
         return turn
 
@@ -303,6 +309,7 @@ class Loop:
             self._look_back(world, decision, seen.complaints.values())
         self._begin(state, seen)
         self._keep(state)
+        self._unwritten = ""
         self._is_active = self._is_something_going_on(state)
         again_in_s = _LOOK[self._is_active].interval_s(edges.observer.cost_s)
         return Turn("leads", again_in_s, "", seen, self._decision)

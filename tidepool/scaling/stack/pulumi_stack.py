@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,13 +23,12 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.warm import WarmPulumiCommand
 from tidepool.scaling.ports import NotUp, Occupied, StackError, Told, UpOutcome
 from tidepool.scaling.stack.deployment import Deployment, read_deployment, told, urns_of
+from tidepool.scaling.stack.folder import Folder, clear
 from tidepool.scaling.stack.outcome import outcome
 from tidepool.scaling.stack.turn import try_turn
 from tidepool.scaling.stack.unattended import Terms, Unattended
 
 _PARALLEL: Final = 256
-#: Of folders of operations.
-_PREFIX: Final = "operation-"
 #: Longer than any node of an `up` may take, and than a golden image that has to be built first.
 _UP_S: Final = 1800.0
 _PREVIEW_S: Final = 120.0
@@ -57,6 +54,8 @@ class Place:
     locks: Path | None = None
     #: What the embedded engine leaves when an operation of it is cut off.
     journal: Path | None = None
+    #: The stack's file, of which operations are told by a copy.
+    file: Path | None = None
 
 
 class PulumiStack:
@@ -96,7 +95,7 @@ class PulumiStack:
         if turn is None:
             raise Occupied("an operation is under way on the stack")
         try:
-            self._clear()
+            clear(self._scaler)
             return self._up(wish, nodes, refresh, turn)
         except (OSError, ValueError) as error:
             # A full disk, most of all. What it came to is in the state.
@@ -122,8 +121,8 @@ class PulumiStack:
         if not targets:
             return ""
         words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in targets)]
-        with self._events() as events:
-            command = Unattended(self._command, Terms(_PREVIEW_S, events))
+        with self._folder(is_preview=True) as folder:
+            command = Unattended(self._command, Terms(_PREVIEW_S, folder.events, config=folder.config))
             try:
                 return command.run(words, str(self._place.folder), self._variables(wish, nodes)).stdout
             except CommandError as error:
@@ -139,9 +138,9 @@ class PulumiStack:
         targets = self._targets({*nodes, *refresh}, wish)
         if not targets:
             return UpOutcome()  # none is wished for, and none is there
-        with self._events() as events:
+        with self._folder() as folder:
             # The child has the turn as well: should this process be killed or stopped, it keeps it to its end.
-            terms = Terms(_UP_S, events, (turn,))
+            terms = Terms(_UP_S, folder.events, (turn,), folder.config)
             failed, said = False, ""
             try:
                 self._stack(wish, {*nodes, *refresh}, terms).up(
@@ -159,7 +158,7 @@ class PulumiStack:
             except EngineError as error:
                 raise StackError(str(error)) from error
             duration_s = time.monotonic() - began
-            return outcome(_lines(events), {*nodes, *refresh}, duration_s, failed, said)
+            return outcome(_lines(folder.events), {*nodes, *refresh}, duration_s, failed, said)
 
     def _forget_what_was_cut_off(self, turn: int) -> None:
         """Take creations that were cut off from the list of those that nobody knows about, on which they stay for ever.
@@ -173,8 +172,9 @@ class PulumiStack:
         if not is_listed and (journal is None or not journal.exists()):
             return
         name, project = self._place.name, self._place.project
-        with self._events() as events:
-            command = Unattended(self._command, Terms(_PREVIEW_S, events, (turn,)))
+        with self._folder() as folder:
+            terms = Terms(_PREVIEW_S, folder.events, (turn,), folder.config)
+            command = Unattended(self._command, terms)
             words = ["refresh", "--stack", name, "--yes", "--skip-preview", "--clear-pending-creates"]
             # It looks at nothing: the stack itself is no thing of the world.
             words += ["--target", f"urn:pulumi:{name}::{project}::pulumi:pulumi:Stack::{project}-{name}"]
@@ -239,27 +239,12 @@ class PulumiStack:
             raise StackError(f"the stack's state cannot be read: {error}") from error
         return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}"
 
-    def _events(self) -> _Folder:
-        return _Folder(self._place.data / "scaler")
+    @property
+    def _scaler(self) -> Path:
+        return self._place.data / "scaler"
 
-    def _clear(self) -> None:
-        """Remove what operations left whose callers were killed. Only for who has the turn: they have ended."""
-        for folder in (self._place.data / "scaler").glob(f"{_PREFIX}*"):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-class _Folder:
-    """A folder for one operation's events; its context gives the file. It goes with the operation."""
-
-    def __init__(self, parent: Path) -> None:
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-
-    def __enter__(self) -> Path:
-        return self._path / "events"
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._path, ignore_errors=True)
+    def _folder(self, *, is_preview: bool = False) -> Folder:
+        return Folder(self._scaler, self._place.project, self._place.file, is_preview=is_preview)
 
 
 class _Workspace(automation.LocalWorkspace):

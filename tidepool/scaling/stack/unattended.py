@@ -23,11 +23,15 @@ Listener = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an operation is run with: how long it may take, where its events go, and descriptors that it holds."""
+    """What an operation is run with: how long it may take, where its events go, and descriptors that it holds.
+
+    ``config`` is the stack's file that it is told of; None for the person's.
+    """
 
     timeout_s: float
     events: Path
     descriptors: tuple[int, ...] = ()
+    config: Path | None = None
 
 
 class Unattended(PulumiCommand):
@@ -58,6 +62,8 @@ class Unattended(PulumiCommand):
             return self._behind.run(args, cwd, additional_env, on_output, on_error)
         # The Automation API would read the events while they come, from a server in this process.
         words = [*args, "--event-log", str(self._terms.events)]
+        if self._terms.config is not None:
+            words += ["--config-file", str(self._terms.config)]
         timers = [
             threading.Timer(self._terms.timeout_s + later_s, self._behind.interrupt)
             for later_s in (0, _PATIENCE_S)
