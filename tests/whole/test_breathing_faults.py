@@ -93,9 +93,11 @@ def test_slurmctld_hangs_and_nothing_is_taken_away(cluster: Cluster, daemon: Dae
 
 
 def test_a_node_that_a_person_drained_is_theirs(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 1")
+    # Not before the person is done may it be idle, and be the scaler's to take away.
+    job = cluster.submit(_until_there("drained"))
     node = cluster.until_job(job, JobState.RUNNING).nodelist
     cluster.tidepool("drain", node, "--reason", "new disk")
+    _let_end(cluster, "drained")
     completed(cluster, [job])
     # Another comes and goes beside it, so it is not for want of looks that this one stays.
     completed(cluster, [cluster.submit("true")])
@@ -107,11 +109,12 @@ def test_a_node_that_a_person_drained_is_theirs(cluster: Cluster, daemon: Daemon
 
 
 def test_a_node_that_a_person_set_down_is_theirs(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 2")
+    job = cluster.submit(_until_there("set-down"))
     node = cluster.until_job(job, JobState.RUNNING).nodelist
-    completed(cluster, [job])
     with cluster.slurm() as slurm:
         slurm.drain(node, "looking into it")
+        _let_end(cluster, "set-down")
+        completed(cluster, [job])
         completed(cluster, [cluster.submit("true")])
         until(lambda: machines(cluster) == [node] or None, "only the node that somebody looks into is there")
         slurm.resume(node)
@@ -290,15 +293,25 @@ def test_a_node_does_not_respond_for_a_while_and_its_job_goes_on(cluster: Cluste
 
 
 def test_a_node_in_maintenance_is_left_alone(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 2")
+    job = cluster.submit(_until_there("maintained"))
     node = cluster.until_job(job, JobState.RUNNING).nodelist
     with cluster.slurm() as slurm:
         request = ReservationRequest(600, nodes=node, users=("root",), flags=("MAINT", "IGNORE_JOBS"))
         name = slurm.create_reservation(request)
+        _let_end(cluster, "maintained")
         completed(cluster, [job])
         completed(cluster, [cluster.submit("true")])
         until(lambda: machines(cluster) == [node] or None, "only the node in maintenance is there")
         slurm.delete_reservation(name)
+
+
+def _until_there(file: str) -> str:
+    """A job's script, which ends when `_let_end` says so."""
+    return f"until [ -e {file} ]; do sleep 0.1; done"
+
+
+def _let_end(cluster: Cluster, file: str) -> None:
+    assert cluster.on("login-1", "touch", f"/home/researcher/{file}").exit_code == 0
 
 
 def _since(daemon: Daemon, told: str) -> str:
