@@ -94,11 +94,11 @@ def grow(
         return Placer(Bins(offers, nodes, free), Gate(allowance, closed, world.at))
 
     if horizon_s is None:
-        _, outcomes = pack(demand.groups, demand.requests, start, first=demand.awaited(memory))
+        outcomes = pack(demand.groups, demand.requests, start, first=demand.awaited(memory))
     else:
         timed = demand.timed()
         found = lanes(demand.groups, timed, horizon_s, _later(world, phases, horizon_s), offers)
-        _, of_lanes = pack(demand.groups, found.requests, start)
+        of_lanes = pack(demand.groups, found.requests, start)
         outcomes = served(timed, found, of_lanes)
     return _growth(world, memory, demand, outcomes, phases)
 
