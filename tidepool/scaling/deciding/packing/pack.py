@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -117,13 +117,15 @@ class _Look:
         self._requests = requests
         self._start = start
         self._first = first
+        #: Groups with how many of their jobs, the largest first: of all, and tier by tier.
+        self._all = _by_size(groups, requests)
         self._by_priority: list[Sequence[Request]] = []
 
     def at(self, opened: Opened) -> tuple[list[_Dealt], Opened]:
         """What is dealt when nodes were ``opened`` before; and which of those and of others are used."""
         placer = self._placer(opened)
         dealt = [_Dealt() for _ in self._groups]
-        if not _all_placed(placer, self._groups, self._requests, dealt):
+        if not _all_placed(placer, self._groups, self._all, dealt):
             placer = self._placer(opened)
             dealt = [_Dealt() for _ in self._groups]
             for tier in self._tiers():
@@ -155,23 +157,23 @@ class _Look:
             others = self._requests
             if first:
                 others = [each for place, each in enumerate(others) if place not in self._first]
-            self._by_priority = [first, *_tiers(others)]
+            self._by_priority = [_by_size(self._groups, tier) for tier in (first, *_tiers(others))]
         return self._by_priority
 
 
 def _tiers(requests: Sequence[Request]) -> Iterable[Sequence[Request]]:
-    turns = [list(those) for _, those in groupby(requests, key=itemgetter(0))]
-    if len(turns) <= _MOST_TURNS:
-        return turns
+    turns = 1 + sum(one[0] != other[0] for one, other in pairwise(requests))
+    if turns <= _MOST_TURNS:
+        return [list(those) for _, those in groupby(requests, key=itemgetter(0))]
     size = -(-len(requests) // _TIERS)
     return [requests[first : first + size] for first in range(0, len(requests), size)]
 
 
 def _all_placed(
-    placer: Placer, groups: Sequence[Group], requests: Sequence[Request], dealt: Sequence[_Dealt]
+    placer: Placer, groups: Sequence[Group], wanted: Sequence[Request], dealt: Sequence[_Dealt]
 ) -> bool:
     """Whether there is enough for all; it goes no further when there is not."""
-    for group, copies in _by_size(groups, requests):
+    for group, copies in wanted:
         dealt[group].placed, refusal = placer.place(groups[group], copies)
         if refusal is not None:
             return False
@@ -179,9 +181,9 @@ def _all_placed(
 
 
 def _place(
-    placer: Placer, groups: Sequence[Group], requests: Sequence[Request], dealt: Sequence[_Dealt]
+    placer: Placer, groups: Sequence[Group], wanted: Sequence[Request], dealt: Sequence[_Dealt]
 ) -> None:
-    for group, copies in _by_size(groups, requests):
+    for group, copies in wanted:
         if dealt[group].refusal is None:
             placed, dealt[group].refusal = placer.place(groups[group], copies)
             dealt[group].placed += placed
