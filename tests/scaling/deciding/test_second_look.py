@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties import runs
 from tests.scaling.deciding.queues import CLUSTER, Enough, Look, after, launched, looks
-from tests.scaling.deciding.worlds import AT, job, node, running, seconds
+from tests.scaling.deciding.worlds import AT, fleet, job, node, running, seconds, spec
+from tidepool.scaling.deciding.allowance import Grant
 from tidepool.scaling.deciding.grow import grow
 from tidepool.scaling.memory import Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
@@ -170,3 +173,30 @@ STORIES: dict[str, tuple[Look, int | None, int | None]] = {
 @pytest.mark.parametrize("story", STORIES)
 def test_a_second_look_in_stories(story: str) -> None:
     check(*STORIES[story])
+
+
+class Short(Enough):
+    """A budget that is enough for jobs of up to an hour."""
+
+    def more(self, fleet: str, nodes: int, launched: Mapping[str, int], **asked: object) -> Grant:
+        limit_s = asked["time_limit_s"]
+        short = isinstance(limit_s, int) and limit_s <= 3600
+        return Grant(nodes) if short else Grant(0, "the budget is not enough for it")
+
+
+@pytest.mark.parametrize("horizon_s", [None, 7200])
+def test_a_node_that_a_budget_allowed_for_one_job_is_not_made_again_for_another(
+    horizon_s: int | None,
+) -> None:
+    cluster = spec(fleet("cpu", 1, max_nodes=8), limits={"budget_usd_per_month": 100})
+    queue = (
+        job(1, cpus=4, priority=9, time_limit_s=7200),
+        job(2, cpus=4, priority=1, time_limit_s=600),
+    )
+    world = World(AT, cluster, (), queue)
+    first = grow(world, Memory(), {}, Short(), horizon_s=horizon_s)
+    assert [(launch.nodes, launch.jobs) for launch in first.launches] == [(("cpu-1",), (2,))]
+    made = Memory(launches={"cpu-1": Launch(AT, AT + seconds(60), (2,), 600)})
+    second = grow(world, made, {"cpu-1": Phase.LAUNCHING}, Short(), horizon_s=horizon_s)
+    assert second.launches == ()
+    assert second.waiting == first.waiting

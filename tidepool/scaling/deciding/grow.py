@@ -98,7 +98,13 @@ def grow(
     else:
         timed = demand.timed()
         found = lanes(demand.groups, timed, horizon_s, _later(world, phases, horizon_s), offers)
-        of_lanes = pack(demand.groups, found.requests, start)
+        awaited = demand.awaited(memory)
+        first = [
+            number
+            for number, members in enumerate(found.members)
+            if any(place in awaited for place, _ in members)
+        ]
+        of_lanes = pack(demand.groups, found.requests, start, first=frozenset(first))
         outcomes = served(timed, found, of_lanes)
     return _growth(world, memory, demand, outcomes, phases)
 

@@ -118,8 +118,20 @@ class _Look:
         self._start = start
         self._first = first
         #: Groups with how many of their jobs, the largest first: of all, and tier by tier.
-        self._all = _by_size(groups, requests)
+        self._all = self._sized(requests)
         self._by_priority: list[Sequence[Request]] = []
+
+    def _sized(self, requests: Sequence[Request]) -> Sequence[Request]:
+        """All of them, the largest first.
+
+        Where there is a budget, a node that it allowed for one job may not be allowed for another: whoever nodes are
+        being made for goes first.
+        """
+        if not self._first or all(group.purpose.time_limit_s is None for group in self._groups):
+            return _by_size(self._groups, requests)
+        awaited = [requests[place] for place in sorted(self._first)]
+        others = [each for place, each in enumerate(requests) if place not in self._first]
+        return _by_size(self._groups, awaited) + _by_size(self._groups, others)
 
     def at(self, opened: Opened) -> tuple[list[_Dealt], Opened]:
         """What is dealt when nodes were ``opened`` before; and which of those and of others are used."""
@@ -174,7 +186,8 @@ def _all_placed(
 ) -> bool:
     """Whether there is enough for all; it goes no further when there is not."""
     for group, copies in wanted:
-        dealt[group].placed, refusal = placer.place(groups[group], copies)
+        placed, refusal = placer.place(groups[group], copies)
+        dealt[group].placed += placed
         if refusal is not None:
             return False
     return True
