@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -10,9 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties import runs
 from tests.scaling.deciding.worlds import memories, worlds
 from tidepool.cluster.hostlist import expand
 from tidepool.cluster.slots import fleet_and_number
@@ -25,16 +25,7 @@ from tidepool.slurm import JobState, NodeBase, NodeFlag
 T = TypeVar("T")
 Named = Launch | Drain | Undrain | Remove | Mend
 
-#: The same worlds each time, for what a limit leaves may be shared out anew by a second decision, in one of some
-#: thousands. TIDEPOOL_EXAMPLES=3000 tries others.
-_EXAMPLES = int(os.environ.get("TIDEPOOL_EXAMPLES", "0"))
-_RUNS = settings(
-    max_examples=_EXAMPLES or 40,
-    deadline=None,
-    derandomize=not _EXAMPLES,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+_RUNS = runs(40)
 
 
 @st.composite

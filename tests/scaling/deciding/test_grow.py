@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties import runs
 from tests.scaling.deciding.queues import (
     CLUSTER,
     Enough,
     Look,
-    after,
     check_all_told,
     check_fits,
     launched,
@@ -30,11 +30,7 @@ from tidepool.scaling.world import World
 from tidepool.slurm import Job
 
 ROOMY = spec(fleet("large", 1, max_nodes=200, shape={"cpus": 16, "memory": 32_000}))
-_RUNS = settings(
-    max_examples=80,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+_RUNS = runs(80)
 
 
 def grown(look: Look, allowance: Enough | None = None, horizon_s: int | None = None) -> Growth:
@@ -56,21 +52,6 @@ def test_never_more_than_is_allowed(look: Look, most: int) -> None:
     check_all_told(look, growth)
     check_fits(look, growth)
     assert sum(launched(growth).values()) <= most
-
-
-@given(looks(), st.sampled_from([None, 0, 3]), st.sampled_from([None, 7200]))
-@_RUNS
-def test_a_second_look_does_nothing_more(look: Look, most: int | None, horizon_s: int | None) -> None:
-    first = grown(look, None if most is None else Enough(most), horizon_s)
-    # What was launched counts by now, so that nothing is left of the allowance.
-    left = None if most is None else Enough(most - sum(launched(first).values()))
-    second = grown(after(look, first), left, horizon_s)
-    assert second.launches == ()
-    assert second.undrains == first.undrains
-    assert second.has_room_since == first.has_room_since
-    assert {id: told.nodes for id, told in second.waiting.items()} == {
-        id: told.nodes for id, told in first.waiting.items()
-    }
 
 
 @given(looks(), st.randoms(use_true_random=False), st.integers(0, 20), st.sampled_from([None, 7200]))

@@ -94,11 +94,17 @@ def grow(
         return Placer(Bins(offers, nodes, free), Gate(allowance, closed, world.at))
 
     if horizon_s is None:
-        _, outcomes = pack(demand.groups, demand.requests, start, first=demand.awaited(memory))
+        outcomes = pack(demand.groups, demand.requests, start, first=demand.awaited(memory))
     else:
         timed = demand.timed()
         found = lanes(demand.groups, timed, horizon_s, _later(world, phases, horizon_s), offers)
-        _, of_lanes = pack(demand.groups, found.requests, start)
+        awaited = demand.awaited(memory)
+        first = [
+            number
+            for number, members in enumerate(found.members)
+            if any(place in awaited for place, _ in members)
+        ]
+        of_lanes = pack(demand.groups, found.requests, start, first=frozenset(first))
         outcomes = served(timed, found, of_lanes)
     return _growth(world, memory, demand, outcomes, phases)
 

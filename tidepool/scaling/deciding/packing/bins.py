@@ -16,6 +16,8 @@ UP: Final = 0
 DRAINED: Final = 1
 LAUNCHING: Final = 2
 NEW: Final = 1 << 30
+#: Between them, what a decision has just made up its mind to make: the next sees it so.
+DECIDED: Final = NEW - 1
 
 _SCALE: Final = 1000
 
@@ -62,8 +64,9 @@ class Bins:
         for kind, names in there.items():
             self._bins[kind.fleet][kind] = Bin(kind, list(reversed(names)))
         self._vacant = {fleet: list(reversed(names)) for fleet, names in vacancies.items()}
-        #: By fleet, new nodes that were taken.
+        #: By fleet, new nodes that were taken: how many, and their names.
         self.launched: dict[str, int] = {}
+        self.opened: dict[str, list[str]] = {}
 
     def vacant(self, fleet: str) -> int:
         """How many names are left for new nodes."""
@@ -110,17 +113,31 @@ class Bins:
 
     def open(self, fleet: str, count: int) -> list[str]:
         """Take the lowest free names for new nodes."""
-        self.launched[fleet] = self.launched.get(fleet, 0) + count
         vacant = self._vacant[fleet]
         names = vacant[: -count - 1 : -1]
         del vacant[-count:]
+        self._opened(fleet, names)
         return names
 
     def open_named(self, fleet: str, name: str) -> list[str]:
         """Take one free name for a new node."""
-        self.launched[fleet] = self.launched.get(fleet, 0) + 1
         self._vacant[fleet].remove(name)
+        self._opened(fleet, [name])
         return [name]
+
+    def _opened(self, fleet: str, names: Sequence[str]) -> None:
+        self.launched[fleet] = self.launched.get(fleet, 0) + len(names)
+        self.opened.setdefault(fleet, []).extend(names)
+
+    def decided(self, opened: Mapping[str, Sequence[str]]) -> None:
+        """Take new nodes, for nobody yet: they are there for all, after what is being made already."""
+        for fleet, names in opened.items():
+            chosen = set(names)
+            vacant = self._vacant[fleet]
+            self._opened(fleet, names)
+            self._vacant[fleet] = [name for name in vacant if name not in chosen]
+            kind = self.new(fleet)._replace(rank=DECIDED)
+            self._bins[fleet][kind] = Bin(kind, [name for name in vacant if name in chosen])
 
     def put(self, was: Kind, names: list[str], need: Need, times: int, sole: str) -> None:
         """Give ``need``, ``times`` times, on each of these nodes, and put them where they belong with what is left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidepool.scaling.deciding.allowance import Grant
@@ -32,6 +32,15 @@ class Placer:
     def __init__(self, bins: Bins, gate: Gate) -> None:
         self._bins = bins
         self._gate = gate
+
+    @property
+    def opened(self) -> Mapping[str, Sequence[str]]:
+        """By fleet, the new nodes that were taken."""
+        return self._bins.opened
+
+    def decided(self, opened: Mapping[str, Sequence[str]]) -> None:
+        """Begin with nodes that were opened before (`Bins.decided`)."""
+        self._bins.decided(opened)
 
     def place(self, group: Group, jobs: int) -> tuple[list[Placed], Grant | None]:
         """Place up to ``jobs`` of a group; where fewer were placed, what is in the way."""
@@ -117,7 +126,7 @@ class Placer:
             for layout in layouts
             if not isinstance(moves := self._lay_out(layout, group, before, new=False), Grant)
         ]
-        return min(found, key=_rank, default=None)
+        return min((moves for moves in found if _rank(moves) < NEW), key=_rank, default=None)
 
     def _lay_out(
         self, layout: Layout, group: Group, before: list[_Move], *, new: bool

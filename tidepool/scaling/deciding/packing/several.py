@@ -44,7 +44,8 @@ class Several:
         """Place up to ``jobs``; where fewer were placed, what is in the way."""
         placed: list[Placed] = []
         refusal: Grant | None = None
-        # Whoever can begin on what is there earlier does not wait for what comes later.
+        # Whoever can begin on what is there earlier does not wait for what comes later. What this decision opened for
+        # others comes together with what it opens here: the next decision sees both as one.
         for rank in self._ranks():
             for layout in self._group.alike:
                 jobs -= self._place(layout, self._there(layout, rank), jobs, placed)
@@ -62,7 +63,8 @@ class Several:
 
     def _ranks(self) -> Iterable[int]:
         every = [option for layout in self._group.alike for option in options(layout, layout.parts[0])]
-        return sorted({bin.kind.rank for bin, _ in self._bins.fitting(every, whole_only=self._group.fresh)})
+        found = {bin.kind.rank for bin, _ in self._bins.fitting(every, whole_only=self._group.fresh)}
+        return sorted(found - {NEW})
 
     def _there(self, layout: Layout, rank: int) -> list[_Source]:
         """What fits up to a rank, the best first."""
