@@ -10,14 +10,15 @@ from typing import Final
 
 from hypothesis import HealthCheck, settings
 
-_HUNTED: Final = int(os.environ.get("TIDEPOOL_EXAMPLES", "0"))
+#: How many examples of each; 0: nobody hunts.
+HUNTED: Final = int(os.environ.get("TIDEPOOL_EXAMPLES", "0"))
 
 
 def runs(examples: int = 100) -> settings:
     """The settings of a property: so many examples, however long they take to draw and to try."""
     return settings(
-        max_examples=_HUNTED or examples,
-        derandomize=not _HUNTED,
+        max_examples=HUNTED or examples,
+        derandomize=not HUNTED,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
