@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.providers import connection, process
 from tidepool.engine.providers.discovery import PluginCommand
 from tidepool.engine.providers.process import PluginProcess, PluginStartError
+from tidepool.engine.providers.watchdog import Watchdog
 
 
 async def _start(folder: Path, command: PluginCommand, heard: Heard, deadline_s: float = 10) -> PluginProcess:
@@ -92,6 +95,33 @@ def test_one_that_cannot_be_executed_names_the_file(tmp_path: Path) -> None:
         return str(refused.value)
 
     assert asyncio.run(run()) == f"could not start plugin odd: {tmp_path}/none: No such file or directory"
+
+
+def test_a_start_that_is_cancelled_while_it_forks_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn, started, is_cancelled = process._spawn, list[int](), threading.Event()
+
+    def held(
+        argv: Sequence[str], cwd: Path, environ: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], Watchdog]:
+        popen, watchdog = spawn(argv, cwd, environ)
+        started.extend((popen.pid, watchdog._shell.pid))
+        is_cancelled.wait(10)
+        return popen, watchdog
+
+    async def run() -> None:
+        start = asyncio.ensure_future(_start(tmp_path, script(tmp_path, "exec sleep 60"), Heard()))
+        await until(lambda: len(started) == 2)
+        start.cancel()
+        await asyncio.sleep(0)
+        is_cancelled.set()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+
+    monkeypatch.setattr(process, "_spawn", held)
+    asyncio.run(run())
+    assert [is_running(pid) for pid in started] == [False, False]
 
 
 def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:

@@ -95,8 +95,7 @@ class PluginProcess:
         """
         loop = asyncio.get_running_loop()
         try:
-            # Fork and exec take milliseconds, more in a big process: not on the loop.
-            popen, watchdog = await asyncio.to_thread(_spawn, argv, cwd, environ)
+            popen, watchdog = await _spawned(argv, cwd, environ)
         except OSError as e:
             what = f"the folder {cwd}" if e.filename == str(cwd) else argv[0]
             raise PluginStartError(f"could not start plugin {name}: {what}: {e.strerror}") from e
@@ -218,6 +217,24 @@ class PluginProcess:
         except RuntimeError:
             # The loop is closed. The pipes are still drained, or the process would block on a full one.
             return
+
+
+async def _spawned(
+    argv: Sequence[str], cwd: Path, environ: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], Watchdog]:
+    # Fork and exec take milliseconds, more in a big process: not on the loop.
+    spawning = asyncio.create_task(asyncio.to_thread(_spawn, argv, cwd, environ))
+    try:
+        return await asyncio.shield(spawning)
+    except asyncio.CancelledError:
+        # The thread goes on all the same: what it starts would be nobody's.
+        await asyncio.wait([spawning])
+        if spawning.exception() is None:
+            popen, watchdog = spawning.result()
+            os.killpg(popen.pid, signal.SIGKILL)
+            popen.communicate()
+            watchdog.call_off()
+        raise
 
 
 def _spawn(
