@@ -60,9 +60,9 @@ class Cluster:
         project.mkdir(parents=True)
         for name in (".venv", "__main__.py", "Pulumi.yaml", "images", "playbooks", "provider"):
             (project / name).symlink_to(ROOT / name)
-        return cls(
-            project, folder / "data", images, stack, {**copy.deepcopy(dict(SPEC)), "name": stack, **changes}
-        )
+        # Tests edit it; what it is made of is others' too.
+        spec = copy.deepcopy({**SPEC, "name": stack, **changes})
+        return cls(project, folder / "data", images, stack, spec)
 
     @property
     def environment(self) -> dict[str, str]:
