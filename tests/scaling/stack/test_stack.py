@@ -21,6 +21,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.wish import Wish
 from tidepool.engine.errors import EngineError
 from tidepool.scaling.ports import NotUp, Occupied, StackError
+from tidepool.scaling.stack.folder import clear
 from tidepool.scaling.stack.pulumi_stack import Place, PulumiStack
 from tidepool.scaling.stack.turn import person_turn, try_turn
 from tidepool.scaling.stack.unattended import Terms, Unattended
@@ -223,6 +224,34 @@ def test_what_a_killed_daemon_left_goes_with_the_next_up(
     left.mkdir(parents=True)
     stack.up(WISHED, {"cpu-2"})
     assert not left.exists()
+
+
+@pytest.mark.parametrize("what", ["up", "preview"])
+def test_a_disk_without_room_is_told(engine: Engine, stack: PulumiStack, tmp_path: Path, what: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "scaler").write_text("in the place of the folder, which can so not be made")
+    stack.read()
+    before = len(engine.asked)
+    with pytest.raises(StackError, match="scaler"):
+        stack.up(WISHED, {"cpu-2"}) if what == "up" else stack.preview(WISHED, {"cpu-2"})
+    assert len(engine.asked) == before
+
+
+def test_a_preview_that_ends_while_others_are_cleared_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "preview-ending").mkdir()
+    found = Path.glob
+
+    def glob(folder: Path, pattern: str) -> list[Path]:
+        there = [*found(folder, pattern)]
+        for each in there:
+            each.rmdir()
+        return there
+
+    monkeypatch.setattr(Path, "glob", glob)
+    clear(tmp_path)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_what_somebody_previews_is_not_cleared_by_an_up(

@@ -231,8 +231,8 @@ async def _spawned(
         await asyncio.wait([spawning])
         if spawning.exception() is None:
             popen, watchdog = spawning.result()
-            os.killpg(popen.pid, signal.SIGKILL)
-            popen.communicate()
+            with popen:  # its pipes are closed unread: a grandchild may hold them
+                os.killpg(popen.pid, signal.SIGKILL)
             watchdog.call_off()
         raise
 
@@ -252,8 +252,8 @@ def _spawn(
     try:
         return popen, Watchdog(popen.pid)
     except OSError:
-        popen.kill()
-        popen.communicate()
+        with popen:
+            os.killpg(popen.pid, signal.SIGKILL)
         raise
 
 

@@ -7,6 +7,7 @@ that could be: a wish is for the cluster as it was brought up, and the file has 
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import time
@@ -58,8 +59,9 @@ def clear(parent: Path) -> None:
     for folder in parent.glob(f"{_OPERATION}*"):
         shutil.rmtree(folder, ignore_errors=True)
     for folder in parent.glob(f"{_PREVIEW}*"):
-        if time.time() - folder.stat().st_mtime > _OLD_S:
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # it ends in this moment
+            if time.time() - folder.stat().st_mtime > _OLD_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _readable(file: Path, last: Path, scratch: Path, project: str) -> bytes:

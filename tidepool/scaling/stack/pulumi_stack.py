@@ -121,14 +121,17 @@ class PulumiStack:
         if not targets:
             return ""
         words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in targets)]
-        with self._folder(is_preview=True) as folder:
-            command = Unattended(self._command, Terms(_PREVIEW_S, folder.events, config=folder.config))
-            try:
+        try:
+            with self._folder(is_preview=True) as folder:
+                command = Unattended(self._command, Terms(_PREVIEW_S, folder.events, config=folder.config))
                 return command.run(words, str(self._place.folder), self._variables(wish, nodes)).stdout
-            except CommandError as error:
-                raise StackError(_said(error)) from error
-            except EngineError as error:
-                raise StackError(str(error)) from error
+        except CommandError as error:
+            raise StackError(_said(error)) from error
+        except EngineError as error:
+            raise StackError(str(error)) from error
+        except OSError as error:
+            # A full disk, most of all.
+            raise StackError(f"the preview could not begin: {error}") from error
 
     def _up(
         self, wish: Mapping[str, HostSet], nodes: Collection[str], refresh: Collection[str], turn: int
