@@ -11,14 +11,16 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 TEST_ARGS ?=
 # What the benchmark is told: make bench BENCH_ARGS='--sizes 10,100'
 BENCH_ARGS ?=
+# What the build of Kubernetes is told: make kubernetes KUBERNETES_ARGS=--where-possible
+KUBERNETES_ARGS ?=
 # What the demo is told: make demo DEMO_ARGS='--stack physics'
 DEMO_ARGS ?=
 # Machines need root; who is not root is asked for a password where there is a terminal, and nowhere else.
-AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo $(shell test -t 0 || echo --non-interactive) --preserve-env=TIDEPOOL_DATA,TIDEPOOL_ENGINE)
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo $(shell test -t 0 || echo --non-interactive) --preserve-env=TIDEPOOL_DATA,TIDEPOOL_ENGINE,TIDEPOOL_TOOLCHAIN)
 
 .PHONY: help
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## install system packages that are missing, and the pinned packages into .venv
@@ -32,9 +34,18 @@ setup-tests:
 demo: setup ## a real Slurm cluster on this machine that breathes: jobs in waves, nodes that come and go
 	@$(AS_ROOT) $(PY) -m demo $(DEMO_ARGS)
 
+.PHONY: kubernetes
+kubernetes: setup ## build a Kubernetes for this machine from Go modules: 6 minutes the first time, then at once
+	@$(PY) -m tidepool.toolchain build $(KUBERNETES_ARGS)
+
+.PHONY: demo-converged
+demo-converged: setup kubernetes ## machines that move between Slurm and Kubernetes: jobs and pods come in turns
+	@$(AS_ROOT) $(PY) -m demo.converged $(DEMO_ARGS)
+
 .PHONY: test
 test: setup-tests lint ## set up, check the style, run all tests
-	@$(PY) -m pytest -n $(JOBS) $(TEST_ARGS)
+# A file's tests run in one process, in their order: they share a cluster, and in some each goes on from the one before.
+	@$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
 
 .PHONY: lint
 lint: setup ## ruff, mypy and the import contracts

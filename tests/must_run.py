@@ -1,0 +1,59 @@
+"""What every test needs is there in CI, so a test that skips itself there fails, but for what `MAY_SKIP` lists.
+
+`.ci/run` says so by ``TIDEPOOL_TESTS_MUST_RUN``; where nobody says so, tests skip themselves for want of what they need.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator, Mapping
+from typing import Final
+
+import pytest
+
+MUST_RUN: Final = "TIDEPOOL_TESTS_MUST_RUN"
+
+#: What a test may say when it skips itself, and why CI does without it.
+MAY_SKIP: Final[Mapping[str, str]] = {
+    "no `pulumi` command on PATH": "no registry of packages has the CLI; its recordings are compared with instead",
+    "nomad is not on PATH": "no registry of packages has the agent; run by hand (docs/infrastructures/nomad.md)",
+    "there is no UEFI for virtual machines": "booted in software it takes minutes; run by hand (docs/images.md)",
+    "there is no kubectl on PATH": "neither scripts/packages nor the toolchain has it; our own client goes the same way",
+    "no control groups of version 2 are mounted": "the kernel's choice; where it has version 1, that is tested",
+    "this host has no network": "a host's routes are its own, and may be single addresses or a default alone",
+}
+
+
+def fails(reason: str) -> bool:
+    """Whether a test that says that may not skip itself here."""
+    return bool(os.environ.get(MUST_RUN)) and not any(said in reason for said in MAY_SKIP)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if not hasattr(report, "wasxfail"):
+        _hold(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Of modules that skip themselves as a whole."""
+    report = yield
+    _hold(report)
+    return report
+
+
+def _hold(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not report.skipped:
+        return
+    said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = re.sub(r"^Skipped: ", "", said)
+    if fails(reason):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{report.nodeid} was skipped, and {MUST_RUN} says that it must run: {reason}\n"
+            "What may be skipped is listed in tests/must_run.py."
+        )
