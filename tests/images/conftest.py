@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -29,14 +30,22 @@ from tidepool.images import (
     read_source,
     render_lock,
 )
+from tidepool.toolchain import TOOLCHAIN, TOOLS
 
 ROOT = Path(__file__).parent.parent.parent
 PLAYBOOKS = ROOT / "playbooks"
 
-#: Small, with what real images have: accounts, packages that make keys when they are installed, roles, a file.
+#: Small, with what real images have: accounts, packages that make keys when they are installed, roles, a file, a tool, a
+#: container.
 SMALL = """\
 release: bookworm
 packages: [munge, openssh-server, passwd, python3]
+tools: {/usr/lib/tools/kubelet: kubelet}
+containers:
+  tidepool/small:1:
+    tools: {/pause: pause}
+    files: {/sh: /usr/bin/dash}
+    command: [/pause]
 roles: [users, sshd]
 users:
   munge: {uid: 980}
@@ -57,7 +66,7 @@ def a_lock(**changes: object) -> Lock:
 
 @dataclass(frozen=True)
 class Built:
-    """``progress`` is empty where another worker of the tests built it."""
+    """``progress`` is what whoever built it was told."""
 
     image: Image
     source: ImageSource
@@ -92,13 +101,28 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
                 (folder / "recipe.yaml").write_text(SMALL)
                 made = lock(read_recipe(folder, PLAYBOOKS), store, machine, epoch=int(time.time()) - 3600)
                 (folder / "packages.lock").write_text(render_lock(made))
-        source = read_source(folder, PLAYBOOKS, architecture=machine.architecture())
-        seen: list[Progress] = []
-        image = build(source, store, machine, observe=seen.append)
-        yield Built(image, source, folder, store, machine, tuple(seen))
+        source = read_source(
+            folder, PLAYBOOKS, architecture=machine.architecture(), environment=a_toolchain(folder / "tools")
+        )
+        with one_worker(shared):
+            seen: list[Progress] = []
+            image = build(source, store, machine, observe=seen.append)
+            if seen:
+                (shared / "progress").write_bytes(pickle.dumps(seen))
+        progress = tuple(pickle.loads((shared / "progress").read_bytes()))
+        yield Built(image, source, folder, store, machine, progress)
         with one_worker(shared), suppress(BlockingIOError):
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(store.folder)
+
+
+def a_toolchain(folder: Path) -> dict[str, str]:
+    """An environment with tools that are just their names: an image is not about what they do."""
+    folder.mkdir(exist_ok=True)
+    for tool in TOOLS:
+        (folder / tool).write_text(f"{tool}\n")
+        (folder / tool).chmod(0o755)
+    return {TOOLCHAIN: str(folder)}
 
 
 @contextmanager
@@ -112,4 +136,11 @@ def builder(folder: Path, store: Path) -> subprocess.Popen[str]:
     """A builder of its own, as a person starts it; tells its progress on standard error."""
     command = [sys.executable, "-m", "tidepool.images", "build", str(folder)]
     command += ["--store", str(store), "--playbooks", str(PLAYBOOKS)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | a_toolchain(folder / "tools"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

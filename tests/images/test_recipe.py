@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import textwrap
 from contextlib import suppress
 
@@ -44,6 +45,39 @@ def test_all_mistakes_are_told_at_once_each_with_its_key_and_what_is_allowed() -
         ("files./etc/motd.mode: 420", "string"),
     ):
         assert any(line.startswith(start) and allowed in line for line in told), (start, told)
+
+
+def test_mistakes_about_tools_and_containers_are_told() -> None:
+    text = """
+    release: bookworm
+    packages: [munge]
+    tools: {/usr/bin/kubelet: kublet, /usr/./x: etcd}
+    containers:
+      tidepool/pause: {tools: {/pause: pause}, command: [/pause]}
+      tidepool/one:1: {tools: {pause: pause}, command: [], comand: x}
+    """
+    told = mistakes(text)
+    for start, allowed in (
+        ("tools:", "(did you mean kubelet?); not 'kublet'"),
+        ("containers.tidepool/one:1.tools:", "absolute paths"),
+        ("containers.tidepool/one:1.command:", "a program and its arguments"),
+        ("containers.tidepool/one:1.comand: there is no such key (did you mean command?)", "aliases"),
+    ):
+        assert any(line.startswith(start) and allowed in line for line in told), (start, told)
+    assert (
+        "such as tidepool/pause:1; not 'tidepool/pause'"
+        in mistakes(GOOD + "containers: {tidepool/pause: {command: [/x]}}")[0]
+    )
+    assert "not 'moon'" in mistakes(GOOD + "containers: {a:1: {tools: {/x: moon}, command: [/x]}}")[0]
+
+
+def test_tools_are_named_once_wherever_they_are() -> None:
+    recipe = parse_recipe(
+        GOOD + "tools: {/a: kubelet, /b: kubelet}\ncontainers: {a:1: {tools: {/x: pause}, command: [/x]}}",
+        origin="x",
+    )
+    assert recipe.tool_names == ("kubelet", "pause")
+    assert parse_recipe(GOOD, origin="x").plain.keys() & {"tools", "containers"} == set()
 
 
 def test_one_mistake_is_not_called_mistakes() -> None:
@@ -92,3 +126,28 @@ def test_the_order_of_packages_means_nothing() -> None:
         for names in ("munge, passwd", "passwd, munge, munge")
     )
     assert one == other
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "{bookworm: [munge]}",
+            "from_release: .* allowed: other releases than the recipe's own; not bookworm",
+        ),
+        ("{trixie: [slurmd]}", "from_release: .* allowed: packages that the recipe has; not 'slurmd'"),
+        ("{trixie: [munge], bullseye: [munge]}", "each package of one release; not munge of bullseye again"),
+        ("{woody: [munge]}", r"from_release.woody.\[key\]: 'woody'; allowed: bullseye, bookworm, trixie"),
+        ("{trixie: []}", "from_release.trixie: .* allowed: "),
+    ],
+)
+def test_packages_of_another_release_are_some_of_the_recipe_s(text: str, told: str) -> None:
+    (mistake,) = mistakes(GOOD + f"from_release: {text}\n")
+    assert re.search(told, mistake), mistake
+
+
+def test_apt_is_asked_for_a_package_of_another_release_by_both_names() -> None:
+    recipe = parse_recipe("release: trixie\npackages: [a2, b2]\nfrom_release: {bookworm: [b2]}\n", origin="x")
+    assert recipe.asked == ("a2", "b2/bookworm")
+    assert parse_recipe(GOOD, origin="x").asked == ("munge",)
+    assert "from_release" not in parse_recipe(GOOD, origin="x").plain

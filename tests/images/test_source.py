@@ -8,8 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.conftest import ROOT, a_lock
-from tidepool.images import ImageSource, LockError, RecipeError, read_source, render_lock
+from tests.golden import CONVERGED
+from tests.images.conftest import ROOT, a_lock, a_toolchain
+from tests.toolchain import kubernetes_tools
+from tidepool.images import (
+    ImageError,
+    ImageSource,
+    LockError,
+    Recipe,
+    RecipeError,
+    parse_lock,
+    read_recipe,
+    read_source,
+    render_lock,
+)
 from tidepool.images import source as source_module
 
 RECIPE = "release: bookworm\npackages: [munge]\nroles: [one]\nusers: {munge: {uid: 980}}\n"
@@ -34,7 +46,7 @@ class Folders:
         self.image = self.image.rename(self.image.with_name("y"))
 
     def read(self) -> ImageSource:
-        return read_source(self.image, self.playbooks, architecture="amd64")
+        return read_source(self.image, self.playbooks, architecture="amd64", environment={})
 
 
 @pytest.fixture
@@ -94,6 +106,31 @@ def test_the_digest_changes_with_the_builder(folders: Folders, monkeypatch: pyte
     assert folders.read().digest != before
 
 
+def test_the_digest_follows_the_bytes_of_the_tools_that_are_named_and_of_no_other(
+    folders: Folders, tmp_path: Path
+) -> None:
+    environment = a_toolchain(tmp_path / "tools")
+    before = folders.read().digest
+    rewrite(folders.recipe, "users", "tools: {/usr/bin/kubelet: kubelet}\nusers")
+
+    def digest() -> str:
+        return read_source(
+            folders.image, folders.playbooks, architecture="amd64", environment=environment
+        ).digest
+
+    with_tool = digest()
+    assert with_tool != before
+    (tmp_path / "tools/etcd").write_text("another")
+    assert digest() == with_tool
+    (tmp_path / "tools/kubelet").write_text("another")
+    assert digest() != with_tool
+    (tmp_path / "tools/kubelet").unlink()
+    with pytest.raises(
+        ImageError, match=r"image x holds kubelet\. .* has no program kubelet: unset TIDEPOOL_TOOLCHAIN"
+    ):
+        digest()
+
+
 def test_what_is_missing_is_said_with_the_remedy(folders: Folders) -> None:
     folders.lock.unlink()
     with pytest.raises(LockError, match=r"there is no lock beside the recipe\. Make the lock anew"):
@@ -109,8 +146,102 @@ def test_a_role_that_is_not_there_is_refused_with_those_that_are(folders: Folder
         folders.read()
 
 
-def test_the_images_of_the_repository_are_whole() -> None:
-    folders = sorted((ROOT / "images").glob("*/"))
-    assert folders
-    for folder in folders:
-        assert read_source(folder, ROOT / "playbooks", architecture="amd64").digest
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "images").glob("*/")))
+def test_the_images_of_the_repository_are_whole(name: str) -> None:
+    folder = ROOT / "images" / name
+    environment = dict(os.environ)
+    if read_recipe(folder, ROOT / "playbooks").tools:
+        kubernetes_tools()
+    source = read_source(folder, ROOT / "playbooks", architecture="amd64", environment=environment)
+    assert source.digest
+    assert source.lacking("slurm") == ()
+    assert (source.lacking("kubernetes") == ()) == (name == CONVERGED)
+
+
+class Extending:
+    """Image `y`, which extends `x`."""
+
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
+        self.folder = folders.image.with_name("y")
+        self.folder.mkdir()
+        self.says("extends: x\n")
+
+    def says(self, text: str) -> None:
+        (self.folder / "recipe.yaml").write_text(text)
+
+    def read(self) -> Recipe:
+        return read_recipe(self.folder, self.folders.playbooks)
+
+
+@pytest.fixture
+def extending(folders: Folders) -> Extending:
+    return Extending(folders)
+
+
+def test_a_recipe_that_extends_another_is_that_one_and_what_it_says_more(extending: Extending) -> None:
+    assert extending.read() == read_recipe(extending.folders.image, extending.folders.playbooks)
+    extending.says("extends: x\npackages: [udev]\nroles: [two]\nusers: {ada: {uid: 2000}}\nsize_mib: 300\n")
+    recipe = extending.read()
+    assert recipe.packages == ("munge", "udev")
+    assert recipe.roles == ("one", "two")
+    assert {name: user.uid for name, user in recipe.users.items()} == {"munge": 980, "ada": 2000}
+    assert (recipe.release, recipe.size_mib) == ("bookworm", 300)
+
+
+def test_splitting_a_recipe_in_two_changes_no_image(folders: Folders) -> None:
+    rewrite(folders.recipe, "[munge]", "[munge, udev]")
+    folders.lock.write_text(render_lock(a_lock(asked=("munge", "udev"))))
+    before = folders.read().digest
+    rewrite(folders.recipe, "[munge, udev]", "[munge]")
+    extending = Extending(folders)
+    extending.says("extends: x\npackages: [udev]\n")
+    (extending.folder / "packages.lock").write_text(render_lock(a_lock(asked=("munge", "udev"))))
+    made = read_source(extending.folder, folders.playbooks, architecture="amd64", environment={})
+    assert made.digest == before
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("extends: z\n", "extends: 'z'; allowed: x$"),
+        ("extends: y\n", r"extends: 'y'; allowed: x \(they would extend each other\)"),
+        ("extends: [x]\n", r"extends: \['x'\]; allowed: the name of an image beside this one"),
+        ("extends: ../x\n", r"extends: '../x'; allowed: x$"),
+        (
+            "extends: x\nrelease: bookworm\n",
+            "release: it is that of x, which this recipe extends; leave it out",
+        ),
+        ("extends: x\nroles: [one]\n", "roles: .* allowed: each role once"),
+        ("extends: x\nusers: {ada: {uid: 980}}\n", "munge and ada both have 980"),
+        ("extend: x\n", r"extend: there is no such key \(did you mean extends\?\)"),
+    ],
+)
+def test_what_cannot_be_extended_is_told(extending: Extending, text: str, told: str) -> None:
+    extending.says(text)
+    with pytest.raises(RecipeError, match=told):
+        extending.read()
+
+
+def test_recipes_that_extend_each_other_and_mistakes_below_are_told_where_they_are(
+    extending: Extending,
+) -> None:
+    extending.folders.recipe.write_text("extends: y\n")
+    with pytest.raises(
+        RecipeError, match=r"images/x/recipe.yaml: 1 mistake\n  extends: 'y'; allowed: nothing"
+    ):
+        extending.read()
+    extending.folders.recipe.write_text(RECIPE.replace("bookworm", "woody"))
+    with pytest.raises(RecipeError, match=r"images/x/recipe.yaml: 1 mistake\n  release: 'woody'"):
+        extending.read()
+
+
+def test_variants_of_an_image_hold_its_software_in_its_versions() -> None:
+    """What is locked for debian-12 is locked for those that extend it: else they would not be one image."""
+
+    def locked(name: str) -> dict[str, str]:
+        lock = parse_lock((ROOT / "images" / name / "packages.lock").read_text(), origin=name)
+        return {package.name: package.version for package in lock.packages}
+
+    for name, base in (("debian-12-vm", "debian-12"), ("debian-12-cloud", "debian-12-vm")):
+        assert locked(base).items() <= locked(name).items()

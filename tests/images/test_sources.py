@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tidepool.images.sources import SourceFile, sources_for, suites_in
+from tidepool.images.sources import SourceFile, sources_beside, sources_for, suites_in
 
 DEB822 = SourceFile(
     "sources",
@@ -80,3 +80,22 @@ def test_a_release_that_nothing_serves_has_no_sources() -> None:
         "stable",
         "bookworm-security",
     }
+
+
+def test_a_mirror_that_serves_one_release_is_asked_for_another() -> None:
+    known = ("bullseye", "bookworm", "trixie")
+    (lines,) = sources_beside("bullseye", known, [ONE_LINE])
+    assert lines.text.splitlines() == [
+        "deb [signed-by=/usr/share/keyrings/x.gpg arch=amd64] http://mirror.example/debian bullseye main contrib",
+        "deb http://mirror.example/security bullseye-security main",
+    ]
+    (stanzas,) = sources_beside("bullseye", known, [DEB822])
+    assert "Suites: bullseye bullseye-updates\nURIs: http://mirror.example/debian\n" in stanzas.text
+    assert "bookworm" not in stanzas.text
+    # They are sources of that release, as if a person had written them.
+    assert sources_for("bullseye", [lines, stanzas]) == (lines, stanzas)
+
+
+def test_a_mirror_of_something_else_is_not_asked_for_a_release_of_debian() -> None:
+    other = SourceFile("list", "deb http://mirror.example/tool stable main\n")
+    assert sources_beside("bullseye", ("bookworm",), [other]) == ()

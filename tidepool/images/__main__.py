@@ -43,7 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
         if given.verb == "lock":
             _say(str(_lock(given.folder, given.playbooks, store, machine)))
             return 0
-        source = read_source(given.folder, given.playbooks.absolute(), architecture=machine.architecture())
+        source = read_source(
+            given.folder,
+            given.playbooks.absolute(),
+            architecture=machine.architecture(),
+            environment=machine.environment,
+        )
         image = build(source, store, machine, observe=_show)
         if given.verb == "build":
             _say(str(image.root))

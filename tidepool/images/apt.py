@@ -10,17 +10,18 @@ import hashlib
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from tidepool.images.errors import BuildFailed, MirrorError
 from tidepool.images.isolated import run
 from tidepool.images.locked import MAKE_ANEW, LockedPackage
 from tidepool.images.machine import Machine
-from tidepool.images.sources import sources_for, suites_in, suites_of
+from tidepool.images.recipe import Release
+from tidepool.images.sources import SourceFile, sources_beside, sources_for, suites_in, suites_of
 
 _UPDATE_S: Final = 300.0
 _ASK_S: Final = 120.0
@@ -140,14 +141,23 @@ class Apt:
 
 
 @contextmanager
-def private_apt(machine: Machine, release: str, log: Path, inside: Path) -> Iterator[Apt]:
+def private_apt(
+    machine: Machine,
+    release: str,
+    log: Path,
+    inside: Path,
+    others: Mapping[Release, Sequence[str]] | None = None,
+) -> Iterator[Apt]:
     """An `Apt` with fresh lists of ``release``, in a folder in ``inside``; all of it is gone afterwards.
 
+    ``others`` are packages that are to be another release's; of its other ones, only what ``release`` has not is taken.
+
     Raises:
-        MirrorError: the machine has no package sources of the release, or its mirror does not answer.
+        MirrorError: the machine has no package sources of a release of Debian, or its mirror does not answer.
     """
+    others = others or {}
     all_files = machine.package_sources()
-    chosen = sources_for(release, all_files)
+    chosen = [file for each in (release, *others) for file in _sources(each, all_files)]
     if not chosen:
         has = ", ".join(suites_in(all_files)) or "nothing"
         raise MirrorError(
@@ -162,6 +172,7 @@ def private_apt(machine: Machine, release: str, log: Path, inside: Path) -> Iter
         (folder / "status").touch()
         for number, file in enumerate(chosen):
             (folder / "sources" / f"{number}.{file.form}").write_text(file.text)
+        (folder / "preferences").write_text(_preferences(others))
         (folder / "apt.conf").write_text(_settings(machine, folder))
         apt = Apt(folder, machine, log)
         try:
@@ -171,6 +182,20 @@ def private_apt(machine: Machine, release: str, log: Path, inside: Path) -> Iter
                 f"the machine's mirror does not answer as it should. `apt-get update` mends it or says why.\n{error}"
             ) from error
         yield apt
+
+
+def _sources(release: str, files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
+    return sources_for(release, files) or sources_beside(release, get_args(Release), files)
+
+
+def _preferences(others: Mapping[Release, Sequence[str]]) -> str:
+    """What apt is to prefer (apt_preferences(5)): the packages named of the other release, else the other least."""
+    stanzas = []
+    for release, names in others.items():
+        suites = [f"Pin: release n={suite}" for suite in suites_of(release)]
+        for words, priority in ((" ".join(names), 990), ("*", 100)):
+            stanzas += [f"Package: {words}\n{pin}\nPin-Priority: {priority}\n" for pin in suites]
+    return "\n".join(stanzas)
 
 
 def _settings(machine: Machine, folder: Path) -> str:
@@ -192,7 +217,7 @@ def _settings(machine: Machine, folder: Path) -> str:
         "Dir::Etc::sourceparts": f"{folder}/sources",
         "Dir::Etc::main": "/dev/null",
         "Dir::Etc::parts": "/dev/null",
-        "Dir::Etc::preferences": "/dev/null",
+        "Dir::Etc::preferences": f"{folder}/preferences",
         "Dir::Etc::preferencesparts": "/dev/null",
         "Dir::Etc::trustedparts": f"{machine.apt_folder}/trusted.gpg.d",
         "Acquire::Languages": "none",

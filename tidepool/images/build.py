@@ -4,6 +4,7 @@ packages   from the store of packages, else from the machine's mirror, by the lo
 mmdebstrap unpacks and configures them, from a repository that holds just them: no network, no other version
 accounts   with fixed numbers, before the packages that would number them as they come
 roles      by Ansible, in the chroot
+tools      of the toolchain, and containers made of them
 files      of the recipe
 sweep      what each machine has of its own, and what differs between builds
 rename     and it is whole
@@ -36,11 +37,13 @@ from tidepool.images.recipe import Recipe
 from tidepool.images.source import ImageSource
 from tidepool.images.store import Image, ImageStore, InstalledPackage
 from tidepool.images.sweep import place_files, sweep
+from tidepool.images.tar import root_sha256
+from tidepool.images.tools import place_tools
 
 _BUILD_S: Final = 1800.0
 _DPKG_DEB_S: Final = 60.0
 #: Says that /bin, /lib and /sbin are links into /usr. Where it is there from the start, nothing has to be converted,
-#: by a package that brings the whole of Perl along. Releases before and after bookworm do not ask for it.
+#: by a package that brings the whole of Perl along. Other releases do not ask for it: bullseye leaves it open.
 _MERGED: Final = "usr-is-merged"
 _MERGED_FROM_THE_START: Final[Mapping[str, tuple[str, ...]]] = {"bookworm": (_MERGED,)}
 _LINKS: Final = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
@@ -99,10 +102,11 @@ def _build(
     log.touch(0o600)
     partial = store.partial(source.digest)
     (partial / "work").mkdir(parents=True)
-    _fetch_packages(source.lock, store, machine, log, partial / "work", observe)
+    _fetch_packages(source, store, machine, log, partial / "work", observe)
     _make_root(source, store, partial, log, observe, lock_descriptor)
     observe(Progress(Phase.SWEEP, 0.0))
     root = partial / "root"
+    place_tools(root, source)
     place_files(root, source.recipe.files)
     root_bytes = sweep(root, source.lock.epoch)
     packages = _installed(root)
@@ -117,6 +121,8 @@ def _build(
         "size_mib": source.recipe.size_mib,
         "root_bytes": root_bytes,
         "packages": [[p.name, p.version, p.architecture] for p in packages],
+        "tools": [tool.name for tool in source.tools],
+        "root_sha256": root_sha256(root),
     }
     return store.finish(source.digest, manifest)
 
@@ -134,24 +140,28 @@ def lock(
     """
     require("apt-get", "setpriv", "unshare")
     log = store.log("lock")
-    with private_apt(machine, recipe.release, log, log.parent) as apt:
+    with private_apt(machine, recipe.release, log, log.parent, recipe.from_release) as apt:
         packages = apt.resolve((*recipe.packages, *_MERGED_FROM_THE_START.get(recipe.release, ())))
     log.unlink()
-    made = Lock(recipe.release, machine.architecture(), epoch, recipe.packages, packages)
+    made = Lock(recipe.release, machine.architecture(), epoch, recipe.asked, packages)
     if previous is not None and Lock(**{**vars(made), "epoch": previous.epoch}) == previous:
         return previous
     return made
 
 
 def _fetch_packages(
-    lock: Lock, store: ImageStore, machine: Machine, log: Path, work: Path, observe: Observer
+    source: ImageSource, store: ImageStore, machine: Machine, log: Path, work: Path, observe: Observer
 ) -> None:
+    lock = source.lock
     missing = [package for package in lock.packages if not store.deb(package.sha256).exists()]
     if not missing:
         return
     observe(Progress(Phase.ASK, 0.0))
     (store.folder / "debs").mkdir(parents=True, exist_ok=True)
-    with private_apt(machine, lock.release, log, work) as apt, tempfile.TemporaryDirectory(dir=work) as name:
+    with (
+        private_apt(machine, lock.release, log, work, source.recipe.from_release) as apt,
+        tempfile.TemporaryDirectory(dir=work) as name,
+    ):
         apt.download(
             missing,
             Path(name),
@@ -174,7 +184,7 @@ def _make_root(
     repository.mkdir(parents=True)
     _write_repository(source.lock.packages, store, repository)
     hooks = [f"--essential-hook={_accounts_hook(source.recipe, work)}"]
-    if any(package.name == _MERGED for package in source.lock.packages):
+    if source.recipe.release != "bookworm" or any(p.name == _MERGED for p in source.lock.packages):
         hooks.append(f"--setup-hook={_links_hook(source.lock.architecture, work)}")
     if source.recipe.roles:
         hooks.append(f"--customize-hook={_roles_hook(source, partial)}")

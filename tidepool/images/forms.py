@@ -1,36 +1,47 @@
-"""The forms of an image, made when they are asked for: tar, ext4, qcow2."""
+"""The forms of an image, made when they are asked for.
+
+tar        all files, for whoever unpacks them
+ext4       a file system, without a partition table
+qcow2      that, packed
+disk       a whole disk that boots by BIOS and by UEFI, of an image that has a kernel
+disk.qcow2 that, packed
+oci        a container image
+"""
 
 from __future__ import annotations
 
 import os
-import re
-import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from tidepool.images.apt import sha256_of
-from tidepool.images.errors import BuildFailed, ImageError
-from tidepool.images.isolated import run
+from tidepool.images.bootable import BOOT_ROLE, does_not_boot, refuse_what_does_not_boot, write_disk
+from tidepool.images.errors import ImageError
+from tidepool.images.ext4 import write_ext4
 from tidepool.images.machine import Machine, require
+from tidepool.images.oci import About, write_oci
 from tidepool.images.progress import Observer, Phase, Progress, unseen
+from tidepool.images.source import ImageSource
 from tidepool.images.store import Image, ImageStore
+from tidepool.images.tar import tar_command
+from tidepool.images.writer import WRITE_S, Writer
 
-Form = Literal["tar", "ext4", "qcow2"]
-
-_WRITE_S: Final = 900.0
-#: Of names made from a digest (RFC 9562, version 5), so that an image's file system has one identity.
-_NAMES: Final = uuid.UUID("6f3d2a52-6c3b-5f0e-9c06-3f8a3f0d1c7e")
-#: The root's inode, and the first of those that are given out (lost+found).
-_ROOT_INODE: Final = 2
-_FIRST_INODE: Final = 11
+Form = Literal["tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci"]
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
 _PROGRAMS: Final[Mapping[Form, tuple[str, ...]]] = {
     "tar": ("tar",),
     "ext4": ("mke2fs", "dumpe2fs", "debugfs"),
     "qcow2": ("mke2fs", "dumpe2fs", "debugfs", "qemu-img"),
+    "disk": ("mke2fs", "dumpe2fs", "debugfs", "sfdisk", "mformat", "mmd", "mcopy"),
+    "disk.qcow2": ("mke2fs", "dumpe2fs", "debugfs", "sfdisk", "mformat", "mmd", "mcopy", "qemu-img"),
+    "oci": ("tar",),
 }
+#: The form that another is made from.
+_FROM: Final[Mapping[Form, Form]] = {"qcow2": "ext4", "disk": "ext4", "disk.qcow2": "disk", "oci": "tar"}
+_BOOTED: Final = ("disk", "disk.qcow2")
 
 
 @dataclass(frozen=True)
@@ -52,24 +63,25 @@ def export(
     Raises:
         MissingTool: the form's program is missing; with the command that installs it.
         BuildFailed: it failed.
+        ImageError: there is no such form, or the image has no kernel to boot.
     """
-    if form not in get_args(Form):
-        raise ImageError(f"{form}: there is no such form of an image; allowed: {', '.join(get_args(Form))}")
-    if (found := _find(image, form)) is not None:
+    if form not in FORMS:
+        raise ImageError(f"{form}: there is no such form of an image; allowed: {', '.join(FORMS)}")
+    if (found := find_form(image, form)) is not None:
         return found
+    if form in _BOOTED:
+        refuse_what_does_not_boot(image, form)
     require("setpriv", "unshare", *_PROGRAMS[form])
     # What it is made from has the lock to itself.
-    ext4 = export(image, "ext4", store, machine, observe=observe).path if form == "qcow2" else None
+    made_from = export(image, _FROM[form], store, machine, observe=observe) if form in _FROM else None
     wait = Progress(Phase.WAIT, 0.0)
-    with store.locked(image.digest, on_wait=lambda: observe(wait), timeout_s=_WRITE_S) as lock_descriptor:
-        if (found := _find(image, form)) is not None:
+    with store.locked(image.digest, on_wait=lambda: observe(wait), timeout_s=WRITE_S) as lock_descriptor:
+        if (found := find_form(image, form)) is not None:
             return found
         observe(Progress(Phase.WRITE, 0.0, form))
         partial = image.folder / f"image.{form}.partial"
         partial.unlink(missing_ok=True)
-        _run(image, form, machine, _command(image, form, ext4, partial), lock_descriptor)
-        if form == "ext4":
-            _set_times(image, machine, partial, lock_descriptor)
+        _write(form, Writer(image, form, machine, lock_descriptor), made_from, partial)
         digest = sha256_of(partial)
         # The digest first: the file's own name is what says that both are there.
         _write_whole(_digest_path(image, form), f"{digest}  image.{form}\n")
@@ -79,67 +91,51 @@ def export(
         finally:
             os.close(descriptor)
         partial.rename(image.folder / f"image.{form}")
-    found = _find(image, form)
+    found = find_form(image, form)
     assert found is not None
     return found
 
 
-def _run(image: Image, form: Form, machine: Machine, command: list[str], lock_descriptor: int) -> str:
-    return run(
-        command,
-        what=f"writing image {image.name} as {form}",
-        log=image.folder / "build.log",
-        environment={
-            "PATH": machine.environment.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
-            "LC_ALL": "C.UTF-8",
-            "SOURCE_DATE_EPOCH": str(image.epoch),
-            "E2FSPROGS_FAKE_TIME": str(image.epoch),
-        },
-        timeout_s=_WRITE_S,
-        inherited=(lock_descriptor,),
-    )
+def refuse_forms(source: ImageSource, forms: Iterable[Form]) -> None:
+    """Refuse what an image of ``source`` cannot be written as, or not on this machine, before it is built.
+
+    Raises:
+        MissingTool: programs are missing; with the command that installs them.
+        ImageError: it has nothing to boot.
+    """
+    forms = tuple(forms)
+    for form in forms:
+        if form in _BOOTED and BOOT_ROLE not in source.recipe.roles:
+            raise does_not_boot(source.name, form, f"its recipe has no role {BOOT_ROLE}")
+    require(*dict.fromkeys(program for form in forms for program in _PROGRAMS[form]))
 
 
-def _set_times(image: Image, machine: Machine, target: Path, lock_descriptor: int) -> None:
-    """Set the times that mke2fs took from the root's own files, and that nobody can set there."""
-    header = _run(image, "ext4", machine, ["dumpe2fs", "-h", str(target)], lock_descriptor)
-    counts = dict(re.findall(r"(?m)^(Inode count|Free inodes):\s+(\d+)$", header))
-    last = int(counts["Inode count"]) - int(counts["Free inodes"])
-    commands = target.with_name(f"{target.name}.times")
-    commands.write_text(
-        "".join(
-            f"set_inode_field <{inode}> {field} @{image.epoch}\nset_inode_field <{inode}> {field}_extra 0\n"
-            for inode in (_ROOT_INODE, *range(_FIRST_INODE, last + 1))
-            for field in ("ctime", "atime")
-        )
-    )
-    said = _run(image, "ext4", machine, ["debugfs", "-w", "-f", str(commands), str(target)], lock_descriptor)
-    commands.unlink()
-    # It repeats each command, and ends well whatever came of them.
-    if wrong := [line for line in said.splitlines() if line and not line.startswith("debugfs")]:
-        raise BuildFailed("setting the times of the files failed", image.folder / "build.log", wrong[-5:])
-
-
-def _command(image: Image, form: Form, ext4: Path | None, target: Path) -> list[str]:
-    match form:
-        case "tar":
-            times = "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"
-            command = ["tar", "--create", f"--file={target}", f"--directory={image.root}", "--format=posix"]
-            return [*command, "--sort=name", "--numeric-owner", "--xattrs", "--xattrs-include=*", times, "."]
-        case "ext4":
-            name = str(uuid.uuid5(_NAMES, image.digest))
-            command = ["mke2fs", "-q", "-F", "-t", "ext4", "-d", str(image.root), "-U", name]
-            return [*command, "-E", f"hash_seed={name},root_owner=0:0", str(target), f"{image.size_mib}M"]
-        case "qcow2":
-            command = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", "-o", "compression_type=zstd"]
-            return [*command, str(ext4), str(target)]
-
-
-def _find(image: Image, form: Form) -> ImageFile | None:
+def find_form(image: Image, form: Form) -> ImageFile | None:
+    """The image in that form, where it was made before."""
     path = image.folder / f"image.{form}"
     if not path.exists():
         return None
     return ImageFile(form, path, _digest_path(image, form).read_text().split()[0])
+
+
+def _write(form: Form, writer: Writer, made_from: ImageFile | None, target: Path) -> None:
+    image = writer.image
+    match form:
+        case "tar":
+            writer.run(tar_command(image.root, str(target)))
+        case "ext4":
+            write_ext4(writer, target)
+        case "qcow2" | "disk.qcow2":
+            assert made_from is not None
+            command = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", "-o", "compression_type=zstd"]
+            writer.run([*command, str(made_from.path), str(target)])
+        case "disk":
+            assert made_from is not None
+            write_disk(writer, made_from.path, target)
+        case "oci":
+            assert made_from is not None
+            about = About(image.name, image.digest, image.release, image.architecture, image.epoch)
+            write_oci(about, made_from.path, made_from.sha256, target)
 
 
 def _digest_path(image: Image, form: Form) -> Path:

@@ -26,6 +26,7 @@ def run(
     cwd: Path | None = None,
     on_line: Callable[[str], None] | None = None,
     network: bool = False,
+    stdin: Path | None = None,
     inherited: Sequence[int] = (),
 ) -> str:
     """Run ``command`` to its end and give back what it said, which goes to ``log`` as well.
@@ -42,6 +43,7 @@ def run(
         cwd: where it runs.
         on_line: is told of each line.
         network: leave it the machine's network.
+        stdin: a file that it reads from its standard input.
         inherited: descriptors that it keeps open, so that a lock is held as long as anything of it lives.
 
     Raises:
@@ -60,10 +62,10 @@ def run(
     isolated += ["--mount-proc", *([] if network else ["--net"]), "--", *command]
     said: list[str] = []
     out_of_time = threading.Event()
-    with log.open("a") as log_file:
+    with log.open("a") as log_file, (stdin or Path(os.devnull)).open() as read_from:
         child = subprocess.Popen(
             isolated,
-            stdin=subprocess.DEVNULL,
+            stdin=read_from,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -53,8 +53,8 @@ class Lock:
             wrong.append(f"it is for {self.release}, the recipe for {recipe.release}")
         if self.architecture != architecture:
             wrong.append(f"it is for {self.architecture}, this machine builds {architecture}")
-        wrong += _difference("the recipe asks as well for", recipe.packages, self.asked)
-        wrong += _difference("the recipe no longer asks for", self.asked, recipe.packages)
+        wrong += _difference("the recipe asks as well for", recipe.asked, self.asked)
+        wrong += _difference("the recipe no longer asks for", self.asked, recipe.asked)
         if wrong:
             raise LockError(f"{origin} does not fit its recipe: {'; '.join(wrong)}. {MAKE_ANEW}")
 

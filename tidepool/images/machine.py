@@ -26,6 +26,10 @@ PACKAGE_OF: Final[Mapping[str, str]] = {
     "dumpe2fs": "e2fsprogs",
     "mke2fs": "e2fsprogs",
     "qemu-img": "qemu-utils",
+    "sfdisk": "fdisk",
+    "mformat": "mtools",
+    "mmd": "mtools",
+    "mcopy": "mtools",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
 import yaml
@@ -18,9 +18,14 @@ from pydantic import (
     model_validator,
 )
 
+from tidepool.images.containers import Container, refuse_names
 from tidepool.images.errors import RecipeError
+from tidepool.toolchain.source import TOOLS
 
 Release = Literal["bullseye", "bookworm", "trixie"]
+
+#: The key that names the recipe which this one begins with.
+EXTENDS: Final = "extends"
 
 #: Debian policy, "The system": below 100 is base-passwd's, 65534 is nobody, 65535 is the 16-bit "none".
 _RESERVED_BELOW: Final = 100
@@ -30,6 +35,8 @@ _FROZEN: Final = ConfigDict(frozen=True, extra="forbid", strict=True)
 _ACCOUNT_NAME: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _PACKAGE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _MODE: Final = re.compile(r"0[0-7]{3}")
+#: Keys that older recipes could not have.
+_NEWER: Final = ("tools", "containers", "from_release")
 #: Not by a recipe, as each machine has its own.
 _PER_MACHINE: Final = (
     re.compile(r"/etc/munge/munge\.key"),
@@ -116,8 +123,17 @@ class Recipe(BaseModel):
     roles: tuple[str, ...] = Field(default=(), strict=False)
     users: Mapping[str, Account] = Field(default_factory=dict)
     files: Mapping[str, FileText] = Field(default_factory=dict)
+    #: Programs of the toolchain, by the path that each has in the image.
+    tools: Mapping[str, str] = Field(default_factory=dict)
+    #: Container images that it brings along, by name and tag.
+    containers: Mapping[str, Container] = Field(default_factory=dict)
     #: Paths, with shell wildcards, that no package brings into the image.
     leave_out: tuple[str, ...] = Field(default=(), strict=False)
+    #: Of the packages, those that are another release's: its name, and theirs. What they need and the recipe's own
+    #: release has no more comes along from there.
+    from_release: Mapping[Release, Annotated[tuple[str, ...], Field(strict=False, min_length=1)]] = Field(
+        default_factory=dict
+    )
     size_mib: Annotated[int, Field(ge=256, le=1024 * 1024)] = 4096
 
     @field_validator("packages")
@@ -129,6 +145,23 @@ class Recipe(BaseModel):
                     f"names of Debian packages, without versions, which the lock has; not {name!r}"
                 )
         return tuple(sorted(set(names)))
+
+    @field_validator("from_release")
+    @classmethod
+    def _each_of_one_release(
+        cls, others: Mapping[Release, tuple[str, ...]], info: ValidationInfo
+    ) -> Mapping[Release, tuple[str, ...]]:
+        seen: set[str] = set()
+        for release, names in others.items():
+            if release == info.data.get("release"):
+                raise ValueError(f"other releases than the recipe's own; not {release}")
+            for name in names:
+                if name not in info.data.get("packages", (name,)):
+                    raise ValueError(f"packages that the recipe has; not {name!r}")
+                if name in seen:
+                    raise ValueError(f"each package of one release; not {name} of {release} again")
+                seen.add(name)
+        return others
 
     @field_validator("roles")
     @classmethod
@@ -166,6 +199,23 @@ class Recipe(BaseModel):
                 raise ValueError(f"nothing that each machine has of its own; not {path}")
         return files
 
+    @field_validator("tools")
+    @classmethod
+    def _known_tools(cls, tools: Mapping[str, str]) -> Mapping[str, str]:
+        for path, tool in tools.items():
+            _plain_path(path)
+            _known_tool(tool)
+        return tools
+
+    @field_validator("containers")
+    @classmethod
+    def _known_containers(cls, containers: Mapping[str, Container]) -> Mapping[str, Container]:
+        refuse_names(containers)
+        for container in containers.values():
+            for tool in container.tools.values():
+                _known_tool(tool)
+        return containers
+
     @field_validator("leave_out")
     @classmethod
     def _patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -175,13 +225,40 @@ class Recipe(BaseModel):
         return patterns
 
     @property
+    def asked(self) -> tuple[str, ...]:
+        """Its packages, as apt is asked for them: those of another release with its name, such as slurmd/bookworm."""
+        release_of = {name: release for release, names in self.from_release.items() for name in names}
+        return tuple(f"{name}/{release_of[name]}" if name in release_of else name for name in self.packages)
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The tools that are in the image, or in a container that it brings along; each once."""
+        inside = (tool for container in self.containers.values() for tool in container.tools.values())
+        return tuple(sorted({*self.tools.values(), *inside}))
+
+    @property
     def plain(self) -> dict[str, Any]:
         """The recipe as plain values, in one order whatever order it was written in."""
-        return self.model_dump(mode="json")
+        said = self.model_dump(mode="json")
+        # What older recipes could not say changes none of their images.
+        return {key: value for key, value in said.items() if value or key not in _NEWER}
 
 
-def parse_recipe(text: str, *, origin: str, roles: Collection[str] | None = None) -> Recipe:
+def _known_tool(tool: str) -> None:
+    if tool not in TOOLS:
+        raise ValueError(f"of {', '.join(TOOLS)}{_nearest(tool, TOOLS)}; not {tool!r}")
+
+
+def parse_recipe(
+    text: str,
+    *,
+    origin: str,
+    roles: Collection[str] | None = None,
+    base: Callable[[str], Recipe] | None = None,
+) -> Recipe:
     """Read a recipe. ``roles`` are those that there are; None leaves them unchecked.
+
+    ``base`` gives the recipe of that name, for one that says what it ``extends``; it may raise ValueError.
 
     Raises:
         RecipeError: with every mistake, each with its key, its value and what is allowed.
@@ -191,12 +268,40 @@ def parse_recipe(text: str, *, origin: str, roles: Collection[str] | None = None
     except yaml.YAMLError as error:
         raise RecipeError(origin, [f"not YAML: {' '.join(str(error).split())}"]) from None
     if not isinstance(given, dict):
-        raise RecipeError(origin, [f"a mapping of {', '.join(Recipe.model_fields)} is wanted"])
+        raise RecipeError(origin, [f"a mapping of {', '.join(_keys_beside([]))} is wanted"])
+    if EXTENDS in given:
+        given = _extended(given, origin, base)
     try:
         return Recipe.model_validate(given, context={"roles": roles} if roles is not None else None)
     except ValidationError as error:
         mistakes = [_in_words(each) for each in error.errors(include_url=False)]
         raise RecipeError(origin, mistakes) from None
+
+
+def _extended(given: Mapping[str, Any], origin: str, base: Callable[[str], Recipe] | None) -> dict[str, Any]:
+    """What the recipe that ``given`` extends says and what is given, as one: lists one behind the other."""
+    name = given[EXTENDS]
+    if "release" in given:
+        raise RecipeError(origin, [f"release: it is that of {name}, which this recipe extends; leave it out"])
+    if not isinstance(name, str) or base is None:
+        raise RecipeError(
+            origin, [f"{EXTENDS}: {_short(name)}; allowed: the name of an image beside this one"]
+        )
+    try:
+        merged = base(name).plain
+    except ValueError as error:
+        raise RecipeError(origin, [f"{EXTENDS}: {_short(name)}; allowed: {error}"]) from None
+    for key, value in given.items():
+        before = merged.get(key)
+        match value:
+            case list() if isinstance(before, list):
+                merged[key] = [*before, *value]
+            case dict() if isinstance(before, dict):
+                merged[key] = {**before, **value}
+            case _:
+                merged[key] = value
+    del merged[EXTENDS]
+    return merged
 
 
 def _in_words(error: Any) -> str:
@@ -226,8 +331,10 @@ def _keys_beside(parents: list[str]) -> list[str]:
             return list(Account.model_fields)
         case ["files", *_]:
             return list(FileText.model_fields)
+        case ["containers", *_]:
+            return list(Container.model_fields)
         case _:
-            return list(Recipe.model_fields)
+            return [EXTENDS, *Recipe.model_fields]
 
 
 def _allowed(where: list[str]) -> str:
@@ -236,6 +343,8 @@ def _allowed(where: list[str]) -> str:
             return ", ".join(get_args(Release))
         case "packages":
             return "a list of at least one Debian package"
+        case "command":
+            return "a program and its arguments"
         case "size_mib":
             return "256 to 1048576 (MiB)"
         case "uid" | "gid":

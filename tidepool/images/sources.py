@@ -6,7 +6,7 @@ What is chosen goes into apt's private folder for one run, and nowhere else: not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +37,19 @@ def sources_for(release: str, files: Iterable[SourceFile]) -> tuple[SourceFile, 
         if kept:
             chosen.append(SourceFile(file.form, kept))
     return tuple(chosen)
+
+
+def sources_beside(release: str, known: Iterable[str], files: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
+    """What serves ``release`` if the mirror that serves another of the ``known`` releases has all of them.
+
+    Debian's mirrors do, and apt checks what they give by the keys of the machine's own Debian.
+    """
+    files = tuple(files)
+    for other in known:
+        if chosen := sources_for(other, files):
+            names = dict(zip(suites_of(other), suites_of(release), strict=True))
+            return tuple(SourceFile(file.form, _renamed(file, names)) for file in chosen)
+    return ()
 
 
 def suites_in(files: Iterable[SourceFile]) -> tuple[str, ...]:
@@ -71,6 +84,20 @@ def _stanzas(text: str, suites: tuple[str, ...]) -> str:
             fields = [f for f in re.split(r"\n(?=\S)", stanza) if not re.match(r"(?i)(suites|types)\s*:", f)]
             kept.append("\n".join(["Types: deb", f"Suites: {' '.join(serve)}", *fields]) + "\n")
     return "\n".join(kept)
+
+
+def _renamed(file: SourceFile, names: Mapping[str, str]) -> str:
+    if file.form == "sources":
+        return re.sub(
+            r"(?m)^Suites: .*$", lambda m: " ".join(names.get(word, word) for word in m[0].split()), file.text
+        )
+    lines = []
+    for line in file.text.splitlines():
+        match = _LINE.fullmatch(line)
+        assert match is not None
+        begin, end = match.span("suite")
+        lines.append(f"{line[:begin]}{names[match['suite']]}{line[end:]}\n")
+    return "".join(lines)
 
 
 def _split(text: str) -> list[str]:

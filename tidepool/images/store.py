@@ -12,21 +12,21 @@ the programs of a build inherit: while anything of a build that was killed still
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tidepool.cluster.roles import Role
+from tidepool.file_lock import StillHeld, file_lock
 from tidepool.images.errors import ImageError
+from tidepool.images.holding import roles_held
 
 _MANIFEST: Final = "manifest.json"
-_LOOK_AGAIN_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,15 @@ class Image:
     size_mib: int
     root_bytes: int
     packages: tuple[InstalledPackage, ...]
+    #: Those of the toolchain that are in it.
+    tools: tuple[str, ...] = ()
+    #: Of its root as a tar, when it was built; empty where nobody recorded it.
+    root_sha256: str = ""
+
+    @property
+    def holds(self) -> tuple[Role, ...]:
+        """The roles of converged pools that a machine of it can have."""
+        return roles_held({package.name for package in self.packages}, self.tools)
 
     @property
     def root(self) -> Path:
@@ -72,7 +81,8 @@ class ImageStore:
         except FileNotFoundError:
             return None
         packages = tuple(InstalledPackage(*package) for package in fields.pop("packages"))
-        return Image(**fields, folder=folder, packages=packages)
+        tools = tuple(fields.pop("tools", ()))
+        return Image(**fields, folder=folder, packages=packages, tools=tools)
 
     def images(self) -> tuple[Image, ...]:
         """All that are there and whole."""
@@ -126,32 +136,11 @@ class ImageStore:
         """
         path = self.folder / "locks" / digest
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            deadline = time.monotonic() + timeout_s
-            waited = False
-            while not _took(descriptor):
-                if not waited:
-                    on_wait()
-                    waited = True
-                if time.monotonic() > deadline:
-                    raise ImageError(
-                        f"another build of image {digest[:12]} has held {path} for {timeout_s:.0f} s: "
-                        f"`fuser {path}` says which process; end it, and build again"
-                    )
-                # The kernel's own wait has no time limit.
-                time.sleep(_LOOK_AGAIN_S)
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-
-def _took(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+            with file_lock(path, timeout_s, on_wait) as descriptor:
+                yield descriptor
+        except StillHeld as error:
+            raise ImageError(f"another build of image {digest[:12]} goes on: {error}") from error
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:

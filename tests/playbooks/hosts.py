@@ -1,0 +1,225 @@
+"""Machines that somebody else installed: an ordinary Debian with sshd, and apt whose packages are in a folder.
+
+They are machines of this machine, without systemd, in a network that is there. Each is reached as hosts are, at an address
+and a port of ours that leads to its sshd.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden import golden_store, image_of
+from tests.local.stacks import Stack
+from tidepool import local
+from tidepool.images import Machine, MirrorError
+from tidepool.images.apt import private_apt
+from tidepool.local import File, Folder, MachineSpec, Mount, Service
+
+BARE = Path(__file__).parent / "bare"
+PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
+#: What the roles install; what that needs comes along.
+PACKAGES = (
+    "chrony",
+    "mariadb-client-core",
+    "mariadb-server-core",
+    "munge",
+    "nfs-common",
+    "nftables",
+    "openmpi-bin",
+    "openssh-server",
+    "slurm-client",
+    "slurmctld",
+    "slurmd",
+    "slurmdbd",
+)
+_HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
+_SOURCES = "deb [trusted=yes] file:/srv/packages ./\n"
+_SSHD = ("/usr/sbin/sshd", "-D", "-e", "-h", _HOST_KEY)
+#: What an administrator of such a machine may do: addresses, filters, mounts.
+_CAPABILITIES = ("net_admin", "sys_admin")
+
+
+def repository() -> Path:
+    """A folder of packages for apt, kept beside the images of tests. Skips where the mirror does not answer."""
+    name = hashlib.sha256("\n".join(PACKAGES).encode()).hexdigest()[:16]
+    folder = golden_store() / f"packages-{name}"
+    if (folder / "Packages").exists():
+        return folder
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    partial.mkdir()
+    try:
+        with private_apt(Machine(dict(os.environ)), "bookworm", partial / "log", partial) as apt:
+            apt.download(apt.resolve(PACKAGES), partial, lambda *_: None)
+        entries = []
+        for file in sorted(partial.glob("*.deb")):
+            said = subprocess.run(["dpkg-deb", "--field", file], check=True, capture_output=True, text=True)
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()
+            more = f"Filename: ./{file.name}\nSize: {file.stat().st_size}\nSHA256: {digest}\n"
+            entries.append(f"{said.stdout.rstrip()}\n{more}")
+        (partial / "Packages").write_text("\n".join(entries))
+        with suppress(OSError):  # another process was first
+            partial.rename(folder)
+    except MirrorError as error:
+        pytest.skip(str(error))
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+@cache
+def bare_image() -> Path:
+    """The root of such a machine."""
+    return image_of(BARE).root
+
+
+@dataclass
+class Host:
+    """One of them: ``name`` in its stack, ``address`` there, and ``port`` of 127.0.0.1 that leads to its sshd."""
+
+    stack: Stack
+    name: str
+    address: str
+    port: int = 0
+    host_key: str = ""
+    _listener: socket.socket | None = field(default=None, repr=False)
+
+    def run(self, *argv: str, timeout_s: float = 60) -> str:
+        """What a command of root's there says."""
+        ended = self.stack.run(*argv, on=self.name, timeout_s=timeout_s)
+        assert ended.code == 0, ended
+        return ended.stdout
+
+    def listen(self) -> None:
+        """Lead connections to it from now on."""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """And no more."""
+        if self._listener is not None:
+            self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        while True:
+            try:
+                caller, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._lead, args=(caller,), daemon=True).start()
+
+    def _lead(self, caller: socket.socket) -> None:
+        with caller:
+            try:
+                called = local.dial(self.stack.data, self.stack.name, self.name, self.address, 22, 60)
+            except (OSError, local.LocalError):
+                return
+            with called:
+                back = threading.Thread(target=_pump, args=(called, caller), daemon=True)
+                back.start()
+                _pump(caller, called)
+                back.join()
+
+
+def _pump(one: socket.socket, other: socket.socket) -> None:
+    """All that one says, and then that it is over."""
+    with suppress(OSError):
+        while chunk := one.recv(1 << 16):
+            other.sendall(chunk)
+    with suppress(OSError):
+        other.shutdown(socket.SHUT_WR)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Such machines, the key that their administrators let in (as root and admin), and the file of their own keys."""
+
+    stack: Stack
+    key: Path
+    known_hosts: Path
+    hosts: Sequence[Host]
+
+    def inventory(self, **groups: Sequence[str]) -> dict[str, Any]:
+        """As Ansible reads one."""
+        options = f"-F none -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile={self.known_hosts}"
+        every = {
+            host.name: {
+                "ansible_host": "127.0.0.1",
+                "ansible_port": host.port,
+                "ansible_user": "admin",
+                "ansible_ssh_private_key_file": str(self.key),
+                "ansible_ssh_common_args": options,
+            }
+            for host in self.hosts
+        }
+        children = {name: {"hosts": dict.fromkeys(members)} for name, members in groups.items()}
+        return {"all": {"hosts": every, "children": children}}
+
+
+@contextmanager
+def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Mount) -> Iterator[Site]:
+    """Machines by their names, with addresses in the network of ``stack``; nothing of them is left afterwards.
+
+    ``mounts`` are what they have mounted before anybody comes.
+    """
+    key = folder / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)], check=True)
+    hosts = [Host(stack, name, address) for name, address in addresses.items()]
+    mounts = (Mount(str(repository()), "/srv/packages"), *mounts)
+    try:
+        for host in hosts:
+            local.create_machine(stack.data, _spec(host, mounts, key.with_suffix(".pub").read_text()))
+        for host in hosts:
+            local.wait_ready(stack.data, stack.name, host.name, 60)
+            # An ordinary file, as such machines have it; that of machines of ours is their network's.
+            host.run("sh", "-c", "rm /etc/hosts; echo '127.0.0.1 localhost' >/etc/hosts")
+            host.run("apt-get", "-q", "update")
+            host.host_key = host.run("cat", f"{_HOST_KEY}.pub").strip()
+            host.listen()
+        known = folder / "known_hosts"
+        known.write_text("".join(f"[127.0.0.1]:{host.port} {host.host_key}\n" for host in hosts))
+        yield Site(stack, key, known, hosts)
+    finally:
+        for host in hosts:
+            host.close()
+            local.delete_machine(stack.data, stack.name, host.name)
+
+
+def _spec(host: Host, mounts: tuple[Mount, ...], public_key: str) -> MachineSpec:
+    make_key = f"test -s {_HOST_KEY}.pub || ssh-keygen -q -t ed25519 -N '' -C '' -f {_HOST_KEY}"
+    return MachineSpec(
+        stack=host.stack.name,
+        name=host.name,
+        network="net",
+        address=host.address,
+        mac="02:00:" + ":".join(f"{int(part):02x}" for part in host.address.split(".")),
+        image=str(bare_image()),
+        cpus=2,
+        memory_mib=2048,
+        services=(
+            Service("hostkey", ("/bin/sh", "-ec", make_key), once=True),
+            Service("sshd", _SSHD, ready="tcp:22"),
+        ),
+        files=(
+            File("/etc/apt/sources.list", _SOURCES),
+            *(File(f"/etc/ssh/keys/{user}", public_key) for user in ("root", "admin")),
+        ),
+        folders=(Folder("/run/sshd"), Folder("/etc/ssh/keys")),
+        mounts=mounts,
+        capabilities=_CAPABILITIES,
+    )

@@ -1,0 +1,108 @@
+"""The same roles in the root of an image, by chroot: what they put there, and that a second time changes nothing.
+
+On live hosts some of them are tried by `tests.whole.test_ssh`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden import golden_image
+from tests.playbooks.ansible import run
+from tests.playbooks.hosts import PLAYBOOKS
+
+OF_MACHINES = (
+    "users",
+    "sshd",
+    "at_rest",
+    "slurmd",
+    "slurmctld",
+    "slurmdbd",
+    "kubernetes_node",
+    "mpi",
+    "chrony",
+    "nfs_client",
+    "lustre_client",
+    "firewall",
+    "node_health",
+    "services",
+)
+#: By slurmd, slurmctld and slurmdbd.
+BROUGHT_ALONG = ("slurm_node", "slurm_controller")
+OF_IMAGES = ("boot", "cloud_init")
+
+#: Runs roles in a root, with more of Ansible's options; gives how many tasks changed something.
+Apply = Callable[..., int]
+
+
+@pytest.fixture
+def apply(tmp_path: Path) -> Apply:
+    def applied(root: Path, roles: Sequence[str], *more: str, **variables: Any) -> int:
+        host = {
+            "ansible_connection": "tidepool_chroot",
+            "ansible_host": str(root),
+            "ansible_python_interpreter": "/usr/bin/python3",
+        }
+        play = tmp_path / "play.yaml"
+        steps = {"name": "All", "hosts": "image", "gather_facts": False, "roles": [*roles]}
+        play.write_text(json.dumps([steps]))
+        inventory = {"all": {"hosts": {"image": host}}}
+        told = {"tidepool_is_image": True, **variables}
+        return run(tmp_path / "work", play, inventory, told, *more).changed["image"]
+
+    return applied
+
+
+def a_copy(image: str, root: Path) -> Path:
+    subprocess.run(["cp", "-a", golden_image(image).root, root], check=True)
+    return root
+
+
+def test_every_role_is_tried_here() -> None:
+    there = {path.name for path in (PLAYBOOKS / "roles").iterdir()}
+    assert there == {*OF_MACHINES, *BROUGHT_ALONG, *OF_IMAGES}
+
+
+def test_roles_of_machines_fit_into_an_image_and_start_nothing(tmp_path: Path, apply: Apply) -> None:
+    root = a_copy("debian-12", tmp_path / "root")
+    variables = {
+        "tidepool_time_servers": ["time.example.org"],
+        "tidepool_nfs_mounts": [{"source": "nas:/home", "target": "/home"}],
+        "tidepool_lustre_mounts": [{"source": "10.0.0.1@tcp:/fast", "target": "/scratch"}],
+    }
+    looked = apply(root, OF_MACHINES, "--check", **variables)
+    assert not (root / "usr/local/lib/tidepool").exists()
+    first, second = (apply(root, OF_MACHINES, **variables) for _ in range(2))
+    assert looked > 5
+    assert first > 5
+    assert second == 0
+    assert "nas:/home /home nfs rw,hard,_netdev 0 0\n" in (root / "etc/fstab").read_text()
+    assert "10.0.0.1@tcp:/fast /scratch lustre rw,flock,_netdev 0 0\n" in (root / "etc/fstab").read_text()
+    assert (
+        (root / "etc/chrony/sources.d/tidepool.sources")
+        .read_text()
+        .endswith("server time.example.org iburst\n")
+    )
+    # Which machine it will be, and in which cluster, it is told when it starts.
+    assert not (root / "etc/tidepool/firewall.nft").exists()
+    assert not list((root / "usr/local/lib/tidepool").glob("services*"))
+    assert (root / "etc/systemd/system/multi-user.target.wants/tidepool-firewall.service").is_symlink()
+
+
+def test_roles_of_images_change_nothing_again_and_a_look_tells_what_is_lost(
+    tmp_path: Path, apply: Apply
+) -> None:
+    """The first time was when the image was built."""
+    root = a_copy("debian-12-cloud", tmp_path / "root")
+    assert apply(root, OF_IMAGES) == 0
+    lost = root / "etc/cloud/cloud.cfg.d/95_tidepool.cfg", root / "usr/lib/tidepool/boot/core.img"
+    for file in lost:
+        file.unlink()
+    assert apply(root, OF_IMAGES, "--check") == 2
+    assert not any(file.exists() for file in lost)

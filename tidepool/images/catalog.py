@@ -1,0 +1,114 @@
+"""The images of a project's folder and of the store, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidepool.images.errors import ImageError
+from tidepool.images.forms import FORMS, Form, find_form
+from tidepool.images.source import RECIPE_FILE, ImageSource, read_source
+from tidepool.images.store import Image, ImageStore, InstalledPackage
+
+#: Of a digest, as many digits as people are shown; fewer will do to name one.
+SHORT: Final = 12
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An image by its recipe (``source``), in the store (``image``), or both. ``trouble`` is why there is no source."""
+
+    name: str
+    digest: str
+    source: ImageSource | None
+    image: Image | None
+    trouble: str = ""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the recipe of that name is of this digest."""
+        return self.source is not None
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """Those that were made."""
+        return tuple(form for form in FORMS if self.image and find_form(self.image, form))
+
+    @property
+    def packages(self) -> tuple[InstalledPackage, ...]:
+        """Its software: what was installed, else what is locked."""
+        if self.image is not None:
+            return self.image.packages
+        locked = self.source.lock.packages if self.source else ()
+        return tuple(InstalledPackage(each.name, each.version, each.architecture) for each in locked)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All images: those with a recipe first, by name, then those of the store that no recipe leads to any more."""
+
+    entries: tuple[Entry, ...]
+
+    def one(self, word: str) -> Entry:
+        """The image of that name, or of the digest that begins so.
+
+        Raises:
+            ImageError: there is none, or several digests begin so, or its recipe cannot be read.
+        """
+        named = [each for each in self.entries if each.name == word and (each.is_current or each.trouble)]
+        found = named or [each for each in self.entries if word and each.digest.startswith(word)]
+        if len(found) > 1:
+            raise ImageError(
+                f"{word}: several images begin so: {', '.join(each.digest[:SHORT] for each in found)}"
+            )
+        if not found:
+            known = ", ".join(
+                dict.fromkeys(e.name if e.is_current or e.trouble else e.digest[:SHORT] for e in self.entries)
+            )
+            raise ImageError(f"{word}: there is no image of that name or digest; there are {known or 'none'}")
+        if found[0].trouble:
+            raise ImageError(found[0].trouble)
+        return found[0]
+
+
+def read_catalog(
+    folder: Path, playbooks: Path, store: ImageStore, *, architecture: str, environment: Mapping[str, str]
+) -> Catalog:
+    """The images whose recipes are in ``folder``, and those of ``store``; takes milliseconds for each."""
+    entries = []
+    for path in sorted(folder.glob(f"*/{RECIPE_FILE}")):
+        name = path.parent.name
+        try:
+            source = read_source(path.parent, playbooks, architecture=architecture, environment=environment)
+        except ImageError as error:
+            entries.append(Entry(name, "", None, None, str(error)))
+        else:
+            entries.append(Entry(name, source.digest, source, store.find(source.digest)))
+    current = {entry.digest for entry in entries}
+    older = [image for image in store.images() if image.digest not in current]
+    entries += [
+        Entry(image.name, image.digest, None, image)
+        for image in sorted(older, key=lambda i: (i.name, i.digest))
+    ]
+    return Catalog(tuple(entries))
+
+
+@dataclass(frozen=True)
+class PackageChange:
+    """A package that is not the same in two images: None where one has it not."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def differences(one: Entry, other: Entry) -> tuple[PackageChange, ...]:
+    """What differs between the software of two images, by name."""
+    before = {package.name: package.version for package in one.packages}
+    after = {package.name: package.version for package in other.packages}
+    names = sorted(before.keys() | after.keys())
+    return tuple(
+        PackageChange(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)
+    )
