@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tidepool.local import Lack, Plans, preflight
+from tidepool.local import Lack, Plans, birth, kubelets_at_most, preflight
 from tidepool.local.cgroup import Hierarchy
 from tidepool.local.cgroup_choice import lacking
 from tidepool.local.preflight import _host_routes
@@ -86,6 +88,16 @@ def test_too_many_machines_for_the_kernel_s_tables(data: Path) -> None:
     assert "sysctl -w kernel.pid_max=16000000" in [lack.remedy for lack in found]
     (memory,) = (lack for lack in found if "MiB together" in lack.what)
     assert not memory.fatal
+
+
+def test_kubelets_need_room_to_watch_files(data: Path) -> None:
+    fit = kubelets_at_most()
+    assert 8 * fit <= int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) < 8 * (fit + 1)
+    assert [lack for lack in preflight(data, Plans(kubelets=fit)) if "inotify" in lack.what] == []
+    (lack,) = (each for each in preflight(data, Plans(kubelets=fit + 1)) if "inotify" in each.what)
+    assert lack.fatal
+    assert f"too few for {fit + 1} machines with a kubelet" in lack.what
+    assert lack.remedy == f"sysctl -w fs.inotify.max_user_instances={8 * (fit + 1)}"
 
 
 def test_a_table_that_is_large_enough_for_most_is_a_word_of_warning(data: Path) -> None:
@@ -168,3 +180,29 @@ def test_a_chroot_is_refused(data: Path, tmp_path: Path) -> None:
     why = "the host's root would stay within the machine's reach, for this is a chroot"
     assert told[0] == f"{why}: leave the chroot; in a container with a root of its own it works"
     assert told[1] == f"network: {why}"
+
+
+_OF_TRIAL = sys.modules["tidepool.local.preflight"]
+
+
+def test_a_compiler_that_takes_long_takes_nothing_from_the_trial(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under load it took all of it, and the machine seemed to lack namespaces."""
+    late_s = [1000.0]
+
+    def compiles(folder: Path) -> Path:
+        late_s[0] = 0.0
+        return birth.init_program(folder)
+
+    monkeypatch.setattr(_OF_TRIAL, "init_program", compiles)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() - late_s[0])
+    monkeypatch.setattr(_OF_TRIAL, "time", clock)
+    assert not [lack for lack in preflight(tmp_path / "new") if lack.fatal or "too busy" in lack.what]
+
+
+def test_what_took_too_long_to_try_is_no_lack(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_OF_TRIAL, "_TRIAL_S", -1.0)
+    (told,) = (lack for lack in preflight(data) if "too busy" in lack.what)
+    assert not told.fatal
+    assert list(data.glob("preflight-*")) == []

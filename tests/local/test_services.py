@@ -15,16 +15,22 @@ from tidepool.local import (
     ServiceState,
     TimedOut,
     boot_log,
+    execute,
     read_machine,
     stop_machine,
     wait_ready,
 )
 
 _SLEEP = ("/bin/sleep", "1000")
+_SLEEPS_UNTIL_TOLD = ("/bin/sh", "-ec", "trap 'exit 0' TERM; while :; do sleep 0.05; done", "said-to-end")
 
 
 def _ready(stack: Stack) -> Machine:
     return wait_ready(stack.data, stack.name, "cpu-1", 20)
+
+
+def _do(stack: Stack, *argv: str) -> None:
+    assert execute(stack.data, stack.name, "cpu-1", argv, timeout_s=20).code == 0
 
 
 def _log(stack: Stack) -> str:
@@ -205,3 +211,28 @@ def test_a_signal_from_within_does_not_end_the_machine(stack: Stack) -> None:
     for number in (signal.SIGKILL, signal.SIGHUP, signal.SIGUSR1):
         stack.run("kill", f"-{int(number)}", "1")
     assert stack.read().pid == machine.pid
+
+
+def test_one_that_is_for_failures_alone_stays_ended_until_it_is_asked_for(stack: Stack) -> None:
+    """As a slurmctld that a backup took over from."""
+    stack.network()
+    stack.create(
+        stack.spec(1, Service("one", _SLEEPS_UNTIL_TOLD, restart="on-failure"), Service("next", _SLEEP))
+    )
+    _ready(stack)
+    _do(stack, "/usr/bin/pkill", "-KILL", "-f", "said-to-end")
+    _until(stack, ("one", "up", 1), ("next", "up", 0))
+    _do(stack, "/usr/bin/pkill", "-TERM", "-f", "said-to-end")
+    _until(stack, ("one", "ended", 1), ("next", "up", 0))
+    # A look at the machine's roles is no reason; a file of its name is.
+    _do(stack, "/bin/kill", "-HUP", "1")
+    time.sleep(0.2)
+    _until(stack, ("one", "ended", 1), ("next", "up", 0))
+    _do(stack, "/bin/sh", "-ec", "mkdir -p /run/tidepool/start; : >/run/tidepool/start/one; kill -HUP 1")
+    _until(stack, ("one", "up", 2), ("next", "up", 0))
+    # One that was asked for before it ended starts again, and that is over by it.
+    _do(stack, "/bin/sh", "-ec", ": >/run/tidepool/start/one; pkill -TERM -f [s]aid-to-end")
+    _until(stack, ("one", "up", 3), ("next", "up", 0))
+    _do(stack, "/usr/bin/pkill", "-TERM", "-f", "said-to-end")
+    _until(stack, ("one", "ended", 3), ("next", "up", 0))
+    assert "it did so on purpose" in _log(stack)

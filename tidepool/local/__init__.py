@@ -4,6 +4,7 @@ The only code that touches this machine's kernel. What to make is a frozen speci
 from the kernel and the data folder, which every function is given. See ``docs/architecture.md``.
 """
 
+from tidepool.local.dial import dial, network_prefix
 from tidepool.local.entry import Ended, enter_prefix, execute
 from tidepool.local.errors import (
     BadSpec,
@@ -29,9 +30,10 @@ from tidepool.local.machine import (
     wait_ready,
 )
 from tidepool.local.network import Network, create_network, delete_network, list_networks, read_network
-from tidepool.local.preflight import Lack, Plans, preflight
+from tidepool.local.preflight import Lack, Plans, kubelets_at_most, preflight
 from tidepool.local.services import ServiceState
 from tidepool.local.spec import Device, File, Folder, MachineSpec, Mount, NetworkSpec, Service
+from tidepool.local.uptime import started_at
 
 __all__ = [
     "BadSpec",
@@ -60,15 +62,19 @@ __all__ = [
     "create_network",
     "delete_machine",
     "delete_network",
+    "dial",
     "enter_prefix",
     "execute",
     "freeze_machine",
+    "kubelets_at_most",
     "list_machines",
     "list_networks",
+    "network_prefix",
     "preflight",
     "pull_plug",
     "read_machine",
     "read_network",
+    "started_at",
     "stop_machine",
     "thaw_machine",
     "wait_ready",

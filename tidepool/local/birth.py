@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ class Newborn:
             BootFailed: a step failed; says which and why.
             TimedOut: the deadline passed.
         """
+        if time.monotonic() > deadline:  # what has its plan boots, whether or not anybody waits for it
+            raise TimedOut("there was no time left for its boot")
         os.set_blocking(
             self._plan.fileno(), False
         )  # a plan may be longer than a pipe, and its reader may hang

@@ -46,6 +46,7 @@ def boot(
         BootFailed: a step failed; says which and why.
         TimedOut: the deadline passed.
     """
+    ordinary = cgroups
     for folder in (place.root, place.upper, place.work):
         folder.mkdir(parents=True, exist_ok=True)
     os.chmod(place.folder, 0o700)
@@ -55,6 +56,9 @@ def boot(
     record = Record(public, spec.fingerprint, booted=boot_fingerprint(public))
     record.save(place.record)
     end_all(cgroups, place.cgroup, known.lifeline if known else None)
+    if spec.containers:
+        place.containers.mkdir(exist_ok=True)
+        cgroups = cgroups.for_containers()
     cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
     cgroups.create(place.inner_cgroup, Limits())
     hosts.register(network, spec.address, (spec.name, *spec.aliases))
@@ -74,7 +78,10 @@ def boot(
                     hosts=str(network.hosts),
                     cable=cable(first.lifeline, switch, spec, prefix_length),
                     host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
-                    cgroups=cgroups.mounts(),
+                    cgroups=ordinary.mounts(),
+                    container_cgroups=cgroups.mounts(),
+                    home_group=cgroups.home,
+                    containers=str(place.containers) if spec.containers else "",
                 )
                 first.boot(encode(machine_steps(spec, surroundings)), deadline)
             except BaseException:

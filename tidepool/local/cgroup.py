@@ -25,6 +25,9 @@ class Limits:
 class Cgroups(Protocol):
     """Operations on groups. Each may be repeated; a group that is gone has no members and can be removed."""
 
+    def for_containers(self) -> Cgroups:
+        """The same, with all controllers that there are: for machines that run containers."""
+
     def create(self, group: str, limits: Limits) -> None:
         """Make the group where it is not there, and set its limits.
 
@@ -40,6 +43,10 @@ class Cgroups(Protocol):
 
     def mounts(self) -> tuple[tuple[str, str, str], ...]:
         """What a machine mounts below /sys/fs/cgroup to see its own groups: folder, type, options."""
+
+    @property
+    def home(self) -> str:
+        """Where a machine's processes go below its group, so that it can hand controllers down; "" where they need not."""
 
     def below(self, group: str) -> tuple[str, ...]:
         """The last parts of the names of the groups that are directly in it."""

@@ -28,6 +28,7 @@ _CONTROLLERS: Final = frozenset(
         "rdma",
     )
 )
+_SPARE: Final = _CONTROLLERS - set(NEEDED)
 _NEEDED_V2: Final = tuple(controller for controller in NEEDED if controller != "freezer")
 
 
@@ -44,7 +45,15 @@ def choose(mountinfo: Path = Path("/proc/self/mountinfo")) -> Cgroups:
         folders = {name: _folder(found, name) for name in NEEDED}
         also = tuple(each.folder for each in found if each.version == 2 or "name=systemd" in each.controllers)
         options = {each.folder: ",".join(sorted(each.controllers & _CONTROLLERS)) for each in found}
-        return CgroupsV1(folders, options, tuple(folder for folder in also if os.access(folder, os.W_OK)))
+        spare = {
+            name: each.folder
+            for each in found
+            for name in sorted(each.controllers & _SPARE)
+            if not each.is_read_only
+        }
+        return CgroupsV1(
+            folders, options, tuple(folder for folder in also if os.access(folder, os.W_OK)), spare
+        )
     return CgroupsV2(next(each.folder for each in found if each.version == 2))
 
 

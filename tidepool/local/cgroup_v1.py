@@ -10,7 +10,7 @@ import errno
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,16 +27,29 @@ _FREEZING_S: Final = 10.0
 class CgroupsV1:
     """``folders`` are the hierarchies by controller, ``options`` what they are mounted with; ``also`` are those that a machine's processes join besides.
 
-    The latter are systemd's: else a machine would be stopped together with the service that made it.
+    The latter are systemd's: else a machine would be stopped together with the service that made it. ``spare`` are the
+    controllers that only machines need which run containers, and ``containers`` says that this is for those.
     """
 
     folders: Mapping[str, Path]
     options: Mapping[Path, str]
     also: tuple[Path, ...] = ()
+    spare: Mapping[str, Path] = field(default_factory=dict)
+    containers: bool = False
+
+    @property
+    def home(self) -> str:
+        return ""
+
+    def for_containers(self) -> CgroupsV1:
+        return replace(self, folders={**self.folders, **self.spare}, spare={}, containers=True)
 
     def create(self, group: str, limits: Limits) -> None:
         for folder in self._all(group):
             make_group(folder)
+        if self.containers:
+            self._open_processors(group)
+            self._close_disks(group)
         quota = -1 if limits.cpus is None else max(1000, round(limits.cpus * _PERIOD_US))
         cpu, memory = self.folders["cpu"] / group, self.folders["memory"] / group
         hierarchy = memory / "memory.use_hierarchy"
@@ -65,16 +78,17 @@ class CgroupsV1:
             write(Path(entrance), str(pid))
 
     def mounts(self) -> tuple[tuple[str, str, str], ...]:
+        # By this one slurmd tells which version there is.
+        systemd = tuple(("systemd", "cgroup", _SYSTEMD) for folder in self.also if folder.name == "systemd")
+        if self.containers:  # who runs them looks for each controller under its own name
+            named = tuple((name, "cgroup", self.options[folder]) for name, folder in self.folders.items())
+            return (*named, *systemd)
         together: dict[Path, list[str]] = {}
         for controller, folder in self.folders.items():
             together.setdefault(folder, []).append(controller)
         # A hierarchy can only be mounted with all of its controllers: /sys/fs/cgroup/cpu,cpuacct.
         mounts = [(names[0], "cgroup", self.options[folder]) for folder, names in together.items()]
-        # By this one slurmd tells which version there is.
-        return (
-            *mounts,
-            *(("systemd", "cgroup", _SYSTEMD) for folder in self.also if folder.name == "systemd"),
-        )
+        return (*mounts, *systemd)
 
     def below(self, group: str) -> tuple[str, ...]:
         return names_below(self.folders["freezer"] / group)
@@ -109,8 +123,24 @@ class CgroupsV1:
         return sum(int(dict(line.split() for line in text.splitlines())["oom_kill"]) for text in texts)
 
     def remove(self, group: str) -> None:
-        for hierarchy in self._hierarchies():
+        for hierarchy in dict.fromkeys((*self._hierarchies(), *self.spare.values())):
             remove_group(hierarchy, group)
+
+    def _open_processors(self, group: str) -> None:
+        """A new group of this controller has no processors, and takes no process until it has some."""
+        if (top := self.folders.get("cpuset")) is None:
+            return
+        for above in [*reversed(Path(group).parents), Path(group)][1:]:
+            folder = top / above
+            write(folder / "cgroup.clone_children", "1")
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                if not read(folder / name).strip():
+                    write(folder / name, read(folder.parent / name).strip())
+
+    def _close_disks(self, group: str) -> None:
+        """What makes devices may make the host's disks too: they cannot be opened."""
+        if devices := self.folders.get("devices"):
+            write(devices / group / "devices.deny", "b *:* rw")
 
     def _freezer(self, group: str) -> Path:
         return self.folders["freezer"] / group / "freezer.state"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,9 @@ from tidepool.local.errors import TimedOut
 
 _PERIOD_US: Final = 100_000
 _FREEZING_S: Final = 10.0
+_CONTAINERS_NEED: Final = ("cpuset", "io", "pids", "hugetlb")
+#: A group that hands controllers down has no processes of its own.
+_HOME: Final = "machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,12 @@ class CgroupsV2:
 
     folder: Path
     controllers: tuple[str, ...] = ("cpu", "memory")
+    home: str = ""
+
+    def for_containers(self) -> CgroupsV2:
+        there = set(read(self.folder / "cgroup.controllers").split())
+        more = tuple(name for name in _CONTAINERS_NEED if name in there)
+        return replace(self, controllers=(*self.controllers, *more), home=_HOME)
 
     def create(self, group: str, limits: Limits) -> None:
         inner = self.folder / group
@@ -46,7 +55,8 @@ class CgroupsV2:
                 write(swap, "max" if limits.memory_mib is None else "0")
 
     def entrances(self, group: str) -> tuple[str, ...]:
-        return (str(self.folder / group / "cgroup.procs"),)
+        home = self.folder / group / _HOME
+        return (str((home if home.is_dir() else self.folder / group) / "cgroup.procs"),)
 
     def add(self, group: str, pid: int) -> None:
         write(self.folder / group / "cgroup.procs", str(pid))

@@ -70,6 +70,11 @@ class Place:
         return self.folder / "work"
 
     @property
+    def containers(self) -> Path:
+        """What those have written who run containers in the machine: no overlay can stand on an overlay."""
+        return self.folder / "containers"
+
+    @property
     def hosts(self) -> Path:
         """Of a network: the folder with the ``hosts`` file that all of its machines see."""
         return self.folder / "hosts"

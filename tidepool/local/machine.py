@@ -129,7 +129,7 @@ def list_machines(data: Path, stack: str) -> tuple[Machine, ...]:
 
 
 def wait_ready(data: Path, stack: str, name: str, timeout_s: float) -> Machine:
-    """Wait until all of its services are up.
+    """Wait until all of its services are up, but for those of roles that it has not.
 
     Raises:
         NoSuchMachine: it is not there, or it died.
@@ -143,10 +143,10 @@ def wait_ready(data: Path, stack: str, name: str, timeout_s: float) -> Machine:
         if record is None or record.lifeline is None or not record.lifeline.is_alive():
             raise NoSuchMachine(f"machine {name} of stack {stack} is not running")
         services = service_states(place.status)
-        if services is not None and all(service.state in ("up", "done") for service in services):
+        if services is not None and all(service.is_ready for service in services):
             return _told(place, choose(), stack, name)
         if time.monotonic() > deadline:
-            late = ", ".join(f"{each.name} is {each.state}" for each in services or () if each.state != "up")
+            late = ", ".join(f"{each.name} is {each.state}" for each in services or () if not each.is_ready)
             said = boot_log(data, stack, name, _TOLD_LINES)
             raise TimedOut(
                 f"machine {name} is not ready after {timeout_s:g} s: {late}; its boot log:\n{said}"

@@ -19,7 +19,7 @@ from tidepool.local.birth import COMPILER, COMPILER_REMEDY, init_program, newbor
 from tidepool.local.cabling import try_cabling
 from tidepool.local.cgroup import hierarchies
 from tidepool.local.cgroup_choice import lacking
-from tidepool.local.errors import LocalError, told
+from tidepool.local.errors import LocalError, TimedOut, told
 from tidepool.local.plan import encode, overlay_steps
 
 #: Each with the Debian package that has it.
@@ -30,6 +30,9 @@ _KERNEL: Final = (5, 9)
 _NEIGHBOURS_PER_MACHINE: Final = 2
 _NEIGHBOURS: Final = "net.ipv4.neigh.default.gc_thresh3"
 _PIDS_PER_MACHINE: Final = 16
+#: What a kubelet and its containerd watch files with, and some more for each pod.
+_INOTIFY_PER_KUBELET: Final = 8
+_INOTIFY: Final = "fs.inotify.max_user_instances"
 _TRIAL_S: Final = 20.0
 
 
@@ -40,6 +43,8 @@ class Plans:
     machines: int = 0
     memory_mib: int = 0
     cidrs: tuple[str, ...] = ()
+    #: How many of the machines have one.
+    kubelets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,11 @@ def preflight(data: Path, plans: Plans = Plans()) -> tuple[Lack, ...]:
     if not any(lack.fatal for lack in found):
         found.extend(_trial(data))
     return tuple(found)
+
+
+def kubelets_at_most() -> int:
+    """How many machines with a kubelet this machine has room for, by what they watch files with."""
+    return (_setting(_INOTIFY) or 0) // _INOTIFY_PER_KUBELET
 
 
 def _user() -> Iterator[Lack]:
@@ -107,13 +117,17 @@ def _limits(plans: Plans) -> Iterator[Lack]:
         "user.max_net_namespaces": plans.machines,
         "user.max_pid_namespaces": plans.machines,
         "user.max_mnt_namespaces": plans.machines,
+        _INOTIFY: _INOTIFY_PER_KUBELET * plans.kubelets,
     }
     for name, least in wanted.items():
         is_now = _setting(name)
         if is_now is not None and is_now < least:
-            yield Lack(
-                f"{name} is {is_now}, too few for {plans.machines} machines", f"sysctl -w {name}={least}"
+            whom = (
+                f"{plans.kubelets} machines with a kubelet"
+                if name == _INOTIFY
+                else f"{plans.machines} machines"
             )
+            yield Lack(f"{name} is {is_now}, too few for {whom}", f"sysctl -w {name}={least}")
         elif is_now is not None and name == _NEIGHBOURS and is_now < 2 * least:
             yield Lack(
                 f"{name} is {is_now}, too few for jobs that span most of {plans.machines} machines",
@@ -163,28 +177,44 @@ def _trial(data: Path) -> Iterator[Lack]:
         with told("trying it out"):
             data.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="preflight-", dir=data) as folder:
-                yield from _try_in(data, Path(folder))
+                yield from _try_in(init_program(data), data, Path(folder))
+    except TimedOut as error:
+        yield _untried(error)
     except LocalError as error:
         yield Lack(str(error), "not in a container without --privileged; else see the kernel's log (dmesg)")
 
 
-def _try_in(data: Path, folder: Path) -> Iterator[Lack]:
+def _untried(error: TimedOut) -> Lack:
+    """What takes long says nothing of what there is."""
+    return Lack(
+        f"this machine was too busy to try what machines are made of ({error})",
+        "`tidepool doctor` tries it again",
+        fatal=False,
+    )
+
+
+def _try_in(program: Path, data: Path, folder: Path) -> Iterator[Lack]:
     layers = [folder / name for name in ("lower", "upper", "work", "root")]
     for layer in layers:
         layer.mkdir()
+    # Compiling was not part of it: on a busy machine that alone takes longer.
     deadline = time.monotonic() + _TRIAL_S
     log, status = (
         os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC) for name in ("log", "status")
     )
     try:
-        with newborn(init_program(data), log, status, deadline) as first:
+        with newborn(program, log, status, deadline) as first:
             try:
                 try_cabling(first.lifeline)
+            except TimedOut:
+                raise
             except LocalError as error:
                 yield Lack(f"no bridge and no veth can be made ({error})", "modprobe -a bridge veth")
             try:
                 steps = (*overlay_steps(*map(str, layers)), ("root", str(layers[-1])))
                 first.boot(encode(iter(steps)), deadline)
+            except TimedOut:
+                raise
             except LocalError as error:
                 if "chroot" in str(error):
                     yield Lack(str(error), "leave the chroot; in a container with a root of its own it works")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-#: ``waiting`` for the one before; ``starting``: not ready yet; ``backing-off`` until it is started again;
-#: ``done``: a command that exited 0; ``stopped``: the machine is being shut down.
-State = Literal["waiting", "starting", "up", "backing-off", "done", "stopped"]
+#: ``off``: the machine has not its role; ``waiting`` for the one before; ``starting``: not ready yet; ``backing-off`` until it is started again;
+#: ``done``: a command that exited 0; ``ended``: one that is started again only when it failed, and exited 0; ``stopping``, ``stopped``: its role ends, or the machine is being shut down.
+State = Literal["off", "waiting", "starting", "up", "backing-off", "done", "ended", "stopping", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,12 @@ class ServiceState:
     state: State
     pid: int
     restarts: int
+    role: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nobody has to wait for it: those of a role that the machine has not are as they should be."""
+        return self.state in ("up", "done", "ended", "off")
 
 
 def service_states(table: Path) -> tuple[ServiceState, ...] | None:
@@ -33,6 +39,6 @@ def service_states(table: Path) -> tuple[ServiceState, ...] | None:
 
 
 def _service(line: str) -> ServiceState:
-    name, state, pid, restarts = line.split("\t")
+    name, state, pid, restarts, *role = line.split("\t")  # a first process of before wrote no role
     assert state in get_args(State), f"init has a state {state!r} that is not known here"
-    return ServiceState(name, cast("State", state), int(pid), int(restarts))
+    return ServiceState(name, cast("State", state), int(pid), int(restarts), *role)

@@ -26,6 +26,9 @@ _MODE: Final = re.compile(r"0?[0-7]{3,4}")
 IDENTITY: Final = ("stack", "name", "network", "address", "mac", "image")
 _LIVE: Final = (*IDENTITY, "cpus", "memory_mib", "aliases")
 
+#: When a service that ended is started again.
+RESTARTS: Final = ("always", "on-failure")
+
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -93,11 +96,15 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder or file of the host that the machine sees at ``target``: a shared /home, say."""
+    """A folder or file of the host that the machine sees at ``target``: a shared /home, say.
+
+    With a ``role`` the services of other roles do not see it, nor what they run.
+    """
 
     source: str
     target: str
     read_only: bool = True
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +127,13 @@ class Service:
     ``ready`` says what makes it so: ``"started"``, ``"tcp:6818"`` (something listens), ``"unix:/run/x.socket"``
     (it accepts), ``"path:/run/x.pid"`` (it exists). A service that is not ready after ``ready_timeout_s``
     (0: never) is killed. A dead one is started again: at once, then after 0.1 s, 0.2 s, to 10 s; at once again
-    after it had lived for 10 s. With ``once`` it is a command that must exit 0, and is ready when it did.
+    after it had lived for 10 s. With ``restart="on-failure"`` one that exits 0 stays ended until it is asked for: by a file of
+    its name in /run/tidepool/start, and SIGHUP to the first process (or by the file alone, where it is to end first). With ``once`` it is a command that must exit 0, and is ready when it did.
     On stopping it gets SIGTERM, and SIGKILL ``stop_timeout_s`` later. Output goes to the boot log.
     With ``begins`` (``"path:/etc/slurm/slurm.conf"``) it is started, the first time and after each death, only
     when that path exists in the machine; those after it wait as they do for its readiness.
+    One with a ``role`` runs only while the machine has that role: while ``/var/lib/tidepool/roles/<role>`` exists there.
+    The services of a role are an order of their own; they are stopped backwards, with all that they started.
     """
 
     name: str
@@ -135,6 +145,8 @@ class Service:
     stop_timeout_s: float = 5.0
     once: bool = False
     begins: str = ""
+    role: str = ""
+    restart: str = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +160,7 @@ class MachineSpec:
     These may change while it runs; what follows ``memory_mib``, else, is of a boot; and what is before ``cpus``
     makes it this machine.
     ``capabilities`` are ones (``sys_admin``) that it has beyond those of an ordinary container.
+    ``containers`` is the role, if any, whose services run containers: they alone may mount, and make groups and devices.
     """
 
     stack: str
@@ -165,6 +178,7 @@ class MachineSpec:
     aliases: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
+    containers: str = ""
 
     def __post_init__(self) -> None:
         _refuse(f"machine {self.name!r}", _machine_mistakes(self))
@@ -173,6 +187,11 @@ class MachineSpec:
     def fingerprint(self) -> str:
         """Tells this specification from every other; contents of files go in as digests."""
         return _digest(self.public())
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of its services, in their order."""
+        return tuple(dict.fromkeys(service.role for service in self.services if service.role))
 
     @property
     def identity(self) -> dict[str, str]:
@@ -267,6 +286,11 @@ def _machine_mistakes(spec: MachineSpec) -> Iterator[str]:
         if service.name in seen:
             yield f"two services are named {service.name!r}"
         seen.add(service.name)
+    if spec.containers and spec.containers not in (roles := spec.roles):
+        yield (
+            f"containers is {spec.containers!r}, which is the role of no service; "
+            f"allowed are {', '.join(map(repr, roles)) or 'none here'}, or nothing"
+        )
     made: tuple[File | Folder | Device, ...] = (*spec.files, *spec.folders, *spec.devices)
     for thing in made:
         if not thing.path.startswith("/"):
@@ -282,6 +306,9 @@ def _machine_mistakes(spec: MachineSpec) -> Iterator[str]:
     for mount in spec.mounts:
         if not (mount.source.startswith("/") and mount.target.startswith("/")):
             yield f"the mount of {mount.source!r} at {mount.target!r} needs absolute paths"
+        if mount.role and mount.role not in spec.roles:
+            allowed = ", ".join(map(repr, spec.roles)) or "none here"
+            yield f"the mount at {mount.target!r} is of the role {mount.role!r}, which no service has; allowed are {allowed}"
 
 
 def _service_mistakes(service: Service) -> Iterator[str]:
@@ -298,6 +325,13 @@ def _service_mistakes(service: Service) -> Iterator[str]:
             f"service {service.name}: ready is {service.ready!r}; "
             "allowed are 'started', 'tcp:PORT', 'unix:/PATH' and 'path:/PATH'"
         )
+    if service.role and not is_name(service.role):
+        yield (
+            f"service {service.name}: role is {service.role!r}; allowed are lower-case letters, digits and '-' within"
+        )
+    if service.restart not in RESTARTS:
+        allowed = " and ".join(map(repr, RESTARTS))
+        yield f"service {service.name}: restart is {service.restart!r}; allowed are {allowed}"
     if service.begins and not service.begins.startswith("path:/"):
         yield f"service {service.name}: begins is {service.begins!r}; allowed is 'path:/PATH', or nothing"
 

@@ -16,12 +16,12 @@ static const struct {
     {"mount", step_mount}, {"take", step_take},   {"root", step_root},     {"put", step_put},
     {"link", step_link},   {"device", step_device}, {"folder", step_folder}, {"file", step_file},
     {"hostname", step_hostname}, {"cgroups", step_cgroups}, {"service", step_service}, {"cable", step_cable},
+    {"role", step_role},   {"confine", step_confine}, {"group", step_group}, {"hand-down", step_hand_down},
+    {"hide", step_hide},
 };
 
-static int run_plan(void) {
+unsigned long long run_steps(void) {
     unsigned long long kept = ~0ULL;
-    umask(0022);
-    read_plan();
     for (const char *name = field(); strcmp(name, "end"); name = field()) {
         size_t i = 0, count = sizeof steps / sizeof *steps;
         if (!strcmp(name, "drop")) {
@@ -32,8 +32,15 @@ static int run_plan(void) {
         if (i == count) fail("the plan has an unknown step, %s", name);
         steps[i].act();
     }
+    return kept;
+}
+
+static int run_plan(void) {
+    umask(0022);
+    read_plan();
+    unsigned long long kept = run_steps();
     forget_plan();
-    keep_capabilities(kept);
+    keep_capabilities(kept, handed_in(kept));
     prctl(PR_SET_DUMPABLE, 0); /* its log and table are files of the host: not to be opened through /proc/1/fd */
     return supervise();
 }

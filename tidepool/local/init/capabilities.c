@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Only what is in `kept` stays, for this process and all that it will start. */
-void keep_capabilities(unsigned long long kept) {
+void keep_capabilities(unsigned long long kept, unsigned long long handed_in) {
     for (int capability = 0; capability < 64; capability++)
         if (!(kept >> capability & 1) && prctl(PR_CAPBSET_READ, capability) == 1
             && prctl(PR_CAPBSET_DROP, capability))
@@ -18,7 +18,7 @@ void keep_capabilities(unsigned long long kept) {
     for (int half = 0; half < 2; half++) {
         sets[half].permitted &= (unsigned)(kept >> 32 * half);
         sets[half].effective &= (unsigned)(kept >> 32 * half);
-        sets[half].inheritable = 0;
+        sets[half].inheritable = sets[half].permitted & (unsigned)(handed_in >> 32 * half);
     }
     if (syscall(SYS_capset, &header, sets)) fail("cannot drop capabilities: %m");
 }

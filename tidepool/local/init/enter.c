@@ -28,15 +28,18 @@ unsigned long long start_of(const char *pid) {
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-static unsigned long long bounding_set_of(const char *pid) {
+/* Its bounding set; or that which it says with its inheritable one, where it has more than is for others. */
+static unsigned long long handed_in_by(const char *pid) {
     char path[64], line[256];
-    unsigned long long set = 0;
+    unsigned long long bounding = 0, inheritable = 0;
     snprintf(path, sizeof path, "/proc/%.20s/status", pid);
     FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "CapBnd: %llx", &set) == 1) break;
+    while (file && fgets(line, sizeof line, file)) {
+        sscanf(line, "CapInh: %llx", &inheritable);
+        sscanf(line, "CapBnd: %llx", &bounding);
+    }
     if (file) fclose(file);
-    return set;
+    return inheritable ? inheritable : bounding;
 }
 
 static void fail_entry(const char *what) __attribute__((noreturn));
@@ -61,7 +64,7 @@ int enter(int argc, char **argv) {
         fprintf(stderr, "init: the machine is not running\n");
         return 125;
     }
-    unsigned long long kept = bounding_set_of(argv[2]);
+    unsigned long long kept = handed_in_by(argv[2]);
     int at = 4;
     for (; at < argc && strcmp(argv[at], "--"); at++) {
         int group = open(argv[at], O_WRONLY | O_CLOEXEC);
@@ -80,7 +83,7 @@ int enter(int argc, char **argv) {
         fprintf(stderr, "init: refused: the way into the machine leads to another root than its own\n");
         return 125;
     }
-    keep_capabilities(kept);
+    keep_capabilities(kept, 0);
     if (chdir("/")) fail_entry("/");
     sigset_t held, before;
     sigemptyset(&held);

@@ -18,6 +18,7 @@ long long now_ms(void);
 
 /* plan.c: the plan's fields, one after the other. A field has a NUL after it, and may hold some where asked for. */
 void read_plan(void);
+void use_plan(char *text, size_t size);
 char *field_of(size_t *length);
 char *field(void);
 long number(void);
@@ -36,6 +37,7 @@ int find_group(const char *name, gid_t *found);
 
 /* steps.c: the steps of a plan; each reads its fields. */
 void step_mount(void);
+void step_hide(void);
 void step_take(void);
 void step_root(void);
 void step_put(void);
@@ -45,20 +47,29 @@ void step_folder(void);
 void step_file(void);
 void step_hostname(void);
 void step_cgroups(void);
+void step_group(void);
+void join_group(const char *group, const char *leaf);
+void step_hand_down(void);
 
-/* capabilities.c */
-void keep_capabilities(unsigned long long kept);
+/* capabilities.c: what is in `kept` stays; `handed_in` is what commands get that enter the machine (0: all of it). */
+void keep_capabilities(unsigned long long kept, unsigned long long handed_in);
 
 /* readiness.c: whether something listens on a TCP port; whether a UNIX socket accepts. */
 int listens(unsigned port);
 int answers(const char *path);
 
-/* services.c: a plan's service, and what runs for as long as the machine does. */
+/* services.c, roles.c, supervise.c: a plan's services and roles, and what runs for as long as the machine does. */
 void step_service(void);
+void step_confine(void);
+void step_role(void);
+unsigned long long handed_in(unsigned long long kept);
 int supervise(void);
 
 /* cable.c */
 void step_cable(void);
+
+/* boot.c: takes the steps of the plan, to its end; gives the capabilities that are to stay. */
+unsigned long long run_steps(void);
 
 /* boot.c, enter.c, cable.c: the things that init does. */
 int boot(void);

@@ -44,6 +44,12 @@ char *field(void) { return field_of(NULL); }
 long number(void) { return strtol(field(), NULL, 10); }
 mode_t mode_field(void) { return strtol(field(), NULL, 8); }
 
+/* Another one, in memory. Its fields are cut apart as they are read: it can be used once. */
+void use_plan(char *text, size_t size) {
+    plan = plan_at = text;
+    plan_end = text + size;
+}
+
 /* It may hold keys, and this process lives long. */
 void forget_plan(void) {
     explicit_bzero(plan, plan_end - plan);

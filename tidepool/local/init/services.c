@@ -1,44 +1,33 @@
-/* The services of a machine: started in order, started again when they die, stopped backwards. */
-#include "init.h"
+/* A service: started, started again when it dies, stopped. */
+#include "services.h"
 
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_SERVICES 64
-/* A daemon that lived this long is started again at once; one that did not waits, twice as long each time. */
-#define STEADY_MS 10000
-#define FIRST_DELAY_MS 100
-#define LAST_DELAY_MS 10000
 /* How often it is looked for the path that a service begins with: a cluster's start may wait for it. */
 #define BEGINS_LOOK_MS 10
+/* The table of the services, for who looks from within a machine that has roles. */
+#define TABLE_FOLDER "/run/tidepool"
+#define TABLE TABLE_FOLDER "/services"
+/* In it a file of a service's name asks for that one to be started, though it ended on purpose. */
+#define REQUESTS TABLE_FOLDER "/start"
 
-enum state { WAITING, STARTING, UP, BACKING_OFF, DONE, STOPPED };
-static const char *const state_names[] = {"waiting", "starting", "up", "backing-off", "done", "stopped"};
+static const char *const state_names[] = {"off",         "waiting", "starting", "up",
+                                          "backing-off", "done",    "ended",    "stopping", "stopped"};
 
-struct service {
-    char *name, *user, *begins_path, *ready_kind, *ready_value;
-    char **argv, **environment;
-    long ready_timeout_ms, stop_timeout_ms;
-    int once;
-    enum state state;
-    pid_t pid;
-    long long started, due;
-    long delay;
-    int starts, was_ready;
-};
+struct service services[MAX_SERVICES];
+int service_count;
+/* Capabilities that services without a role do not have, though this process has. */
+static unsigned long long confined;
 
-static struct service services[MAX_SERVICES];
-static int service_count;
-
-static char **list_field(void) {
+char **list_field(void) {
     long count = number();
     char **list = calloc(count + 1, sizeof *list);
     if (!list) fail("out of memory for the plan");
@@ -50,8 +39,11 @@ void step_service(void) {
     if (service_count == MAX_SERVICES) fail("more than %d services", MAX_SERVICES);
     struct service *service = &services[service_count++];
     service->name = strdup(field());
+    service->role = role_named(field());
+    service->state = service->role ? OFF : WAITING;
     service->user = strdup(field());
     service->once = number();
+    service->on_failure = number();
     service->begins_path = strdup(field());
     service->ready_kind = strdup(field());
     service->ready_value = strdup(field());
@@ -61,19 +53,34 @@ void step_service(void) {
     service->environment = list_field();
 }
 
-static void show_status(void) {
-    char table[MAX_SERVICES * 160];
+void step_confine(void) { confined |= 1ULL << number(); }
+unsigned long long handed_in(unsigned long long kept) { return confined ? kept & ~confined : 0; }
+
+static void show_within(const char *table, size_t size) {
+    static int within = -1;
+    if (!role_count) return;
+    if (within < 0) {
+        mkdir(TABLE_FOLDER, 0755);
+        within = open(TABLE, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    }
+    if (within < 0 || pwrite(within, table, size, 0) < 0 || ftruncate(within, size)) return;
+}
+
+void show_status(void) {
+    char table[MAX_SERVICES * 192];
     size_t used = 0;
     for (int i = 0; i < service_count; i++)
-        used += snprintf(table + used, sizeof table - used, "%.80s\t%s\t%d\t%d\n", services[i].name,
+        used += snprintf(table + used, sizeof table - used, "%.64s\t%s\t%d\t%d\t%.63s\n", services[i].name,
                          state_names[services[i].state], services[i].pid,
-                         services[i].starts ? services[i].starts - 1 : 0);
+                         services[i].starts ? services[i].starts - 1 : 0,
+                         services[i].role ? services[i].role->name : "");
     used += snprintf(table + used, sizeof table - used, "end\n");
+    show_within(table, used);
     /* A full disk must not stop the machine. */
     if (pwrite(STATUS_FD, table, used, 0) < 0 || ftruncate(STATUS_FD, used)) return;
 }
 
-static void enter_state(struct service *service, enum state state) {
+void enter_state(struct service *service, enum state state) {
     service->state = state;
     show_status();
 }
@@ -88,6 +95,8 @@ static void run_service(struct service *service) {
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
     dup2(STDERR_FILENO, STDOUT_FILENO);
+    if (service->role) settle_in(service->role);
+    else if (confined) keep_capabilities(~confined, 0);
     if (find_user(service->user, &user)) {
         say("%s: the image has no user %s", service->name, service->user);
         _exit(127);
@@ -101,15 +110,24 @@ static void run_service(struct service *service) {
     _exit(127);
 }
 
+/* Whether somebody has asked for it; that is over by this. */
+static int is_asked_for(const struct service *service) {
+    char path[sizeof REQUESTS + 66];
+    snprintf(path, sizeof path, REQUESTS "/%.64s", service->name);
+    return !unlink(path);
+}
+
 static void start_service(struct service *service) {
-    service->pid = fork();
+    is_asked_for(service); /* so it was */
+    service->pid = fork_into(service->role);
     if (service->pid == 0) run_service(service);
     service->started = now_ms();
     service->starts++;
     if (service->pid < 0) {
         say("%s: cannot start: %m", service->name);
         service->pid = 0;
-        service->due = service->started + LAST_DELAY_MS;
+        /* A role's namespaces take no more processes while they end: that is heard of soon. */
+        service->due = service->started + (service->role ? FIRST_DELAY_MS : LAST_DELAY_MS);
         enter_state(service, BACKING_OFF);
         return;
     }
@@ -138,43 +156,70 @@ static void mark_ready(struct service *service, enum state state) {
     enter_state(service, state);
 }
 
-static void reap(int stopping) {
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (int i = 0; i < service_count; i++) {
-            struct service *service = &services[i];
-            if (service->pid != pid) continue;
-            long long now = now_ms(), lived = now - service->started;
-            service->pid = 0;
-            if (service->once && !stopping && WIFEXITED(status) && !WEXITSTATUS(status)) {
-                mark_ready(service, DONE);
-                break;
-            }
-            say("%s: %s %d after %lld ms", service->name, WIFEXITED(status) ? "ended with exit code" : "killed by signal",
-                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), lived);
-            if (stopping) {
-                enter_state(service, STOPPED);
-                break;
-            }
-            if (lived >= STEADY_MS) service->delay = 0;
-            service->due = now + service->delay;
-            service->delay = service->delay ? service->delay * 2 : FIRST_DELAY_MS;
-            if (service->delay > LAST_DELAY_MS) service->delay = LAST_DELAY_MS;
-            enter_state(service, BACKING_OFF);
-            break;
-        }
-}
-
-/* Does what is due; says in how many milliseconds it wants to look again (-1: when a signal comes). */
-static int advance(void) {
-    long long now = now_ms(), wake = -1;
+void look_at_requests(void) {
     for (int i = 0; i < service_count; i++) {
         struct service *service = &services[i];
+        if (service->state != ENDED || !is_asked_for(service)) continue;
+        service->delay = 0;
+        enter_state(service, WAITING);
+    }
+}
+
+static void service_ended(struct service *service, int status) {
+    long long now = now_ms(), lived = now - service->started;
+    int stopping = service->state == STOPPING, well = WIFEXITED(status) && !WEXITSTATUS(status);
+    int asked = is_asked_for(service);
+    service->pid = 0;
+    if (service->once && !stopping && well) {
+        mark_ready(service, DONE);
+        return;
+    }
+    say("%s: %s %d after %lld ms", service->name, WIFEXITED(status) ? "ended with exit code" : "killed by signal",
+        WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), lived);
+    if (stopping) {
+        enter_state(service, STOPPED);
+        return;
+    }
+    if (service->on_failure && well && !asked) {
+        say("%s: it did so on purpose, and is not started again", service->name);
+        service->was_ready = 1; /* those after it need not wait */
+        enter_state(service, ENDED);
+        return;
+    }
+    if (asked || lived >= STEADY_MS) service->delay = 0;
+    service->due = now + service->delay;
+    service->delay = service->delay ? service->delay * 2 : FIRST_DELAY_MS;
+    if (service->delay > LAST_DELAY_MS) service->delay = LAST_DELAY_MS;
+    enter_state(service, BACKING_OFF);
+}
+
+void reap(void) {
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        int i = 0;
+        while (i < service_count && services[i].pid != pid) i++;
+        if (i < service_count) service_ended(&services[i], status);
+        else role_ended(pid);
+    }
+}
+
+void sooner(long long *wake, long long left) {
+    if (left < 0) left = 0;
+    if (*wake < 0 || left < *wake) *wake = left;
+}
+
+/* Does what is due for those of a role (NULL: of none); says in how many milliseconds to look again (-1: at a signal). */
+long long advance(struct role *role, long long now) {
+    long long wake = -1;
+    for (int i = 0; i < service_count; i++) {
+        struct service *service = &services[i];
+        if (service->role != role) continue;
         if (service->state == BACKING_OFF && now >= service->due) enter_state(service, WAITING);
         if (service->state == WAITING) {
-            if (may_begin(service)) start_service(service);
-            else if (wake < 0 || BEGINS_LOOK_MS < wake) wake = BEGINS_LOOK_MS;
+            if (!may_begin(service)) sooner(&wake, BEGINS_LOOK_MS);
+            else if (!role || role->first || open_role(role)) start_service(service);
+            else sooner(&wake, role->due - now);
         }
         if (service->state == STARTING && is_ready(service)) mark_ready(service, UP);
         if (service->state == STARTING) {
@@ -185,73 +230,29 @@ static int advance(void) {
                 service->started = now; /* asked for once; what came of it is told by its exit */
             }
             /* Often at first, when it matters; then so that looking adds an eighth to the time at most. */
-            long long look = service->once ? 1000 : waited < 32 ? 4 : waited < 2000 ? waited / 8 : 250;
-            if (wake < 0 || look < wake) wake = look;
+            sooner(&wake, service->once ? 1000 : waited < 32 ? 4 : waited < 2000 ? waited / 8 : 250);
         }
-        if (service->state == BACKING_OFF && (wake < 0 || service->due - now < wake))
-            wake = service->due > now ? service->due - now : 0;
+        if (service->state == BACKING_OFF) sooner(&wake, service->due - now);
         if (!service->was_ready) break; /* the next one stands on this one */
     }
     return wake;
 }
 
-static void wait_for_signal(int signals, long long timeout, int *stop) {
-    struct pollfd ready = {signals, POLLIN, 0};
-    struct signalfd_siginfo got;
-    if (poll(&ready, 1, timeout) <= 0) return;
-    while (read(signals, &got, sizeof got) == sizeof got)
-        if (got.ssi_signo == SIGTERM || got.ssi_signo == SIGINT) *stop = 1;
-}
-
-static void stop_services(int signals) {
-    int asked = 1;
-    say("asked to stop");
-    for (int i = service_count - 1; i >= 0; i--) {
-        struct service *service = &services[i];
-        long long deadline = now_ms() + service->stop_timeout_ms;
-        if (service->pid) kill(service->pid, SIGTERM);
-        for (reap(1); service->pid; reap(1)) {
-            long long left = deadline - now_ms();
-            if (left <= 0) {
-                say("%s: still there after %ld ms: killed", service->name, service->stop_timeout_ms);
-                kill(service->pid, SIGKILL);
-                deadline += 1000;
-                left = 1000;
-            }
-            wait_for_signal(signals, left, &asked);
-        }
+/* Whether it has stopped; it is asked to, and killed when its time is over. */
+int ask_to_stop(struct service *service, long long now, long long *wake) {
+    if (!service->pid) {
         if (service->state != STOPPED) enter_state(service, STOPPED);
+        return 1;
     }
-    say("stopped");
-}
-
-int supervise(void) {
-    sigset_t wanted;
-    int stop = 0, told = 0;
-    sigemptyset(&wanted);
-    sigaddset(&wanted, SIGCHLD);
-    sigaddset(&wanted, SIGTERM);
-    sigaddset(&wanted, SIGINT);
-    /* Blocked signals reach even a PID 1 without handlers, and wait to be read. */
-    sigprocmask(SIG_BLOCK, &wanted, NULL);
-    int signals = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0) fail("cannot wait for signals: %m");
-    show_status(); /* whoever hears that the machine booted may look at once */
-    dprintf(STDOUT_FILENO, "ok\n");
-    /* Whoever made the machine may be gone at any time from here on: nothing hangs on its pipes. */
-    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(nowhere, STDIN_FILENO);
-    dup2(nowhere, STDOUT_FILENO);
-    close(nowhere);
-    while (!stop) {
-        reap(0);
-        int timeout = advance();
-        if (!told && (!service_count || services[service_count - 1].was_ready)) {
-            told = 1;
-            say("all services are ready");
-        }
-        wait_for_signal(signals, timeout, &stop);
+    if (service->state != STOPPING) {
+        kill(service->pid, SIGTERM);
+        service->due = now + service->stop_timeout_ms;
+        enter_state(service, STOPPING);
+    } else if (now >= service->due) {
+        say("%s: still there after %ld ms: killed", service->name, service->stop_timeout_ms);
+        kill(service->pid, SIGKILL);
+        service->due = now + 1000;
     }
-    stop_services(signals);
-    return 0; /* and the kernel ends all else that ran in the machine */
+    sooner(wake, service->due - now);
+    return 0;
 }

@@ -87,6 +87,12 @@ static struct {
 } taken[MAX_BINDS];
 static int taken_count, put_count;
 
+/* What the machine has mounted there is not there for whoever takes this step: the first process of a role. */
+void step_hide(void) {
+    const char *target = field();
+    if (umount2(target, MNT_DETACH)) fail("cannot hide %s: %m", target);
+}
+
 void step_take(void) {
     struct stat is;
     if (taken_count == MAX_BINDS) fail("more than %d mounts from the host", MAX_BINDS);
@@ -147,6 +153,35 @@ void step_device(void) {
 /* From here on the control group that it was put into is the root of all that the machine sees. */
 void step_cgroups(void) {
     if (unshare(CLONE_NEWCGROUP)) fail("cannot make a control group namespace: %m");
+}
+
+void join_group(const char *group, const char *leaf) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", group, leaf);
+    if (mkdir(path, 0755) && errno != EEXIST) fail("cannot make the control group %s: %m", path);
+    snprintf(path, sizeof path, "%s/%s/cgroup.procs", group, leaf);
+    int members = open(path, O_WRONLY | O_CLOEXEC);
+    if (members < 0 || write(members, "0", 1) != 1) fail("cannot join the control group %s/%s: %m", group, leaf);
+    close(members);
+}
+
+/* Into a group of its own: version 2 hands controllers down only from groups without processes. */
+void step_group(void) { join_group(field(), ""); }
+
+/* All controllers that a group of version 2 has, to those below it. */
+void step_hand_down(void) {
+    const char *group = field();
+    char path[4096], controller[64];
+    snprintf(path, sizeof path, "%s/cgroup.controllers", group);
+    FILE *controllers = fopen(path, "re");
+    if (!controllers) fail("cannot read %s: %m", path);
+    snprintf(path, sizeof path, "%s/cgroup.subtree_control", group);
+    int control = open(path, O_WRONLY | O_CLOEXEC);
+    while (control >= 0 && fscanf(controllers, "%63s", controller) == 1)
+        if (dprintf(control, "+%s", controller) < 0) fail("cannot hand the controller %s down: %m", controller);
+    if (control < 0) fail("cannot open %s: %m", path);
+    close(control);
+    fclose(controllers);
 }
 
 void step_hostname(void) {
