@@ -1,0 +1,275 @@
+"""Carries a conversion out, or goes on with it where another process was killed: one look, one step, and again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.roles import Role
+from tidepool.conversion.drivers import new_driver
+from tidepool.conversion.look import Look
+from tidepool.conversion.next_step import looks, next_step
+from tidepool.conversion.ports import (
+    OUR_HOLD,
+    Control,
+    ConversionError,
+    Journal,
+    Machine,
+    Refused,
+    Side,
+    TakenOver,
+)
+from tidepool.conversion.record import ENDED, Conversion, Work
+from tidepool.conversion.step import Act, Enter, Mark, Wait
+from tidepool.conversion.work_record import given_up, reported, seen_now
+
+#: A driver that has said nothing for so long, in seconds, is taken for dead; one whose process is gone is so at once.
+LEASE_S: Final = 60.0
+KEPT: Final = timedelta(days=90)
+#: A machine is asked for its roles after it was changed, and then so seldom: who asks runs a program there, each time.
+_ROLES_LAST: Final = timedelta(seconds=2)
+#: Between two looks: a part of the time that was waited already, so that waiting costs little and is over soon.
+_PART: Final = 0.05
+_SHORTEST_S: Final = 0.01
+#: While jobs and pods end, which may take hours; and while the machine changes.
+_LONGEST_S, _LONGEST_CHANGE_S = 1.0, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """Who takes part: the machine, and Slurm and Kubernetes as they see it; the control planes that it is a part of."""
+
+    machine: Machine
+    sides: Mapping[Role, Side]
+    control: Control | None = None
+
+
+def convert(
+    conversion: Conversion,
+    parties: Parties,
+    journal: Journal,
+    *,
+    now: Callable[[], datetime],
+    wait: Callable[[float], None],
+    told: Callable[[Conversion], None],
+) -> Conversion:
+    """Drive ``conversion`` to its end, and give it as it ended. Where another process drives it, that one is waited for.
+
+    Args:
+        conversion: as the journal has it.
+        parties: who takes part.
+        journal: where each phase is written down before it begins.
+        now: the time in UTC.
+        wait: sleeps for so many seconds. What it raises ends the driving: whoever comes next goes on.
+        told: hears of each change, for progress.
+
+    Raises:
+        ConversionError: the journal cannot be used; what was begun is gone on with by whoever drives it next.
+    """
+    driver = new_driver()
+    pace = _Pace(now, wait)
+    try:
+        while conversion.is_under_way:
+            if journal.take_over(conversion.id, driver, now(), LEASE_S):
+                conversion = journal.conversion(conversion.id)
+                with contextlib.suppress(TakenOver):
+                    conversion = _Drive(conversion, driver, parties, journal, pace, told).to_the_end()
+                    with contextlib.suppress(ConversionError):
+                        journal.prune(now() - KEPT)
+                    break
+            pace.wait()
+            if (seen := journal.conversion(conversion.id)) != conversion:
+                conversion = seen
+                told(conversion)
+    finally:
+        with contextlib.suppress(ConversionError):
+            journal.let_go(conversion.id, driver)
+    return conversion
+
+
+class _Pace:
+    """How long to wait before the next look."""
+
+    def __init__(self, now: Callable[[], datetime], wait: Callable[[float], None]) -> None:
+        self.now = now
+        self._wait = wait
+        self._since = now()
+
+    def progress(self) -> None:
+        """Something has happened: the next look may tell something new soon."""
+        self._since = self.now()
+
+    def wait(self, longest_s: float = _LONGEST_CHANGE_S) -> None:
+        waited = (self.now() - self._since).total_seconds()
+        self._wait(min(longest_s, max(_SHORTEST_S, waited * _PART)))
+
+
+@dataclass
+class _Drive:
+    """One process's driving of one conversion. What it knows besides the journal may be lost at any moment."""
+
+    conversion: Conversion
+    driver: str
+    parties: Parties
+    journal: Journal
+    pace: _Pace
+    told: Callable[[Conversion], None]
+    _until: datetime | None = None
+    _prepared: bool = False
+    _failing: dict[Role | Literal["machine"], str] = field(default_factory=dict)
+    _refused: str = ""
+    _look: Look | None = None
+    #: The roles that the machine said it has, and when; forgotten when it is changed.
+    _roles: tuple[frozenset[Role], datetime] | None = None
+
+    def to_the_end(self) -> Conversion:
+        """Look, do, write; until it has ended.
+
+        Raises:
+            TakenOver: another process drives it by now.
+        """
+        self.pace.progress()
+        if self.conversion.is_under_way:
+            first = {} if "asked/driven" in self.conversion.began else {"asked/driven": self.pace.now()}
+            self._write(began=FrozenDict({**self._marked("driver/since"), **first}))
+        while self.conversion.is_under_way:
+            self._stay()
+            self._step()
+        return self.conversion
+
+    def _stay(self) -> None:
+        """Be the one that drives it for some time more, and hear of a cancel, and of force."""
+        now = self.pace.now()
+        if self._until is None or now > self._until - timedelta(seconds=LEASE_S / 2):
+            if not self.journal.take_over(self.conversion.id, self.driver, now, LEASE_S):
+                raise TakenOver(f"conversion {self.conversion.id} is driven by another process")
+            self._until = now + timedelta(seconds=LEASE_S)
+        seen = self.journal.conversion(self.conversion.id)
+        if seen.driver != self.driver:
+            raise TakenOver(f"conversion {self.conversion.id} is driven by another process")
+        self.conversion = seen
+
+    def _step(self) -> None:
+        if self._look is None:
+            self._look = Look(
+                self.parties.machine,
+                self.parties.sides,
+                self.parties.control,
+                self.conversion.order,
+                self._roles_known(),
+            )
+        seen = replace(
+            self._look.at(looks(self.conversion), with_holders=self.conversion.phase == "asked"),
+            prepared=self._prepared,
+            failing=FrozenDict(self._failing),
+        )
+        if self._roles is None and self._look.roles is not None:
+            self._roles = self._look.roles, self.pace.now()
+        if self._refused:
+            seen = replace(seen, refused=self._refused)
+        if self._look.worked is not None:
+            # Told to the journal at the latest with the next phase, which is before it is taken away.
+            self._write_if_changed(work=seen_now(self.conversion, self._look.worked))
+        step = next_step(self.conversion, seen, self.pace.now())
+        match step:
+            case Enter(phase, text):
+                now = self.pace.now()
+                there = self._look.worked or ()
+                self._write(
+                    phase=phase,
+                    work=given_up(self.conversion, there) if phase == "restoring" else self.conversion.work,
+                    began=self._marked(phase),
+                    text=text,
+                    back_because=text if phase in ("restoring", "stopped") else self.conversion.back_because,
+                    ended=now if phase in ENDED else None,
+                )
+                self._failing.clear()
+                self._prepared, self._refused = False, ""
+                self.pace.progress()
+                return  # what was just seen still holds: nothing was done but to write
+            case Mark(mark):
+                self._write(began=self._marked(f"{self.conversion.phase}/{mark}"))
+                return
+            case Wait(text):
+                self._write_if_changed(text=text)
+                self._pause()
+            case Act():
+                self._act(step)
+        self._look = None
+
+    def _act(self, act: Act) -> None:
+        whom: Role | Literal["machine"] = act.role
+        if act.verb in ("take", "lose"):
+            whom, self._roles = "machine", None
+        try:
+            self._do(act)
+        except ConversionError as error:
+            self._failing[whom] = str(error)
+            self._refused = str(error) if isinstance(error, Refused) else ""
+            self._write_if_changed(text=str(error))
+            self._pause()
+            return
+        self._failing.pop(whom, None)
+        mark = f"{self.conversion.phase}/{act.mark}"
+        if act.mark and mark not in self.conversion.began:
+            self._write(began=self._marked(mark), text="")
+            self.pace.progress()
+        if act.waits:
+            self._write_if_changed(text=act.text)
+            self._pause()
+
+    def _do(self, act: Act) -> None:
+        side, order = self.parties.sides[act.role], self.conversion.order
+        why = " ".join(f"{order.by}: {order.reason}".split())
+        match act.verb:
+            case "hold":
+                side.hold(f"{OUR_HOLD} {order.to} ({why})")
+            case "release":
+                side.release()
+            case "ask_to_leave":
+                side.ask_to_leave(self.conversion.work)
+            case "force_out":
+                reason = f"the machine {order.node} moves to {order.to} by force ({why})"
+                done = side.force_out(self.conversion.work, reason)
+                self._write_if_changed(work=reported(self.conversion, done))
+            case "prepare":
+                side.prepare()
+                self._prepared = True
+            case "admit":
+                side.admit()
+            case "forget":
+                side.forget()
+            case "take":
+                # What it was prepared with may be used up, whatever becomes of this.
+                self._prepared = False
+                self.parties.machine.take(act.role)
+            case "lose":
+                self.parties.machine.lose(act.role)
+            case "hand_over":
+                assert self.parties.control is not None
+                self.parties.control.hand_over(act.role)
+
+    def _roles_known(self) -> frozenset[Role] | None:
+        if self._roles is not None and self.pace.now() - self._roles[1] > _ROLES_LAST:
+            self._roles = None
+        return None if self._roles is None else self._roles[0]
+
+    def _pause(self) -> None:
+        self.pace.wait(_LONGEST_S if self.conversion.phase == "emptying" else _LONGEST_CHANGE_S)
+
+    def _marked(self, name: str) -> Mapping[str, datetime]:
+        return FrozenDict({**self.conversion.began, name: self.pace.now()})
+
+    def _write_if_changed(self, *, text: str | None = None, work: tuple[Work, ...] | None = None) -> None:
+        text = self.conversion.text if text is None else text
+        work = self.conversion.work if work is None else work
+        if (text, work) != (self.conversion.text, self.conversion.work):
+            self._write(text=text, work=work)
+
+    def _write(self, **changes: object) -> None:
+        self.conversion = self.journal.write(replace(self.conversion, **changes))  # type: ignore[arg-type]
+        self.told(self.conversion)

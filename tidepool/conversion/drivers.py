@@ -1,0 +1,46 @@
+"""Who drives a conversion: a process of this machine's, told from a later one with the same number."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import datetime
+from pathlib import Path
+
+from tidepool.conversion.record import Conversion
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def new_driver() -> str:
+    """A name for one who begins to drive: ``<boot>/<pid>/<when the process started>/<random>``."""
+    pid = os.getpid()
+    return "/".join((_boot(), str(pid), _started(pid) or "0", secrets.token_hex(4)))
+
+
+def is_dead(driver: str) -> bool:
+    """Whether it is known to be gone: of this boot of this machine, and no such process runs. Of others nothing is known."""
+    boot, pid, started, _ = (*driver.split("/"), "", "", "", "")[:4]
+    if boot != _boot() or not pid.isdecimal():
+        return False
+    return _started(int(pid)) != started
+
+
+def is_driven(conversion: Conversion, now: datetime) -> bool:
+    """Whether a process is at it that may be alive."""
+    until = conversion.driver_until
+    return bool(conversion.driver) and until is not None and until > now and not is_dead(conversion.driver)
+
+
+def _boot() -> str:
+    return _BOOT.read_text().strip()
+
+
+def _started(pid: int) -> str | None:
+    """In ticks since the boot; None where there is none, or only what is left of one until its parent looks."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else fields[19]

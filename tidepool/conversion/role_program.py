@@ -1,0 +1,101 @@
+"""The port `Machine`: a machine of a pool, reached by a transport, takes roles and loses them. One round trip a call."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any, Final, cast
+
+from tidepool.cluster import kubelet_files
+from tidepool.cluster.role_layout import BOOTSTRAP, CNI_CONFIG, LAYOUTS, ROUTES
+from tidepool.cluster.roles import ROLES, Role
+from tidepool.conversion import within
+from tidepool.conversion.ports import ConversionError
+from tidepool.slurm import SlurmError, Transport
+
+#: The text of what runs there: by no file that would have to be there, and without the site's modules.
+_PROGRAM: Final = ("/usr/bin/python3", "-ISc", Path(within.__file__).read_text("utf-8"))
+#: Beyond what services take to start or to stop.
+_MARGIN_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFile:
+    """A file that a machine has while it has a role. ``mode`` is octal; owner and group are names of the image."""
+
+    path: str
+    content: bytes = field(repr=False)
+    mode: str = "0644"
+    owner: str = "root"
+    group: str = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleProgram:
+    """A machine, ``node``, behind ``transport``.
+
+    ``files`` gives what it has with a role, when it takes that role: its credentials, its configuration. They reach the
+    machine through a pipe. Its services have ``start_s`` to start and ``stop_s`` to stop.
+    """
+
+    transport: Transport
+    node: str
+    files: Callable[[Role], Sequence[RoleFile]]
+    start_s: float = 20.0
+    stop_s: float = 60.0
+
+    def roles(self) -> frozenset[Role]:
+        return frozenset(cast("Sequence[Role]", self._ask("roles", None, self.start_s)["roles"]))
+
+    def take(self, role: Role) -> None:
+        files = [
+            asdict(file) | {"content": base64.b64encode(file.content).decode()} for file in self.files(role)
+        ]
+        self._ask("take", role, self.start_s, files=files)
+
+    def lose(self, role: Role) -> None:
+        if left := self._ask("lose", role, self.stop_s)["left"]:
+            raise ConversionError(f"{self.node} lost the role {role}, but there is still {', '.join(left)}")
+
+    def left_behind(self, role: Role) -> tuple[str, ...]:
+        return tuple(self._ask("left", role, self.start_s)["left"])
+
+    def _ask(self, verb: str, role: Role | None, timeout_s: float, **more: object) -> Mapping[str, Any]:
+        layouts = {each: asdict(LAYOUTS[each]) for each in ROLES}
+        request = {"verb": verb, "role": role, "layouts": layouts, "timeout_s": timeout_s, **more}
+        try:
+            ended = self.transport.run(_PROGRAM, stdin=json.dumps(request), timeout_s=timeout_s + _MARGIN_S)
+        except SlurmError as error:  # of the transport, which both sides share
+            raise ConversionError(f"{self.node} cannot be asked: {error}") from error
+        try:
+            told: Mapping[str, Any] = json.loads(ended.stdout)
+        except ValueError:
+            said = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.exit_code}"]
+            raise ConversionError(f"{self.node} did not come to the end of it: {said[0]}") from None
+        if "error" in told:
+            raise ConversionError(f"{self.node}: {told['error']}")
+        return told
+
+
+def kubernetes_files(files: Sequence[RoleFile], *, pods: IPv4Network, bootstrap: str) -> tuple[RoleFile, ...]:
+    """What one machine has with the role: the ``files`` of the role's boot, and what is of this machine alone.
+
+    Args:
+        files: those that all machines of its pool have.
+        pods: where its pods have their addresses.
+        bootstrap: the kubeconfig by which its kubelet asks for a certificate (`kubelet_files.bootstrap_kubeconfig`).
+    """
+    return (
+        *(_without_own_route(file, pods) if file.path == ROUTES else file for file in files),
+        RoleFile(CNI_CONFIG, kubelet_files.cni_config(pods).encode()),
+        RoleFile(BOOTSTRAP, bootstrap.encode(), "0600"),
+    )
+
+
+def _without_own_route(file: RoleFile, pods: IPv4Network) -> RoleFile:
+    text = kubelet_files.routes_without(file.content.decode(), pods)
+    return RoleFile(file.path, text.encode(), file.mode, file.owner, file.group)
