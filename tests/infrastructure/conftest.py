@@ -1,9 +1,10 @@
-"""Worlds that the contract is tried in: the fake's, and this machine's."""
+"""Worlds that the contract is tried in: fakes of infrastructures, this machine, and libvirt for real."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -11,7 +12,14 @@ from typing import Protocol
 
 import pytest
 
+from tests.infrastructure.aws_world import aws_world
+from tests.infrastructure.kubernetes_world import KubernetesWorld
+from tests.infrastructure.libvirt_world import LibvirtWorld, Made, on_libvirtd
+from tests.infrastructure.nomad_world import nomad_world
+from tests.infrastructure.ssh_world import ssh_world
 from tests.infrastructure.this_machine import ThisMachine
+from tests.libvirt.daemon import Host, a_host, missing
+from tests.libvirt.fake import FakeHost, FakeHosts
 from tests.local.conftest import data, image
 from tests.local.stacks import Stack, left_of
 from tidepool import local
@@ -59,10 +67,47 @@ class LocalWorld:
         local.delete_machine(self.infrastructure.data, key.stack, key.node)
 
 
-@pytest.fixture(params=["fake", "local"])
+def libvirt_world() -> LibvirtWorld:
+    fake = FakeHosts(alpha=FakeHost(), beta=FakeHost())
+    return LibvirtWorld(
+        Made({"alpha": "qemu+ssh://root@alpha/system", "beta": "qemu+ssh://root@beta/system"}, fake)
+    )
+
+
+#: Worlds in memory, by name. Each is made anew for each test.
+FAKES: Mapping[str, Callable[[], World]] = {
+    "aws": aws_world,
+    "fake": FakeWorld,
+    "kubernetes": KubernetesWorld,
+    "libvirt": libvirt_world,
+}
+
+#: Those that answer at an address, or are in a folder, for as long as a test lasts.
+SERVED: Mapping[str, Callable[[], AbstractContextManager[World]]] = {"nomad": nomad_world, "ssh": ssh_world}
+
+
+@pytest.fixture(scope="module")
+def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A real one. Skips where it cannot be."""
+    if why := missing():
+        pytest.skip(why)
+    with a_host(tmp_path_factory.mktemp("host") / "h") as host:
+        yield host
+
+
+@pytest.fixture(params=[*FAKES, *SERVED, "local", "libvirtd"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    if request.param == "fake":
-        yield FakeWorld()
+    if request.param in FAKES:
+        yield FAKES[request.param]()
+        return
+    if request.param in SERVED:
+        with SERVED[request.param]() as served:
+            yield served
+        return
+    if request.param == "libvirtd":
+        host: Host = request.getfixturevalue("libvirtd")
+        with on_libvirtd(host, request.getfixturevalue("tmp_path")) as real:
+            yield real
         return
     folder: Path = request.getfixturevalue("data")
     stack = Stack(folder, f"t{uuid.uuid4().hex[:8]}", request.getfixturevalue("image"))

@@ -5,8 +5,18 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, get_args
 
+from tidepool.infrastructure.contract import InfrastructureError, InsufficientCapacity, Permanent
+
 #: No such machine to be had; it may work in a while; it will not; the machine is there and never came up.
 Cause = Literal["capacity", "transient", "permanent", "boot"]
+
+
+def cause_of_kind(kind: type[InfrastructureError]) -> Cause:
+    """The kinds of the contract, as causes."""
+    if issubclass(kind, InsufficientCapacity):
+        return "capacity"
+    return "permanent" if issubclass(kind, Permanent) else "transient"
+
 
 _CAUSES: Final = get_args(Cause)
 _MARK = re.compile(r"\s*\[cause: (\w+)\]")

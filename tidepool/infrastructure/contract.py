@@ -19,7 +19,8 @@ The promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from ipaddress import IPv4Address
 from typing import Literal, Protocol
 
@@ -47,11 +48,15 @@ class Permanent(InfrastructureError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class MachineKey:
-    """Which machine: the node name ``node`` of ``stack``, in its ``generation``, from 1."""
+    """Which machine: the node name ``node`` of ``stack``, in its ``generation``, from 1.
+
+    ``infrastructure`` says where, in a cluster that has several: no two of them know of each other's machines.
+    """
 
     stack: str
     node: str
     generation: int = 1
+    infrastructure: str = ""
 
     @property
     def fleet(self) -> str:
@@ -62,7 +67,8 @@ class MachineKey:
             return ""
 
     def __str__(self) -> str:
-        return f"{self.node} (generation {self.generation}) of stack {self.stack}"
+        where = f" on {self.infrastructure}" if self.infrastructure else ""
+        return f"{self.node} (generation {self.generation}) of stack {self.stack}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +87,15 @@ class MachineRequest:
 class Machine:
     """A machine as the infrastructure knows it. ``machine_id`` is its own name for it, and never given twice.
 
-    One that is ``stopped`` keeps its disk, and runs again when it is created again.
+    One that is ``stopped`` keeps its disk, and runs again when it is created again. ``since`` is when it was made or
+    last started, where the infrastructure says that; it is for people, and no part of what the machine is.
     """
 
     machine_id: str
     key: MachineKey
     address: IPv4Address
     state: Literal["running", "stopped"]
+    since: datetime | None = field(default=None, compare=False)
 
 
 class Infrastructure(Protocol):

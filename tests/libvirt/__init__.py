@@ -1,0 +1,1 @@
+"""Hosts that run libvirt, as they are asked and read. Nothing here needs one."""

@@ -1,0 +1,44 @@
+"""What things are called at AWS: tags by which a sweep finds what no state knows, and names that a stack has once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address
+from typing import Final
+
+from tidepool.cluster.slots import fleet_and_number
+
+STACK: Final = "tidepool:stack"
+FLEET: Final = "tidepool:fleet"
+NODE: Final = "tidepool:node"
+GENERATION: Final = "tidepool:generation"
+#: A machine reads it from its metadata: its user data is that of all of its kind.
+ADDRESS: Final = "tidepool:address"
+#: Of what IAM has by name in a whole account.
+LONGEST_NAME: Final = 64
+
+
+def stack_tags(stack: str) -> Mapping[str, str]:
+    """Of all that a stack has."""
+    return {STACK: stack}
+
+
+def machine_tags(stack: str, node: str, address: IPv4Address, generation: int = 1) -> Mapping[str, str]:
+    """Of a machine: its key, and its place."""
+    try:
+        fleet = fleet_and_number(node)[0]
+    except ValueError:
+        fleet = ""
+    return {
+        "Name": f"{stack}-{node}",
+        STACK: stack,
+        FLEET: fleet,
+        NODE: node,
+        GENERATION: str(generation),
+        ADDRESS: str(address),
+    }
+
+
+def named(stack: str, what: str) -> str:
+    """What something of a stack is called."""
+    return f"tidepool-{stack}-{what}"
