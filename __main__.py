@@ -11,20 +11,25 @@ stack, here = pulumi.get_stack(), Path(__file__).parent
 asked = components.asked(pulumi.Config(), os.environ)
 spec = asked.spec
 
-infrastructure = components.infrastructure_of(spec, stack)
-network = infrastructure.network("net", spec.network)
-images = {
-    name: components.GoldenImage(name, recipe=here / "images" / name, playbooks=here / "playbooks").digest
-    for name in spec.images
-}
-cluster = components.SlurmControllerArgs(spec, infrastructure, network, images[spec.controller_image])
-controller = components.SlurmController(spec.name, cluster)
+sites = components.sites_of(spec, stack, here)
+own = sites.own
+controller = components.SlurmController(
+    spec.name, components.SlurmControllerArgs(spec, own.infrastructure, own.network, own.image)
+)
 fleets = {}
 for fleet in spec.fleets:
-    image = images[spec.fleet_image(fleet, fleet.infrastructures[0])]
-    nodes = asked.nodes[fleet.name]
-    args = components.ComputeFleetArgs(fleet, nodes, controller, infrastructure, network, image, asked.only)
+    nodes, places = asked.nodes[fleet.name], asked.places[fleet.name]
+    args = components.ComputeFleetArgs(fleet, nodes, controller, sites.of_fleet(fleet), asked.only, places)
     fleets[fleet.name] = components.ComputeFleet(fleet.name, args)
+if spec.kubernetes is not None:
+    from tidepool.toolchain import find
+
+    tools = find(os.environ).folder
+    pools = components.PoolsArgs(
+        asked, controller, own.infrastructure, own.network, sites.images, stack, tools
+    )
+    for name, value in components.pools_of(pools).items():
+        pulumi.export(name, value)
 
 for name, value in asked.outputs.items():
     pulumi.export(name, value)

@@ -47,3 +47,16 @@ def with_fleet(number: int, **changes: Any) -> dict[str, Any]:
     mapping = spec_mapping()
     mapping["fleets"][number] |= changes
     return mapping
+
+
+POOL: dict[str, Any] = {
+    "name": "shared",
+    "subnet": "10.77.20.0/24",
+    "machines": 4,
+    "shape": {"cpus": 2, "memory": "1GiB"},
+}
+
+
+def with_pool(**changes: Any) -> dict[str, Any]:
+    """A good spec with a pool beside the fleets, and with changes in the pool."""
+    return spec_mapping(pools=[copy.deepcopy(POOL) | changes], kubernetes={})

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties import runs
 from tidepool.cluster.hostlist import HostlistError, HostSet, count, expand, fold
 
 # The same examples each time: what fails here, a change broke.
-EXAMPLES = settings(derandomize=True, deadline=None)
 
 EXPANDED = {
     "": [],
@@ -162,7 +162,7 @@ def test_a_hundred_thousand_names_take_milliseconds() -> None:
     assert expanded - folded < 0.5
 
 
-@EXAMPLES
+@runs()
 @given(LISTS)
 def test_folded_names_expand_to_themselves(names: list[str]) -> None:
     text = fold(names)
@@ -172,7 +172,7 @@ def test_folded_names_expand_to_themselves(names: list[str]) -> None:
     assert fold(expanded) == text
 
 
-@EXAMPLES
+@runs()
 @given(TEXTS)
 def test_a_set_agrees_with_its_names(text: str) -> None:
     names = expand(text)
@@ -184,7 +184,7 @@ def test_a_set_agrees_with_its_names(text: str) -> None:
     assert all(name in hosts for name in names)
 
 
-@EXAMPLES
+@runs()
 @given(LISTS, LISTS)
 def test_sets_are_sets(ones: list[str], others: list[str]) -> None:
     a, b = HostSet.from_names(ones), HostSet.from_names(others)
@@ -219,13 +219,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@settings(EXAMPLES, max_examples=25)
+@runs(25)
 @given(TEXTS.filter(bool))
 def test_slurm_expands_alike(folder: Path, text: str) -> None:
     assert scontrol(folder, "hostnames", text).split() == expand(text)
 
 
-@settings(EXAMPLES, max_examples=25)
+@runs(25)
 @given(LISTS.filter(bool))
 def test_slurm_folds_alike(folder: Path, names: list[str]) -> None:
     text = fold(names)
@@ -233,7 +233,7 @@ def test_slurm_folds_alike(folder: Path, names: list[str]) -> None:
     assert scontrol(folder, "hostnames", text).split() == expand(text)
 
 
-@settings(EXAMPLES, max_examples=15)
+@runs(15)
 @given(st.sets(NUMBERS.map(lambda n: f"n{n}"), min_size=1), st.randoms())
 def test_slurm_sorts_alike(folder: Path, names: set[str], order: random.Random) -> None:
     shuffled = sorted(names)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties import runs
+from tidepool.cluster import addresses
 from tidepool.cluster.addresses import OwnAddresses, capacity, free_subnet, overlapping, slot_address
 from tidepool.cluster.names import cluster_name, feature_name, fleet_name, gres_name, partition_name
 from tidepool.cluster.slots import Slot, fleet_and_number, slots
@@ -40,6 +42,13 @@ def test_names_that_slurm_would_refuse_are_refused(
             check(name)
 
 
+def test_a_mac_tells_the_address_of_its_machine_and_others_tell_none() -> None:
+    address = IPv4Address("10.77.200.3")
+    assert addresses.of_mac(addresses.mac(address)) == addresses.of_mac("02:74:0A:4D:C8:03") == address
+    for other in ("", "02:74", "02:74:0a", "06:74:0a:4d:c8:03", "52:54:00:12:34:56"):
+        assert addresses.of_mac(other) is None
+
+
 def test_a_slot_is_name_number_address_and_mac() -> None:
     slot = Slot("cpu", 17, SUBNET)
     assert (slot.node_name, str(slot.address), slot.mac) == ("cpu-17", "10.77.10.17", "02:74:0a:4d:0a:11")
@@ -53,7 +62,7 @@ def test_a_slot_is_name_number_address_and_mac() -> None:
 
 
 @given(st.integers(16, 30), st.integers(0, 255), st.data())
-@settings(derandomize=True, deadline=None)
+@runs()
 def test_no_two_slots_share_anything(prefix: int, third: int, data: st.DataObject) -> None:
     subnet = IPv4Network(f"10.77.{third}.0/{prefix}", strict=False)
     number = data.draw(st.integers(1, min(capacity(subnet), 500)))
@@ -89,7 +98,7 @@ def test_which_subnets_overlap() -> None:
     st.lists(st.tuples(st.integers(0, 255), st.integers(22, 28)), max_size=6),
     st.integers(1, 600),
 )
-@settings(derandomize=True, deadline=None)
+@runs()
 def test_a_free_subnet_is_free(prefix: int, taken: list[tuple[int, int]], wanted: int) -> None:
     network = IPv4Network(f"10.77.0.0/{prefix}")
     others = [IPv4Network(f"10.77.{third}.0/{length}", strict=False) for third, length in taken]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.specs import spec_mapping
+from tests.cluster.specs import spec_mapping, with_pool
 from tidepool.cluster.slurm_conf import (
     cgroup_conf,
     configuration,
@@ -23,7 +23,7 @@ from tidepool.cluster.slurm_conf import (
 from tidepool.cluster.slurm_keys import CGROUP_CONF, PARTITION_LINE, RELEASES, SLURM_CONF, Release
 from tidepool.cluster.slurm_options import PROTECTED, check_slurm_conf, setting
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.cluster.spec_reading import read_spec
+from tidepool.cluster.spec_reading import SpecError, read_spec
 
 FULL: dict[str, Any] = {
     "controller": {"backup": True, "accounting": {"enforce": ["limits", "qos"]}},
@@ -109,8 +109,34 @@ def test_the_other_files_are_these_texts() -> None:
     assert written["AccountingStorageEnforce"] == "limits,qos"
     assert written["AccountingStorageHost"] == "10.77.0.4"
     assert "SlurmctldHost=ctl(10.77.0.2)\nSlurmctldHost=ctlbackup(10.77.0.3)\n" in slurm_conf(spec)
+    on_a_pool = read_spec(with_pool() | {"controller": {"runs_on": "shared-2"}})
+    assert "SlurmctldHost=shared-2(10.77.20.2)\nSlurmctldHost=ctl(10.77.0.2)\n" in slurm_conf(on_a_pool)
     # An AccountingStorageEnforce with nothing to enforce would end slurmctld.
     assert "AccountingStorageEnforce" not in slurm_conf(spec_of(controller={"accounting": {}}))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        spec_mapping(controller={"backup": True}),
+        with_pool() | {"controller": {"runs_on": "shared-2"}},
+    ],
+)
+def test_one_that_stands_by_is_started_anew_once_it_was_in_charge_where_its_release_needs_that(
+    given: dict[str, Any],
+) -> None:
+    key = "SlurmctldPrimaryOffProg"
+    own, later = {"slurm_conf": {key: "/own"}}, {"slurm_version": "23.11"}
+
+    def set_by(**changes: Any) -> str | None:
+        return settings_of(slurm_conf(read_spec(given | changes))).get(key)
+
+    assert set_by() == "/usr/local/lib/tidepool/slurmctld-stands-by"
+    with pytest.raises(SpecError, match=r"before 23[.]11"):
+        set_by(**own)
+    assert set_by(**later) is None
+    assert set_by(**later, **own) == "/own"
+    assert key not in settings_of(slurm_conf(spec_of(controller={"accounting": {}})))
 
 
 def test_slots_are_told_with_their_shape_and_addresses() -> None:

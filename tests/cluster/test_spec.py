@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.cluster.specs import spec_mapping, with_fleet
+from tests.properties import runs
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
 from tidepool.cluster.spec_page import EXAMPLE, spec_page
@@ -332,7 +333,10 @@ def test_a_model_made_in_python_is_checked_too() -> None:
         ),
     )
 )
-@settings(derandomize=True, deadline=None)
+@example(with_fleet(0, features=[[]]))
+@example(spec_mapping(partitions=[{"name": "main", "fleets": [["cpu"]]}]))
+@example(with_fleet(0, infrastructures=[{"name": []}]) | {"infrastructures": {"aws": {}}})
+@runs()
 def test_whatever_stands_there_is_read_or_refused_in_words(mapping: dict[str, Any]) -> None:
     # Anything else that it raises is a failure.
     with suppress(SpecError):

@@ -7,20 +7,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.wish import ONLY, WISH, Wish, WishError
+from tidepool.cluster.wish import ONLY, ROLES, WISH, Wish, WishError
 
 hosts = st.sets(st.integers(1, 99)).map(lambda found: HostSet.from_names(f"cpu-{n}" for n in found))
 
 
-@given(st.dictionaries(st.text(), hosts), st.none() | hosts.filter(bool))
-def test_what_is_told_is_read(nodes: dict[str, HostSet], only: HostSet | None) -> None:
-    wish = Wish(nodes, only)
+by_name = st.dictionaries(st.text(), hosts)
+
+
+@given(by_name, st.none() | hosts.filter(bool), by_name)
+def test_what_is_told_is_read(
+    nodes: dict[str, HostSet], only: HostSet | None, kubernetes: dict[str, HostSet]
+) -> None:
+    wish = Wish(nodes, only, kubernetes)
     assert Wish.read({"PATH": "/bin", **wish.environment}) == wish
 
 
 def test_where_there_is_none_nothing_limits_anything() -> None:
     assert Wish.read({}) is None
     assert Wish.read({ONLY: "cpu-1"}) is None
+
+
+def test_a_wish_may_be_for_roles_alone() -> None:
+    assert Wish.read({ROLES: '{"shared": "shared-[1,3]"}', ONLY: "shared-3"}) == Wish(
+        {}, HostSet("shared-3"), {"shared": HostSet("shared-[1,3]")}
+    )
+    assert ROLES not in Wish({"cpu": HostSet("cpu-1")}).environment
 
 
 def test_a_wish_about_no_node_is_a_mistake() -> None:
@@ -39,6 +51,12 @@ def test_a_wish_about_no_node_is_a_mistake() -> None:
         ({WISH: "[1]"}, 'TIDEPOOL_WISH should be hostlists by fleet, as in {"cpu": "cpu-[1-4]"}'),
         ({WISH: '{"cpu": null}'}, "TIDEPOOL_WISH should be hostlists by fleet"),
         ({WISH: '{"cpu": "cpu-["}'}, "TIDEPOOL_WISH: fleet cpu: "),
+        ({ROLES: "x"}, "TIDEPOOL_WISH_ROLES is not JSON: "),
+        (
+            {ROLES: '{"shared": 2}'},
+            'TIDEPOOL_WISH_ROLES should be hostlists by pool, as in {"shared": "shared-[1-4]"}',
+        ),
+        ({WISH: "{}", ROLES: '{"shared": "shared-["}'}, "TIDEPOOL_WISH_ROLES: pool shared: "),
         ({WISH: "{}", ONLY: "cpu-["}, "TIDEPOOL_WISH_ONLY: "),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,18 @@ class Registered:
     replace_with: frozenset[str]
     #: What each input depends on, where it does.
     by_input: Mapping[str, frozenset[str]]
+    #: The provider that was named for it, if one was.
+    provider: str = ""
+    #: Whether it goes before another one comes in its place.
+    goes_first: bool = False
+    #: Inputs that make it another one when they change, whatever its plugin says.
+    replaced_for: frozenset[str] = frozenset()
+    #: Whether it is left where it is when the stack has it no more.
+    stays: bool = False
+    #: Inputs that may be otherwise in the world.
+    ignored: frozenset[str] = frozenset()
+    #: How long making it may take, where the program says so.
+    made_within: str = ""
 
 
 @dataclass
@@ -54,12 +67,21 @@ class Graph:
         return {name: each.parent for name, each in self.resources.items()}
 
 
+def see_to_an_event_loop() -> None:
+    """Pulumi's outputs are futures of the thread's event loop, which tests that ran before may have taken away."""
+    try:
+        asyncio.get_event_loop()
+    except RuntimeError:
+        asyncio.set_event_loop(asyncio.new_event_loop())
+
+
 def register(program: Callable[[], object], answers: Answers, *, preview: bool = False) -> Graph:
     """Run a program against mocks; other tests see nothing of it.
 
     In a preview, outputs that no input of the same name tells are unknown.
     """
     recorder = _Recorder(answers, preview)
+    see_to_an_event_loop()
 
     def run() -> None:
         mocks.set_mocks(recorder.mocks, "cluster", "dev", preview, monitor=recorder)
@@ -115,6 +137,12 @@ class _Recorder(mocks.MockMonitor):
                 for key, found in request.propertyDependencies.items()
                 if found.urns
             },
+            provider=self._names.get(request.provider.rpartition("::")[0], ""),
+            goes_first=request.deleteBeforeReplace,
+            replaced_for=frozenset(request.replaceOnChanges),
+            stays=request.retainOnDelete,
+            ignored=frozenset(request.ignoreChanges),
+            made_within=request.customTimeouts.create,
         )
         return answer
 

@@ -16,6 +16,7 @@ from tidepool.components import (
     ComputeFleetArgs,
     GoldenImage,
     Local,
+    Site,
     SlurmController,
     SlurmControllerArgs,
 )
@@ -55,7 +56,9 @@ def program_of(
         controller = SlurmController(spec.name, args)
         for fleet in spec.fleets:
             names = nodes.get(fleet.name, "")
-            of_fleet = ComputeFleetArgs(fleet, names, controller, infrastructure, network, image, only)
+            first = fleet.infrastructures[0]
+            sites = {first.key: Site(infrastructure, network, image)}
+            of_fleet = ComputeFleetArgs(fleet.only_on(first), names, controller, sites, only)
             ComputeFleet(fleet.name, of_fleet)
 
     return program
@@ -67,6 +70,21 @@ def answers(args: MockResourceArgs) -> Mapping[str, Any]:
         "tidepool:image:Image": {"digest": DIGEST},
         "tidepool:keys:MungeKey": {"key": "munge-key"},
         "tidepool:keys:SshKey": {"publicKey": "ssh-ed25519 PUBLIC", "privateKey": "PRIVATE"},
+        "tidepool:keys:Authority": {
+            "certificate": f"CERTIFICATE of {args.name}",
+            "key": f"KEY of {args.name}",
+        },
+        "tidepool:keys:Certificate": {
+            "certificate": f"CERTIFICATE of {args.name}",
+            "key": f"KEY of {args.name}",
+        },
+        "tidepool:keys:SigningKey": {"publicKey": "PUBLIC", "privateKey": "PRIVATE"},
+        "tidepool:keys:EncryptionKey": {"key": "KEY"},
+        "tidepool:kubernetes:Access": {
+            "server": "https://10.77.0.6:6443",
+            "authorityCertificate": "CERTIFICATE",
+        },
+        "tidepool:kubernetes:ControlPlane": {"version": "v1.36.3"},
         "tidepool:local:Volume": {"path": f"/volumes/{args.name}"},
         "tidepool:local:Machine": {"connection": connection(args.name)},
         "tidepool:slurm:Configuration": {"digest": "of the files"},

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulumi.runtime import set_all_config
 
-from tests.cluster.specs import spec_mapping
+from tests.cluster.specs import spec_mapping, with_pool
 from tests.components.stack import registered, spec_with
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.wish import ONLY, WISH
+from tidepool.cluster.wish import ONLY, ROLES, WISH
 from tidepool.components import asked
 from tidepool.components.asked import Asked
 
@@ -66,7 +66,7 @@ def test_a_person_goes_by_the_file_and_undoes_nothing_of_the_scalers(world: _Wor
     found = world.asked()
     assert found.spec == spec_with(**edited())
     assert names(found) == {"cpu": "cpu-[1-3]", "gpu": "gpu-2", "new": ""}
-    assert (found.only, found.outputs) == (None, {"spec": edited()})
+    assert (found.only, found.outputs["spec"]) == (None, edited())
 
 
 def test_a_wish_goes_by_what_was_brought_up_last(world: _World) -> None:
@@ -75,7 +75,7 @@ def test_a_wish_goes_by_what_was_brought_up_last(world: _World) -> None:
     assert found.spec == spec_with()
     # A fleet that it does not name stays, and gets no nodes by its minimum either.
     assert names(found) == {"cpu": "cpu-[2,9]", "gpu": "gpu-2"}
-    assert (found.only, found.outputs) == (None, {"spec": spec_mapping()})
+    assert (found.only, found.outputs["spec"]) == (None, spec_mapping())
 
 
 @pytest.mark.parametrize("file", [None, {"name": 1, "no": "spec"}, "no mapping"])
@@ -89,7 +89,7 @@ def test_a_stack_that_was_brought_up_before_there_was_such_an_output(world: _Wor
     found = world.asked(**{WISH: '{"gpu": ""}'})
     assert found.spec == spec_with()
     assert names(found) == {"cpu": "cpu-[1-3]", "gpu": ""}
-    assert found.outputs == {}, "nobody knows whether the file is what was brought up"
+    assert "spec" not in found.outputs, "nobody knows whether the file is what was brought up"
     world.last = {}
     assert names(world.asked()) == {"cpu": "", "gpu": ""}
 
@@ -132,6 +132,64 @@ def test_what_is_wrong_elsewhere_is_told_with_where_it_is(world: _World) -> None
     world.last = LAST
     with pytest.raises(pulumi.RunError, match=f"^{ONLY}: "):
         world.asked(**{WISH: "{}", ONLY: "cpu-["})
+
+
+def serving(of: Asked) -> dict[str, list[str]]:
+    return {
+        pool: [name for name, role in roles.items() if role == "kubernetes"]
+        for pool, roles in of.roles.items()
+    }
+
+
+def pooled(kubernetes: str) -> Mapping[str, Any]:
+    """The outputs of a stack with a pool."""
+    return {"spec": with_pool(), "fleets": {"cpu": "cpu-1"}, "pools": {"shared": {"kubernetes": kubernetes}}}
+
+
+def test_a_person_moves_no_machine_that_was_moved(world: _World) -> None:
+    world.last, world.file = pooled("shared-[2,4]"), with_pool(kubernetes_min=1)
+    found = world.asked()
+    assert serving(found) == {"shared": ["shared-2", "shared-4"]}
+    assert [*found.roles["shared"]] == [f"shared-{n}" for n in range(1, 5)]
+    assert found.serving == {"shared": "shared-[2,4]"}
+    # At first, and where the person raised a limit since.
+    world.last = {}
+    assert serving(world.asked()) == {"shared": ["shared-4"]}
+    world.last, world.file = pooled("shared-2"), with_pool(kubernetes_min=2)
+    assert serving(world.asked()) == {"shared": ["shared-2", "shared-4"]}
+
+
+def test_a_wish_for_roles_is_for_the_pools_it_names_and_for_nothing_else(world: _World) -> None:
+    world.last, world.file = pooled("shared-2"), edited()
+    found = world.asked(**{ROLES: '{"shared": "shared-[1,2]"}', ONLY: "shared-1"})
+    assert found.spec == spec_with(**with_pool())
+    assert serving(found) == {"shared": ["shared-1", "shared-2"]}
+    assert names(found) == {"cpu": "cpu-1", "gpu": ""}
+    assert (found.only, found.serving) == (HostSet("shared-1"), {"shared": "shared-2"})
+    # A wish for nodes leaves the roles as they are.
+    assert serving(world.asked(**{WISH: '{"cpu": ""}'})) == {"shared": ["shared-2"]}
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ('{"gone": ""}', "TIDEPOOL_WISH_ROLES: there is no pool gone; the pools are shared"),
+        (
+            '{"shared": "shared-5"}',
+            "TIDEPOOL_WISH_ROLES: shared-5 is no machine of the pool shared: its machines",
+        ),
+        (
+            '{"shared": "shared-[1-4]"}',
+            "TIDEPOOL_WISH_ROLES: pool shared: 4 of its 4 machines would serve Kuber",
+        ),
+        ("[]", "TIDEPOOL_WISH_ROLES should be hostlists by pool"),
+    ],
+)
+def test_a_bad_wish_for_roles_is_told_plainly(world: _World, wish: str, said: str) -> None:
+    world.last = {**pooled(""), "spec": with_pool(slurm_min=1)}
+    with pytest.raises(pulumi.RunError) as caught:
+        world.asked(**{ROLES: wish})
+    assert str(caught.value).startswith(said)
 
 
 def test_without_a_wish_nothing_limits_the_program(world: _World) -> None:

@@ -4,58 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address
 from typing import Any
 
-import pulumi
 import pytest
-from pulumi import Output
 from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.components.graph import register
+from tests.components.spanning import Elsewhere, answers_of_elsewhere
 from tests.components.stack import answers, program_of, spec_with
-from tidepool.components.infrastructure.boot import Boot
-from tidepool.components.infrastructure.contract import Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructure import FakeInfrastructure, InsufficientCapacity, MachineKey, MachineRequest
-
-
-class Thing(pulumi.CustomResource):
-    """A resource of an infrastructure that this project has never heard of."""
-
-    ref: Output[str]
-    address: Output[str]
-    connection: Output[Mapping[str, Any]]
-
-    def __init__(self, kind: str, name: str, inputs: dict[str, Any], opts: pulumi.ResourceOptions | None):
-        outputs = {"ref": None, "address": None, "connection": None}
-        super().__init__(f"elsewhere:index:{kind}", name, {**outputs, **inputs}, opts)
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """An infrastructure that is not this machine."""
-
-    def network(
-        self, name: str, cidr: IPv4Network, opts: pulumi.ResourceOptions | None = None
-    ) -> Output[str]:
-        return Thing("Network", name, {"cidr": str(cidr)}, opts).ref
-
-    def volume(self, order: VolumeOrder, opts: pulumi.ResourceOptions | None = None) -> Output[str]:
-        return Thing("Volume", order.name, {}, opts).ref
-
-    def boot(self, name: str, boot: Boot, opts: pulumi.ResourceOptions | None = None) -> Output[str]:
-        files = {file.path: file.content for file in boot.files}
-        return Thing("Boot", name, {"files": files}, opts).ref
-
-    def machine(self, order: MachineOrder, opts: pulumi.ResourceOptions | None = None) -> Machine:
-        inputs = {"address": str(order.address), "network": order.network, "boot": order.boot}
-        made = Thing("Machine", order.name, inputs, opts)
-        return Machine(made, made.id, made.address, made.connection)
-
-
-def answers_of_elsewhere(args: MockResourceArgs) -> Mapping[str, Any]:
-    ref = {"ref": f"ref-{args.name}", "connection": {"kind": "elsewhere", "machine": args.name}}
-    return ref if args.typ.startswith("elsewhere:") else answers(args)
 
 
 def test_components_ask_for_nothing_but_the_contract() -> None:
@@ -66,7 +24,7 @@ def test_components_ask_for_nothing_but_the_contract() -> None:
     assert set(there.resources) == named
     node = there["tidepool:slurm:Node cpu-1"]
     assert node.inputs["machine"] == {"kind": "elsewhere", "machine": "cpu-1"}
-    assert there["elsewhere:index:Machine cpu-1"].inputs["boot"] == "ref-cpu"
+    assert there["elsewhere:index:Machine cpu-1"].inputs["boot"] == "elsewhere-cpu"
     assert "files" in there["elsewhere:index:Boot cpu"].secrets
 
 

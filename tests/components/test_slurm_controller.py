@@ -10,6 +10,7 @@ from tests.cluster.specs import spec_mapping
 from tests.components.graph import Graph
 from tests.components.stack import DIGEST, connection, registered, spec_with
 from tidepool.cluster.power_saving import DOWN_PROGRAM, REQUEST_PROGRAM, SPOOL, UP_PROGRAM
+from tidepool.cluster.standing_by import IN_CHARGE_PROGRAM, STANDS_BY_PROGRAM
 from tidepool.scaling.power import request
 
 COMPONENT = "tidepool:components:SlurmController physics"
@@ -136,7 +137,10 @@ def test_the_backup_has_the_state_and_the_boot_of_the_controller() -> None:
     assert boot.by_input["mounts"] == {f"{VOLUME} slurmctld", f"{VOLUME} home"}
     assert [each["name"] for each in boot.inputs["services"]] == ["munged", "sshd", "slurmctld"]
     assert boot.inputs["services"][2]["begins"] == "path:/etc/slurm/slurm.conf"
-    assert set(boot.inputs["files"]) == FILES_OF_KEYS | {UP_PROGRAM, DOWN_PROGRAM, REQUEST_PROGRAM}
+    assert set(boot.inputs["files"]) == FILES_OF_KEYS | {
+        *(UP_PROGRAM, DOWN_PROGRAM, REQUEST_PROGRAM),
+        *(IN_CHARGE_PROGRAM, STANDS_BY_PROGRAM),
+    }
 
 
 def test_what_power_saving_calls_is_there_in_either_mode_and_no_machine_boots_for_a_change_of_it() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pulumi.provider.experimental import provider as requests
 from pulumi.provider.experimental.property_value import PropertyValue
@@ -17,6 +17,7 @@ from tidepool.provider.provider import TidepoolProvider
 from tidepool.provider.values import plain, property_value
 
 Values = Mapping[str, Any]
+_T = TypeVar("_T")
 
 
 def values(inputs: Values) -> dict[str, PropertyValue]:
@@ -30,6 +31,16 @@ def values(inputs: Values) -> dict[str, PropertyValue]:
 def plainly(properties: Mapping[str, PropertyValue] | None) -> dict[str, Any]:
     """What Pulumi is told, as plain values."""
     return {key: plain(value) for key, value in (properties or {}).items()}
+
+
+def _run(call: Coroutine[Any, Any, _T]) -> _T:
+    """As `asyncio.run`, after which the thread has no event loop, and Pulumi's mocks want one."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(call)
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
 
 
 class Calls:
@@ -51,25 +62,23 @@ class Calls:
         return answer.inputs or {}
 
     def create(self, inputs: Values, *, preview: bool = False) -> requests.CreateResponse:
-        return asyncio.run(
-            self.provider.create(requests.CreateRequest(self._urn, values(inputs), 30.0, preview))
-        )
+        return _run(self.provider.create(requests.CreateRequest(self._urn, values(inputs), 30.0, preview)))
 
     def update(self, id: str, old: Values, new: Values, *, preview: bool = False) -> requests.UpdateResponse:
         request = requests.UpdateRequest(self._urn, id, values(old), values(new), 30.0, [], preview)
-        return asyncio.run(self.provider.update(request))
+        return _run(self.provider.update(request))
 
     def diff(self, old: Values, new: Values, ignore: list[str] | None = None) -> requests.DiffResponse:
         request = requests.DiffRequest(self._urn, "id", values(old), values(new), ignore or [])
-        return asyncio.run(self.provider.diff(request))
+        return _run(self.provider.diff(request))
 
     def read(self, id: str, state: Values, inputs: Values) -> requests.ReadResponse:
         request = requests.ReadRequest(self._urn, id, values(state), values(inputs))
-        return asyncio.run(self.provider.read(request))
+        return _run(self.provider.read(request))
 
     def delete(self, id: str, state: Values) -> None:
-        asyncio.run(self.provider.delete(requests.DeleteRequest(self._urn, id, values(state), 30.0)))
+        _run(self.provider.delete(requests.DeleteRequest(self._urn, id, values(state), 30.0)))
 
     def _check(self, inputs: Values) -> requests.CheckResponse:
         request = requests.CheckRequest(self._urn, {}, values(inputs), b"")
-        return asyncio.run(self.provider.check(request))
+        return _run(self.provider.check(request))

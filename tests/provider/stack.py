@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -56,6 +56,9 @@ class Stack:
     images: Path
     name: str = "dev"
     wanted: dict[str, Any] = field(default_factory=dict)
+    program: Path = _PROGRAM
+    #: Of the environment, beyond what all have.
+    more: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def data(self) -> Path:
@@ -81,6 +84,7 @@ class Stack:
             "TIDEPOOL_IMAGES": str(self.images),
             "WANTED": str(self.root / "wanted.json"),
             "CHECKOUT": str(CHECKOUT),
+            **self.more,
         }
 
     def want(self, *fleets: dict[str, Any], nodes: dict[str, int], **more: Any) -> None:
@@ -136,7 +140,7 @@ class Stack:
         """Make the project, and the stack in its backend."""
         for folder in (self.backend, self.root / "home", self.project):
             folder.mkdir(parents=True, exist_ok=True)
-        (self.project / "__main__.py").write_text((_PROGRAM / "__main__.py").read_text())
+        (self.project / "__main__.py").write_text((self.program / "__main__.py").read_text())
         written = (_PROGRAM / "Pulumi.yaml").read_text()
         (self.project / "Pulumi.yaml").write_text(
             written.replace("../../../provider", f"{CHECKOUT}/provider")

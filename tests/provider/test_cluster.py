@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.provider.stack import Stack, eventually, fleet
 from tidepool import local
+from tidepool.cluster.regardless import SETTINGS as REGARDLESS
 
 pytestmark = pytest.mark.slow
 
@@ -151,6 +153,18 @@ def test_a_node_that_runs_a_job_is_not_deleted(cluster: Stack) -> None:
     cluster.done("up")
     (node,) = cluster.slurm.nodes("cpu-2")
     assert node.state.takes_jobs
+
+
+def test_regardless_a_node_goes_with_the_job_that_it_runs(cluster: Stack) -> None:
+    job = cluster.job("cpu-2")
+    cluster.want(fleet(max_nodes=6), nodes={"cpu": 1})
+    cluster.refused("up")
+    replace(cluster, more=REGARDLESS).done("up")
+    assert cluster.states()["cpu-2"] == "FUTURE"
+    assert cluster.job_state(job) == "PENDING", "put back into the queue"
+    cluster.cancel(job)
+    cluster.want(fleet(max_nodes=6), nodes={"cpu": 2})
+    cluster.done("up")
 
 
 def test_a_node_that_a_person_drained_is_up(cluster: Stack) -> None:

@@ -170,6 +170,20 @@ def test_the_digest_of_an_image_is_known_in_previews(tmp_path: Path) -> None:
     assert not (tmp_path / "images").exists()
 
 
+def test_an_image_that_does_not_hold_a_role_is_refused_before_it_is_built(tmp_path: Path) -> None:
+    images = Calls(tmp_path, "tidepool:image:Image")
+    assert plainly(images.checked(_IMAGE | {"needs": ["slurm"]}))["needs"] == ["slurm"]
+    refused = images.failures(_IMAGE | {"needs": ["slurm", "kubernetes"]})["needs"]
+    assert refused.startswith(
+        "the image debian-12 does not hold the role kubernetes: it lacks package containerd, "
+        "package containernetworking-plugins, package runc, tool kubelet, tool pause. Add that to /"
+    )
+    assert (
+        "'moon' is no role; allowed: slurm, kubernetes"
+        in images.failures(_IMAGE | {"needs": ["moon"]})["needs"]
+    )
+
+
 def test_what_is_known_of_a_machine_is_told_in_previews(machines: Calls) -> None:
     inputs = machines.checked(_MACHINE | {"image": UNKNOWN})
     made = plainly(machines.create(inputs, preview=True).properties)

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.cluster.hostlist import expand
+from tidepool.provider.retirement import REASON, left_behind
 from tidepool.provider.slot_plan import Shape, SlotPlan, forgettable, in_order, moved, plan
 from tidepool.slurm import Node, NodeBase, NodeFlag, NodeState
+from tidepool.slurm.node import Reason
 
 SHAPE = Shape(2, 1, 2, 1, 500, ("cpu",), "gpu:a100:2")
 ADDRESSES = {f"cpu-{n}": f"10.77.1.{n}" for n in range(1, 4)}
@@ -55,6 +57,25 @@ def test_slots_of_the_other_mode_are_made_anew_and_nodes_in_service_stay() -> No
     assert plan(ADDRESSES, SHAPE, there) == SlotPlan(("cpu-2",), ("cpu-2",))
     cloud = replace(SHAPE, state="CLOUD")
     assert plan(ADDRESSES, cloud, there) == SlotPlan(("cpu-1",), ("cpu-1",))
+
+
+def test_nodes_that_a_controller_forgot_to_have_left_are_found() -> None:
+    """Its power was cut when they had just left, and its state is where it outlives the cluster."""
+    gone, person = Reason(REASON, "root"), Reason("new disk", "root")
+    drained = NodeState(NodeBase.DOWN, frozenset({NodeFlag.DRAIN, NodeFlag.NOT_RESPONDING}))
+    cloud = NodeState(NodeBase.IDLE, frozenset({NodeFlag.CLOUD, NodeFlag.DRAIN}))
+
+    def found(**about: object) -> tuple[str, ...]:
+        node = _node("cpu-1", **{"state": drained, "reason": gone, **about})  # type: ignore[arg-type]
+        return left_behind(ADDRESSES, {node.name: node})
+
+    assert found() == ("cpu-1",)
+    assert not found(reason=person)
+    assert not found(reason=None)
+    assert not found(cpus_alloc=1)
+    assert not found(state=NodeState(NodeBase.IDLE))
+    assert not found(state=NodeState(NodeBase.FUTURE))
+    assert not found(state=cloud)
 
 
 def test_nodes_in_service_only_get_features() -> None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.slurm.real import RealSlurm, missing
-from tests.slurm.sshd import Sshd
-from tests.slurm.sshd import missing as lacks_sshd
+from tests.slurm.sshd import Sshd, sshd
 from tests.slurm.world import FakeWorld, RealWorld, World
 from tidepool.slurm import Here, InNamespaces, Slurm
 from tidepool.slurm.ssh import Ssh
+
+__all__ = ["sshd"]  # a fixture, which pytest finds here
 
 #: Shorter than Slurm's own (MessageTimeout), so that it is ours that a test of a hanging controller sees.
 TIMEOUT_S = 20.0
@@ -46,16 +47,6 @@ def inside(real: RealSlurm) -> Iterator[RealWorld]:
         world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
         yield world
         world.clear()
-
-
-@pytest.fixture(scope="session")
-def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    """A running sshd of its own."""
-    if lacks_sshd():
-        pytest.skip(lacks_sshd())
-    running = Sshd(tmp_path_factory.mktemp("sshd"))
-    yield running
-    running.close()
 
 
 @pytest.fixture

@@ -7,7 +7,10 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.slurm.real import ALONE, PATH, child_of, eventually, free_port
 
@@ -106,3 +109,15 @@ def _below(pid: int) -> list[int]:
     except FileNotFoundError:
         return []
     return [deeper for child in children for deeper in (*_below(child), child)]
+
+
+@pytest.fixture(scope="session")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """A running sshd of its own, of each module or conftest that imports this."""
+    if why := missing():
+        pytest.skip(why)
+    running = Sshd(tmp_path_factory.mktemp("sshd"))
+    try:
+        yield running
+    finally:
+        running.close()

@@ -24,6 +24,7 @@ WORDS: list[tuple[int, str, type[SlurmError]]] = [
     (1, "slurm_load_partitions error: Controller is in standby mode, try a different controller", ControllerDown),
     (1, "squeue: error: fetch_config: DNS SRV lookup failed\nsqueue: fatal: Could not establish a configuration source", ControllerDown),
     (1, "slurm_load_node error: Zero Bytes were transmitted or received", ControllerDown),
+    (1, "slurm_reconfigure error: Operation now in progress", ControllerDown),
     (1, "slurm_load_jobs error: Socket timed out on send/recv operation", TimedOut),
     (1, "slurm_load_jobs error: Invalid job id specified", NotFound),
     (1, "slurm_update error: Invalid node name specified", NotFound),

@@ -34,6 +34,13 @@ def test_the_controller_is_up_and_says_its_version(world: World) -> None:
     assert world.slurm.version()[:2].isdigit()
 
 
+def test_nobody_takes_over_where_there_is_no_backup(world: World) -> None:
+    with pytest.raises(ControllerDown):
+        world.slurm.takeover()
+    (controller,) = world.slurm.ping()
+    assert controller.is_up
+
+
 def test_nothing_there_is_an_empty_list(world: World) -> None:
     assert world.slurm.nodes() == ()
     assert world.slurm.jobs() == ()
@@ -272,6 +279,21 @@ def test_a_job_is_requeued(world: World) -> None:
     world.slurm.requeue(job_id)
     wait_for_job(world, job_id, JobState.PENDING)
     assert world.slurm.job(job_id)[0].restarts == 1
+
+
+def test_the_owner_of_a_job_is_told_behind_what_others_said(world: World) -> None:
+    up(world, 1)
+    job_id = world.slurm.submit(JobRequest(LONG)).job_id
+    wait_for_job(world, job_id, JobState.RUNNING)
+    for message in ("the disk is full = really", "it moves", "it moves"):
+        world.slurm.tell(job_id, message)
+    assert world.comment(job_id) == "the disk is full = really; it moves"
+    world.slurm.requeue(job_id)
+    wait_for_job(world, job_id, JobState.PENDING)
+    world.slurm.tell(job_id, "it waits")
+    assert world.comment(job_id) == "the disk is full = really; it moves; it waits"
+    with pytest.raises(NotFound):
+        world.slurm.tell(999_999, "nobody")
 
 
 def test_a_job_completes(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from math import inf
@@ -44,6 +45,10 @@ class World(Protocol):
     def controller_hangs(self) -> None: ...
 
     def controller_wakes(self) -> None: ...
+
+    def comment(self, job_id: int) -> str:
+        """What its owner was told."""
+        ...
 
     def clear(self) -> None: ...
 
@@ -111,6 +116,9 @@ class FakeWorld:
 
     controller_wakes = controller_returns
 
+    def comment(self, job_id: int) -> str:
+        return "; ".join(self.fake.told.get(job_id, ()))
+
     def clear(self) -> None:
         self.__init__()  # type: ignore[misc]
 
@@ -159,6 +167,11 @@ class RealWorld:
 
     def controller_wakes(self) -> None:
         self.real.thaw_controller()
+
+    def comment(self, job_id: int) -> str:
+        shown = self.real.command(["scontrol", "--oneliner", "show", "job", str(job_id)]).stdout
+        found = re.search(r" AdminComment=(.*?) +StdErr=", shown)
+        return found[1] if found else ""
 
     def clear(self) -> None:
         """As it was before the test: no jobs, no nodes, no reservations."""

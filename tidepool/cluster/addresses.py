@@ -7,7 +7,7 @@ subnet. So adding, removing or reordering fleets never moves a node, which Slurm
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from itertools import combinations
@@ -19,6 +19,16 @@ OWN_PLACES: Final = 64
 LONGEST_NETWORK_PREFIX: Final = 25
 SHORTEST_NETWORK_PREFIX: Final = 8
 MOST_LOGIN_MACHINES: Final = 16
+
+#: Where pods and services of Kubernetes are, unless a spec says otherwise.
+POD_NETWORK: Final = IPv4Network("10.240.0.0/16")
+SERVICE_NETWORK: Final = IPv4Network("10.241.0.0/16")
+
+_PRIVATE: Final = IPv4Network("10.0.0.0/8"), IPv4Network("172.16.0.0/12")
+#: Of the pods of one machine: 254, more than a kubelet takes.
+POD_SUBNET_PREFIX: Final = 24
+#: So many of them at a time are a pool's.
+POD_BLOCK: Final = 16
 
 _CARRIER_GRADE: Final = IPv4Network("100.64.0.0/10")
 
@@ -57,6 +67,11 @@ class OwnAddresses:
         """Belongs to the controller that is in charge."""
         return self.network[5]
 
+    @property
+    def control_plane(self) -> IPv4Address:
+        """The machine of a Kubernetes of the cluster's own."""
+        return self.network[6]
+
     def login(self, number: int) -> IPv4Address:
         """The login machine ``number``, from 1 to `MOST_LOGIN_MACHINES`."""
         return self.network[15 + number]
@@ -85,6 +100,14 @@ def mac(address: IPv4Address) -> str:
     return ":".join([_MAC_START, *(f"{byte:02x}" for byte in address.packed)])
 
 
+def of_mac(mac: str) -> IPv4Address | None:
+    """The address of the machine with this MAC, in either case; None: it is none of ours."""
+    start, rest = mac[: len(_MAC_START)], mac[len(_MAC_START) + 1 :].split(":")
+    if start.lower() != _MAC_START or len(rest) != 4:
+        return None
+    return IPv4Address(bytes(int(byte, 16) for byte in rest))
+
+
 def slot_address(subnet: IPv4Network, slot: int) -> IPv4Address:
     """The address of a slot, counted from 1, in its fleet's subnet.
 
@@ -99,6 +122,32 @@ def slot_address(subnet: IPv4Network, slot: int) -> IPv4Address:
 def capacity(subnet: IPv4Network) -> int:
     """How many slots a subnet has: its first and last address stay free, wherever it lies in the network."""
     return max(0, subnet.num_addresses - 2)
+
+
+def pod_subnets_in(pod_network: IPv4Network) -> int:
+    """How many machines' pods have room in a network."""
+    return (
+        1 << max(0, POD_SUBNET_PREFIX - pod_network.prefixlen)
+        if pod_network.prefixlen <= POD_SUBNET_PREFIX
+        else 0
+    )
+
+
+def pod_subnets_needed(pools: Sequence[int]) -> int:
+    """How many subnets pools with so many machines each take: whole blocks, but for the last."""
+    return sum(map(pod_block, pools[:-1])) + pools[-1] if pools else 0
+
+
+def pod_block(machines: int) -> int:
+    """How many subnets a pool has to itself: blocks, so that it can grow and moves nobody's pods."""
+    return -(-machines // POD_BLOCK) * POD_BLOCK
+
+
+def pod_subnet(pod_network: IPv4Network, number: int) -> IPv4Network:
+    """The subnet ``number`` of a network, from 0."""
+    return IPv4Network(
+        (int(pod_network.network_address) + (number << 32 - POD_SUBNET_PREFIX), POD_SUBNET_PREFIX)
+    )
 
 
 def overlapping(subnets: Iterable[IPv4Network]) -> list[tuple[int, int]]:
@@ -121,6 +170,22 @@ def free_subnet(network: IPv4Network, taken: Iterable[IPv4Network], slots: int) 
         ):
             return IPv4Network((place, prefix))
     return None
+
+
+def free_network(taken: Iterable[IPv4Network]) -> IPv4Network:
+    """A private /16 that none of ``taken`` overlaps, so one that is neither the cluster's nor Kubernetes' already.
+
+    Raises:
+        ValueError: there is none.
+    """
+    avoided = tuple(taken)
+    for network in _PRIVATE:
+        starts = [IPv4Network((n, 16)) for n in range(int(network[0]), int(network[-1]), 1 << 16)]
+        # Those that come last are used the least.
+        for free in reversed(starts):
+            if not any(free.overlaps(other) for other in avoided):
+                return free
+    raise ValueError("no private network is free")
 
 
 def _first_gap(network: IPv4Network, taken: Iterable[IPv4Network], size: int) -> int | None:

@@ -16,7 +16,7 @@ LONGEST_CLUSTER_NAME: Final = 40
 #: Words that mean something else where Slurm expects a name of this kind.
 _TAKEN_BY_SLURM: Final = frozenset({"all", "default", "none", "unlimited"})
 #: What the cluster's own machines are called, with a number behind it or without.
-_TAKEN_BY_MACHINES: Final = frozenset({"ctl", "ctlbackup", "dbd", "login"})
+_TAKEN_BY_MACHINES: Final = frozenset({"ctl", "ctlbackup", "dbd", "kube", "login"})
 
 #: How names of partitions begin that no person has asked for.
 RESERVED_PARTITIONS: Final = "tidepool_"
@@ -31,6 +31,11 @@ _GRES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 CONTROLLER_HOST: Final = "ctl"
 BACKUP_CONTROLLER_HOST: Final = "ctlbackup"
 ACCOUNTING_HOST: Final = "dbd"
+CONTROL_PLANE_HOST: Final = "kube"
+
+#: Ways to the cluster's Kubernetes: Tidepool's own, and a person's who may do everything in one of the cluster's own.
+KUBERNETES_ACCESS: Final = "kubernetes"
+KUBERNETES_ADMIN_ACCESS: Final = "kubernetes-admin"
 
 
 def cluster_name(name: str) -> str:

@@ -101,5 +101,5 @@ class Scaling(Part):
     boot_timeout_s: Whole = Field(
         default=60,
         ge=1,
-        description="How long a node may take, in seconds, until it is up; then it is replaced.",
+        description="How long a node may take, in seconds, until it is up, when it was made; then it is replaced.",
     )

@@ -12,9 +12,10 @@ the feature of its name, which is what the lines with NodeSet say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
-from tidepool.cluster import hostlist, names, power_saving
+from tidepool.cluster import hostlist, names, power_saving, standing_by
+from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_keys import (
     CGROUP_CONF,
@@ -37,6 +38,9 @@ _LEAST_MAX_NODE_COUNT: Final = 1024
 
 _TOP: Final = "# Written by Tidepool from the cluster's spec; the next `up` writes it anew."
 
+#: What Slurm takes for a fleet.
+Fleetlike = Fleet | ConvergedPool
+
 _Section = tuple[str, dict[str, Value]]
 """A comment that says why, and settings."""
 
@@ -54,7 +58,7 @@ def slurm_conf(spec: ClusterSpec) -> str:
         lines += [_global(spec, key, own[key]) for key in sorted(own, key=str.lower)]
     lines += _nodes_of_a_tree(spec)
     lines += ["", "# A fleet's nodes are those with the feature of its name, there or not."]
-    lines += [_node_set(spec, fleet) for fleet in spec.fleets]
+    lines += [_node_set(spec, fleet) for fleet in fleets_and_pools(spec)]
     lines += ["", *(_partition(spec, partition) for partition in spec.partitions)]
     if power_saving.saves_power(spec):
         lines += [
@@ -71,7 +75,7 @@ def slurm_conf(spec: ClusterSpec) -> str:
 def gres_conf(spec: ClusterSpec) -> str:
     """The text of gres.conf: which device files are which gres, node by node."""
     lines = [_TOP]
-    for fleet in spec.fleets:
+    for fleet in fleets_and_pools(spec):
         for gres in fleet.shape.gres:
             settings: list[tuple[str, Value]] = [("NodeName", _node_names(fleet)), ("Name", gres.name)]
             settings += [("Type", gres.type)] if gres.type else []
@@ -89,7 +93,7 @@ def cgroup_conf(spec: ClusterSpec) -> str:
             "IgnoreSystemd": True,
             "ConstrainCores": True,
             "ConstrainRAMSpace": True,
-            "ConstrainDevices": any(fleet.shape.gres for fleet in spec.fleets),
+            "ConstrainDevices": any(fleet.shape.gres for fleet in fleets_and_pools(spec)),
         }
     else:
         why = "Machines confine themselves, and slurmd leaves cgroups alone."
@@ -104,14 +108,15 @@ def cgroup_conf(spec: ClusterSpec) -> str:
 
 
 def topology_conf(spec: ClusterSpec) -> str | None:
-    """The text of topology.conf; None where the topology is flat, or there are no fleets."""
-    if spec.topology == "flat" or not spec.fleets:
+    """The text of topology.conf; None where the topology is flat, or there are no fleets and no pools."""
+    fleets = fleets_and_pools(spec)
+    if spec.topology == "flat" or not fleets:
         return None
     switches: list[list[tuple[str, Value]]] = [
-        [("SwitchName", f"sw_{fleet.name}"), ("Nodes", _node_names(fleet))] for fleet in spec.fleets
+        [("SwitchName", f"sw_{fleet.name}"), ("Nodes", _node_names(fleet))] for fleet in fleets
     ]
     # Without a common root, no job could span fleets.
-    switches.append([("SwitchName", "sw_root"), ("Switches", ",".join(f"sw_{f.name}" for f in spec.fleets))])
+    switches.append([("SwitchName", "sw_root"), ("Switches", ",".join(f"sw_{f.name}" for f in fleets))])
     written = [line(SWITCH_LINE, "topology.conf", spec.slurm_version, switch) for switch in switches]
     return _text([_TOP, *written])
 
@@ -132,7 +137,22 @@ def names_slots(spec: ClusterSpec) -> bool:
     return spec.topology == "tree"
 
 
-def future_slots(spec: ClusterSpec, fleet: Fleet, first: int = 1, last: int | None = None) -> tuple[str, ...]:
+def fleets_and_pools(spec: ClusterSpec) -> tuple[Fleetlike, ...]:
+    """All that Slurm takes for fleets, fleets first."""
+    return (*spec.fleets, *spec.pools)
+
+
+def slot_state(spec: ClusterSpec, fleet: Fleetlike) -> Literal["FUTURE", "CLOUD"]:
+    """The state of a slot whose node is not there.
+
+    Of a pool it is FUTURE in each mode: power saving would ask for a machine that serves Kubernetes.
+    """
+    return "FUTURE" if isinstance(fleet, ConvergedPool) else power_saving.slot_state(spec)
+
+
+def future_slots(
+    spec: ClusterSpec, fleet: Fleetlike, first: int = 1, last: int | None = None
+) -> tuple[str, ...]:
     """What `scontrol create` is told, argument by argument, to make the slots ``first`` to ``last`` of a fleet.
 
     ``last`` is the fleet's ``max_nodes`` unless it is given: a fleet that grew creates only what is new. With a
@@ -147,12 +167,12 @@ def future_slots(spec: ClusterSpec, fleet: Fleet, first: int = 1, last: int | No
     return tuple(setting(NODE_LINE, "a node's line", release, key, value) for key, value in settings)
 
 
-def _slots(spec: ClusterSpec, fleet: Fleet, slots: Sequence[Slot]) -> list[tuple[str, Value]]:
+def _slots(spec: ClusterSpec, fleet: Fleetlike, slots: Sequence[Slot]) -> list[tuple[str, Value]]:
     sockets, cores, threads = fleet.shape.layout
     settings: list[tuple[str, Value]] = [
         ("NodeName", hostlist.fold(slot.node_name for slot in slots)),
         ("NodeAddr", hostlist.fold(str(slot.address) for slot in slots)),
-        ("State", power_saving.slot_state(spec)),
+        ("State", slot_state(spec, fleet)),
         ("CPUs", fleet.shape.cpus),
         ("Sockets", sockets),
         ("CoresPerSocket", cores),
@@ -171,11 +191,10 @@ def _nodes_of_a_tree(spec: ClusterSpec) -> list[str]:
     Measured with 22.05.8: it knows none of the nodes that `scontrol create` made, before or after a reconfigure,
     and its switches stay empty; of NodeName lines in the state FUTURE it knows all.
     """
-    if not names_slots(spec) or not spec.fleets:
+    fleets = fleets_and_pools(spec)
+    if not names_slots(spec) or not fleets:
         return []
-    nodes = [
-        line(NODE_LINE, "a node's line", spec.slurm_version, _slots(spec, f, f.slots())) for f in spec.fleets
-    ]
+    nodes = [line(NODE_LINE, "a node's line", spec.slurm_version, _slots(spec, f, f.slots())) for f in fleets]
     return ["", "# Slots, which are here because the tree is made of no others.", *nodes]
 
 
@@ -218,6 +237,14 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
         ),
         {"SlurmdTimeout": 30, "SlurmctldTimeout": 10},
     )
+    if stands_by := standing_by.settings(spec):
+        yield (
+            (
+                "A slurmctld of this release is in charge once: the second time it schedules by backfill alone, and hangs\n"
+                "when it gives back control. So one that gave it back is killed, and its supervisor starts another."
+            ),
+            stands_by,
+        )
     yield (
         "Jobs get cores, memory and gres, which is what fleets are grown by.",
         {
@@ -246,7 +273,7 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             "JobAcctGatherType": "jobacct_gather/cgroup" if tracked else "jobacct_gather/none",
         },
     )
-    if spec.topology == "tree" and spec.fleets:
+    if spec.topology == "tree" and fleets_and_pools(spec):
         yield "Which nodes are near each other.", {"TopologyPlugin": "topology/tree"}
     accounting = spec.controller.accounting
     if accounting is not None:
@@ -282,23 +309,25 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
 
 def _controllers(spec: ClusterSpec) -> list[str]:
     places = spec.own_addresses
-    hosts = [f"{CONTROLLER_HOST}({places.controller})"]
+    on = spec.controller_slot
+    hosts = [] if on is None else [f"{on.node_name}({on.address})"]
+    hosts.append(f"{CONTROLLER_HOST}({places.controller})")
     if spec.controller.backup:
         hosts.append(f"{BACKUP_CONTROLLER_HOST}({places.backup_controller})")
     return ["", "# The first is in charge.", *(_global(spec, "SlurmctldHost", host) for host in hosts)]
 
 
 def _max_node_count(spec: ClusterSpec) -> int:
-    slots = sum(fleet.max_nodes for fleet in spec.fleets)
+    slots = sum(fleet.max_nodes for fleet in spec.fleets) + sum(pool.machines for pool in spec.pools)
     return max(_LEAST_MAX_NODE_COUNT, 1 << (slots - 1).bit_length() if slots else 0)
 
 
 def _gres_types(spec: ClusterSpec) -> dict[str, Value]:
-    names = sorted({gres.name for fleet in spec.fleets for gres in fleet.shape.gres})
+    names = sorted({gres.name for fleet in fleets_and_pools(spec) for gres in fleet.shape.gres})
     return {"GresTypes": ",".join(names)} if names else {}
 
 
-def _node_set(spec: ClusterSpec, fleet: Fleet) -> str:
+def _node_set(spec: ClusterSpec, fleet: Fleetlike) -> str:
     settings = [("NodeSet", _node_set_name(fleet.name)), ("Feature", fleet.name)]
     return line(NODE_SET_LINE, "a node set's line", spec.slurm_version, settings)
 
@@ -321,7 +350,7 @@ def _node_set_name(fleet: str) -> str:
     return f"ns_{fleet}"
 
 
-def _node_names(fleet: Fleet) -> str:
+def _node_names(fleet: Fleetlike) -> str:
     return hostlist.fold(slot.node_name for slot in fleet.slots())
 
 

@@ -61,6 +61,15 @@ PROTECTED: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+_STANDING_BY: Final = (
+    "slurmctld before 23.11 that gave back control has to be started anew, which Tidepool has it do with this"
+)
+
+#: The same, of releases before 23.11.
+PROTECTED_BEFORE_23_11: Final[Mapping[str, str]] = MappingProxyType(
+    {"slurmctldprimaryonprog": _STANDING_BY, "slurmctldprimaryoffprog": _STANDING_BY}
+)
+
 #: Words of lists in slurm.conf that are there whatever a person adds to the list.
 REQUIRED_WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -99,6 +108,8 @@ def check_slurm_conf(release: Release, key: str, value: Value) -> None:
     """Refuse an option of a person for slurm.conf, with ValueError: what is wrong, and what to do."""
     _check(SLURM_CONF, "slurm.conf", release, key, value)
     _refuse_protected(PROTECTED, key)
+    if release < "23.11":
+        _refuse_protected(PROTECTED_BEFORE_23_11, key)
     words = str(value).lower().split(",")
     for word, why in _FORBIDDEN_WORDS.get(key.lower(), {}).items():
         if word in words:

@@ -7,7 +7,9 @@ once. Built in Python, the models check the same things and raise pydantic's Val
 from __future__ import annotations
 
 import re
-from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -22,8 +24,16 @@ from pydantic_core.core_schema import ValidationInfo
 from tidepool.cluster import addresses, spec_checks
 from tidepool.cluster.features import Features
 from tidepool.cluster.frozen import FrozenDict, frozen
-from tidepool.cluster.names import cluster_name, fleet_name, partition_name
-from tidepool.cluster.part import Part, Whole
+from tidepool.cluster.names import (
+    ACCOUNTING_HOST,
+    BACKUP_CONTROLLER_HOST,
+    CONTROLLER_HOST,
+    cluster_name,
+    fleet_name,
+    partition_name,
+)
+from tidepool.cluster.part import Network, Part, Whole
+from tidepool.cluster.pool import ROLES, ConvergedPool, Kubernetes, Role
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
@@ -32,20 +42,6 @@ from tidepool.cluster.slurm_keys import Release
 InfrastructureName = Literal["local", "libvirt", "aws", "nomad", "kubernetes", "cloudstack", "metal", "ssh"]
 
 _TIME = re.compile(r"UNLIMITED|INFINITE|([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}", re.IGNORECASE)
-
-
-def _network(value: Any) -> Any:
-    if isinstance(value, IPv4Network):
-        return value
-    if not isinstance(value, str) or "/" not in value:
-        raise ValueError("write an IPv4 network with the length of its prefix: 10.77.0.0/16")
-    try:
-        network = IPv4Network(value, strict=False)
-    except (AddressValueError, NetmaskValueError) as error:
-        raise ValueError(f"{error}; write an IPv4 network such as 10.77.0.0/16") from error
-    if str(network.network_address) != value.partition("/")[0]:
-        raise ValueError(f"the address has bits beyond its prefix; write {network}")
-    return network
 
 
 def _time(value: Any) -> Any:
@@ -68,7 +64,6 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-Network = Annotated[IPv4Network, BeforeValidator(_network)]
 SlurmTime = Annotated[str, BeforeValidator(_time)]
 Options = Annotated[
     dict[str, Annotated[str | int | float | bool, BeforeValidator(_scalar)]], AfterValidator(frozen)
@@ -95,6 +90,15 @@ class Infrastructure(Part):
     max_nodes: Whole | None = Field(
         default=None, ge=0, description="How many of the fleet's nodes may be here; all by default."
     )
+    offering: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")] | None = Field(
+        default=None,
+        description="A name of your own for this entry, needed where a fleet has several of one infrastructure: `spot`.",
+    )
+
+    @property
+    def key(self) -> str:
+        """What it is called among those of its fleet: ``aws``, or with its offering ``aws/spot``."""
+        return self.name if self.offering is None else f"{self.name}/{self.offering}"
 
 
 class Fleet(Part):
@@ -122,7 +126,8 @@ class Fleet(Part):
     infrastructures: tuple[Annotated[Infrastructure, BeforeValidator(_named)], ...] = Field(
         default=(Infrastructure(name="local"),),
         min_length=1,
-        description="Where its machines come from, in order of preference: names, or more details as below.",
+        description="Where its machines come from, in order of preference: names, or more details as below. Where the first "
+        "has none, the next is asked; a node stays where it was made.",
     )
     image: ImageName | None = Field(default=None, description="Another image than the cluster's.")
     idle_timeout_s: Whole = Field(
@@ -144,9 +149,38 @@ class Fleet(Part):
             )
         return max_nodes
 
+    @field_validator("infrastructures")
+    @classmethod
+    def _each_once(cls, entries: tuple[Infrastructure, ...]) -> tuple[Infrastructure, ...]:
+        keys = [entry.key for entry in entries]
+        if twice := sorted({key for key in keys if keys.count(key) > 1}):
+            raise ValueError(
+                f"{', '.join(twice)} stands here twice; give each an `offering`, a name of its own"
+            )
+        return entries
+
     def slots(self) -> tuple[Slot, ...]:
         """All slots of the fleet, from 1 to ``max_nodes``."""
         return tuple(slots(self.name, self.subnet, self.max_nodes))
+
+    def infrastructure(self, key: str) -> Infrastructure:
+        """The entry of that key.
+
+        Raises:
+            KeyError: when there is none.
+        """
+        for entry in self.infrastructures:
+            if entry.key == key:
+                return entry
+        raise KeyError(key)
+
+    def only_on(self, entry: Infrastructure) -> Fleet:
+        """The fleet as if ``entry`` were the only one of its infrastructures."""
+        return self.model_copy(update={"infrastructures": (entry,)})
+
+    def most_nodes(self, entry: Infrastructure) -> int:
+        """How many of its nodes may be on one of its infrastructures."""
+        return self.max_nodes if entry.max_nodes is None else min(self.max_nodes, entry.max_nodes)
 
 
 class Partition(Part):
@@ -156,7 +190,7 @@ class Partition(Part):
     fleets: tuple[str, ...] | None = Field(
         default=None,
         min_length=1,
-        description="The names of the fleets whose nodes are in it. By default, all fleets.",
+        description="The names of the fleets and pools whose nodes are in it. By default, all.",
     )
     default: bool = Field(
         default=False, description="Whether jobs that name no partition come here. At most one can be it."
@@ -187,6 +221,11 @@ class Controller(Part):
     )
     infrastructure: Annotated[Infrastructure, BeforeValidator(_named)] = Field(
         default=Infrastructure(name="local"), description="Where the cluster's own machines come from."
+    )
+    runs_on: str | None = Field(
+        default=None,
+        description="A machine of a pool, as `shared-1`, that runs slurmctld while it serves Slurm, and is in charge then. `ctl` "
+        "stands by, and takes over before it leaves. By default `ctl` is in charge.",
     )
     backup: bool = Field(default=False, description="Whether a second controller stands by and takes over.")
     accounting: Accounting | None = Field(
@@ -219,6 +258,23 @@ class Limits(Part):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Options, and where a person writes them."""
+
+    path: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEntry:
+    """An infrastructure of a fleet, and where it stands: ``fleets[0].infrastructures[1]``."""
+
+    path: str
+    fleet: Fleet
+    entry: Infrastructure
+
+
 class ClusterSpec(Part):
     """One cluster: one department's, in one Pulumi stack."""
 
@@ -227,7 +283,7 @@ class ClusterSpec(Part):
     )
     network: Network = Field(
         description="The private network that the cluster has to itself. Its first "
-        f"{addresses.OWN_PLACES} addresses are for the cluster's own machines, the rest is for fleets."
+        f"{addresses.OWN_PLACES} addresses are for the cluster's own machines, the rest is for fleets and pools."
     )
     slurm_version: Release = Field(
         default="22.05",
@@ -238,6 +294,21 @@ class ClusterSpec(Part):
     )
     controller: Controller = Field(default=Controller(), description="The cluster's own machines.")
     fleets: tuple[Fleet, ...] = Field(default=(), description="The nodes that there can be, by their kinds.")
+    pools: tuple[ConvergedPool, ...] = Field(
+        default=(),
+        description="Machines that serve Slurm and Kubernetes in turns. They are there all the time, and no limit on nodes "
+        "counts them.",
+    )
+    kubernetes: Kubernetes | None = Field(
+        default=None, description="The Kubernetes that pools serve; `{}` for one of the cluster's own."
+    )
+    infrastructures: Annotated[
+        dict[InfrastructureName, Annotated[dict[str, Any], AfterValidator(frozen)]], AfterValidator(frozen)
+    ] = Field(
+        default_factory=FrozenDict,
+        description="By infrastructure, what it needs to know for the whole cluster: the options that would stand with the "
+        "controller, of infrastructures that are not the controller's.",
+    )
     partitions: tuple[Partition, ...] = Field(
         min_length=1,
         description="The queues that jobs are submitted to; `[{name: main}]` is enough to begin with.",
@@ -287,6 +358,24 @@ class ClusterSpec(Part):
         return addresses.OwnAddresses(self.network)
 
     @property
+    def own_hosts(self) -> Mapping[str, IPv4Address]:
+        """The cluster's own machines that are there, by name."""
+        places = self.own_addresses
+        own = {CONTROLLER_HOST: places.controller}
+        if self.controller.backup:
+            own[BACKUP_CONTROLLER_HOST] = places.backup_controller
+        if self.controller.accounting:
+            own[ACCOUNTING_HOST] = places.accounting
+        logins = [places.login(number) for number in range(1, self.controller.login_machines + 1)]
+        return own | {f"login-{number}": at for number, at in enumerate(logins, 1)}
+
+    @property
+    def controller_slot(self) -> Slot | None:
+        """That of the pool's machine which runs slurmctld; None where no pool's does."""
+        slots = (slot for pool in self.pools for slot in pool.slots())
+        return next((slot for slot in slots if slot.node_name == self.controller.runs_on), None)
+
+    @property
     def controller_image(self) -> str:
         """The name of the image of the cluster's own machines."""
         return self.controller.infrastructure.image or self.controller.image or self.image
@@ -296,10 +385,40 @@ class ClusterSpec(Part):
         return infrastructure.image or fleet.image or self.image
 
     @property
+    def infrastructure_names(self) -> tuple[InfrastructureName, ...]:
+        """The infrastructures of all its machines, each once: the controller's first."""
+        names = [entry.name for fleet in self.fleets for entry in fleet.infrastructures]
+        return tuple(dict.fromkeys([self.controller.infrastructure.name, *names]))
+
+    def place(self, name: str) -> Placed:
+        """What is said of an infrastructure for the whole cluster: with the controller, or apart."""
+        if self.controller.infrastructure.name == name:
+            return Placed("controller.infrastructure.options", self.controller.infrastructure.options)
+        return Placed(f"infrastructures.{name}", self.infrastructures.get(name, FrozenDict()))  # type: ignore[call-overload]
+
+    def entries(self, name: str) -> Iterator[FleetEntry]:
+        """Where fleets name an infrastructure, in order."""
+        for i, fleet in enumerate(self.fleets):
+            for j, entry in enumerate(fleet.infrastructures):
+                if entry.name == name:
+                    yield FleetEntry(f"fleets[{i}].infrastructures[{j}]", fleet, entry)
+
+    def images_on(self, name: str) -> tuple[str, ...]:
+        """The names of the images that machines of one infrastructure are made from, each once, in order."""
+        used = {self.fleet_image(found.fleet, found.entry) for found in self.entries(name)}
+        if self.controller.infrastructure.name == name:
+            used |= {self.controller_image, *(pool.image for pool in self.pools)}
+        return tuple(sorted(used))
+
+    @property
     def images(self) -> tuple[str, ...]:
         """The names of all images that machines are made from, each once, in order."""
         of_fleets = {self.fleet_image(fleet, each) for fleet in self.fleets for each in fleet.infrastructures}
-        return tuple(sorted({self.controller_image, *of_fleets}))
+        return tuple(sorted({self.controller_image, *of_fleets, *(pool.image for pool in self.pools)}))
+
+    def roles_of(self, image: str) -> tuple[Role, ...]:
+        """The roles that an image has to hold: both, where machines of a pool are made from it."""
+        return ROLES if any(pool.image == image for pool in self.pools) else ()
 
     def fleet(self, name: str) -> Fleet:
         """The fleet ``name``.
@@ -310,4 +429,15 @@ class ClusterSpec(Part):
         for fleet in self.fleets:
             if fleet.name == name:
                 return fleet
+        raise KeyError(name)
+
+    def pool(self, name: str) -> ConvergedPool:
+        """The pool ``name``.
+
+        Raises:
+            KeyError: when there is none.
+        """
+        for pool in self.pools:
+            if pool.name == name:
+                return pool
         raise KeyError(name)

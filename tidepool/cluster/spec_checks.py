@@ -8,70 +8,21 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from ipaddress import IPv4Network
 from typing import Any, Final, cast
 
-from tidepool.cluster import addresses
+from tidepool.cluster.network_checks import kubernetes_networks, subnets_outside, subnets_overlapping
+from tidepool.cluster.roles import ROLES
 from tidepool.cluster.slurm_keys import RELEASES, Release
 from tidepool.cluster.slurm_options import Value, check_cgroup_conf, check_partition, check_slurm_conf
+from tidepool.cluster.spec_entries import Entry, Mistake, listed, numbered, total, words
 
 #: Slurm's own limit (MAX_SLURM_NODES).
 MOST_NODES: Final = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """Something in a spec that cannot be: where (``fleets[0].max_nodes``), what stands there, and what to do.
-
-    ``value`` is None where something is missing.
-    """
-
-    path: str
-    value: object
-    message: str
-
-    def __str__(self) -> str:
-        shown = repr(self.value) if isinstance(self.value, str) else str(self.value)
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        return (
-            f"{self.path}: {self.message}" if self.value is None else f"{self.path} = {shown}: {self.message}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """An entry of a list of the spec: its path, its keys, and its name if it has one."""
-
-    path: str
-    keys: Mapping[str, Any]
-
-    @property
-    def name(self) -> str | None:
-        name = self.keys.get("name")
-        return name if isinstance(name, str) else None
-
-    @property
-    def subnet(self) -> IPv4Network | None:
-        return _as_network(self.keys.get("subnet"))
-
-
 def disagreements(spec: Mapping[str, Any]) -> list[Mistake]:
     """All that does not agree in ``spec``, a plain mapping or the dump of a `ClusterSpec`; in a fixed order."""
     return [mistake for check in _CHECKS for mistake in check(spec)]
-
-
-def subnet_suggestion(spec: Mapping[str, Any], slots: object) -> str:
-    """A free subnet for a fleet of so many slots, as a remedy in words; empty when none can be told."""
-    network = _fit_network(spec)
-    if network is None:
-        return ""
-    wanted = slots if isinstance(slots, int) and 0 < slots < MOST_NODES else 1
-    taken = [fleet.subnet for fleet in _listed(spec, "fleets") if fleet.subnet is not None]
-    free = addresses.free_subnet(network, taken, wanted)
-    return (
-        f"{free} is free" if free else f"{network} has no room left for {wanted} slots, take a larger network"
-    )
 
 
 def nearest(word: str, known: list[str]) -> str:
@@ -82,9 +33,10 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def _names_twice(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    for kind in ("fleets", "partitions"):
+    # A pool is to Slurm what a fleet is.
+    for kinds in (("fleets", "pools"), ("partitions",)):
         first: dict[str, str] = {}
-        for entry in _listed(spec, kind):
+        for entry in listed(spec, *kinds):
             if entry.name is None:
                 continue
             if entry.name in first:
@@ -96,45 +48,24 @@ def _names_twice(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             first.setdefault(entry.name, entry.path)
 
 
-def _subnets_outside(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    network = _fit_network(spec)
-    if network is None:
-        return
-    own = addresses.OwnAddresses(network).range
-    for fleet in _listed(spec, "fleets"):
-        if fleet.subnet is None:
-            continue
-        if not fleet.subnet.subnet_of(network):
-            wrong = f"not within the network {network}"
-        elif fleet.subnet.overlaps(own):
-            wrong = f"overlaps {own}, where the cluster's own machines are"
-        else:
-            continue
-        remedy = subnet_suggestion(spec, fleet.keys.get("max_nodes"))
-        yield Mistake(f"{fleet.path}.subnet", str(fleet.subnet), f"{wrong}; {remedy}")
-
-
-def _subnets_overlapping(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    fleets = [fleet for fleet in _listed(spec, "fleets") if fleet.subnet is not None]
-    subnets = [fleet.subnet for fleet in fleets if fleet.subnet is not None]
-    told = set()
-    remedies: dict[str, str] = {}
-    for i, j in addresses.overlapping(subnets):
-        # One neighbour is enough to know of; the remedy is the same for all.
-        if j not in told:
-            told.add(j)
-            slots = fleets[j].keys.get("max_nodes")
-            if str(slots) not in remedies:
-                remedies[str(slots)] = subnet_suggestion(spec, slots)
-            wrong = f"overlaps {subnets[i]} of {fleets[i].path} ({fleets[i].name})"
-            yield Mistake(f"{fleets[j].path}.subnet", str(subnets[j]), f"{wrong}; {remedies[str(slots)]}")
+def _names_of_role_files(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    kinds = (*ROLES, "controller")
+    taken = {f"{pool.name}-{kind}": pool for pool in listed(spec, "pools") for kind in kinds}
+    for entry in listed(spec, "fleets", "pools"):
+        if entry.name is not None and entry.name in taken:
+            pool = taken[entry.name]
+            yield Mistake(
+                f"{entry.path}.name",
+                entry.name,
+                f"under this name the files of a role of {pool.path} ({pool.name}) are kept; take another",
+            )
 
 
 def _features_that_are_fleets(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    fleets = _listed(spec, "fleets")
+    fleets = listed(spec, "fleets", "pools")
     names = {fleet.name for fleet in fleets}
     for fleet in fleets:
-        for i, feature in _numbered(fleet.keys.get("features")):
+        for i, feature in words(fleet.keys.get("features")):
             if feature in names:
                 yield Mistake(
                     f"{fleet.path}.features[{i}]",
@@ -144,15 +75,17 @@ def _features_that_are_fleets(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _fleets_unknown(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    fleets = spec.get("fleets", ())
-    names = [fleet.name for fleet in _listed(spec, "fleets")]
+    fleets, pools = spec.get("fleets", ()), spec.get("pools", ())
+    names = [fleet.name for fleet in listed(spec, "fleets", "pools")]
     known = list(dict.fromkeys(name for name in names if name is not None))
-    if not isinstance(fleets, list | tuple) or len(names) < len(fleets) or None in names:
+    if not isinstance(fleets, list | tuple) or not isinstance(pools, list | tuple):
+        return
+    if len(names) < len(fleets) + len(pools) or None in names:
         return  # which fleets there are is not known
-    for partition in _listed(spec, "partitions"):
+    for partition in listed(spec, "partitions"):
         seen = set()
-        for i, name in _numbered(partition.keys.get("fleets")):
-            if isinstance(name, str) and name not in known:
+        for i, name in words(partition.keys.get("fleets")):
+            if name not in known:
                 yield Mistake(
                     f"{partition.path}.fleets[{i}]", name, f"there is no such fleet; {nearest(name, known)}"
                 )
@@ -163,9 +96,37 @@ def _fleets_unknown(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             seen.add(name)
 
 
+def _infrastructures_unused(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Options of an infrastructure that nothing reads."""
+    options = spec.get("infrastructures")
+    if not isinstance(options, Mapping):
+        return
+    controller = spec.get("controller")
+    own = _infrastructure_name(controller.get("infrastructure") if isinstance(controller, Mapping) else None)
+    named = {
+        _infrastructure_name(each)
+        for fleet in listed(spec, "fleets")
+        for _, each in numbered(fleet.keys.get("infrastructures"))
+    }
+    for name in options:
+        path = f"infrastructures.{name}"
+        if name == own:
+            yield Mistake(
+                path, None, "it is the controller's; write its options to controller.infrastructure.options"
+            )
+        elif name not in named:
+            yield Mistake(path, None, f"no fleet has machines of {name}; leave it out, or name it in a fleet")
+
+
+def _infrastructure_name(said: object) -> str | None:
+    """`local` where nothing is said; a name stands alone, or is a key. None where it is no text."""
+    name = said.get("name") if isinstance(said, Mapping) else "local" if said is None else said
+    return name if isinstance(name, str) else None
+
+
 def _defaults(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     defaults = [
-        partition for partition in _listed(spec, "partitions") if partition.keys.get("default") is True
+        partition for partition in listed(spec, "partitions") if partition.keys.get("default") is True
     ]
     for partition in defaults[1:]:
         yield Mistake(
@@ -176,22 +137,69 @@ def _defaults(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _too_many_nodes(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    fleets = _listed(spec, "fleets")
-    slots = _total(fleets, "max_nodes")
+    fleets = listed(spec, "fleets")
+    machines = total(listed(spec, "pools"), "machines")
+    slots = total(fleets, "max_nodes") + machines
     if slots > MOST_NODES:
+        of_pools = f", with the {machines} machines of pools" if machines else ""
         yield Mistake(
             "fleets",
             None,
-            f"their max_nodes sum up to {slots}, and Slurm has room for {MOST_NODES}; lower them",
+            f"their max_nodes sum up to {slots}{of_pools}, and Slurm has room for {MOST_NODES}; lower them",
         )
     limits = spec.get("limits")
     most = limits.get("max_nodes") if isinstance(limits, Mapping) else None
-    least = _total(fleets, "min_nodes")
+    least = total(fleets, "min_nodes")
     if isinstance(most, int) and most < least:
         yield Mistake(
             "limits.max_nodes",
             most,
             f"less than the min_nodes of all fleets, {least} together; raise it or lower those",
+        )
+
+
+def _pools_without_kubernetes(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    if listed(spec, "pools") and spec.get("kubernetes") is None:
+        yield Mistake(
+            "kubernetes",
+            None,
+            "missing, and there are pools, whose machines serve it in turns; write `kubernetes: {}` for a control plane "
+            "of the cluster's own, or the path of a kubeconfig into it",
+        )
+
+
+def _controller_on_a_pool(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    controller, scaling = spec.get("controller"), spec.get("scaling")
+    on = controller.get("runs_on") if isinstance(controller, Mapping) else None
+    if not isinstance(controller, Mapping) or not isinstance(on, str):
+        return
+    path = "controller.runs_on"
+    pool, _, number = on.rpartition("-")
+    pools = {entry.name: entry for entry in listed(spec, "pools") if entry.name is not None}
+    found = pools.get(pool)
+    if found is None:
+        said = f"write one, as {', '.join(f'{name}-1' for name in pools)}" if pools else "there are no pools"
+        yield Mistake(path, on, f"this is no machine of a pool; {said}")
+        return
+    machines, least = found.keys.get("machines"), found.keys.get("kubernetes_min")
+    if isinstance(machines, int) and number not in map(str, range(1, machines + 1)):
+        yield Mistake(
+            path, on, f"the pool {pool} has no such machine: its machines are {pool}-[1-{machines}]"
+        )
+    elif found.keys.get("slurm_max") == 0 or (isinstance(machines, int) and least == machines):
+        yield Mistake(
+            path,
+            on,
+            f"no machine of the pool {pool} ever serves Slurm, by {found.path}: raise slurm_max, or lower kubernetes_min",
+        )
+    if controller.get("backup") is True:
+        yield Mistake("controller.backup", True, f"`ctl` stands by for {on} already; leave one of them out")
+    if isinstance(scaling, Mapping) and scaling.get("mode") == "power_save":
+        yield Mistake(
+            path,
+            on,
+            "with `mode: power_save` of scaling Slurm asks for nodes on the machine of whoever is in charge, and the scaler "
+            "looks on `ctl` alone; leave one of them out",
         )
 
 
@@ -217,7 +225,7 @@ def _options(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     ]
     places += [
         (f"{partition.path}.options", partition.keys.get("options"), check_partition)
-        for partition in _listed(spec, "partitions")
+        for partition in listed(spec, "partitions")
     ]
     for path, options, check in places:
         if not isinstance(options, Mapping):
@@ -239,7 +247,7 @@ def _options(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _policies(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    fleets = {fleet.name: fleet.keys.get("max_nodes") for fleet in _listed(spec, "fleets")}
+    fleets = {fleet.name: fleet.keys.get("max_nodes") for fleet in listed(spec, "fleets")}
     known = [name for name in fleets if name is not None]
     queue = ""
     capped: dict[object, str] = {}
@@ -272,52 +280,31 @@ def _policies(spec: Mapping[str, Any]) -> Iterator[Mistake]:
             )
 
 
-def _policies_listed(spec: Mapping[str, Any]) -> list[_Listed]:
+def _policies_listed(spec: Mapping[str, Any]) -> list[Entry]:
     """A policy is a mapping, or only its name."""
     scaling = spec.get("scaling")
     policies = scaling.get("policies") if isinstance(scaling, Mapping) else None
     return [
-        _Listed(f"scaling.policies[{i}]", {"name": each} if isinstance(each, str) else each)
-        for i, each in _numbered(policies)
+        Entry(f"scaling.policies[{i}]", {"name": each} if isinstance(each, str) else each)
+        for i, each in numbered(policies)
         if isinstance(each, str | Mapping)
     ]
 
 
 _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     _names_twice,
-    _subnets_outside,
-    _subnets_overlapping,
+    _names_of_role_files,
+    subnets_outside,
+    subnets_overlapping,
+    kubernetes_networks,
+    _pools_without_kubernetes,
     _features_that_are_fleets,
     _fleets_unknown,
+    _infrastructures_unused,
     _defaults,
     _too_many_nodes,
+    _controller_on_a_pool,
     _power_saving_of_a_tree,
     _policies,
     _options,
 )
-
-
-def _listed(spec: Mapping[str, Any], kind: str) -> list[_Listed]:
-    return [
-        _Listed(f"{kind}[{i}]", entry) for i, entry in _numbered(spec.get(kind)) if isinstance(entry, Mapping)
-    ]
-
-
-def _numbered(entries: object) -> Iterator[tuple[int, Any]]:
-    return iter(enumerate(entries)) if isinstance(entries, list | tuple) else iter(())
-
-
-def _fit_network(spec: Mapping[str, Any]) -> IPv4Network | None:
-    network = _as_network(spec.get("network"))
-    return None if network is None or addresses.unfit(network) else network
-
-
-def _as_network(value: object) -> IPv4Network | None:
-    try:
-        return IPv4Network(value) if isinstance(value, str | IPv4Network) and "/" in str(value) else None
-    except ValueError:
-        return None
-
-
-def _total(fleets: list[_Listed], key: str) -> int:
-    return sum(value for fleet in fleets if isinstance(value := fleet.keys.get(key), int))

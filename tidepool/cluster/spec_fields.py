@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -24,6 +25,14 @@ def models_in(annotation: Any) -> tuple[type[BaseModel], ...]:
 def model_in(annotation: Any) -> type[BaseModel] | None:
     """The first of them, which is the only one but where a ``name`` tells which of several is meant."""
     return next(iter(models_in(annotation)), None)
+
+
+def is_by_name(annotation: Any) -> bool:
+    """Whether values of ``annotation`` are mappings, in which a person's names stand before the models."""
+    origin = get_origin(annotation)
+    return (isinstance(origin, type) and issubclass(origin, Mapping)) or any(
+        is_by_name(inner) for inner in get_args(annotation)
+    )
 
 
 def model_named(annotation: Any, name: str) -> type[BaseModel] | None:

@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slurm_keys import SLURM_CONF
-from tidepool.cluster.slurm_options import PROTECTED
+from tidepool.cluster.slurm_options import PROTECTED, PROTECTED_BEFORE_23_11
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_fields import field_key, models_in
 
@@ -69,7 +69,7 @@ def spec_page() -> str:
     """The text of ``docs/cluster-spec.md``."""
     sections = [_section(model) for model in _models()]
     keys: defaultdict[str, list[str]] = defaultdict(list)
-    for key, why in PROTECTED.items():
+    for key, why in {**PROTECTED, **PROTECTED_BEFORE_23_11}.items():
         keys[why].append(f"`{SLURM_CONF[key].name}`")
     refused = "".join(f"| {', '.join(names)} | {why} |\n" for why, names in keys.items())
     return "\n".join([_TOP.format(example=EXAMPLE), *sections, _END + refused])

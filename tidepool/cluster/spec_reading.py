@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from tidepool.cluster.network_checks import subnet_suggestion
+from tidepool.cluster.part_reading import mistake_of
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.cluster.spec_checks import Mistake, disagreements, nearest, subnet_suggestion
-from tidepool.cluster.spec_fields import field_key, model_in, model_named
-
-#: Pydantic's words for what a value should be, in ours.
-_SHOULD_BE: Final = (
-    (
-        "Input should be a valid dictionary or object to extract fields from",
-        "write a name, or keys and values",
-    ),
-    ("Input should be a valid dictionary or instance of ", "write keys and values here, those of "),
-    ("Input should be a valid dictionary", "write keys and values here"),
-    ("Input should be a valid tuple", "write a list here"),
-    ("Keys should be strings", "a key is text here; put it in quotes, or correct it"),
-    ("Tuple should have at least 1 item after validation, not 0", "at least one is needed"),
-    ("Input should be ", "it should be "),
-)
+from tidepool.cluster.spec_checks import disagreements
+from tidepool.cluster.spec_entries import Entry, Mistake
 
 
 class SpecError(ValueError):
@@ -68,21 +56,33 @@ def concerns(spec: ClusterSpec, machine_memory_mib: int | None = None) -> tuple[
 
     ``machine_memory_mib`` is the memory of this machine, which the infrastructure `local` takes from.
     """
-    return (*_without_partition(spec), *_without_default(spec), *_beyond_memory(spec, machine_memory_mib))
+    return (
+        *_without_partition(spec),
+        *_without_default(spec),
+        *_without_pools(spec),
+        *_beyond_memory(spec, machine_memory_mib),
+    )
 
 
 def _without_partition(spec: ClusterSpec) -> Iterable[Concern]:
-    named = [
-        set(p.fleets) if p.fleets is not None else {f.name for f in spec.fleets} for p in spec.partitions
-    ]
-    for i, fleet in enumerate(spec.fleets):
-        if not any(fleet.name in names for names in named):
-            yield Concern(f"fleets[{i}]", f"no partition has {fleet.name}, so no job can reach its nodes")
+    if any(p.fleets is None for p in spec.partitions):
+        return  # it has all of them
+    named = {name for p in spec.partitions for name in p.fleets or ()}
+    places = {f"fleets[{i}]": fleet.name for i, fleet in enumerate(spec.fleets)}
+    places |= {f"pools[{i}]": pool.name for i, pool in enumerate(spec.pools)}
+    for place, name in places.items():
+        if name not in named:
+            yield Concern(place, f"no partition has {name}, so no job can reach its nodes")
 
 
 def _without_default(spec: ClusterSpec) -> Iterable[Concern]:
     if len(spec.partitions) > 1 and not any(p.default for p in spec.partitions):
         yield Concern("partitions", "none is the default, so jobs that name no partition are refused")
+
+
+def _without_pools(spec: ClusterSpec) -> Iterable[Concern]:
+    if spec.kubernetes is not None and not spec.pools:
+        yield Concern("kubernetes", "there are no pools, so it has no nodes")
 
 
 def _beyond_memory(spec: ClusterSpec, machine_memory_mib: int | None) -> Iterable[Concern]:
@@ -104,10 +104,19 @@ def _beyond_memory(spec: ClusterSpec, machine_memory_mib: int | None) -> Iterabl
                 f"{machine_memory_mib} MiB: jobs that use what they asked for will not fit. "
                 f"{machine_memory_mib // fleet.shape.memory_mib} nodes would",
             )
+    for i, pool in enumerate(spec.pools):
+        needed = pool.machines * pool.shape.memory_mib
+        sums.append((f"{pool.name} {pool.machines} x {pool.shape.memory_mib} = {needed} MiB", needed))
+        if needed > machine_memory_mib:
+            yield Concern(
+                f"pools[{i}].machines",
+                f"{pool.machines} machines of {pool.shape.memory_mib} MiB are {needed} MiB, and this machine has "
+                f"{machine_memory_mib} MiB: jobs and pods that use what they asked for will not fit",
+            )
     total = sum(needed for _, needed in sums)
     if len(sums) > 1 and total > machine_memory_mib:
         yield Concern(
-            "fleets",
+            "fleets and pools" if spec.pools else "fleets",
             f"all together, {' + '.join(text for text, _ in sums)}: {total} MiB, and this machine has "
             f"{machine_memory_mib} MiB",
         )
@@ -122,76 +131,10 @@ def _follows(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:
 
 
 def _mistake(error: ErrorDetails, mapping: Mapping[str, Any]) -> Mistake:
-    """One of pydantic's errors, for people."""
-    loc, _ = _place(error["loc"])
-    path = _path(loc)
-    match error["type"]:
-        case "union_tag_invalid":
-            known = [tag.strip(" '") for tag in error["ctx"]["expected_tags"].split(",")]
-            name = str(error["ctx"]["tag"])
-            return Mistake(f"{path}.name", name, f"there is none of that name; {nearest(name, known)}")
-        case "union_tag_not_found":
-            return Mistake(f"{path}.name", None, f"missing. {_described(error['loc'])}")
-        case "missing":
-            suggestion = ""
-            if loc[-1] == "subnet":
-                suggestion = subnet_suggestion(mapping, error["input"].get("max_nodes"))
-            return Mistake(
-                path,
-                None,
-                f"missing. {_described(error['loc'])}" + (f" Here, {suggestion}." if suggestion else ""),
-            )
-        case "extra_forbidden":
-            _, model = _place(error["loc"][:-1])
-            known = [field_key(name, field) for name, field in model.model_fields.items()] if model else []
-            return Mistake(path, error["input"], f"no such key; {nearest(str(loc[-1]), known)}")
-        case "value_error":
-            return Mistake(path, error["input"], str(error["ctx"]["error"]))
-        case _:
-            message = error["msg"]
-            for theirs, ours in _SHOULD_BE:
-                if message.startswith(theirs):
-                    message = ours + message.removeprefix(theirs)
-                    break
-            described = _described(error["loc"])
-            return Mistake(path, error["input"], f"{message}. {described}" if described else message)
-
-
-def _path(loc: tuple[int | str, ...]) -> str:
-    """As `pulumi config set --path` takes it: ``fleets[0].max_nodes``."""
-    # Pydantic's "[key]" says that the key is wrong, and not its value.
-    keys = [key for key in loc if key != "[key]"]
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
-
-
-def _place(loc: tuple[int | str, ...]) -> tuple[tuple[int | str, ...], type[BaseModel] | None]:
-    """The keys as a person wrote them, and the model that is there.
-
-    Where a ``name`` tells which of several models is meant, pydantic has it among the keys.
-    """
-    keys: list[int | str] = []
-    model: type[BaseModel] | None = ClusterSpec
-    annotation: Any = None
-    for key in loc:
-        if isinstance(key, str) and (named := model_named(annotation, key)) is not None:
-            model, annotation = named, None
-            continue
-        keys.append(key)
-        if isinstance(key, str) and model is not None:
-            fields = {field_key(name, field): field for name, field in model.model_fields.items()}
-            annotation = fields[key].annotation if key in fields else None
-            model = model_in(annotation)
-    return tuple(keys), model
-
-
-def _described(loc: tuple[int | str, ...]) -> str:
-    """What the field at ``loc`` is, as its model says it; of an entry in a list, what the list is."""
-    names = [(i, key) for i, key in enumerate(loc) if isinstance(key, str)]
-    if not names:
-        return ""
-    place, name = names[-1]
-    _, model = _place(loc[:place])
-    for field_name, field in model.model_fields.items() if model else ():
-        if field_key(field_name, field) == name:
-            return field.description or ""
-    return ""
+    """One of pydantic's errors, for people; of a subnet that is missing with one that is free."""
+    mistake = mistake_of(error, ClusterSpec)
+    if error["type"] == "missing" and error["loc"][-1] == "subnet":
+        suggestion = subnet_suggestion(mapping, Entry(mistake.path, error["input"]).slots)
+        if suggestion:
+            return replace(mistake, message=f"{mistake.message} Here, {suggestion}.")
+    return mistake

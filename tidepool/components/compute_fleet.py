@@ -1,21 +1,25 @@
-"""ComputeFleet: nodes that are alike, on one infrastructure. A machine and a membership for each."""
+"""ComputeFleet: nodes that are alike, on one infrastructure or several. A machine and a membership for each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import pulumi
-from pulumi import Input, Output
+from pulumi import Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist
 from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.node_places import node_places
 from tidepool.cluster.node_set import slots_of
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import Fleet
+from tidepool.cluster.spec import Infrastructure as FleetEntry
 from tidepool.components.boots import node_boot
 from tidepool.components.infrastructure.contract import Infrastructure, MachineOrder
+from tidepool.components.infrastructure.site import Site
+from tidepool.components.slots import told_slots
 from tidepool.components.slurm_controller import SlurmController
 
 
@@ -24,8 +28,9 @@ class ComputeFleetArgs:
     """What a fleet is made from.
 
     ``nodes`` are the names of the nodes that should be there: a hostlist, or a set of names
-    (`tidepool.cluster.node_set`). ``network`` is what ``infrastructure`` gave for the cluster's network, ``image``
-    an image's digest.
+    (`tidepool.cluster.node_set`). ``sites`` are where they can be: by the keys of the fleet's infrastructures, one for
+    each. ``places`` are the keys of those nodes of which it is decided where they are; the others are on the first that has
+    room (`tidepool.cluster.node_places`).
 
     ``only`` are those of them that are registered, for an operation that is limited to them (``--target``): it lets
     all others stand, registered or not, and takes no longer for them. Any other operation would take them away.
@@ -34,10 +39,18 @@ class ComputeFleetArgs:
     fleet: Fleet
     nodes: str | Iterable[str]
     controller: SlurmController
-    infrastructure: Infrastructure
-    network: Input[str]
-    image: Input[str]
+    sites: Mapping[str, Site]
     only: HostSet | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What machines of a fleet are made from on one of its infrastructures."""
+
+    infrastructure: Infrastructure
+    site: Site
+    boot: Output[str]
 
 
 class ComputeFleet(pulumi.ComponentResource):
@@ -50,61 +63,61 @@ class ComputeFleet(pulumi.ComponentResource):
         """Register it.
 
         Raises:
-            pulumi.RunError: a node is none of the fleet's; says which are.
+            pulumi.RunError: a node is none of the fleet's, or can be nowhere; says which are, and the remedy.
         """
         super().__init__("tidepool:components:ComputeFleet", name, None, opts)
         fleet, controller, mine = args.fleet, args.controller, pulumi.ResourceOptions(parent=self)
         nodes = _chosen(fleet, args.nodes)
-        boot = args.infrastructure.boot(
-            fleet.name,
-            node_boot(
-                controller.keys,
-                home=controller.home,
-                controllers=controller.hosts,
-                shape=fleet.shape,
-                is_named=controller.names_slots,
-            ),
-            mine,
-        )
+        places = _placed(fleet, nodes, args.places)
+        grounds = {entry.key: self._ground(fleet, entry, args) for entry in fleet.infrastructures}
         # Nodes above max_nodes are there until somebody drains them; Slurm must not forget them.
-        slots = self._slots(args, sorted({*fleet.slots(), *nodes}, key=lambda slot: slot.number))
+        all_slots = sorted({*fleet.slots(), *nodes}, key=lambda slot: slot.number)
+        slots = told_slots(fleet, all_slots, controller, controller.slot_state, self)
         # A machine boots when its slot is there: a slurmd that registers before makes a node of its own, which no
         # slot comes to be. Other slots are other nodes, and slurmd has told its shape at its start.
         beside = pulumi.ResourceOptions(parent=self, depends_on=[slots], replace_with=[slots])
         for slot in nodes:
             if args.only is not None and slot.node_name not in args.only:
                 continue
-            order = MachineOrder(slot.node_name, args.network, slot.address, fleet.shape, args.image, boot)
+            ground = grounds[places[slot.node_name]]
+            site = ground.site
+            order = MachineOrder(
+                slot.node_name, site.network, slot.address, fleet.shape, site.image, ground.boot
+            )
             resources.Node(
                 slot.node_name,
                 controller=controller.connection,
                 node=slot.node_name,
-                machine=args.infrastructure.machine(order, beside).connection,
+                machine=ground.infrastructure.machine(order, beside).connection,
                 slots=slots.id,
                 opts=mine,
             )
         self.nodes = Output.from_input(hostlist.fold(slot.node_name for slot in nodes))
         self.register_outputs({"nodes": self.nodes})
 
-    def _slots(self, args: ComputeFleetArgs, slots: list[Slot]) -> resources.Slots:
-        shape = args.fleet.shape
-        sockets, cores_per_socket, threads_per_core = shape.layout
-        return resources.Slots(
-            args.fleet.name,
-            controller=args.controller.connection,
-            names=hostlist.fold(slot.node_name for slot in slots),
-            addresses=hostlist.fold(str(slot.address) for slot in slots),
-            cpus=shape.cpus,
-            sockets=sockets,
-            cores_per_socket=cores_per_socket,
-            threads_per_core=threads_per_core,
-            memory_mib=shape.memory_mib,
-            # Node sets find a fleet's nodes by its name.
-            features=[args.fleet.name, *args.fleet.features],
-            gres=",".join(map(str, shape.gres)),
-            state=args.controller.slot_state,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[args.controller.configuration]),
+    def _ground(self, fleet: Fleet, entry: FleetEntry, args: ComputeFleetArgs) -> _Ground:
+        """What the fleet has on one of its infrastructures, whether there are nodes of it or not."""
+        site, controller = args.sites[entry.key], args.controller
+        infrastructure = site.infrastructure.for_fleet(fleet.only_on(entry))
+        boot = infrastructure.boot(
+            fleet.name if entry.offering is None else f"{fleet.name}.{entry.offering}",
+            node_boot(
+                controller.keys,
+                home=controller.home if site.home is None else site.home,
+                controllers=controller.hosts,
+                shape=fleet.shape,
+                is_named=controller.names_slots,
+            ),
+            pulumi.ResourceOptions(parent=self),
         )
+        return _Ground(infrastructure, site, boot)
+
+
+def _placed(fleet: Fleet, nodes: Iterable[Slot], known: Mapping[str, str]) -> Mapping[str, str]:
+    try:
+        return node_places(fleet, [slot.node_name for slot in nodes], known)
+    except ValueError as error:
+        raise pulumi.RunError(str(error)) from error
 
 
 def _chosen(fleet: Fleet, nodes: str | Iterable[str]) -> tuple[Slot, ...]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pulumi
 from pulumi import Output
 
 from tidepool import resources
+from tidepool.cluster.roles import Role
 
 
 class GoldenImage(pulumi.ComponentResource):
     """An image by its recipe. Machines are told its ``digest``, which is known in previews.
 
     ``recipe`` is the folder with recipe.yaml and packages.lock, ``playbooks`` the one with roles/. Those that are
-    not absolute are in the folder that the program runs in, as Pulumi's own assets are.
+    not absolute are in the folder that the program runs in, as Pulumi's own assets are. ``needs`` are the roles of
+    converged pools whose machines are made from it, ``forms`` those in which an infrastructure takes it.
     """
 
     digest: Output[str]
@@ -25,6 +28,8 @@ class GoldenImage(pulumi.ComponentResource):
         *,
         recipe: Path | str,
         playbooks: Path | str,
+        needs: Sequence[Role] = (),
+        forms: Sequence[str] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("tidepool:components:GoldenImage", name, None, opts)
@@ -32,6 +37,8 @@ class GoldenImage(pulumi.ComponentResource):
             name,
             recipe=str(Path(recipe).absolute()),
             playbooks=str(Path(playbooks).absolute()),
+            needs=list(needs) or None,
+            forms=list(forms) or None,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.digest = image.digest

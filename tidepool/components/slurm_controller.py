@@ -18,11 +18,14 @@ from tidepool.cluster.slurm_conf import (
     ACCOUNTING_HOST,
     BACKUP_CONTROLLER_HOST,
     CONTROLLER_HOST,
+    Fleetlike,
     configuration,
+    fleets_and_pools,
     names_slots,
 )
-from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.components.boots import Keys, accounting_boot, controller_boot, login_boot
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.components.boots import Keys, accounting_boot, controller_boot, login_boot, slurmctld_boot
+from tidepool.components.infrastructure.boot import Boot
 from tidepool.components.infrastructure.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 
 #: Host name of the login machine 1, and so on.
@@ -61,6 +64,8 @@ class SlurmController(pulumi.ComponentResource):
     home: Output[str]
     #: Host names that slurmd asks for its configuration, the first in charge.
     hosts: tuple[str, ...]
+    #: What the pool's machine that runs slurmctld does besides, by its name; empty where `ctl` is in charge.
+    pool_controllers: Mapping[str, Boot]
     #: Slots and nodes depend on it.
     configuration: resources.Configuration
     #: Whether slurm.conf has the slots; else each fleet tells Slurm of its own.
@@ -82,10 +87,20 @@ class SlurmController(pulumi.ComponentResource):
         self.keys = Keys(Output.secret(munge.key), self.public_key, args.people)
         self.home = self._volume("home", retain=True)
 
-        controllers = self._controllers()
+        # A pool's machine has Slurm's files from where `ctl` has them: it is made when these are there already.
+        on = args.spec.controller_slot
+        settings = None if on is None else self._volume("slurm")
+        state = self._volume("slurmctld")
+        self.pool_controllers = {}
+        if on is not None:
+            boot = slurmctld_boot(
+                state=state, settings=settings, names_slots=self.names_slots, is_alone=False, role="slurm"
+            )
+            self.pool_controllers = {on.node_name: boot}
+        controllers = self._controllers(state, settings)
         accounting = self._accounting()
         logins = self._logins()
-        self.hosts = tuple(controllers)
+        self.hosts = (*self.pool_controllers, *controllers)
         self.connection = controllers[CONTROLLER_HOST].connection
         self.logins = {host: machine.connection for host, machine in logins.items()}
         told = (*controllers.values(), *logins.values())
@@ -93,7 +108,7 @@ class SlurmController(pulumi.ComponentResource):
             name,
             hosts=[machine.connection for machine in told],
             files=configuration(args.spec),
-            fleets={fleet.name: _all_slots(fleet) for fleet in args.spec.fleets},
+            fleets={fleet.name: _all_slots(fleet) for fleet in fleets_and_pools(args.spec)},
             # slurmctld asks slurmdbd for its accounts when it starts.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[each.resource for each in accounting]),
         )
@@ -107,17 +122,20 @@ class SlurmController(pulumi.ComponentResource):
             }
         )
 
-    def _controllers(self) -> dict[str, Machine]:
-        """By host name. The backup has the same volume for slurmctld's state, and takes over with all jobs."""
+    def _controllers(self, state: Input[str], settings: Input[str] | None) -> dict[str, Machine]:
+        """By host name. A backup has the same volume for slurmctld's state, and takes over with all jobs."""
         places = self._args.spec.own_addresses
         shape = self._args.spec.controller.shape
         boot = self._args.infrastructure.boot(
             CONTROLLER_HOST,
             controller_boot(
                 self.keys,
-                state=self._volume("slurmctld"),
+                state=state,
                 home=self.home,
+                settings=settings,
                 names_slots=self.names_slots,
+                is_alone=settings is None and not self._args.spec.controller.backup,
+                configuration=configuration(self._args.spec),
             ),
             self._mine,
         )
@@ -165,5 +183,5 @@ class SlurmController(pulumi.ComponentResource):
         return self._args.infrastructure.volume(VolumeOrder(name, retain), self._mine)
 
 
-def _all_slots(fleet: Fleet) -> str:
+def _all_slots(fleet: Fleetlike) -> str:
     return hostlist.fold(slot.node_name for slot in fleet.slots())

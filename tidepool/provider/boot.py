@@ -29,7 +29,9 @@ class BootKind(Kind[Wanted]):
     """A file ``<data>/<stack>/boots/<name>.json``, which machines are booted by."""
 
     token = "tidepool:local:Boot"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "boot", "services", "files", "folders", "mounts", "capabilities", "devices"})
+    keys = frozenset(
+        {"stack", "boot", "services", "files", "folders", "mounts", "capabilities", "devices", "containers"}
+    )
     rules = Rules(replaces=frozenset({"stack", "boot"}))
 
     def __init__(self, home: Home) -> None:

@@ -39,6 +39,7 @@ class BootParts:
     mounts: tuple[Mount, ...] = ()
     capabilities: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
+    containers: str = ""
 
     def mistakes(self) -> BadSpec | None:
         """What `tidepool.local` would say of a machine that boots so."""
@@ -86,6 +87,7 @@ def read_parts(reader: Reader) -> BootParts:
         mounts=tuple(_part(Mount, each) for each in reader.maps("mounts")),
         capabilities=reader.texts("capabilities"),
         devices=tuple(_part(Device, each) for each in reader.maps("devices")),
+        containers=reader.text("containers", ""),
     )
 
 
@@ -112,6 +114,7 @@ def load_parts(path: Path) -> BootParts:
         mounts=tuple(Mount(**each) for each in told["mounts"]),
         capabilities=tuple(told["capabilities"]),
         devices=tuple(Device(**each) for each in told["devices"]),
+        containers=told.get("containers", ""),
     )
 
 

@@ -23,6 +23,7 @@ from tidepool.provider.slurm_effects import (
     impact,
     losses,
     partitions_of,
+    setting,
     why_restart_for,
 )
 from tidepool.provider.slurm_files import read_files, write_files
@@ -102,7 +103,7 @@ class ConfigurationKind(Kind[Wanted]):
             self._change(made.id, there, (), wanted, impact(there, wanted.files), task)
             return made
         task.status("slurmctld starts")
-        slurmctld = Slurmctld(self._host(wanted), wanted.files)
+        slurmctld = self._slurmctld(wanted, wanted.files)
         self._write(wanted, wanted.files)
         try:
             slurmctld.wait_up(task.deadline)
@@ -167,10 +168,12 @@ class ConfigurationKind(Kind[Wanted]):
         asked: Impact,
         task: Task,
     ) -> None:
-        slurmctld = Slurmctld(self._host(wanted), {**there, **wanted.files})
+        slurmctld = self._slurmctld(wanted, {**there, **wanted.files})
         said_before, ended = slurmctld.log_size(), None
         self._write(wanted, wanted.files, gone)
         try:
+            if asked.effect is not Effect.RESTART and not slurmctld.is_up():
+                slurmctld.begin()  # a takeover lasts until the files change
             if asked.effect is Effect.RESTART:
                 # Before any reconfigure, which some of these keys would be the sudden end of slurmctld for.
                 task.info(f"slurmctld restarts: it reads {', '.join(asked.because)} only then; jobs go on")
@@ -197,7 +200,7 @@ class ConfigurationKind(Kind[Wanted]):
 
     def _put_back(self, wanted: Wanted, there: Mapping[str, str], task: Task, *, was_taken: bool) -> None:
         self._write(wanted, there, tuple(name for name in wanted.files if name not in there))
-        slurmctld = Slurmctld(self._host(wanted), there)
+        slurmctld = self._slurmctld(wanted, there)
         try:
             slurmctld.wait_up(time.monotonic() + _BACK_S)
             if was_taken:
@@ -209,6 +212,11 @@ class ConfigurationKind(Kind[Wanted]):
         # slurmctld's own last: what it is told of has to be true elsewhere by then.
         for connection in reversed(wanted.hosts):
             write_files(transport(connection, self._home.data), files, gone=gone)
+
+    def _slurmctld(self, wanted: Wanted, files: Mapping[str, str]) -> Slurmctld:
+        primary = setting(files, "SlurmctldHost", "").partition("(")[0]
+        stands_by = wanted.hosts[0].get("machine", primary) != primary
+        return Slurmctld(self._host(wanted), files, stands_by)
 
     def _host(self, wanted: Wanted) -> Transport:
         return transport(wanted.hosts[0], self._home.data)

@@ -7,9 +7,22 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
-from tidepool.images import ImageError, ImageSource, ImageStore, Machine, Phase, Progress, build, read_source
+from tidepool.cluster.roles import ROLES
+from tidepool.images import (
+    FORMS,
+    Form,
+    ImageError,
+    ImageSource,
+    ImageStore,
+    Machine,
+    Phase,
+    Progress,
+    build,
+    read_source,
+    refuse_forms,
+)
 from tidepool.provider.difference import Rules
 from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.provider.reading import Mistake, Reader
@@ -27,13 +40,15 @@ class Wanted:
     recipe: str
     playbooks: str
     digest: str
+    needs: tuple[str, ...]
+    forms: tuple[str, ...]
 
 
 class ImageKind(Kind[Wanted]):
     """An image in this machine's store. Its digest is known before it is built."""
 
     token = "tidepool:image:Image"  # noqa: S105 - a type of resource
-    keys = frozenset({"recipe", "playbooks", "digest"})
+    keys = frozenset({"recipe", "playbooks", "digest", "needs", "forms"})
     derives = frozenset({"digest"})
     rules = Rules(replaces=frozenset({"digest"}), delete_first=False)
     timeout_s = 1800.0
@@ -43,7 +58,13 @@ class ImageKind(Kind[Wanted]):
         self._machine = Machine(home.environment)
 
     def read(self, reader: Reader) -> Wanted:
-        return Wanted(reader.text("recipe"), reader.text("playbooks"), reader.text("digest", ""))
+        return Wanted(
+            reader.text("recipe"),
+            reader.text("playbooks"),
+            reader.text("digest", ""),
+            reader.texts("needs"),
+            reader.texts("forms"),
+        )
 
     def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
         for key, path in (("recipe", wanted.recipe), ("playbooks", wanted.playbooks)):
@@ -51,9 +72,26 @@ class ImageKind(Kind[Wanted]):
                 yield Mistake(key, f"it is {path!r}; an absolute path is wanted")
                 return
         try:
-            self._source(wanted)
+            source = self._source(wanted)
         except ImageError as error:
             yield Mistake("recipe", str(error))
+            return
+        for role in wanted.needs:
+            if role not in ROLES:
+                yield Mistake("needs", f"{role!r} is no role; allowed: {', '.join(ROLES)}")
+            elif lacks := source.lacking(role):
+                yield Mistake(
+                    "needs",
+                    f"the image {source.name} does not hold the role {role}: it lacks {', '.join(lacks)}. Add that to "
+                    f"{wanted.recipe}/recipe.yaml, or name an image that has it, such as debian-12-converged",
+                )
+        if unknown := [form for form in wanted.forms if form not in FORMS]:
+            yield Mistake("forms", f"there is no form {', '.join(unknown)}; allowed: {', '.join(FORMS)}")
+            return
+        try:
+            refuse_forms(source, (cast(Form, form) for form in wanted.forms))
+        except ImageError as error:
+            yield Mistake("forms", str(error))
 
     def derived(self, wanted: Wanted) -> Mapping[str, Plain]:
         return {"digest": self._source(wanted).digest}
@@ -73,7 +111,12 @@ class ImageKind(Kind[Wanted]):
 
     def _source(self, wanted: Wanted) -> ImageSource:
         folder, playbooks = Path(wanted.recipe), Path(wanted.playbooks)
-        return read_source(folder, playbooks, architecture=self._machine.architecture())
+        return read_source(
+            folder,
+            playbooks,
+            architecture=self._machine.architecture(),
+            environment=self._machine.environment,
+        )
 
 
 class Telling:

@@ -31,7 +31,8 @@ class Home:
 class Task:
     """One operation on the resource ``urn``: how long it may take, and where to say how far it is.
 
-    ``status`` is shown for as long as the operation runs, ``info`` and ``warn`` stay.
+    ``status`` is shown for as long as the operation runs, ``info`` and ``warn`` stay. Once it is ``cancelled``, a person
+    has asked for the end: what would wait for long ends soon.
     """
 
     urn: str
@@ -40,6 +41,7 @@ class Task:
     status: Say
     info: Say
     warn: Say
+    cancelled: Callable[[], bool] = lambda: False
 
     @property
     def left_s(self) -> float:
@@ -78,6 +80,8 @@ class Kind(ABC, Generic[T]):
     always: ClassVar[Mapping[str, Plain]] = {}
     #: Outputs that are secret, whatever the inputs are.
     secrets: ClassVar[frozenset[str]] = frozenset()
+    #: Outputs that every update makes anew, so that previews cannot tell them.
+    remade: ClassVar[frozenset[str]] = frozenset()
     #: How long creating, updating and deleting may take where nobody says otherwise.
     timeout_s: ClassVar[float] = 120.0
 

@@ -13,6 +13,8 @@ _CLASSES: Final = {
     "tidepool:image:Image": ("image", "ImageKind"),
     "tidepool:keys:MungeKey": ("keys", "MungeKeyKind"),
     "tidepool:keys:SshKey": ("keys", "SshKeyKind"),
+    "tidepool:keys:SigningKey": ("keys", "SigningKeyKind"),
+    "tidepool:keys:EncryptionKey": ("keys", "EncryptionKeyKind"),
     "tidepool:local:Network": ("network", "NetworkKind"),
     "tidepool:local:Volume": ("volume", "VolumeKind"),
     "tidepool:local:Boot": ("boot", "BootKind"),
@@ -21,7 +23,33 @@ _CLASSES: Final = {
     "tidepool:slurm:Slots": ("slots", "SlotsKind"),
     "tidepool:slurm:Node": ("node", "NodeKind"),
 }
-TOKENS: Final = frozenset(_CLASSES)
+#: Of clusters with pools: no other cluster waits for what they import.
+_OF_POOLS: Final = {
+    "tidepool:keys:Authority": ("certificates", "AuthorityKind"),
+    "tidepool:keys:Certificate": ("certificates", "CertificateKind"),
+    "tidepool:kubernetes:Access": ("access", "AccessKind"),
+    "tidepool:kubernetes:ControlPlane": ("control_plane", "ControlPlaneKind"),
+    "tidepool:pool:Role": ("role", "RoleKind"),
+}
+#: Of infrastructures that are not this machine.
+_ELSEWHERE: Final = {
+    "tidepool:aws:Forwarding": ("aws_forwarding", "AwsForwardingKind"),
+    "tidepool:aws:Region": ("aws_region", "AwsRegionKind"),
+    "tidepool:image:File": ("image_file", "ImageFileKind"),
+    "tidepool:kubernetes:Place": ("kubernetes_place", "KubernetesPlaceKind"),
+    "tidepool:kubernetes:Machine": ("kubernetes_machine", "KubernetesMachineKind"),
+    "tidepool:libvirt:Host": ("libvirt_host", "LibvirtHostKind"),
+    "tidepool:nomad:Cluster": ("nomad_cluster", "NomadClusterKind"),
+    "tidepool:nomad:Machine": ("nomad_machine", "NomadMachineKind"),
+    "tidepool:ssh:Access": ("ssh_access", "SshAccessKind"),
+    "tidepool:ssh:Host": ("ssh_host", "SshHostKind"),
+    "tidepool:ssh:Inventory": ("ssh_inventory", "SshInventoryKind"),
+    "tidepool:ssh:Machine": ("ssh_machine", "SshMachineKind"),
+    "tidepool:ssh:Playbook": ("ssh_playbook", "SshPlaybookKind"),
+}
+#: What no other cluster waits for.
+_LATER: Final = {**_OF_POOLS, **_ELSEWHERE}
+TOKENS: Final = frozenset({*_CLASSES, *_LATER})
 
 
 class Kinds:
@@ -38,7 +66,7 @@ class Kinds:
         Raises:
             KeyError: there is none.
         """
-        module, name = _CLASSES[token]
+        module, name = _CLASSES.get(token) or _LATER[token]
         with self._lock:
             if token not in self._made:
                 make: Callable[[Home], AnyKind] = getattr(import_module(f"tidepool.provider.{module}"), name)
@@ -47,7 +75,7 @@ class Kinds:
 
 
 def import_ahead() -> None:
-    """Import all kinds in a thread: the program that will ask for them has its own imports to do meanwhile."""
+    """Import the kinds of every cluster in a thread: the program that will ask for them has its own imports to do meanwhile."""
     threading.Thread(target=_import_all, name="imports", daemon=True).start()
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from tidepool import local
 
 _LOG_LINES: Final = 15
-#: By proc(5), of the fields after the name: the 22nd of all.
-_START_TICKS: Final = 19
 
 
 def machine_runs(connection: Mapping[str, Any], data: Path) -> bool:
@@ -38,7 +35,7 @@ def booted_at(connection: Mapping[str, Any], data: Path) -> datetime | None:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
             found = local.read_machine(data, stack, machine)
             if found is not None and found.pid is not None:
-                return _started_at(found.pid)
+                return local.started_at(found.pid)
     return None
 
 
@@ -51,14 +48,3 @@ def boot_log_end(connection: Mapping[str, Any], data: Path) -> str:
             except local.NoSuchMachine:
                 return ""
     return ""
-
-
-def _started_at(pid: int) -> datetime | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        uptime_s = float(Path("/proc/uptime").read_text().split()[0])
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    ticks = int(stat.rpartition(")")[2].split()[_START_TICKS])
-    age_s = uptime_s - ticks / os.sysconf("SC_CLK_TCK")
-    return datetime.fromtimestamp(datetime.now(UTC).timestamp() - age_s, UTC)

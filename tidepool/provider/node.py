@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.cluster.hostlist import expand
+from tidepool.cluster.regardless import is_regardless
 from tidepool.connection import transport
 from tidepool.provider.batches import Batches
 from tidepool.provider.difference import Rules
@@ -122,6 +123,7 @@ class NodeKind(Kind[Wanted]):
     def __init__(self, home: Home) -> None:
         self._home = home
         self._patience_s = _patience_s(home.environment)
+        self._regardless = is_regardless(home.environment)
         self._lock = threading.Lock()
         self._clusters: dict[str, _Cluster] = {}
 
@@ -162,7 +164,8 @@ class NodeKind(Kind[Wanted]):
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         cluster = self._cluster(state)
-        runs = machine_runs(state.machine, self._home.data)
+        # What does not count is as what does not run.
+        runs = not self._regardless and machine_runs(state.machine, self._home.data)
         patience = min(task.deadline, time.monotonic() + _PATIENCE_S)
         try:
             while True:

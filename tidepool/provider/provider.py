@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -70,6 +71,11 @@ class TidepoolProvider(Provider):
         self._log = log
         self._end = end
         self._threads = ThreadPoolExecutor(_WORKERS, thread_name_prefix="operation")
+        self._cancelled = threading.Event()
+
+    def begin(self) -> None:
+        """Another operation begins, which nobody has cancelled."""
+        self._cancelled = threading.Event()
 
     async def get_schema(self, request: GetSchemaRequest) -> GetSchemaResponse:
         # Programs have typed classes of their own (tidepool.resources).
@@ -103,8 +109,8 @@ class TidepoolProvider(Provider):
         await self._in_thread(self._delete, request)
 
     async def cancel(self) -> None:
-        # What is under way is cut off with the process, which it is made for.
-        return
+        # What would wait for long ends; all else is cut off with the process, which it is made for.
+        self._cancelled.set()
 
     async def _in_thread(self, work: Callable[[Any], _T], request: Any) -> _T:
         under_way = self._threads.submit(work, request)
@@ -171,7 +177,9 @@ class TidepoolProvider(Provider):
         old, wanted = _typed(kind, state), kind.read(reader)
         if not reader.has_unknowns:
             kind.refuse_update(old, wanted)
-        if not request.preview:
+        if request.preview:
+            outputs |= dict.fromkeys(kind.remade, UNKNOWN)
+        else:
             task = self._task(kind, request.urn, request.timeout)
             try:
                 outputs |= kind.update(request.resource_id, old, wanted, task)
@@ -223,6 +231,7 @@ class TidepoolProvider(Provider):
             status=partial(self._log.status, urn),
             info=partial(self._log.info, urn),
             warn=partial(self._log.warn, urn),
+            cancelled=self._cancelled.is_set,
         )
 
 

@@ -91,6 +91,21 @@ def then(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> Then:
     return Then(tuple(free), tuple(busy), tuple(completing), tuple(miscounted))
 
 
+def left_behind(names: Iterable[str], there: Mapping[str, Node]) -> tuple[str, ...]:
+    """Those that were leaving, and run nothing: a slurmctld whose power was cut has forgotten that they had left."""
+    return tuple(
+        name
+        for name in names
+        if (node := there.get(name)) is not None
+        and node.state.is_draining
+        and not node.state.is_slot
+        and not node.cpus_alloc
+        and NodeFlag.CLOUD not in node.state.flags
+        and node.reason is not None
+        and node.reason.text == REASON
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a node that was to go: it left, unless there is a ``reason`` why it stays.

@@ -87,10 +87,12 @@ class Servicer(ProviderServicer):
         super().__init__([], _VERSION, provider, "")
         self._faults = faults
         self._log = log
+        self._tidepool = provider
 
     async def Attach(self, request: Any, context: Any) -> empty_pb2.Empty:  # noqa: N802 - the protocol's name
         """Another operation begins, with an engine of its own; those before it have ended."""
         self._log.attach(request.address)
+        self._tidepool.begin()
         return empty_pb2.Empty()
 
     async def abort(self, context: Any, error: BaseException) -> None:

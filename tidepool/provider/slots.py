@@ -14,6 +14,7 @@ from tidepool.provider.errors import Refusal
 from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.provider.node_jobs import job_ids
 from tidepool.provider.reading import Mistake, Reader
+from tidepool.provider.retirement import left_behind
 from tidepool.provider.slot_plan import Shape, forgettable, in_order, moved, paired, plan
 from tidepool.provider.values import Inputs, Plain
 from tidepool.slurm import ControllerDown, Node, Refused, Slots, Slurm, TimedOut, Unreachable
@@ -86,7 +87,10 @@ class SlotsKind(Kind[Wanted]):
         return tuple(found.values())
 
     def create(self, wanted: Wanted, task: Task) -> Made:
-        self._settle(wanted)
+        there = self._settle(wanted)
+        # Where slurmctld's state is on a file server, it outlives its cluster.
+        if lost := left_behind(wanted.address_by_name, there):
+            self._slurm(wanted).to_future(fold(lost))
         return Made(_fleet(wanted))
 
     def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:

@@ -15,19 +15,43 @@ from tidepool.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
 
 #: Slurm's commands wait 10 s for a controller that does not answer; one that starts answers at once.
 _ASKING_S: Final = 5.0
+#: Measured: one that takes over answers within 7 s.
+_TAKES_OVER_S: Final = 20.0
 _LOOK_S: Final = 0.02
+_SLOW_S: Final = 0.25
+_MOST_LOOK_S: Final = 1.0
 #: One that ends by itself as often as its supervisor starts it is not waited for.
 _FATAL_AFTER_S: Final = 2.0
+_BEGIN_AFTER_S: Final = 1.0
 _TOLD_LINES: Final = 8
 _TIMEOUT_S: Final = 10.0
+#: By systemd, where it supervises it; else by a request to our own first process.
+_REQUEST: Final = "/run/tidepool/start/slurmctld"
+_BEGIN: Final = f"""\
+systemctl start --no-block tidepool-slurmctld 2>/dev/null && exit
+mkdir -p /run/tidepool/start && : >{_REQUEST}
+case $(cat /proc/1/comm) in init*) kill -HUP 1 ;; esac
+"""
+#: The same where it runs. By systemd; else by that request, which is seen when slurmctld ($1) ends, or at once where it has. Any other
+#: supervisor starts what ended.
+_RESTART: Final = f"""\
+systemctl restart --no-block tidepool-slurmctld 2>/dev/null && exit
+mkdir -p /run/tidepool/start && : >{_REQUEST}
+test "$(cat "/proc/$1/comm" 2>/dev/null)" != slurmctld || kill -TERM "$1"
+case $(cat /proc/1/comm) in init*) kill -HUP 1 ;; esac
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Slurmctld:
-    """The slurmctld on ``host``, whose files are ``files``."""
+    """The slurmctld on ``host``, whose files are ``files``.
+
+    With ``stands_by`` it is the backup of one on a pool's machine, which is not always there.
+    """
 
     host: Transport
     files: Mapping[str, str]
+    stands_by: bool = False
 
     def pid(self) -> int | None:
         """Its process on its host; None where it does not run."""
@@ -36,14 +60,23 @@ class Slurmctld:
         text = read.stdout.strip()
         return int(text) if read.exit_code == 0 and text.isdecimal() else None
 
-    def is_up(self) -> bool:
-        """Whether the controller in charge answers.
+    def is_up(self, *, takes_over: bool = False) -> bool:
+        """Whether the controller in charge answers. With ``takes_over`` this one is, afterwards.
 
         A backup that only stands by answers as well, and commands that reach it then sleep for half a
-        SlurmctldTimeout before they try again.
+        SlurmctldTimeout before they try again. One whose primary is not there is told to take over: it would wait for
+        that one.
         """
         try:
-            return any(each.is_up and each.role == "primary" for each in Slurm(self.host, _ASKING_S).ping())
+            found = Slurm(self.host, _ASKING_S).ping()
+            if not takes_over and any(each.is_up and each.role == "primary" for each in found):
+                return True
+            if not self.stands_by or not any(each.is_up for each in found):
+                return False
+            slurm = Slurm(self.host, _TAKES_OVER_S)
+            slurm.takeover()  # no change where it is in charge already
+            slurm.version()
+            return True
         except SlurmError:
             return False
 
@@ -82,11 +115,16 @@ class Slurmctld:
                 raise
 
     def restart(self) -> int | None:
-        """Have it end, so that its supervisor starts it again; gives the process that ended."""
+        """Have its supervisor start it again, though it ended on purpose; gives the process that ended."""
         pid = self.pid()
-        if pid is not None:
-            self.host.run(["kill", "-TERM", str(pid)], timeout_s=_TIMEOUT_S)
+        self.host.run(
+            ["sh", "-c", _RESTART, "restart", *([] if pid is None else [str(pid)])], timeout_s=_TIMEOUT_S
+        )
         return pid
+
+    def begin(self) -> None:
+        """Have its supervisor start it where it ended on purpose, as when another one took over; else nothing."""
+        self.host.run(["sh", "-c", _BEGIN], timeout_s=_TIMEOUT_S)
 
     def log_size(self) -> int:
         """How much it has said so far."""
@@ -94,22 +132,34 @@ class Slurmctld:
         return int(read.stdout) if read.exit_code == 0 else 0
 
     def wait_up(self, deadline: float, *, other_than: int | None = None, said_before: int = 0) -> None:
-        """Wait until it answers, and is not the process ``other_than``.
+        """Wait until it answers, and is not the process ``other_than``. One that ends on purpose meanwhile is started again.
 
         Raises:
             Refusal: it does not until the deadline, or says why it cannot; with what it said since ``said_before``.
         """
         start, pause = time.monotonic(), threading.Event()
+        begin_at = start + _BEGIN_AFTER_S
         while True:
-            if self.is_up() and (other_than is None or self.pid() not in {None, other_than}):
+            began = time.monotonic()
+            is_new = other_than is None or self.pid() not in {None, other_than}
+            # The primary on a pool's machine reads the files when it is started again, by its role.
+            if is_new and self.is_up(takes_over=self.stands_by and other_than is not None):
+                # A request that nobody needed would undo a later takeover.
+                self.host.run(["rm", "-f", _REQUEST], timeout_s=_TIMEOUT_S)
                 return
             now = time.monotonic()
+            if now > begin_at:
+                # Whoever took over did so after the look at it: by itself it would stay down, and the files be refused for that.
+                self.begin()
+                begin_at = now + _BEGIN_AFTER_S
             if now > deadline or now - start > _FATAL_AFTER_S:
                 said = self.last_words(said_before)
                 fatal = any("fatal:" in line for line in said)
                 if fatal or now > deadline:
                     raise Refusal(self._failure(now - start, said))
-            pause.wait(_LOOK_S)
+            # Where asking takes long, slurmctld gets some of the processor that both are on.
+            took_s = now - began
+            pause.wait(min(took_s, _MOST_LOOK_S) if took_s > _SLOW_S else _LOOK_S)
 
     def last_words(self, said_before: int = 0) -> list[str]:
         """The end of its log, errors alone where there are some."""

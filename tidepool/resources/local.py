@@ -65,7 +65,8 @@ class Volume(pulumi.CustomResource):
 class Boot(pulumi.CustomResource):
     """What machines of one kind do when they boot: written once, so that each machine only names it.
 
-    ``services``, ``folders``, ``mounts``, ``capabilities`` and ``devices`` are as in `tidepool.local` (camelCase keys);
+    ``services``, ``folders``, ``mounts``, ``capabilities``, ``devices`` and ``containers`` are as in `tidepool.local`
+    (camelCase keys);
     ``files`` are ``{path: {content, mode, owner, group, isBase64}}``, and may be secret. It is kept in the data
     folder, for root alone. A change is for the boots to come; machines that run go on as they are.
     """
@@ -84,6 +85,7 @@ class Boot(pulumi.CustomResource):
         mounts: Input[Sequence[Mapping[str, Any]]] | None = None,
         capabilities: Input[Sequence[str]] | None = None,
         devices: Input[Sequence[Mapping[str, Any]]] | None = None,
+        containers: Input[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
@@ -95,6 +97,7 @@ class Boot(pulumi.CustomResource):
             "mounts": mounts,
             "capabilities": capabilities,
             "devices": devices,
+            "containers": containers,
         }
         super().__init__("tidepool:local:Boot", resource_name, inputs, opts)
 

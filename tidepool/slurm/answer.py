@@ -31,7 +31,9 @@ _DATABASE_DOWN = re.compile(
 _CONTROLLER_DOWN = re.compile(
     r"Unable to contact slurm controller|(?:backup controller|Controller is) in standby mode"
     r"|Zero Bytes were transmitted|Could not establish a configuration source|Connection refused"
-    r"|Communication (?:connection|shutdown) failure|Message (?:send|receive) failure",
+    r"|Communication (?:connection|shutdown) failure|Message (?:send|receive) failure"
+    # What a reconfigure is told by one that is ending.
+    r"|Operation now in progress",
     re.IGNORECASE,
 )
 _TIMED_OUT = re.compile(r"Socket timed out|Connection timed out", re.IGNORECASE)

@@ -152,6 +152,9 @@ class Slurm:
     def reconfigure(self) -> None:
         self._commands.ask(["scontrol", "reconfigure"])
 
+    def takeover(self) -> None:
+        self._commands.ask(["scontrol", "takeover"])
+
     # Partitions
 
     def create_partition(self, name: str, settings: Iterable[tuple[str, str]]) -> None:
@@ -208,6 +211,31 @@ class Slurm:
 
     def requeue(self, job_id: int) -> None:
         self._commands.ask(["scontrol", "requeue", f"{job_id:d}"])
+
+    def tell(self, job_id: int, message: str) -> None:
+        said = one_line(message, "the message")
+        mark = f"\x1e{secrets.token_urlsafe(9)}\x1e"
+        answer = self._commands.ask(
+            [
+                "squeue",
+                "--local",
+                "--states=all",
+                f"--jobs={job_id:d}",
+                f"--Format=JobID:{mark},admin_comment:{mark}",
+            ]
+        )
+        fields = answer.split(mark)
+        if len(fields) < 5 or fields[2].strip() != f"{job_id:d}":
+            raise self._commands.malformed(["squeue"], "the comment is missing")
+        before = "" if fields[3] == "(null)" else fields[3]
+        if said not in before:
+            comment = f"{before}; {said}" if before else said
+            self._commands.ask(["scontrol", "update", f"JobId={job_id:d}", f"AdminComment={comment}"])
+        try:
+            self._commands.ask(["scontrol", "notify", f"{job_id:d}", said])
+        except Refused:
+            # It does not run, or not in a way that has a standard error of Slurm's.
+            return
 
     def _update(self, nodes: str, state: str, *more: str) -> None:
         self._commands.ask(["scontrol", "update", f"NodeName={node_names(nodes)}", f"State={state}", *more])

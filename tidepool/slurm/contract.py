@@ -151,6 +151,14 @@ class SlurmClient(SlurmReader, Protocol):
         """
         ...
 
+    def takeover(self) -> None:
+        """Have the first backup be in charge. The primary ends; one that is started again takes control back at once.
+
+        Raises:
+            ControllerDown: it does not answer, or slurm.conf has none.
+        """
+        ...
+
     def create_reservation(self, request: ReservationRequest) -> str:
         """Make a reservation, and return its name."""
         ...
@@ -181,5 +189,15 @@ class SlurmClient(SlurmReader, Protocol):
         Raises:
             NotFound: Slurm does not know it.
             Refused: it is not to be requeued.
+        """
+        ...
+
+    def tell(self, job_id: int, message: str) -> None:
+        """Tell whose job it is something: on its standard error where it runs, and in its AdminComment, behind others'.
+
+        Told twice, the comment has it once.
+
+        Raises:
+            NotFound: Slurm does not know the job.
         """
         ...

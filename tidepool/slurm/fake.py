@@ -43,13 +43,16 @@ class FakeSlurm(FakeState):
     Beside the client's operations: `boot`, `register_short`, `unplug` and `replug` are what machines do; `finish`,
     `preempt` and `forget_since` what happens to jobs; `drain_by` and `flag` what others do to nodes. ``controller``
     makes slurmctld ``up``, ``down`` or ``hanging``, or answer with lists that are ``empty``, or with an error and
-    exit code 0 (``garbled``). `fail` has the next call end with an error.
+    exit code 0 (``garbled``). ``backup`` is the host of a second slurmctld, empty where there is none. `fail` has the
+    next call end with an error. ``told`` is what jobs' owners were told.
     """
 
     # Looking
 
     def ping(self) -> tuple[Controller, ...]:
-        return (Controller("primary", "fake", self.controller not in {"down", "hanging"}),)
+        answers = self.controller not in {"down", "hanging"}
+        first = Controller("primary", "fake", answers and not self.has_taken_over)
+        return (first, Controller("backup", self.backup, answers)) if self.backup else (first,)
 
     def version(self) -> str:
         self._asked()
@@ -174,6 +177,12 @@ class FakeSlurm(FakeState):
     def reconfigure(self) -> None:
         self._asked()
 
+    def takeover(self) -> None:
+        self._asked()
+        if not self.backup:
+            raise ControllerDown("no backup answers", where=_WHERE, remedy="name one")
+        self.has_taken_over = True
+
     # Reservations
 
     def create_reservation(self, request: ReservationRequest) -> str:
@@ -243,6 +252,13 @@ class FakeSlurm(FakeState):
                 if self.queue.requests[job.job_id].requeue is False:
                     self._refuse(f"Requested operation is presently disabled for job {job_id}")
                 self.queue.put_back(job.job_id, self._now(), JobState.CANCELLED)
+
+    def tell(self, job_id: int, message: str) -> None:
+        self._asked()
+        self._records(job_id)
+        said = self.told.setdefault(job_id, [])
+        if message not in said:
+            said.append(message)
 
     def release(self, job_id: int) -> None:
         """A job that is held is held no more."""

@@ -6,7 +6,8 @@ when something has changed that could let a job start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
@@ -78,6 +79,7 @@ class FakeQueue:
         self._dead: set[str] = set()
         self._order: list[int] | None = None
         self._changed = False
+        self._is_waited_for = False
 
     # Time
 
@@ -97,6 +99,15 @@ class FakeQueue:
             if not self._timers or self._timers[0][0] > moment:
                 self._schedule(moment)
         self._schedule(now)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is submitted within comes at one moment: the scheduler looks when all of it is there."""
+        self._is_waited_for = True
+        try:
+            yield
+        finally:
+            self._is_waited_for = False
 
     def touch(self) -> None:
         """A node, a reservation or a job has changed: the scheduler is to look again."""
@@ -241,7 +252,7 @@ class FakeQueue:
         )
 
     def _schedule(self, now: datetime) -> None:
-        if not self._changed:
+        if self._is_waited_for or not self._changed:
             return
         self._changed = False
         if not self.waiting:

@@ -38,6 +38,8 @@ class FakeState:
         licenses: dict[str, int] | None = None,
     ) -> None:
         self.controller: Literal["up", "down", "hanging", "empty", "garbled"] = "up"
+        self.backup, self.has_taken_over = "", False
+        self.told: dict[int, list[str]] = {}
         self._now = now
         self._partitions = (
             dict(partitions) if isinstance(partitions, Mapping) else dict.fromkeys(partitions, ())

@@ -55,6 +55,9 @@ class ChangesNothing:
     def reconfigure(self) -> None:
         self._refuse("reconfigure")
 
+    def takeover(self) -> None:
+        self._refuse("have a backup take over")
+
     def create_reservation(self, request: ReservationRequest) -> str:
         self._refuse("create reservations")
 
@@ -69,3 +72,6 @@ class ChangesNothing:
 
     def requeue(self, job_id: int) -> None:
         self._refuse("requeue jobs")
+
+    def tell(self, job_id: int, message: str) -> None:
+        self._refuse("tell jobs anything")

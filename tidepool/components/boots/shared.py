@@ -7,6 +7,7 @@ from typing import Final
 
 from pulumi import Input
 
+from tidepool.cluster.role_layout import MUNGE_KEY
 from tidepool.components.infrastructure.boot import File, Folder, Service
 
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
@@ -46,8 +47,17 @@ class Keys:
     @property
     def files(self) -> tuple[File, ...]:
         """The keys, where munged and sshd look for them."""
-        munge = File("/etc/munge/munge.key", self.munge, "0400", "munge", "munge", is_base64=True)
-        return (munge, *(File(f"/etc/ssh/authorized_keys.d/{person}", self.ssh) for person in self.people))
+        return (self.munge_file, *self.people_files)
+
+    @property
+    def munge_file(self) -> File:
+        """The munge key."""
+        return File(MUNGE_KEY, self.munge, "0400", "munge", "munge", is_base64=True)
+
+    @property
+    def people_files(self) -> tuple[File, ...]:
+        """What lets people in."""
+        return tuple(File(f"/etc/ssh/authorized_keys.d/{person}", self.ssh) for person in self.people)
 
     @property
     def homes(self) -> tuple[Folder, ...]:

@@ -2,8 +2,9 @@
 
 An infrastructure fulfils it with its own typed Pulumi resources, and promises:
 
-- Resources are named as they are asked for, so that their URNs stay. Nothing is registered but what is asked for,
-  with the options that are given: parent, dependencies.
+- Resources are named as they are asked for, so that their URNs stay; what is made on each of several hosts has the
+  host's name besides. Nothing is registered but what is asked for, with the options that are given: parent,
+  dependencies.
 - **A machine is made once** for its name, however often it is asked for: an operation that was cut off goes on from
   where it was. It is told of nothing but its name, its place, its shape, its image and its boot.
 - What makes it another machine (network, address, MAC, image) replaces it, the old one first, for an address is
@@ -18,7 +19,7 @@ An infrastructure fulfils it with its own typed Pulumi resources, and promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ from pulumi import Input, Output
 
 from tidepool.cluster import addresses
 from tidepool.cluster.shape import Shape
+from tidepool.cluster.spec import Fleet
 from tidepool.components.infrastructure.boot import Boot
 
 
@@ -46,7 +48,7 @@ class VolumeOrder:
 class MachineOrder:
     """A machine: ``name`` is its host name for ever, and ``address`` its place in ``network``.
 
-    ``network`` and ``boot`` are what the infrastructure gave for them, ``image`` is an image's digest. With
+    ``network``, ``image`` and ``boot`` are what the infrastructure gave for them. With
     ``wait_ready`` it is made when all its services are ready, and not when it boots.
     """
 
@@ -78,7 +80,23 @@ class Machine:
 
 
 class Infrastructure(Protocol):
-    """Makes resources. Each method registers one, named ``name``, or the order's name."""
+    """Makes resources. Each method registers what it makes, if anything, as ``name`` or the order's name."""
+
+    @property
+    def forms(self) -> Sequence[str]:
+        """The forms of images that machines are made from (`tidepool.images.Form`); none where it is the store's own."""
+        ...
+
+    def for_fleet(self, fleet: Fleet) -> Infrastructure:
+        """The same as a fleet has it on one of its infrastructures, which is the only one that ``fleet`` names here.
+
+        Options are those of that entry, whose key is its name among all of the fleet. Networks, images and so on are one.
+        """
+        ...
+
+    def image(self, name: str, digest: Input[str], opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+        """An image of this machine's store, in the form that machines are made from; gives what they name it by."""
+        ...
 
     def network(
         self, name: str, cidr: IPv4Network, opts: pulumi.ResourceOptions | None = None

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from ipaddress import IPv4Network
 from typing import Any
 
 import pulumi
-from pulumi import Output
+from pulumi import Input, Output
 
 from tidepool import resources
+from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.components.infrastructure.boot import Boot, File, Folder, Mount, Service
-from tidepool.components.infrastructure.contract import Machine, MachineOrder, VolumeOrder
+from tidepool.components.infrastructure.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+
+
+def make(_spec: ClusterSpec, stack: str) -> Infrastructure:
+    """The infrastructure of that spec's machines."""
+    return Local(stack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,17 @@ class Local:
     """
 
     stack: str
+
+    @property
+    def forms(self) -> Sequence[str]:
+        return ()
+
+    def for_fleet(self, fleet: Fleet) -> Infrastructure:
+        return self
+
+    def image(self, name: str, digest: Input[str], opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+        """It is used as it is in this machine's store."""
+        return Output.from_input(digest)
 
     def network(
         self, name: str, cidr: IPv4Network, opts: pulumi.ResourceOptions | None = None
@@ -47,6 +64,7 @@ class Local:
             folders=[_told(folder) for folder in boot.folders],
             mounts=[_told(mount) for mount in boot.mounts],
             devices=[{"path": path} for path in boot.devices],
+            containers=boot.containers or None,
             opts=opts,
         )
         return made.boot

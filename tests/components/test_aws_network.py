@@ -1,0 +1,96 @@
+"""The network of a cluster at AWS: its own VPC or a given one, ways out and in, and who speaks to whom."""
+
+from __future__ import annotations
+
+from tests.aws.specs import GIVEN, OTHER_ZONE, ZONE, spec
+from tests.components.aws_graph import (
+    ARRIVES,
+    ENDPOINT,
+    GROUP,
+    INSTANCE,
+    LEAVES,
+    REGION,
+    ROUTE,
+    SUBNET,
+    VPC,
+    of_aws,
+    registered,
+)
+
+
+def test_a_vpc_of_the_stacks_own_has_a_subnet_for_each_zone_and_no_way_out() -> None:
+    graph = registered(spec())
+    assert graph[f"{VPC} vpc"].inputs["cidrBlock"] == "172.30.0.0/16"
+    assert {name: each.inputs["cidrBlock"] for name, each in graph.of_type(SUBNET).items()} == {
+        ZONE: "172.30.0.0/20",
+        OTHER_ZONE: "172.30.16.0/20",
+    }
+    assert not {each.type for each in of_aws(graph).values()} & {
+        "aws:ec2/internetGateway:InternetGateway",
+        "aws:ec2/natGateway:NatGateway",
+    }
+    endpoint = graph[f"{ENDPOINT} secrets"].inputs
+    assert endpoint["serviceName"] == "com.amazonaws.eu-central-1.secretsmanager"
+    assert endpoint["privateDnsEnabled"] is True
+    assert endpoint["securityGroupIds"] == ["endpoints-id"]
+
+
+def test_another_zone_moves_no_subnet() -> None:
+    one, two = registered(spec(zones=[OTHER_ZONE])), registered(spec(zones=[ZONE, OTHER_ZONE]))
+    name = f"{SUBNET} {OTHER_ZONE}"
+    assert one[name].inputs == two[name].inputs
+
+
+def test_a_way_out_is_a_nat_gateway_and_a_rule_that_lets_machines_use_it() -> None:
+    graph = registered(spec(outside=True))
+    gateway = graph["aws:ec2/natGateway:NatGateway outside"]
+    assert gateway.depends_on >= {f"{ROUTE} internet"}
+    assert graph[f"{ROUTE} outside"].inputs["natGatewayId"] == "outside-id"
+    leaves = graph.of_type(LEAVES)
+    assert leaves["node-to-outside"].inputs["cidrIpv4"] == "0.0.0.0/0"
+    # No machine has an address that the world knows.
+    assert "mapPublicIpOnLaunch" not in graph[f"{SUBNET} {ZONE}"].inputs
+
+
+def test_parts_of_a_cluster_speak_to_each_other_alone() -> None:
+    graph = registered(spec(administrators=["192.168.7.0/24"], transit_gateway="tgw-0a"))
+    assert set(graph.of_type(GROUP)) == {"controller", "accounting", "login", "node", "files", "endpoints"}
+    arrives, leaves = graph.of_type(ARRIVES), graph.of_type(LEAVES)
+    from_outside = {name: each for name, each in arrives.items() if "cidrIpv4" in each.inputs}
+    assert {each.inputs["cidrIpv4"] for each in from_outside.values()} == {"192.168.7.0/24"}
+    assert {each.inputs["fromPort"] for each in from_outside.values()} == {22}
+    assert {each.inputs["cidrIpv4"] for each in leaves.values() if "cidrIpv4" in each.inputs} == {
+        "10.77.0.0/16"
+    }
+    slurmctld = arrives["controller-from-node-6817"].inputs
+    assert (slurmctld["securityGroupId"], slurmctld["referencedSecurityGroupId"]) == (
+        "controller-id",
+        "node-id",
+    )
+    # EFA lets nothing through but to its own group, both ways.
+    for rule in (arrives["node-from-node-all"], leaves["node-to-node"]):
+        assert (rule.inputs["ipProtocol"], rule.inputs["referencedSecurityGroupId"]) == ("-1", "node-id")
+    assert "accounting-from-node-6819" not in arrives
+
+
+def test_administrators_come_by_a_transit_gateway() -> None:
+    graph = registered(spec(administrators=["192.168.7.0/24"], transit_gateway="tgw-0a"))
+    attachment = "aws:ec2transitgateway/vpcAttachment:VpcAttachment administrators"
+    assert graph[attachment].inputs["subnetIds"] == [f"{ZONE}-id", f"{OTHER_ZONE}-id"]
+    route = graph[f"{ROUTE} administrators-0"]
+    assert (route.inputs["destinationCidrBlock"], route.inputs["transitGatewayId"]) == (
+        "192.168.7.0/24",
+        "tgw-0a",
+    )
+    assert attachment in route.depends_on
+
+
+def test_in_a_given_vpc_there_are_groups_and_routes_and_no_network() -> None:
+    graph = registered(spec(given=GIVEN))
+    made = {each.type for each in of_aws(graph).values()}
+    assert not made & {VPC, SUBNET, ENDPOINT, "aws:ec2/routeTable:RouteTable"}
+    assert {each.inputs["vpcId"] for each in graph.of_type(GROUP).values()} == {"vpc-0123"}
+    assert graph[f"{INSTANCE} cpu-1"].inputs["subnetId"] == "subnet-0a"
+    assert graph[f"{ROUTE} cpu-1"].inputs["routeTableId"] == "rtb-0a"
+    asked = graph[f"{REGION} aws"].inputs
+    assert (asked["vpc"], asked["subnets"]) == ("vpc-0123", GIVEN["subnets"])

@@ -1,0 +1,242 @@
+"""A boot as user data of cloud-init: what it says, and that its scripts do it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import threading
+import time
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tidepool.cluster import addresses
+from tidepool.components.infrastructure.boot import Boot, File, Folder, Mount, Service
+from tidepool.components.infrastructure.seed import Seed, Surroundings, written
+
+BOOT = Boot(
+    services=(
+        Service("munged", ("/usr/sbin/munged", "--foreground"), user="munge", ready="unix:/run/munge/socket"),
+        Service("migrate", ("/usr/bin/true",), once=True),
+        Service(
+            "slurmctld",
+            ("/bin/sh", "-ec", 'echo "$HOME 100%"\nexec slurmctld -D'),
+            ready="tcp:6817",
+            begins="path:/etc/slurm/slurm.conf",
+            stop_timeout_s=20,
+        ),
+    ),
+    files=(
+        File("/etc/munge/munge.key", "AAECAw==", "0400", "munge", "munge", is_base64=True),
+        File("/etc/motd", "hällo\n"),
+    ),
+    folders=(Folder("/run/munge", "0755", "munge", "munge"),),
+    mounts=(Mount("nas:/export/home", "/home"), Mount("nas:/export/apps", "/apps", read_only=True)),
+)
+AROUND = Surroundings({"ctl": IPv4Address("10.77.0.2")})
+
+
+def seed_of(boot: Boot = BOOT, around: Surroundings = AROUND) -> Seed:
+    return written(boot, around, [str(f.content) for f in boot.files], [str(m.source) for m in boot.mounts])
+
+
+def data_of(seed: Seed) -> dict[str, Any]:
+    assert seed.user_data.startswith("#cloud-config\n")
+    read = yaml.safe_load(seed.user_data)
+    assert isinstance(read, dict)
+    return read
+
+
+def files_of(seed: Seed) -> dict[str, dict[str, Any]]:
+    return {file["path"]: file for file in data_of(seed)["write_files"]}
+
+
+def test_files_have_their_content_owner_and_mode() -> None:
+    files = files_of(seed_of())
+    key, motd = files["/etc/munge/munge.key"], files["/etc/motd"]
+    assert (base64.b64decode(key["content"]), key["permissions"], key["owner"]) == (
+        b"\0\1\2\3",
+        "0400",
+        "munge:munge",
+    )
+    assert base64.b64decode(motd["content"]).decode() == "hällo\n"
+    assert "10.77.0.2 ctl\n" in files["/etc/hosts"]["content"]
+
+
+def test_services_are_units_in_their_order_which_wait_as_they_are_told() -> None:
+    files = files_of(seed_of())
+    units = {path.rpartition("/")[2]: file["content"] for path, file in files.items() if ".service" in path}
+    assert "After=tidepool-prepare.service\n" in units["tidepool-munged.service"]
+    assert "After=tidepool-munged.service\n" in units["tidepool-migrate.service"]
+    assert "After=tidepool-migrate.service\n" in units["tidepool-slurmctld.service"]
+    munged, once, slurmctld = (
+        units[f"tidepool-{each}.service"] for each in ("munged", "migrate", "slurmctld")
+    )
+    assert "User=munge\n" in munged
+    assert 'ExecStartPost=/usr/local/lib/tidepool/wait "unix:/run/munge/socket"\n' in munged
+    assert "Restart=always\n" in munged
+    assert "Type=oneshot\n" in once
+    assert "Restart=" not in once
+    assert 'ExecStartPre=/usr/local/lib/tidepool/wait "path:/etc/slurm/slurm.conf"\n' in slurmctld
+    assert "TimeoutStopSec=20\n" in slurmctld
+    # systemd takes $ and % for its own, and a line ends a command.
+    assert r'ExecStart="/bin/sh" "-ec" "echo \"$$HOME 100%%\"\nexec slurmctld -D"' in slurmctld
+    wants = files["/etc/systemd/system/tidepool.target"]["content"]
+    assert "tidepool-prepare.service tidepool-munged.service tidepool-migrate.service" in wants
+
+
+def test_another_boot_is_another_instance_and_the_same_one_is_not() -> None:
+    one, same = seed_of(), seed_of()
+    other = seed_of(replace(BOOT, services=BOOT.services[:1]))
+    assert one == same
+    assert one.meta_data != other.meta_data
+    assert yaml.safe_load(one.meta_data).keys() == {"instance-id"}
+
+
+def test_where_machines_know_their_address_nobody_is_asked_for_one() -> None:
+    asks, knows = seed_of(), seed_of(around=replace(AROUND, prefix=16))
+    assert json.loads(asks.network_config)["ethernets"]["e*"]["dhcp4"] is True
+    assert json.loads(knows.network_config)["ethernets"]["e*"]["dhcp4"] is False
+    assert "/usr/local/lib/tidepool/address" not in files_of(asks)
+
+
+def test_a_machine_finds_its_address_in_its_hardware_address(tmp_path: Path) -> None:
+    address = IPv4Address("10.77.200.9")
+    for name, mac in (
+        ("lo", "00:00:00:00:00:00"),
+        ("enp1s0", addresses.mac(address)),
+        ("enp2s0", "06:74:0a:4d:0a:02"),
+    ):
+        (tmp_path / "net" / name).mkdir(parents=True)
+        (tmp_path / "net" / name / "address").write_text(f"{mac}\n")
+    (tmp_path / "to").mkdir()
+    script = files_of(seed_of(around=replace(AROUND, prefix=16)))["/usr/local/lib/tidepool/address"][
+        "content"
+    ]
+    subprocess.run(["sh", "-c", script, "address", "16", tmp_path / "net", tmp_path / "to"], check=True)
+    assert (tmp_path / "to/05-tidepool.network").read_text() == (
+        f"[Match]\nMACAddress={addresses.mac(address)}\n[Network]\nAddress={address}/16\n"
+    )
+
+
+def test_waiting_ends_when_it_is_there(tmp_path: Path) -> None:
+    script = tmp_path / "wait"
+    script.write_text(files_of(seed_of())["/usr/local/lib/tidepool/wait"]["content"])
+    flag = tmp_path / "flag"
+    appear = threading.Timer(0.3, flag.touch)
+    started = time.monotonic()
+    appear.start()
+    subprocess.run(["sh", script, f"path:{flag}"], check=True, timeout=20)
+    assert time.monotonic() - started >= 0.3
+    unknown = subprocess.run(
+        ["sh", script, "dbus:x"], check=False, capture_output=True, text=True, timeout=20
+    )
+    assert unknown.returncode == 2
+    assert "nothing to wait for" in unknown.stderr
+
+
+def test_all_scripts_are_sh() -> None:
+    for seed in (seed_of(), seed_of(around=replace(AROUND, prefix=16))):
+        scripts = [file["content"] for file in files_of(seed).values() if file["permissions"] == "0755"]
+        assert len(scripts) >= 2
+        for script in scripts:
+            subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+
+
+def test_folders_and_shared_file_systems_are_there_at_each_boot() -> None:
+    prepare = files_of(seed_of())["/usr/local/lib/tidepool/prepare"]["content"]
+    assert "mount -t nfs4 -o rw,hard,retry=0 nas:/export/home /home" in prepare
+    assert "mount -t nfs4 -o ro,hard,retry=0 nas:/export/apps /apps" in prepare
+    assert prepare.index("/export/apps") < prepare.index("mkdir -p /run/munge")
+    assert "chown munge:munge /run/munge\nchmod 0755 /run/munge\n" in prepare
+
+
+def test_the_console_says_once_which_file_server_is_waited_for_and_why(tmp_path: Path) -> None:
+    files = files_of(seed_of())
+    assert (
+        "StandardOutput=journal+console\n" in files["/etc/systemd/system/tidepool-prepare.service"]["content"]
+    )
+    # A file server that is there at the third try, and of which nothing else is real.
+    (tmp_path / "mount").write_text(
+        '#!/bin/sh\necho "$*" >>tries\n[ "$(wc -l <tries)" -gt 2 ] || { echo "mount.nfs4: Connection refused" >&2; exit 32; }\n'
+    )
+    for name, line in (
+        ("mountpoint", "exit 1"),
+        ("mkdir", ":"),
+        ("chown", ":"),
+        ("chmod", ":"),
+        ("sleep", ":"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+    for tool in tmp_path.iterdir():
+        tool.chmod(0o755)
+    ended = subprocess.run(
+        ["sh", "-c", files["/usr/local/lib/tidepool/prepare"]["content"]],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stdout.splitlines() == [
+        "tidepool: mounts nas:/export/home at /home",
+        "tidepool: mounts nas:/export/home at /home, and waits for it: mount.nfs4: Connection refused",
+        "tidepool: mounts nas:/export/apps at /apps",
+    ]
+
+
+def test_a_seed_beside_its_machine_is_done_in_the_first_stage_of_cloud_init() -> None:
+    """Each of the others is seconds of an emulated processor, and the services of the boot waited for all of them."""
+    elsewhere, beside = data_of(seed_of()), data_of(seed_of(around=replace(AROUND, beside=True)))
+    assert "cloud_init_modules" not in elsewhere
+    assert beside["cloud_init_modules"][-2:] == ["runcmd", "scripts_user"]
+    assert not {"users_groups", "ssh"} & {*beside["cloud_init_modules"]}
+    assert (beside["cloud_config_modules"], beside["cloud_final_modules"]) == ([], [])
+    assert beside["runcmd"] == elsewhere["runcmd"]
+
+
+@pytest.mark.parametrize("stage", ["activating", "active"])
+def test_the_stages_that_are_left_are_taken_back_in_the_first_one_alone(tmp_path: Path, stage: str) -> None:
+    *_, command = data_of(seed_of(around=replace(AROUND, beside=True)))["bootcmd"]
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(
+        f'#!/bin/sh\n[ "$1" != is-active ] || {{ echo {stage}; exit 3; }}\necho "$*" >>asked\n'
+    )
+    systemctl.chmod(0o755)
+    subprocess.run(command, cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    asked = (tmp_path / "asked").read_text() if stage == "activating" else ""
+    assert (tmp_path / "asked").exists() == (stage == "activating")
+    assert ("stop --no-block cloud-init.service cloud-config.service cloud-final.service" in asked) == bool(
+        asked
+    )
+
+
+def test_what_networkd_is_given_of_the_network_names_links_that_there_are() -> None:
+    """cloud-init writes the key into `[Match] Name=`, and networkd refuses `all`."""
+    for prefix in (None, 16):
+        network = json.loads(seed_of(around=replace(AROUND, prefix=prefix)).network_config)
+        (name,) = network["ethernets"]
+        assert name == network["ethernets"][name]["match"]["name"] == "e*"
+        assert network["ethernets"][name]["dhcp4-overrides"] == {"use-hostname": False}
+
+
+def test_what_the_image_would_start_by_itself_is_held_back_first() -> None:
+    first = data_of(seed_of())["bootcmd"][0]
+    assert first[:3] == ["systemctl", "mask", "--now"]
+    assert {"munge.service", "ssh.service", "slurmd.service"} <= {*first}
+
+
+def test_no_host_keys_are_made_beside_those_that_come_with_the_boot() -> None:
+    data = data_of(seed_of())
+    assert (data["ssh_deletekeys"], data["ssh_genkeytypes"]) == (False, ["ed25519"])
+
+
+def test_services_of_a_role_are_refused() -> None:
+    boot = replace(BOOT, services=(Service("slurmd", ("/usr/sbin/slurmd",), role="slurm"),))
+    with pytest.raises(ValueError, match="the role slurm run on machines of `local` alone"):
+        seed_of(boot)

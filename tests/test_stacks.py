@@ -1,0 +1,72 @@
+"""The stacks that come with the project are clusters, each on what it is there to show; a page shows where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+import tidepool.aws.reading
+import tidepool.kubernetes_fleet.reading
+import tidepool.libvirt
+import tidepool.nomad.reading
+import tidepool.ssh_hosts
+from tests.libvirt.hosts import host
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec_reading import read_spec
+
+ROOT: Final = Path(__file__).parents[1]
+
+
+def aws(spec: ClusterSpec) -> None:
+    options = tidepool.aws.reading.read_options(spec, "aws")
+    assert [claim.offering.market for claim in options.claims] == ["on-demand", "spot", "on-demand"]
+
+
+def kubernetes(spec: ClusterSpec) -> None:
+    assert tidepool.kubernetes_fleet.reading.read_options(spec).namespace == "hpc"
+
+
+def libvirt(spec: ClusterSpec) -> None:
+    """A host has all that its machines need, one that only emulates too, and one with nothing set aside for them."""
+    asked = tidepool.libvirt.demands(spec, tidepool.libvirt.read_options(spec), "here")
+    assert [each.machines for each in asked] == [1, 2]
+    assert tidepool.libvirt.lacks(host(kvm=False, iommu="<iommu support='no'/>", pages={}), asked) == ()
+
+
+def nomad(spec: ClusterSpec) -> None:
+    found = tidepool.nomad.reading.read_options(spec)
+    assert found.offerings["cpu", "nomad"].attributes == {"image": ("debian-12",)}
+
+
+def ssh(spec: ClusterSpec) -> None:
+    found = tidepool.ssh_hosts.read_options(spec)
+    assert (found.own, found.fleets) == (("head",), {"cpu": ("alpha", "beta")})
+
+
+#: What its options come to, by the name of its stack.
+READ: Final[dict[str, Callable[[ClusterSpec], None]]] = {
+    each.__name__: each for each in (aws, kubernetes, libvirt, nomad, ssh)
+}
+LOCAL: Final = {"dev", "converged"}
+
+
+def test_each_stack_of_the_project_has_its_test() -> None:
+    assert {file.name.split(".")[1] for file in ROOT.glob("Pulumi.*.yaml")} == READ.keys() | LOCAL
+
+
+@pytest.mark.parametrize("stack", [*READ, *sorted(LOCAL)])
+def test_a_stack_of_the_project_is_a_cluster_on_its_infrastructure(stack: str) -> None:
+    file = f"Pulumi.{stack}.yaml"
+    spec = read_spec(yaml.safe_load((ROOT / file).read_text())["config"]["cluster:spec"])
+    assert spec.name == stack
+    of_fleets = {entry.name for fleet in spec.fleets for entry in fleet.infrastructures}
+    if stack in LOCAL:
+        assert {spec.controller.infrastructure.name, *of_fleets} == {"local"}
+        return
+    assert {spec.controller.infrastructure.name, *of_fleets} == {stack}
+    READ[stack](spec)
+    assert f"(../../{file})" in (ROOT / f"docs/infrastructures/{stack}.md").read_text()

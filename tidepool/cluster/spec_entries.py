@@ -1,0 +1,84 @@
+"""The entries of a spec that is a plain mapping, parts of which may be wrong; and what a mistake in it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """Something in a spec that cannot be: where (``fleets[0].max_nodes``), what stands there, and what to do.
+
+    ``value`` is None where something is missing.
+    """
+
+    path: str
+    value: object
+    message: str
+
+    def __str__(self) -> str:
+        shown = repr(self.value) if isinstance(self.value, str) else str(self.value)
+        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        return (
+            f"{self.path}: {self.message}" if self.value is None else f"{self.path} = {shown}: {self.message}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a list of the spec: its path, its keys, and its name if it has one."""
+
+    path: str
+    keys: Mapping[str, Any]
+
+    @property
+    def name(self) -> str | None:
+        """None where there is none that is text."""
+        name = self.keys.get("name")
+        return name if isinstance(name, str) else None
+
+    @property
+    def subnet(self) -> IPv4Network | None:
+        """Of a fleet or a pool; None where there is none that can be read."""
+        return as_network(self.keys.get("subnet"))
+
+    @property
+    def slots(self) -> object:
+        """How many a fleet or a pool has, by what stands there."""
+        return self.keys.get("max_nodes", self.keys.get("machines"))
+
+
+def listed(spec: Mapping[str, Any], *kinds: str) -> list[Entry]:
+    """The entries of these lists that are mappings, one list after the other."""
+    return [
+        Entry(f"{kind}[{i}]", entry)
+        for kind in kinds
+        for i, entry in numbered(spec.get(kind))
+        if isinstance(entry, Mapping)
+    ]
+
+
+def numbered(entries: object) -> Iterator[tuple[int, Any]]:
+    """What a list has, with its places; of what is no list, nothing."""
+    return iter(enumerate(entries)) if isinstance(entries, list | tuple) else iter(())
+
+
+def words(entries: object) -> Iterator[tuple[int, str]]:
+    """What a list has of text, with its places."""
+    return ((i, entry) for i, entry in numbered(entries) if isinstance(entry, str))
+
+
+def as_network(value: object) -> IPv4Network | None:
+    """None where it is none."""
+    try:
+        return IPv4Network(value) if isinstance(value, str | IPv4Network) and "/" in str(value) else None
+    except ValueError:
+        return None
+
+
+def total(entries: list[Entry], key: str) -> int:
+    """The sum of what is a number."""
+    return sum(value for entry in entries if isinstance(value := entry.keys.get(key), int))

@@ -1,0 +1,163 @@
+"""tidepool:kubernetes:ControlPlane."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidepool import local
+from tidepool.access import Access, NoAccess, dialer, load_access
+from tidepool.kubernetes.control_plane import ControlPlane
+from tidepool.kubernetes.errors import Conflict, KubernetesError, NotFound, Unreachable
+from tidepool.kubernetes.first_objects import first_objects
+from tidepool.provider.boot import boot_path
+from tidepool.provider.boot_parts import load_parts
+from tidepool.provider.difference import Rules
+from tidepool.provider.errors import Refusal
+from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.provider.machines import boot_log_end
+from tidepool.provider.reading import Mistake, Reader
+from tidepool.provider.values import Plain
+
+_STATE: Final = "state"
+_WORKING: Final = "working"
+_LOOK_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    stack: str
+    access: str
+    machine: Mapping[str, Any]
+    boot: str
+    digest: str
+
+
+class ControlPlaneKind(Kind[Wanted]):
+    """An API server that answers, with controllers and a scheduler that work, and its first objects."""
+
+    token = "tidepool:kubernetes:ControlPlane"  # noqa: S105 - a type of resource
+    keys = frozenset({"stack", "access", "machine", "boot", "digest", _STATE})
+    rules = Rules(replaces=frozenset({"stack", "machine"}))
+    always = {_STATE: _WORKING}  # noqa: RUF012 - nobody writes to it
+    timeout_s = 90.0
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def read(self, reader: Reader) -> Wanted:
+        reader.text(_STATE, _WORKING)
+        reader.text("version", "")
+        return Wanted(
+            reader.text("stack"),
+            reader.text("access"),
+            reader.mapping("machine"),
+            reader.text("boot"),
+            reader.text("digest"),
+        )
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        if _place(wanted.machine) is None:
+            yield Mistake("machine", f"{dict(wanted.machine)!r} is no connection; known kinds are: local")
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        self._boot_as_wanted(wanted, task)
+        return Made(f"{wanted.stack}/{wanted.machine['machine']}", {"version": self._complete(wanted, task)})
+
+    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+        self._boot_as_wanted(wanted, task)
+        return {"version": self._complete(wanted, task)}
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        try:
+            with self._reached(state) as control_plane:
+                if down := control_plane.what_is_down():
+                    return {_STATE: f"down: {down}"}
+                others = [each.name for each in first_objects() if not control_plane.has(each)]
+        except (KubernetesError, Refusal) as error:
+            return {_STATE: f"down: {error}"}
+        return {_STATE: f"changed: {', '.join(others)}"} if others else AS_KNOWN
+
+    def _complete(self, wanted: Wanted, task: Task) -> str:
+        """Wait until all of it works, make its first objects, and give its version."""
+        with self._reached(wanted) as control_plane:
+            pause, said = threading.Event(), ""
+            while down := self._still_down(control_plane):
+                if time.monotonic() > task.deadline:
+                    log = boot_log_end(wanted.machine, self._home.data)
+                    raise Refusal(
+                        f"the control plane of stack {wanted.stack} does not work after {task.timeout_s:.0f} s: {down}; "
+                        f"the boot log of machine {wanted.machine['machine']} ends with:\n{log}"
+                    )
+                if down != said:
+                    task.status(f"waits: {down}")
+                    said = down
+                pause.wait(_LOOK_S)
+        try:
+            with self._access(wanted).client(self._home.data) as kubernetes:
+                return kubernetes.version()
+        except KubernetesError as error:
+            raise Refusal(f"the control plane of stack {wanted.stack} came up, and ended: {error}") from None
+
+    def _still_down(self, control_plane: ControlPlane) -> str:
+        """Why it cannot be used yet; empty where it can, and has its first objects."""
+        try:
+            if down := control_plane.what_is_down():
+                return down
+            if not control_plane.makes_pods():
+                return "its controllers have made no service account yet"
+            for each in first_objects():
+                control_plane.apply(each)
+            return ""
+        except (Conflict, NotFound, Unreachable) as error:
+            return str(error)  # it ended meanwhile; or its own namespaces are yet to come
+        except KubernetesError as error:
+            raise Refusal(f"the control plane cannot be set up: {error}") from None
+
+    def _boot_as_wanted(self, wanted: Wanted, task: Task) -> None:
+        """Boot the machine again, where it runs something else than its boot says now."""
+        stack, name = _place(wanted.machine) or ("", "")
+        there = local.read_machine(self._home.data, stack, name)
+        if there is None:
+            raise Refusal(f"machine {name} of stack {stack} is not there; `tidepool up` makes it")
+        try:
+            parts = load_parts(boot_path(self._home, stack, wanted.boot))
+        except FileNotFoundError:
+            raise Refusal(
+                f"there is no boot {wanted.boot} in stack {stack}; `tidepool up` writes it"
+            ) from None
+        spec = parts.machine(
+            stack=stack,
+            name=name,
+            network=there.network,
+            address=there.address,
+            mac=there.mac,
+            image=there.image,
+            cpus=there.cpus,
+            memory_mib=there.memory_mib,
+        )
+        if local.create_machine(self._home.data, spec, task.left_s).outdated:
+            task.status(f"machine {name} boots again")
+            local.stop_machine(self._home.data, stack, name, task.left_s / 2)
+            local.create_machine(self._home.data, spec, task.left_s)
+
+    def _access(self, wanted: Wanted) -> Access:
+        try:
+            return load_access(self._home.data, wanted.stack, wanted.access)
+        except NoAccess as error:
+            raise Refusal(f"the control plane of stack {wanted.stack} cannot be reached: {error}") from None
+
+    def _reached(self, wanted: Wanted) -> ControlPlane:
+        return ControlPlane(self._access(wanted).kubeconfig, dialer(wanted.machine, self._home.data))
+
+
+def _place(machine: Mapping[str, Any]) -> tuple[str, str] | None:
+    match machine:
+        case {"kind": "local", "stack": str(stack), "machine": str(name)}:
+            return stack, name
+    return None

@@ -1,0 +1,70 @@
+"""tidepool:image:File."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from tidepool.images import FORMS, Form, ImageError, ImageStore, Machine, export
+from tidepool.provider.difference import Rules
+from tidepool.provider.image import Telling
+from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.provider.reading import Mistake, Reader
+from tidepool.provider.values import Inputs, Plain
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    image: str
+    form: str
+
+
+class ImageFileKind(Kind[Wanted]):
+    """An image of this machine's store as one file, written once. Its path is known before it is."""
+
+    token = "tidepool:image:File"  # noqa: S105 - a type of resource
+    keys = frozenset({"image", "form"})
+    rules = Rules(replaces=frozenset({"image", "form"}), delete_first=False)
+    timeout_s = 1800.0
+
+    def __init__(self, home: Home) -> None:
+        self._store = ImageStore(home.images)
+        self._machine = Machine(home.environment)
+
+    def read(self, reader: Reader) -> Wanted:
+        return Wanted(reader.text("image"), reader.text("form"))
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        if wanted.form not in FORMS:
+            yield Mistake("form", f"it is {wanted.form!r}; allowed: {', '.join(FORMS)}")
+
+    def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
+        image, form = inputs.get("image"), inputs.get("form")
+        known = isinstance(image, str) and isinstance(form, str)
+        return {"path": self._path(Wanted(str(image), str(form)))} if known else {}
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        image = self._store.find(wanted.image)
+        if image is None:
+            raise ImageError(
+                f"there is no image {wanted.image} in {self._store.folder}; `tidepool up` builds it"
+            )
+        written = export(
+            image,
+            cast(Form, wanted.form),
+            self._store,
+            self._machine,
+            observe=Telling(task.status, task.info),
+        )
+        return Made(f"{wanted.image}/{wanted.form}", {"path": str(written.path)})
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        image = self._store.find(state.image)
+        there = image is not None and (image.folder / f"image.{state.form}").exists()
+        return AS_KNOWN if there else None
+
+    def _path(self, wanted: Wanted) -> str:
+        return str(self._store.folder / wanted.image / f"image.{wanted.form}")

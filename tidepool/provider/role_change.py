@@ -1,0 +1,316 @@
+"""What is done about a machine's role, and what it came to: by orders in the journal of conversions, and in no other way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from tidepool.cluster.roles import ROLES, Role
+from tidepool.conversion.control_nodes import verdict
+from tidepool.conversion.convert import Parties
+from tidepool.conversion.ports import OUR_HOLD, ConversionError, Journal, Side
+from tidepool.conversion.record import Conversion, Order, Work
+from tidepool.conversion.step import SAID, other
+
+_LEAVES: Final = "it leaves the pool"
+#: By which the hold is known as ours.
+_HOLD: Final = f"{OUR_HOLD} nothing: {_LEAVES}"
+_PAUSE_S: Final = 0.2
+#: For so long an operation may be on its way that was to carry an order out.
+_JUST: Final = timedelta(seconds=15)
+#: So long may a machine take that has booted again with its role.
+_BOOT: Final = timedelta(seconds=10)
+#: For so long, in seconds, a conversion is ours that is ended.
+_LEASE_S: Final = 30.0
+
+
+class Refused(Exception):
+    """It is not done, and all is as it was. Says why, and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What a machine is in the end: its ``role``, None where it has none. With ``is_done`` it is as was ordered.
+
+    With ``is_broken`` it serves nobody, or may not: it could be made neither what was ordered nor what it was.
+    """
+
+    role: Role | None
+    reason: str
+    is_done: bool = False
+    is_broken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Amiss:
+    """How a machine differs from what is known of it: another role that it has, or what is wrong in words."""
+
+    role: Role | None = None
+    text: str = ""
+    #: Neither it nor a side knows of any role.
+    is_nowhere: bool = False
+
+
+def settle(
+    order: Order,
+    parties: Parties,
+    journal: Journal,
+    drive: Callable[[Conversion], Conversion],
+    *,
+    is_asked: bool,
+    now: Callable[[], datetime],
+    pause: Callable[[float], None],
+) -> Came:
+    """Have the machine be what ``order`` says, by ``drive``, which carries a conversion to its end.
+
+    A conversion that is under way comes first: somebody ordered it, and whoever drove it may have been killed. Where
+    nobody asked for a change (``is_asked``), what it comes to is how it stays; and so it is with one that was just
+    cancelled. A machine that has the role already, and
+    booted again, takes it up by itself.
+
+    Raises:
+        ConversionError: it cannot be ordered, or cannot be told how the machine is.
+    """
+    under_way = journal.under_way(order.node)
+    if under_way is not None:
+        came = _came(drive(under_way))
+        if not is_asked or came.role in (None, order.to) or under_way.order.to == order.to:
+            return came
+    if is_asked and (cancelled := _just_cancelled(order, journal, now())) is not None:
+        return _came(cancelled)
+    if _comes_up(order.to, parties, now, pause):
+        # A hold of ours that outlived its conversion; one of a person's stays.
+        parties.sides[order.to].release()
+        return Came(order.to, "it serves already", is_done=True)
+    roles = parties.machine.roles()
+    away = other(order.to)
+    leaves = away if away in roles else order.to if order.to in roles else None
+    return _came(drive(journal.order(order, leaves)))
+
+
+def seen_amiss(role: Role, parties: Parties) -> Amiss:
+    """How the machine, and both sides, differ from its having ``role``.
+
+    Raises:
+        ConversionError: one of them cannot be asked.
+    """
+    roles = parties.machine.roles()
+    sights = {each: side.see() for each, side in parties.sides.items()}
+    away = other(role)
+    if not roles and all(sight == "absent" for sight in sights.values()):
+        return Amiss(is_nowhere=True)
+    if roles == {away} and sights[role] == "absent":
+        return Amiss(role=away, text="" if sights[away] in ("serving", "held") else "down")
+    if away in roles or sights[away] != "absent":
+        return Amiss(text="in two roles")
+    if role not in roles or sights[role] in ("absent", "joining"):
+        return Amiss(text="down")
+    if sights[role] == "held" and not parties.sides[role].held_by():
+        # By a conversion that is over: slurmctld has forgotten that it let go, as it does by a `kill -9`.
+        return Amiss(text="held")
+    return Amiss()
+
+
+def leave(
+    node: str,
+    parties: Parties,
+    journal: Journal,
+    *,
+    runs: bool,
+    regardless: bool = False,
+    hands_over: bool = False,
+    patience: Callable[[], bool],
+    now: Callable[[], datetime],
+    pause: Callable[[float], None],
+    warn: Callable[[str], None],
+) -> None:
+    """Take every role from the machine, and have both sides forget it, where nothing runs there.
+
+    Args:
+        node: its name.
+        parties: who takes part.
+        journal: of the conversions; one that is under way ends with this.
+        runs: whether the machine does; what one ran that does not is lost, and its owners are told.
+        regardless: whether it goes with all that it runs, and without those that do not answer, of whom ``warn`` hears.
+        hands_over: whether another controller takes over from its slurmctld, where one can; else who is in charge is
+            changed apart from that, and it stays.
+        patience: whether what ends by itself is still waited for.
+        now: the time in UTC.
+        pause: sleeps for so many seconds.
+        warn: hears of a side that could not be asked, and need not be: the machine does not serve it.
+
+    Raises:
+        Refused: jobs or pods run there, each named, and it takes new ones again; or a control plane needs it.
+        ConversionError: somebody cannot be asked who has to be.
+    """
+    _end_conversion(node, journal, now())
+    roles = parties.machine.roles() if runs else frozenset()
+    sides = []
+    for role in ROLES:
+        try:
+            if parties.sides[role].see() != "absent":
+                sides.append(parties.sides[role])
+        except ConversionError as error:
+            if role in roles and not regardless:
+                raise
+            warn(f"{SAID[role]} was not asked to forget {node}: {error}")
+    leniently: Callable[[], AbstractContextManager[None]] = (
+        partial(_passed_over, warn) if regardless else nullcontext
+    )
+    if runs and regardless:
+        for side in sides:
+            with leniently():
+                _force_out(side, patience, pause)
+    elif runs:
+        for role in sorted(roles):
+            _refuse_to_lose_control(node, role, parties, hands_over)
+        _empty(sides, patience, pause, lambda: all(_is_free(node, role, parties) for role in roles))
+    else:
+        for side in sides:
+            with leniently():
+                side.force_out(side.work(), _LEAVES)
+    for role in sorted(roles):
+        with leniently():
+            parties.machine.lose(role)
+    for side in sides:
+        with leniently():
+            side.forget()
+
+
+def _just_cancelled(order: Order, journal: Journal, now: datetime) -> Conversion | None:
+    """The same order of somebody's, that was cancelled while this operation was on its way to carry it out."""
+    newest = journal.conversions(node=order.node, limit=1)
+    for last in newest:
+        ended = last.ended
+        same = last.order.to == order.to and last.phase == "stopped" and last.cancel_by
+        if same and ended is not None and now - ended < _JUST:
+            return last
+    return None
+
+
+def _came(ended: Conversion) -> Came:
+    match ended.phase:
+        case "done":
+            return Came(ended.order.to, ended.text, is_done=True)
+        case "stopped":
+            return Came(ended.leaves, ended.text)
+        case _:
+            return Came(None, ended.text, is_broken=True)
+
+
+def _comes_up(
+    role: Role, parties: Parties, now: Callable[[], datetime], pause: Callable[[float], None]
+) -> bool:
+    """Whether it has that role alone, as it and both sides say, now or soon; held back by somebody or not."""
+    until = now() + _BOOT
+    while parties.machine.roles() == {role} and parties.sides[other(role)].see() == "absent":
+        side = parties.sides[role]
+        if side.see() in ("serving", "held"):
+            return True
+        if now() >= until:
+            return False
+        side.admit()
+        pause(_PAUSE_S)
+    return False
+
+
+def _refuse_to_lose_control(node: str, role: Role, parties: Parties, hands_over: bool) -> None:
+    if parties.control is None:
+        return
+    found = verdict(node, role, parties.control.standing(role))
+    if found.hands_over is not None and hands_over:
+        return
+    if found.hands_over is not None:
+        raise Refused(
+            f"its slurmctld is in charge; have another take over first, by `scontrol takeover` ({found.keeps})"
+        )
+    if found.keeps:
+        raise Refused(found.keeps)
+
+
+def _is_free(node: str, role: Role, parties: Parties) -> bool:
+    """Whether no control plane needs it; as long as one does, another is told to take over."""
+    if parties.control is None:
+        return True
+    found = verdict(node, role, parties.control.standing(role))
+    if found.hands_over is not None:
+        parties.control.hand_over(found.hands_over)
+    elif found.keeps:
+        raise Refused(found.keeps)
+    return found.hands_over is None
+
+
+def _empty(
+    sides: Sequence[Side],
+    patience: Callable[[], bool],
+    pause: Callable[[float], None],
+    is_free: Callable[[], bool],
+) -> None:
+    """Wait until nothing runs there, and nothing new can come; or let new work come again, whatever went wrong."""
+    is_empty = False
+    try:
+        for side in sides:
+            side.hold(_HOLD)
+        while work := [each for side in sides for each in side.work()]:
+            if not patience():
+                them = "them" if len(work) > 1 else "it"
+                raise Refused(
+                    f"{', '.join(map(_named, work))} would be lost; wait for the end, or end {them} first"
+                )
+            pause(_PAUSE_S)
+        while not is_free():
+            if not patience():
+                raise Refused(
+                    "no other slurmctld has taken over yet; look at `scontrol ping`, and do it again"
+                )
+            pause(_PAUSE_S)
+        is_empty = True
+    finally:
+        for side in sides if not is_empty else ():
+            with suppress(ConversionError):
+                side.release()
+
+
+def _force_out(side: Side, patience: Callable[[], bool], pause: Callable[[float], None]) -> None:
+    """Take away what runs there, and wait until it has gone, or patience has."""
+    side.hold(_HOLD)
+    while (work := side.work()) and patience():
+        side.force_out(work, _LEAVES)
+        pause(_PAUSE_S)
+
+
+@contextmanager
+def _passed_over(warn: Callable[[str], None]) -> Iterator[None]:
+    try:
+        yield
+    except ConversionError as error:
+        warn(str(error))
+
+
+def _named(work: Work) -> str:
+    owner = f" of {work.owner}" if work.owner else ""
+    return f"{work.kind} {work.name}{owner}"
+
+
+def _end_conversion(node: str, journal: Journal, now: datetime) -> None:
+    """One that nobody drives any more ends; one that is driven goes on, and the machine stays.
+
+    Raises:
+        Refused: it is driven.
+    """
+    under_way = journal.under_way(node)
+    if under_way is None:
+        return
+    driver = f"leave-{node}"
+    if not journal.take_over(under_way.id, driver, now, _LEASE_S):
+        raise Refused(
+            f"its conversion to {SAID[under_way.order.to]} is under way; wait for its end, or `tidepool convert {node} "
+            "--cancel`"
+        )
+    journal.write(
+        replace(journal.conversion(under_way.id), phase="failed", ended=now, text=_LEAVES, driver=driver)
+    )

@@ -1,0 +1,113 @@
+"""tidepool:ssh:Access."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tidepool.cluster.hostlist import HostlistError, expand
+from tidepool.connection import ssh_folder
+from tidepool.local.errors import told
+from tidepool.local.private import make_private
+from tidepool.local.spec import is_name
+from tidepool.provider.difference import Rules
+from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.provider.reading import Mistake, Reader
+from tidepool.provider.values import Plain
+from tidepool.provider.volume import NAME_RULE, remove_if_empty
+
+_KEY: Final = "key"
+_KNOWN: Final = "known_hosts"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    stack: str
+    private_key: str = field(repr=False)
+    host_key: str
+    addresses: str
+    port: int
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """What is kept, by name."""
+        # As SSH writes hosts with another port than its own.
+        form = "{}" if self.port == 22 else f"[{{}}]:{self.port}"
+        known = ",".join(form.format(address) for address in expand(self.addresses))
+        key = " ".join(self.host_key.split()[:2])
+        return {_KEY: self.private_key, _KNOWN: f"{known} {key}\n"}
+
+
+class SshAccessKind(Kind[Wanted]):
+    """A private key and the key of the machines that it opens, kept for root alone."""
+
+    token = "tidepool:ssh:Access"  # noqa: S105 - a type of resource
+    keys = frozenset({"stack", "privateKey", "hostKey", "addresses", "port"})
+    rules = Rules(replaces=frozenset({"stack"}))
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def read(self, reader: Reader) -> Wanted:
+        return Wanted(
+            reader.text("stack"),
+            reader.text("privateKey"),
+            reader.text("hostKey"),
+            reader.text("addresses"),
+            reader.integer("port", 22, least=1),
+        )
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        if not is_name(wanted.stack):
+            yield Mistake("stack", f"it is {wanted.stack!r}; {NAME_RULE}")
+        if len(wanted.host_key.split()) < 2 or "\n" in wanted.host_key.strip():
+            yield Mistake("hostKey", "one public key is wanted, on one line: ssh-ed25519 AAAA...")
+        try:
+            expand(wanted.addresses)
+        except HostlistError as error:
+            yield Mistake("addresses", str(error))
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        self._keep(wanted)
+        return Made(wanted.stack)
+
+    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+        self._keep(wanted)
+        return {}
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        folder = ssh_folder(self._home.data, state.stack)
+        try:
+            there = {name: (folder / name).read_text() for name in state.files}
+        except FileNotFoundError:
+            return None
+        # What is otherwise may be a key, and is not worth showing: it is written anew.
+        return AS_KNOWN if there == state.files else None
+
+    def delete(self, id: str, state: Wanted, task: Task) -> None:
+        folder = ssh_folder(self._home.data, state.stack)
+        with told(f"the keys in {folder} could not be deleted"):
+            for name in state.files:
+                (folder / name).unlink(missing_ok=True)
+            remove_if_empty(folder, below=self._home.data)
+
+    def _keep(self, wanted: Wanted) -> None:
+        folder = ssh_folder(self._home.data, wanted.stack)
+        with told(f"keys could not be kept in {folder}"):
+            make_private(folder)
+            for name, text in wanted.files.items():
+                _write_private(folder / name, text)
+
+
+def _write_private(path: Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    partial.rename(path)
