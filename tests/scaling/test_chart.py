@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.scaling.chart import ChartError, Series, write_chart
+from tidepool.drawing import DrawingError
+from tidepool.scaling.chart import Series, write_chart
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Sample
 
@@ -70,5 +71,5 @@ def test_series_are_drawn_beside_each_other(tmp_path: Path) -> None:
     ids=["no samples", "no series", "another format", "no folder"],
 )
 def test_what_cannot_be_drawn_is_told(tmp_path: Path, series: list[Series], path: str, said: str) -> None:
-    with pytest.raises(ChartError, match=said):
+    with pytest.raises(DrawingError, match=said):
         write_chart(series, tmp_path / path)

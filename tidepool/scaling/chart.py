@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tidepool.drawing import FAINT, DrawingError, write_drawing
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Sample
 
@@ -18,12 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS: Final = (".svg", ".png")
-
 #: Beyond these a point is narrower than a pixel: then the highest of each few is drawn.
 _MOST_POINTS: Final = 800
-_INK: Final = "#2b2b2b"
-_FAINT: Final = "#d9d9d9"
 _WAITING: Final = "#d55e00"
 _RUNNING: Final = "#0072b2"
 _COST: Final = "#5b5b5b"
@@ -41,21 +38,6 @@ _LAYERS: Final[tuple[tuple[str, str, tuple[Phase, ...]], ...]] = (
 #: The longest span in seconds for which a unit is taken, its seconds, its name.
 _UNITS: Final = ((600.0, 1.0, "seconds"), (3 * 3600.0, 60.0, "minutes"), (3 * 86400.0, 3600.0, "hours"))
 _DAYS: Final = (86400.0, "days")
-_SETTINGS: Final[Any] = {
-    "svg.hashsalt": "tidepool",
-    "svg.fonttype": "path",
-    "font.family": ["DejaVu Sans"],
-    "font.size": 9.0,
-    "axes.edgecolor": _FAINT,
-    "axes.labelcolor": _INK,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-}
-
-
-class ChartError(Exception):
-    """A chart cannot be drawn or written. The text is for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +52,11 @@ def write_chart(series: Sequence[Series], *paths: Path, title: str = "") -> None
     """Draw ``series`` side by side, and write the chart to each of ``paths``: SVG or PNG, by their suffixes.
 
     Raises:
-        ChartError: there is nothing to draw, the suffix is another, or the file cannot be written.
+        DrawingError: there is nothing to draw, the suffix is another, or the file cannot be written.
     """
-    if wrong := [path for path in paths if path.suffix.lower() not in FORMATS]:
-        raise ChartError(
-            f"{wrong[0]}: charts are written as {' or '.join(FORMATS)}; give it one of these suffixes"
-        )
     if not series or not all(each.samples for each in series):
-        raise ChartError("there is nothing to draw yet: no look at the cluster is recorded")
-    import matplotlib
-
-    with matplotlib.rc_context(_SETTINGS):
-        figure = _figure(series, title)
-        for path in paths:
-            kind = path.suffix.lower()[1:]
-            # Without the date, and without the version of what drew it: the same series give the same bytes.
-            unsaid = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-            try:
-                figure.savefig(path, format=kind, dpi=160, metadata=unsaid)
-            except OSError as error:
-                raise ChartError(
-                    f"the chart cannot be written to {path}: {error.strerror or error}"
-                ) from error
+        raise DrawingError("there is nothing to draw yet: no look at the cluster is recorded")
+    write_drawing(lambda: _figure(series, title), paths)
 
 
 def _figure(series: Sequence[Series], title: str) -> Figure:
@@ -191,7 +156,7 @@ def _plain(axes: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=_FAINT, linewidth=0.6)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
     axes.margins(x=0)

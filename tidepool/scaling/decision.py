@@ -1,27 +1,35 @@
-"""What `decide` gives: actions, and for every job that waits, why. Each says its reason in words."""
+"""What `decide` gives: actions, and for every job and pod that waits, why. Each says its reason in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.roles import Role
 from tidepool.infrastructure import MachineKey
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 
+_NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Make these nodes of a fleet: they join the wish."""
+    """Make these nodes of a fleet: they join the wish.
+
+    ``place`` is where, the key of one of the fleet's infrastructures; empty where it has one.
+    """
 
     fleet: str
     nodes: tuple[str, ...]
     reason: str
     #: The jobs that they are for; of many, the first few.
     jobs: tuple[int, ...] = ()
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,27 @@ class PowerFailed:
     reason: str
 
 
-Action = Launch | Drain | Undrain | Remove | Mend | Sweep | Forget | PowerFailed
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """Have these machines of a converged pool serve ``to``: gracefully, for they are idle; or go on with what was begun."""
+
+    pool: str
+    nodes: tuple[str, ...]
+    to: Role
+    reason: str
+    #: The jobs, or the pods (``namespace/name``), that they are for; of many, the first few.
+    jobs: tuple[int, ...] = ()
+    pods: tuple[str, ...] = ()
+    #: It goes on with what was begun and not brought to its end.
+    mends: bool = False
+
+    @property
+    def fleet(self) -> str:
+        """The pool, which is a fleet to Slurm."""
+        return self.pool
+
+
+Action = Launch | Drain | Undrain | Remove | Mend | Sweep | Forget | PowerFailed | Convert
 
 #: `never`: no machine that this cluster can have would run it. `held`: Slurm would not start it on any machine now.
 #: `limit`: a limit of the spec or a budget. `setback`: a fleet backs off. `coming`: nodes are being made for it.
@@ -104,6 +132,39 @@ class Waiting(NamedTuple):
     standing: Standing
     reason: str
     nodes: tuple[str, ...] = ()
+
+
+class WaitingPod(NamedTuple):
+    """Why a pod does not run yet, in the words that there are for jobs. ``pod`` is ``namespace/name``.
+
+    Of ``nodes`` those that it will run on as far as the scaler knows: one, or none.
+    """
+
+    pod: str
+    standing: Standing
+    reason: str
+    nodes: tuple[str, ...] = ()
+
+
+#: `busy`: it has jobs or pods. `idle`: it has none, and could move. `needed`: it has none, and what waits will run on it.
+#: `moving`: it is about to have another role, or on its way to it. `held`: somebody else has it in hand: drained,
+#: cordoned, reserved. `ill`: it is not as it is recorded. `unknown`: it cannot be seen.
+MachineStanding = Literal["busy", "idle", "needed", "moving", "held", "ill", "unknown"]
+
+
+class MachineView(NamedTuple):
+    """Where a machine of a converged pool stands, and why it stays or moves, in words.
+
+    ``role`` is what it is now, None where it is nothing or that is not known; ``since`` when it has been so; ``to`` what
+    it is to be, where it moves.
+    """
+
+    pool: str
+    role: Role | None
+    standing: MachineStanding
+    reason: str
+    to: Role | None = None
+    since: datetime | None = None
 
 
 class NodeView(NamedTuple):
@@ -136,3 +197,8 @@ class Decision:
     nodes: Mapping[str, NodeView]
     memory: Memory
     cost: Cost = Cost()
+    #: By `namespace/name`, every pod that waits for a node and that a machine of a pool could help, or could not, and why.
+    #: Pods that no machine's room is in the way of are missing.
+    waiting_pods: Mapping[str, WaitingPod] = field(default_factory=lambda: _NOTHING)
+    #: By node name, every machine of every converged pool; they are not among ``nodes``.
+    machines: Mapping[str, MachineView] = field(default_factory=lambda: _NOTHING)

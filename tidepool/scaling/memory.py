@@ -11,12 +11,18 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.roles import Role
 from tidepool.infrastructure import MachineKey
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
 #: Why something did not work: no such machine to be had; it may work in a while; it will not; it never came up.
 Cause = Literal["capacity", "transient", "permanent", "boot"]
+
+
+def at_place(fleet: str, place: str) -> str:
+    """A fleet; where it is on several infrastructures, it on one of them, by that one's key."""
+    return f"{fleet}@{place}" if place else fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,21 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Setback:
-    """Failures in a row, and until when it is left alone. ``text`` is the last failure's, for people."""
+    """Failures in a row, and until when it is left alone. ``text`` is the last failure's, for people.
+
+    ``place`` is where a node failed, the key of one of its fleet's infrastructures; empty where there is one.
+    """
 
     cause: Cause
     failures: int
     until: datetime
     text: str
+    place: str = ""
+
+    @property
+    def is_of_no_machine(self) -> bool:
+        """Whether it says that nothing was made: no answer was lost, and nothing is half-made."""
+        return self.cause in ("capacity", "permanent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,35 @@ class Spent:
     month: str
     usd: float
     until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A machine of a pool that is to have another role: since when, until when that is waited for, and for whom.
+
+    ``jobs`` and ``pods`` (``namespace/name``) are the first few of them, for people.
+    """
+
+    to: Role
+    since: datetime
+    until: datetime
+    jobs: tuple[int, ...] = ()
+    pods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMemory:
+    """What is remembered of converged pools; by node name, where nothing else is said."""
+
+    #: Without a job or a pod, on the side that it serves.
+    idle_since: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
+    moving: Mapping[str, Moving] = field(default_factory=lambda: _NOTHING)
+    #: Machines whose conversion failed, or was given up, are left alone for a while.
+    setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
+    #: Conversions that nobody drives, and since when.
+    abandoned: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
+    #: By a pod's uid: since when there seems to be room for it, while Kubernetes says that there is none.
+    has_room_since: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +114,11 @@ class Memory:
     undrained: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
     #: Nodes for which an `up` was asked, to take them away or to mend them, and until when it may take.
     awaited: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
-    #: By fleet: it backs off alone. By node name: quarantined, so that another name is taken.
+    #: By `at_place`: it backs off alone. By node name: quarantined, so that another name is taken.
     fleet_setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
     node_setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
+    #: By node of a fleet on several infrastructures: the key of that which it is on, or is to be made on.
+    places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     #: Machines that no record knows, and since when they are seen.
     strays: Mapping[MachineKey, datetime] = field(default_factory=lambda: _NOTHING)
     #: Nodes that are not as they should be (down, not responding, gone), and since when.
@@ -80,3 +126,4 @@ class Memory:
     #: Jobs for which there is room on nodes that are up, and since when: Slurm may see it otherwise.
     has_room_since: Mapping[int, datetime] = field(default_factory=lambda: _NOTHING)
     spent: Spent | None = None
+    pools: PoolMemory = field(default_factory=PoolMemory)

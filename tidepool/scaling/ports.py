@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, Protocol
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.decision import Action, Cost, Decision, Waiting
+from tidepool.scaling.decision import Action, Cost, Decision, Waiting, WaitingPod
 from tidepool.scaling.memory import Cause, Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.world import Recorded, World
+from tidepool.scaling.world import Recorded, RecordedRole, World
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
@@ -51,6 +51,10 @@ class Told:
     recorded: Mapping[str, Recorded]
     #: By fleet: the digest of its image.
     images: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    #: By node name, the machines of converged pools.
+    roles: Mapping[str, RecordedRole] = field(default_factory=lambda: _NOTHING)
+    #: The output `kubernetes`, by which its API is reached; empty where there are no pools.
+    kubernetes: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class UpOutcome:
     removed: frozenset[str] = frozenset()
     failed: Mapping[str, Failure] = field(default_factory=lambda: _NOTHING)
     duration_s: float = 0
+    #: Those that were made, and whose machines run, but that are not up yet: the `up` did not wait for them.
+    coming: frozenset[str] = frozenset()
 
 
 class Stack(Protocol):
@@ -84,11 +90,33 @@ class Stack(Protocol):
         ...
 
     def up(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+        self,
+        wish: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        places: Mapping[str, str] = _NOTHING,
+        refresh: Collection[str] = (),
     ) -> UpOutcome:
         """Make ``nodes``, and those alone, as ``wish`` says: there or gone. The rest of the stack is left as it is.
 
-        Those in ``refresh`` are looked at first, so that what died is made again. One that fails holds back no other.
+        Of nodes of fleets on several infrastructures ``places`` says where they are to be, by key: those that are there stay
+        where they are. Those in ``refresh`` are looked at first, so that what died is made again. One that fails holds back
+        no other.
+
+        Raises:
+            Occupied: somebody else's operation is under way; nothing was done.
+            StackError: it did not come to its end; `read` tells how far it came.
+        """
+        ...
+
+    def convert(
+        self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+    ) -> UpOutcome:
+        """Have ``nodes``, machines of converged pools, serve what they should, and leave all else as it is.
+
+        They serve Kubernetes where ``kubernetes`` (by pool, all that do) has them, else Slurm. Those in ``refresh`` are
+        looked at first, for the state may not know what they are. ``made`` are those whose role was changed; one that
+        stays what it was, or has no role, has failed. How each does it stands in the journal of conversions.
 
         Raises:
             Occupied: somebody else's operation is under way; nothing was done.
@@ -100,7 +128,9 @@ class Stack(Protocol):
         """Whether an operation is under way, whoever's it is, as far as can be seen from here."""
         ...
 
-    def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
+    def preview(
+        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = _NOTHING
+    ) -> str:
         """What `up` would do, in Pulumi's words, for people.
 
         Raises:
@@ -177,7 +207,7 @@ class Decided:
     """A decision of the past. ``world`` and ``memory`` are what it was made of.
 
     They are None where that was too large to be kept whole (about 5,000 jobs), or is of a release with other fields.
-    ``counts`` are there always: how many ``jobs``, ``nodes`` and ``machines`` there were.
+    ``counts`` are there always: how many ``jobs``, ``nodes``, ``machines`` and ``pods`` there were.
     """
 
     id: int
@@ -189,6 +219,7 @@ class Decided:
     world: World | None = None
     memory: Memory | None = None
     counts: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    waiting_pods: Mapping[str, WaitingPod] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +246,19 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A point of the charts. ``nodes`` counts by phase; ``jobs_*`` count tasks of arrays each."""
+    """A point of the charts. ``nodes`` counts by phase; ``jobs_*`` count tasks of arrays each.
+
+    Of converged pools: ``roles`` counts machines by ``POOL/slurm``, ``POOL/kubernetes`` and ``POOL/`` (on their way, or
+    not known), ``pods_pending`` the pods that wait for a node.
+    """
 
     at: datetime
     jobs_pending: int
     jobs_running: int
     nodes: Mapping[Phase, int]
     usd_per_hour: float = 0
+    roles: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    pods_pending: int = 0
 
 
 @dataclass(frozen=True, slots=True)

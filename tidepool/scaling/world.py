@@ -1,4 +1,4 @@
-"""What was seen at one moment, of Slurm, of the infrastructure and of Pulumi's state; and what a person wants."""
+"""What was seen at one moment: of Slurm, Kubernetes, the infrastructure, Pulumi's state; and what a person wants."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.conversion.record import Conversion
 from tidepool.infrastructure import Machine
+from tidepool.kubernetes.objects import Node as KubernetesNode
+from tidepool.kubernetes.objects import Pod
 from tidepool.slurm import Job, Node, Partition, Reservation
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
@@ -20,13 +24,49 @@ _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 class Recorded:
     """What Pulumi's state holds of one node: its Machine, its Node (the membership), made from which image's digest.
 
-    ``pending``: an operation on one of them was cut off.
+    ``pending``: an operation on one of them was cut off. ``infrastructure`` is that of the machine, where it is known, and
+    ``place`` which of its fleet's it is, by key; empty where the fleet has one.
     """
 
     machine: bool = False
     membership: bool = False
     pending: bool = False
     image: str = ""
+    infrastructure: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRole:
+    """What Pulumi's state holds of one machine of a converged pool: its Machine, and the role that it should have.
+
+    ``role`` is None where it has no Role. ``pending``: an operation on one of them was cut off.
+    """
+
+    role: Role | None = None
+    machine: bool = False
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSeen:
+    """What Kubernetes has: all its nodes; of its pods that have not ended those without a node, and those on pools'."""
+
+    nodes: tuple[KubernetesNode, ...] = ()
+    pods: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsSeen:
+    """What was seen of converged pools. Where one of the three is None, it could not be seen, and no machine moves."""
+
+    #: By node name, every machine of every pool that is recorded.
+    roles: Mapping[str, RecordedRole] | None = None
+    kubernetes: KubernetesSeen | None = None
+    #: All conversions that are under way, and of each machine the newest that has ended and the newest that is done.
+    conversions: tuple[Conversion, ...] | None = None
+    #: What could not be seen and why, in words; empty where all was.
+    unseen: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +87,11 @@ class World:
     reservations: tuple[Reservation, ...] = ()
     #: The machines of nodes that the infrastructure lists, by its tags; not the cluster's own (ctl, login-1).
     machines: tuple[Machine, ...] | None = None
+    #: Infrastructures that could not be asked for theirs, beside others that could.
+    silent: frozenset[str] = frozenset()
     #: By node name.
     recorded: Mapping[str, Recorded] | None = None
-    #: By fleet: the digest of the image that its machines are made from now, where it is known.
+    #: By fleet (`at_place`): the digest of the image that its machines are made from now, where it is known.
     images: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     #: By fleet: the nodes that should be there, as the scaler last said. A fleet that is missing has none.
     wish: Mapping[str, HostSet] = field(default_factory=lambda: _NOTHING)
@@ -58,3 +100,5 @@ class World:
     #: Nodes that Slurm's power saving asks for (`power-up`) and gives back (`power-down`), in mode `power_save`.
     power_up: frozenset[str] = frozenset()
     power_down: frozenset[str] = frozenset()
+    #: Of converged pools. Their nodes and machines are among those of Slurm and of the infrastructure as well.
+    pools: PoolsSeen = field(default_factory=PoolsSeen)

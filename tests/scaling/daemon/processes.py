@@ -17,10 +17,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructure import FakeInfrastructure, Machine, MachineKey, MachineRequest
-from tidepool.scaling.daemon.loop import Edges, Loop
+from tidepool.scaling.daemon.edges import Edges
+from tidepool.scaling.daemon.loop import Loop
 from tidepool.scaling.deciding.decide import decide
 from tidepool.scaling.deciding.remember import remember
 from tidepool.scaling.journal import open_journal
@@ -143,6 +145,8 @@ class Cluster:
         for name in sorted(nodes):
             key = MachineKey("dev", name)
             if name in wish["cpu"]:
+                if name in self._recorded and not self._slurm.nodes(name)[0].state.is_slot:
+                    continue  # an `up` changes nothing of what is as it is recorded
                 self._machines.create(MachineRequest(key, IPv4Address("10.95.1.1"), 2, 64, "image", "boot"))
                 self._slurm.boot(name)
                 self._recorded[name] = Recorded(machine=True, membership=True)
@@ -198,14 +202,26 @@ class _Stack:
         self._cluster = cluster
 
     def up(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+        self,
+        wish: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        places: Mapping[str, str] = FrozenDict(),
+        refresh: Collection[str] = (),
     ) -> UpOutcome:
         outcome: UpOutcome | None = self._cluster.up(wish, frozenset({*nodes, *refresh}))
         if outcome is None:
             raise Occupied("an operation is under way")
         return outcome
 
-    def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
+    def convert(
+        self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+    ) -> UpOutcome:
+        raise NotImplementedError
+
+    def preview(
+        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = FrozenDict()
+    ) -> str:
         return ""
 
 

@@ -20,12 +20,16 @@ from typing import Any
 
 import pytest
 
+from tests.scaling.journal.values import SPEC
 from tidepool.scaling.daemon.daemon import ADDRESS_FILE, Daemon, Listen, NoAddress, Voice
 from tidepool.scaling.daemon.holder import is_gone, this_process
 from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.daemon.notify import notify
-from tidepool.scaling.decision import Drain, Launch, Remove
-from tidepool.scaling.ports import Failure, Intent, UpOutcome
+from tidepool.scaling.decision import Convert, Decision, Drain, Launch, MachineView, Remove, WaitingPod
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.observing.seen import Seen
+from tidepool.scaling.ports import Failure, Intent, Told, UpOutcome
+from tidepool.scaling.world import PoolsSeen
 
 _LONG_S = 20.0
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -209,6 +213,31 @@ def test_what_it_does_is_said_to_people_written_down_and_counted(made: Make) -> 
     ):
         assert line in counted.splitlines()
     assert scene.folder.stat().st_mode & 0o077 == 0
+
+
+def test_machines_of_pools_and_pods_that_wait_are_counted(made: Make) -> None:
+    machines = {
+        "shared-1": MachineView("shared", "slurm", "idle", "idle"),
+        "shared-2": MachineView("shared", "kubernetes", "busy", "it runs the pods web"),
+        "shared-3": MachineView("shared", None, "moving", "joining", "kubernetes"),
+    }
+    pods = {"default/web": WaitingPod("default/web", "coming", "shared-3 is on its way to Kubernetes")}
+    told = Told("1", SPEC, {}, {}, {})
+    seen = Seen(told, SPEC, (), (), (), (), (), {}, PoolsSeen(), {}, {})
+    decision = Decision(NOW, (), {}, {}, {}, Memory(), waiting_pods=pods, machines=machines)
+    scene = made(Turn("leads", 0.01, "", seen, decision))
+    move = Convert("shared", ("shared-3",), "kubernetes", "pod default/web needs it", pods=("default/web",))
+    scene.voice.say("intends", intent=Intent(1, 1, 1, NOW, move))
+    assert scene.said[-1].endswith("convert shared-3 to kubernetes: pod default/web needs it")
+    scene.daemon.once()
+    counted = scene.voice.metrics.text().decode().splitlines()
+    for line in (
+        'tidepool_pool_moves_total{pool="shared",to="kubernetes"} 1.0',
+        'tidepool_pool_machines{pool="shared",role="slurm"} 1.0',
+        'tidepool_pool_machines{pool="shared",role=""} 1.0',
+        'tidepool_pods_pending{standing="coming"} 1.0',
+    ):
+        assert line in counted
 
 
 @pytest.mark.parametrize(

@@ -455,6 +455,19 @@ def test_a_node_that_registers_too_small_is_replaced(reason: str) -> None:
     assert confirmed(world(small._replace(cpus_alloc=1))).actions == ()
 
 
+def test_a_node_whose_machine_is_taken_back_goes_when_its_jobs_have_and_takes_no_others() -> None:
+    spot = node("cpu-1", "IDLE+DRAIN", "spot: AWS takes it back at 2026-11-21T12:02:00Z")
+    busy = decide(world(spot._replace(cpus_alloc=1), jobs=(job(1),)), Memory())
+    assert kinds(busy) == [(Launch, ("cpu-2",))], (
+        "it is not put back into service, and the job does not wait for it"
+    )
+    idle = confirmed(world(spot))
+    assert kinds(idle) == [(Remove, ("cpu-1",))]
+    assert "AWS takes it back at 2026-11-21T12:02:00Z" in idle.actions[0].reason
+    # Who takes machines back has none to give: demand goes elsewhere first.
+    assert idle.memory.fleet_setbacks["cpu"].cause == "capacity"
+
+
 def test_a_machine_of_no_record_is_swept_after_a_grace() -> None:
     seen = world(machines=(machine("cpu-3"),), recorded={})
     first = decide(seen, Memory())

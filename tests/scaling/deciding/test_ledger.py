@@ -134,6 +134,10 @@ def test_the_page_is_what_the_table_says() -> None:
         ("IDLE+DRAIN", "Duplicate jobid", "root", Seen.UNFIT),
         ("IDLE+DRAIN", "Kill task failed", "slurm", Seen.UNFIT),
         ("IDLE+DRAIN", "Kill task failed, I look into it", "ada", Seen.THEIRS),
+        # AWS takes a spot machine back: it drained itself, and after two minutes it is gone.
+        ("MIXED+DRAIN", "spot: AWS takes it back at 2026-01-02T03:04:05Z", "root", Seen.UNFIT),
+        ("DOWN+DRAIN+NOT_RESPONDING", "spot: AWS takes it back at 2026-01-02T03:04:05Z", "root", Seen.UNFIT),
+        ("IDLE+DRAIN", "spot: a stain on the case", "ada", Seen.THEIRS),
         ("IDLE+CLOUD+POWERED_DOWN", "", "", Seen.OFF),
         ("IDLE+CLOUD+POWERING_DOWN", "", "", Seen.OFF),
         ("MIXED+CLOUD+POWERING_UP", "", "", Seen.BOOTING),

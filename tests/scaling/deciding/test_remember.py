@@ -14,6 +14,7 @@ from tidepool.scaling.deciding.setbacks import LONGEST, of_fleet, of_node
 from tidepool.scaling.decision import Launch, Remove
 from tidepool.scaling.memory import Cause, Memory, Setback
 from tidepool.scaling.memory import Launch as Launched
+from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Failure, UpOutcome
 from tidepool.scaling.world import Recorded
 
@@ -113,3 +114,24 @@ def test_the_gravest_failure_is_told_of_the_fleet() -> None:
         failed={"cpu-1": Failure("transient", "time-out"), "cpu-2": Failure("permanent", "no such image")}
     )
     assert remember(LAUNCHED, outcome, AT).fleet_setbacks["cpu"].text == "no such image"
+
+
+@pytest.mark.parametrize("came_to", ["made", "coming"])
+def test_a_node_whose_machine_took_longer_to_answer_than_nodes_have_time_is_not_replaced_for_that(
+    came_to: str,
+) -> None:
+    """Emulated, it takes minutes, and what an `up` waits for is a machine, not yet its node."""
+    made = AT + seconds(180)
+    memory = remember(LAUNCHED, UpOutcome(**{came_to: frozenset({"cpu-1"})}), made)  # type: ignore[arg-type]
+    seen = replace(
+        world(
+            wish=wished("cpu-1"),
+            machines=(machine("cpu-1"),),
+            recorded={"cpu-1": Recorded(machine=True, membership=True)},
+        ),
+        at=made,
+    )
+    assert decide(seen, memory).nodes["cpu-1"].phase is Phase.LAUNCHING
+    assert memory.launches["cpu-1"].deadline == made + seconds(60)
+    late = decide(replace(seen, at=made + seconds(60)), memory)
+    assert late.nodes["cpu-1"].phase is Phase.ILL

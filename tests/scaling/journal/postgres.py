@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.processes import children
+
 #: What runs it where tests are root's, which PostgreSQL refuses.
 USER = "nobody"
 
@@ -57,7 +59,7 @@ class Postgres:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all its processes."""
         postmaster = int((self.folder / "data/postmaster.pid").read_text().split()[0])
-        for pid in [postmaster, *_children(postmaster)]:
+        for pid in [postmaster, *children(postmaster)]:
             os.kill(pid, number)
 
     def close(self) -> None:
@@ -81,7 +83,3 @@ class Postgres:
             check=False,
         )
         assert done.returncode == 0, f"{program}: {done.returncode}"
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

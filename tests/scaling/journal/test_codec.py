@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.scaling.journal.values import NOW, TEXTS, a_world, values
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.decision import Action, Cost, Launch, Waiting
+from tidepool.scaling.decision import Action, Cost, Launch, MachineView, Waiting, WaitingPod
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import Kept, Pause, Sample, SeenJob
@@ -31,6 +31,8 @@ KINDS: list[Any] = [
     SeenJob,
     World,
     Mapping[int, Waiting],
+    Mapping[str, MachineView],
+    Mapping[str, WaitingPod],
     tuple[Action, ...],
     Mapping[str, HostSet],
 ]

@@ -210,7 +210,7 @@ def test_a_decision_is_found_with_what_it_was_made_of(journal: SqlJournal) -> No
     assert (found.id, found.epoch, found.at) == (first.decision, 1, decision.at)
     assert (found.actions, found.waiting, found.cost) == (decision.actions, decision.waiting, decision.cost)
     assert (found.world, found.memory) == (a_world(), before)
-    assert found.counts == {"nodes": 2, "jobs": 0, "machines": 0}
+    assert found.counts == {"nodes": 2, "jobs": 0, "machines": 0, "pods": 0}
 
 
 def test_of_a_large_world_only_its_counts_are_kept(place: Place) -> None:

@@ -15,8 +15,9 @@ from tests.scaling.journal.values import SPEC
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.scaling import Queue, Scaling, Warm
 from tidepool.infrastructure import FakeInfrastructure, MachineKey, MachineRequest, Transient
-from tidepool.scaling.observing.observe import Observer, Seen, Unseen
+from tidepool.scaling.observing.observe import Observer, Unseen
 from tidepool.scaling.observing.policies_file import PoliciesFile
+from tidepool.scaling.observing.seen import Seen
 from tidepool.scaling.ports import NotUp, Stack, StackError, Told, UpOutcome
 from tidepool.scaling.world import Recorded
 from tidepool.slurm import ControllerDown
@@ -42,13 +43,16 @@ class StandIn:
             raise self.error
         return self.told
 
-    def up(self, wish: Any, nodes: Any, *, refresh: Any = ()) -> UpOutcome:
+    def up(self, wish: Any, nodes: Any, *, places: Any = (), refresh: Any = ()) -> UpOutcome:
+        raise NotImplementedError
+
+    def convert(self, kubernetes: Any, nodes: Any, *, refresh: Any = ()) -> UpOutcome:
         raise NotImplementedError
 
     def is_busy(self) -> bool:
         return False
 
-    def preview(self, wish: Any, nodes: Any) -> str:
+    def preview(self, wish: Any, nodes: Any, *, places: Any = ()) -> str:
         return ""
 
 

@@ -104,7 +104,7 @@ class Laws:
 
     def _deleted(self, key: MachineKey) -> None:
         cluster = self._cluster
-        machine = cluster.machines.fake.known(key)
+        machine = cluster.machines.known(key)
         if machine is None or machine.state != "running":
             return
         self.removed += 1

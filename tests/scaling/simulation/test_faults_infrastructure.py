@@ -91,6 +91,21 @@ def test_a_machine_that_registers_with_too_little_memory_or_without_its_gpu(what
     scene.ends_well()
 
 
+def test_a_machine_that_is_taken_back_after_a_notice() -> None:
+    scene = Scene()
+    jobs = scene.submit(2, seconds=300)
+    scene.until_running(jobs)
+    scene.cluster.slurm.drain_by("root", "cpu-1", "spot: AWS takes it back at 2026-01-05T00:03:00Z")
+    scene.cluster.wake()
+    scene.pass_time(120)
+    assert "cpu-1" in scene.wish(), "its job has the two minutes"
+    (key,) = [key for key in scene.cluster.machines.running() if key.node == "cpu-1"]
+    scene.cluster.machines.vanish(key)
+    scene.until(lambda: "cpu-1" not in scene.wish(), 600)
+    scene.until_running(jobs, 1800)
+    scene.ends_well()
+
+
 def test_a_delete_that_is_refused_after_the_drain() -> None:
     scene = Scene()
     jobs = scene.submit(2, seconds=50)

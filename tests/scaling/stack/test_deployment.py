@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.specs import spec_mapping, with_fleet
 from tests.scaling.journal.values import SPEC
 from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.engine.deployment.options import Targets
 from tidepool.scaling.ports import NotUp, StackError
 from tidepool.scaling.stack.deployment import read_deployment, told, urns_of
-from tidepool.scaling.world import Recorded
+from tidepool.scaling.world import Recorded, RecordedRole
 
 FLEET = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet::cpu"
 PLACE = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet$"
@@ -60,8 +63,8 @@ def document(*resources: dict[str, Any], pending: Any = (), outputs: Any = OUTPU
 def test_nodes_are_told_by_their_machine_and_their_membership() -> None:
     found = read_deployment(document(machine("cpu-1"), node("cpu-1"), machine("cpu-2")))
     assert found.recorded == {
-        "cpu-1": Recorded(machine=True, membership=True, image="sha"),
-        "cpu-2": Recorded(machine=True, image="sha"),
+        "cpu-1": Recorded(machine=True, membership=True, image="sha", infrastructure="local"),
+        "cpu-2": Recorded(machine=True, image="sha", infrastructure="local"),
     }
 
 
@@ -112,3 +115,80 @@ def test_urns_that_nodes_will_have_are_those_that_they_have() -> None:
     for unknown in ("gpu-1", "login-1", "ctl"):
         with pytest.raises(StackError, match=unknown):
             urns_of("dev", "cluster", SPEC, unknown)
+
+
+def test_a_node_of_several_infrastructures_has_its_place_by_its_machine_and_the_outputs() -> None:
+    spec = spec_mapping(partitions=[{"name": "main"}])
+    spec["fleets"] = spec["fleets"][:1]
+    spot = {"name": "aws", "offering": "spot"}
+    spec["fleets"][0]["infrastructures"] = ["local", "aws", spot]
+    outputs = {**OUTPUTS, "spec": spec, "places": {"cpu": {"aws/spot": "cpu-[1-2]", "local": "cpu-3"}}}
+    instances = [resource("aws:ec2/instance:Instance", f"cpu-{number}") for number in (1, 4)]
+    at = told(read_deployment(document(*instances, machine("cpu-2"), outputs=outputs)), "", lambda: SPEC)
+    assert {name: record.place for name, record in at.recorded.items()} == {
+        "cpu-1": "aws/spot",
+        "cpu-2": "local",
+        "cpu-4": "aws",
+    }, "what is recorded goes before what was told"
+    made = urns_of("dev", "cluster", at.spec, "cpu-4", "local")
+    assert made[0] == f"{PLACE}tidepool:local:Machine::cpu-4"
+    assert made[-1] == f"{PLACE}tidepool:slurm:Node::cpu-4"
+    # Of AWS a machine with several interfaces has more resources than one.
+    meant = Targets(urns_of("dev", "cluster", at.spec, "cpu-4", "aws/spot"))
+    for kind in ("aws:ec2/instance:Instance", "tidepool:aws:Forwarding", "tidepool:slurm:Node"):
+        assert f"{PLACE}{kind}::cpu-4" in meant
+
+
+def test_resources_that_depend_on_options_are_told_by_a_pattern() -> None:
+    spec = ClusterSpec.model_validate(with_fleet(1, infrastructures=["kubernetes"]))
+    assert urns_of("dev", "cluster", spec, "gpu-1") == (f"{PLACE}**::gpu-1",)
+    meant = Targets((f"{PLACE}**::gpu-1",))
+    assert f"{PLACE}kubernetes:core/v1:Pod::gpu-1" in meant
+    assert f"{PLACE}kubernetes:core/v1:Pod::gpu-11" not in meant
+
+
+POOL = "urn:pulumi:dev::cluster::tidepool:components:ConvergedNodePool::shared"
+
+
+def of_pool(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    urn = f"urn:pulumi:dev::cluster::tidepool:components:ConvergedNodePool${kind}::{name}"
+    return {"urn": urn, "type": kind, "parent": POOL, "custom": True, **more}
+
+
+def role(name: str, role: str, **more: Any) -> dict[str, Any]:
+    return of_pool("tidepool:pool:Role", name, inputs={"role": "slurm"}, outputs={"role": role}, **more)
+
+
+def test_machines_of_pools_are_told_with_the_role_that_they_have() -> None:
+    found = read_deployment(
+        document(
+            of_pool("tidepool:local:Machine", "shared-1"),
+            role("shared-1", "kubernetes"),
+            of_pool("tidepool:local:Machine", "shared-2"),
+            role("shared-2", "slurm", initErrors=["it serves neither"]),
+            of_pool("tidepool:local:Machine", "shared-3"),
+            role("shared-3", "slurm"),
+            of_pool("tidepool:local:Machine", "shared-4"),
+            of_pool("tidepool:local:Boot", "shared"),
+            of_pool("tidepool:local:Boot", "shared-slurm"),
+            pending=[{"type": "updating", "resource": role("shared-3", "slurm")}],
+        )
+    )
+    assert found.roles == {
+        "shared-1": RecordedRole("kubernetes", machine=True),
+        "shared-2": RecordedRole("slurm", machine=True, pending=True),
+        "shared-3": RecordedRole("slurm", machine=True, pending=True),
+        "shared-4": RecordedRole(machine=True),
+    }
+    assert not found.recorded, "they are no fleet's"
+    assert found.role_urns["shared-1"].endswith("$tidepool:pool:Role::shared-1")
+    assert told(found, "1", lambda: SPEC).roles == found.roles
+
+
+def test_the_way_to_kubernetes_is_told() -> None:
+    outputs = {**OUTPUTS, "kubernetes": {"access": "admin", "server": "https://10.77.0.9:6443"}}
+    assert (
+        told(read_deployment(document(outputs=outputs)), "1", lambda: SPEC).kubernetes
+        == outputs["kubernetes"]
+    )
+    assert told(read_deployment(document()), "1", lambda: SPEC).kubernetes == {}

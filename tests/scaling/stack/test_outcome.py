@@ -55,7 +55,8 @@ def test_other_nodes_are_none_of_its_business() -> None:
 
 
 def test_one_that_is_not_up_yet_is_not_made_yet() -> None:
-    assert came_to(made("cpu-1", state="coming"), "cpu-1") == UpOutcome(duration_s=1.5)
+    told = came_to(made("cpu-1", state="coming"), "cpu-1")
+    assert told == UpOutcome(duration_s=1.5, coming=frozenset({"cpu-1"}))
 
 
 def test_a_replacement_is_made_and_not_removed() -> None:

@@ -21,14 +21,24 @@ from tidepool.scaling.acting.validity import (
     wrong_undrain,
 )
 from tidepool.scaling.deciding.seen import OURS
-from tidepool.scaling.decision import Drain, Forget, Launch, Mend, PowerFailed, Remove, Sweep, Undrain
+from tidepool.scaling.decision import (
+    Convert,
+    Drain,
+    Forget,
+    Launch,
+    Mend,
+    PowerFailed,
+    Remove,
+    Sweep,
+    Undrain,
+)
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observing.observe import Observer
 from tidepool.scaling.ports import Intent, Result, Stack
 from tidepool.slurm import Refused, SlurmError
 
 #: What an `up` does.
-StackAction = Launch | Remove | Mend
+StackAction = Launch | Remove | Mend | Convert
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +109,7 @@ class Hands:
         return ended
 
     def batch(self, intents: Sequence[Intent], wish: Mapping[str, HostSet]) -> Batch:
-        """What the next `up` is to do of ``intents``.
+        """What the next `up` of fleets' nodes is to do of ``intents``.
 
         Raises:
             Unseen: it cannot be looked at once more.
@@ -115,7 +125,7 @@ class Hands:
         overtaken: dict[str, str] = {}
         for intent in intents:
             action = intent.action
-            assert isinstance(action, StackAction)
+            assert isinstance(action, Launch | Remove | Mend)
             for name in action.nodes:
                 wrong = ""
                 if fresh is not None and isinstance(action, Remove):

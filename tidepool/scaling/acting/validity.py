@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from tidepool.cluster.pool import Role
 from tidepool.infrastructure import MachineKey
 from tidepool.scaling.deciding.ledger_words import Seen
 from tidepool.scaling.deciding.seen import seen
-from tidepool.scaling.observing.fresh import Fresh
+from tidepool.scaling.observing.fresh import Fresh, FreshPools
 from tidepool.scaling.world import Recorded
 from tidepool.slurm import Node, NodeFlag
 
@@ -60,8 +61,8 @@ def wrong_remove(fresh: Fresh, name: str) -> str:
 
 def wrong_forget(fresh: Fresh, name: str) -> str:
     """Why not to make a slot of a node any more."""
-    if fresh.machines is None or any(each.key.node == name for each in fresh.machines):
-        return "it has a machine"
+    if fresh.may_have_machine(name):
+        return "it has a machine, or may have one that cannot be seen"
     if _is_recorded(fresh, name):
         return "it is recorded by now"
     if fresh.has_jobs(name):
@@ -89,6 +90,9 @@ def wrong_sweep(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
         return "there is no such machine any more"
     if is_busy:
         return "an operation is under way on the stack"
+    if fresh.is_elsewhere(key):
+        # That one is recorded, and has the jobs.
+        return "it has jobs" if fresh.has_jobs(key.node) else ""
     if any(each.key.node == key.node and each.key.generation > key.generation for each in fresh.machines):
         # A later life of the name is what is recorded, and what has jobs.
         return ""
@@ -99,6 +103,44 @@ def wrong_sweep(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
     node = fresh.nodes.get(key.node)
     takes_jobs = node is not None and node.state.takes_jobs
     return "it takes jobs" if takes_jobs and not fresh.is_dead(key.node) else ""
+
+
+def wrong_convert(fresh: FreshPools, name: str, to: Role, *, mends: bool) -> str:
+    """Why not to give a machine of a pool the role ``to`` any more."""
+    record, under_way = fresh.recorded.get(name), fresh.under_way.get(name)
+    if record is None or not record.machine:
+        return "it is in no pool any more"
+    if under_way is not None and under_way.driver_until is not None and under_way.driver_until > fresh.at:
+        return f"{under_way.order.by} has it converted to {under_way.order.to}"
+    if mends:
+        return ""
+    if under_way is not None and (under_way.order.by != "scaler" or under_way.order.to != to):
+        return f"{under_way.order.by} has it converted to {under_way.order.to}"
+    if under_way is not None and under_way.phase != "asked":
+        return ""  # ours, from before this daemon was killed: it is gone on with, however far it is
+    if record.role == to:
+        return f"it serves {to} already"
+    return (
+        _wrong_to_leave_slurm(fresh, name) if to == "kubernetes" else _wrong_to_leave_kubernetes(fresh, name)
+    )
+
+
+def _wrong_to_leave_slurm(fresh: FreshPools, name: str) -> str:
+    node = fresh.slurm.nodes.get(name)
+    if node is None or node.state.is_slot or not node.state.takes_jobs:
+        return "Slurm has no such node that takes jobs"
+    if seen(node) is not Seen.UP:
+        return _NOT_OURS
+    return "a job has started there" if fresh.slurm.has_jobs(name) else ""
+
+
+def _wrong_to_leave_kubernetes(fresh: FreshPools, name: str) -> str:
+    node = fresh.nodes.get(name)
+    if node is None:
+        return "Kubernetes has no such node"
+    if node.unschedulable:
+        return _NOT_OURS
+    return "a pod has started there" if fresh.has_pods(name) else ""
 
 
 def names_with_jobs(nodes: Iterable[Node]) -> frozenset[str]:

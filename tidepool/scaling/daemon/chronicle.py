@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -53,7 +53,7 @@ class Chronicle:
     def __init__(self, journal: Journal, monotonic_s: Callable[[], float]) -> None:
         self._journal = journal
         self._monotonic_s = monotonic_s
-        self._sampled: tuple[int, int, Mapping[Any, int]] | None = None
+        self._sampled: tuple[Any, ...] | None = None
         self._sampled_at_s = float("-inf")
         self._pruned_at_s = monotonic_s()
         #: None: what another leader wrote last is not known yet.
@@ -85,12 +85,15 @@ class Chronicle:
         pending = sum(job.size for job in world.jobs if job.state is JobState.PENDING)
         running = sum(job.state is not JobState.PENDING for job in world.jobs)
         nodes = Counter(view.phase for view in decision.nodes.values())
-        now_s, counts = self._monotonic_s(), (pending, running, nodes)
+        roles = Counter(f"{view.pool}/{view.role or ''}" for view in decision.machines.values())
+        pods = len(decision.waiting_pods)
+        now_s, counts = self._monotonic_s(), (pending, running, nodes, roles, pods)
         least_s, most_s = _SAMPLE_S
         if now_s - self._sampled_at_s < (least_s if counts != self._sampled else most_s):
             return
         self._journal.sample(
-            lease, Sample(world.at, pending, running, dict(nodes), decision.cost.usd_per_hour)
+            lease,
+            Sample(world.at, pending, running, dict(nodes), decision.cost.usd_per_hour, dict(roles), pods),
         )
         # Not before: one that could not be written is due at the next look.
         self._sampled, self._sampled_at_s = counts, now_s

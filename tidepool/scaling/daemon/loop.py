@@ -6,81 +6,44 @@ So a simulation runs the very same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.infrastructure import Infrastructure
-from tidepool.scaling.acting.act import Batch, Hands, ended, is_for_the_stack, nodes_of
-from tidepool.scaling.acting.adopted import adopted, applied
+from tidepool.scaling.acting.act import Hands, is_for_the_stack, nodes_of
+from tidepool.scaling.acting.adopted import adopted
 from tidepool.scaling.acting.validity import names_with_jobs
 from tidepool.scaling.daemon.chronicle import Chronicle
+from tidepool.scaling.daemon.edges import Edges
+from tidepool.scaling.daemon.state import State
+from tidepool.scaling.daemon.ups import Ups
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observing.observe import Observer, Seen, Unseen
+from tidepool.scaling.observing.observe import Unseen
 from tidepool.scaling.observing.pace import Pace, backoff_s
+from tidepool.scaling.observing.seen import Seen
 from tidepool.scaling.ports import (
-    Failure,
     Fenced,
     Intent,
-    Journal,
     JournalError,
     Kept,
     Lease,
-    Occupied,
-    Stack,
-    StackError,
-    UpOutcome,
 )
 from tidepool.scaling.power.asked import Asked, asked
 from tidepool.scaling.power.heard import Heard
-from tidepool.scaling.power.spool import Requests
 from tidepool.scaling.world import World
 
-#: How long a leader may be silent until another takes over: longer than Slurm may let it wait for an answer.
-LEASE_S: Final = 20.0
 _LOOK: Final = {True: Pace(0.1, 0.1, 1), False: Pace(0.012, 0.5, 2)}
 _PAUSED: Final = Pace(0.02, 1, 10)
 #: How often it is decided anew where nothing was seen to change: only time has gone by.
 _DECIDE: Final = {True: Pace(0.1, 0.2, 5), False: Pace(0.01, 1, 10)}
 #: For how long after a change others are awaited.
 _STIR_S: Final = 5.0
-_RETRY_UP_S: Final = (0.25, 4.0)
 _HOLD_STILL_S: Final = (0.5, 10.0)
 _KEEP_S: Final = 10.0
 
 Role = Literal["leads", "paused", "stands by", "holds still", "waits"]
-
-
-@dataclass(frozen=True, slots=True)
-class Edges:
-    """What the loop is handed. ``say`` is told of all that happens: a name, and what goes with it."""
-
-    holder: str
-    journal: Journal
-    observer: Observer
-    stack: Stack
-    machines: Infrastructure
-    decide: Callable[[World, Memory], Decision]
-    remember: Callable[[Memory, UpOutcome, datetime], Memory]
-    #: Runs one `up` at a time.
-    beside: Executor
-    now: Callable[[], datetime]
-    #: Never goes back, and goes on while this process is stopped.
-    monotonic_s: Callable[[], float]
-    say: Callable[..., None]
-    #: Called by whatever thread has ended an `up`.
-    wake: Callable[[], None] = lambda: None
-    #: What Slurm's power saving asks for, on the controller that a connection leads to. None where nothing can.
-    open_requests: Callable[[Mapping[str, Any]], Requests] | None = None
-    #: Called when it begins to lead: what it will need can be prepared.
-    prepare: Callable[[], object] = lambda: None
-    #: Whether the holder of a lease has certainly ended.
-    is_gone: Callable[[str], bool] = lambda _: False
-    lease_s: float = LEASE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,50 +57,22 @@ class Turn:
     decision: Decision | None = None
 
 
-@dataclass(slots=True)
-class _Running:
-    future: Future[UpOutcome]
-    batch: Batch
-
-
-@dataclass(slots=True)
-class _State:
-    """What the leader has in its head; the journal has all of it."""
-
-    wish: Mapping[str, HostSet]
-    memory: Memory
-    power_up: frozenset[str]
-    power_down: frozenset[str]
-    #: Intents of the last holder that have no result. They are carried out as if they were just decided.
-    inherited: tuple[Intent, ...] = ()
-    pending: list[Intent] = field(default_factory=list)
-    running: _Running | None = None
-    version: str = ""
-    kept_at_s: float = 0.0
-    kept: Kept | None = None
-
-    def to_keep(self) -> Kept:
-        """What the next daemon has to know."""
-        return Kept(self.wish, self.memory, self.power_up, self.power_down)
-
-
 class Loop:
     """The scaler's turns. `turn` and `stop` are called by one thread."""
 
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._hands = Hands(edges.observer, edges.stack, edges.machines, edges.now, self._may_act)
+        self._ups = Ups(edges, self._hands, self._may_act, self._keep_at_once, self._tell_ended)
         self._chronicle = Chronicle(edges.journal, edges.monotonic_s)
         self._lease: Lease | None = None
         self._lease_until_s = float("-inf")
         self._renew_at_s = float("-inf")
-        self._state: _State | None = None
+        self._state: State | None = None
         self._is_active = True
         self._failures = 0
         #: Why something could not be written down, until a whole turn could be.
         self._unwritten = ""
-        self._retries = 0
-        self._up_after_s = float("-inf")
         self._decided_for: tuple[Any, ...] | None = None
         self._decided_at_s = float("-inf")
         self._changed_at_s = float("-inf")
@@ -179,7 +114,7 @@ class Loop:
         """Take note of an `up` that has ended, and begin no other."""
         try:
             if self._state is not None and self._leads():
-                self._collect(self._state)
+                self._ups.collect(self._state)
         except JournalError as error:
             self._edges.say("journal-failed", text=str(error))
 
@@ -287,7 +222,7 @@ class Loop:
         if self._state is None:
             self._state = self._taken_over()
         state = self._state
-        self._collect(state)
+        self._ups.collect(state)
         paused = edges.journal.paused()
         seen = edges.observer.look(is_active=self._is_active, reads_stack=state.running is None)
         self._is_down = False
@@ -307,19 +242,19 @@ class Loop:
                 self._take(state, world, decision)
             # Afterwards: of a very large cluster it takes a third of a second.
             self._look_back(world, decision, seen.complaints.values())
-        self._begin(state, seen)
+        self._ups.begin(state, seen)
         self._keep(state)
         self._unwritten = ""
         self._is_active = self._is_something_going_on(state)
         again_in_s = _LOOK[self._is_active].interval_s(edges.observer.cost_s)
         return Turn("leads", again_in_s, "", seen, self._decision)
 
-    def _taken_over(self) -> _State:
+    def _taken_over(self) -> State:
         kept = self._edges.journal.kept()
         inherited = self._edges.journal.open_intents()
         if inherited:
             self._edges.say("inherited", intents=len(inherited))
-        return _State(
+        return State(
             wish=dict(kept.wish or {}),
             memory=kept.memory,
             power_up=kept.power_up,
@@ -327,28 +262,20 @@ class Loop:
             inherited=inherited,
         )
 
-    def _world(self, state: _State, seen: Seen) -> World:
-        return World(
-            at=self._edges.now(),
-            spec=seen.spec,
-            nodes=seen.nodes,
-            jobs=seen.jobs,
-            partitions=seen.partitions,
-            reservations=seen.reservations,
-            machines=seen.machines,
-            recorded=seen.recorded,
-            images=seen.told.images,
+    def _world(self, state: State, seen: Seen) -> World:
+        return seen.world(
+            self._edges.now(),
             wish=state.wish,
             under_way=nodes_of(self._open(state)),
             power_up=state.power_up,
             power_down=state.power_down,
         )
 
-    def _open(self, state: _State) -> tuple[Intent, ...]:
+    def _open(self, state: State) -> tuple[Intent, ...]:
         running = state.running.batch.intents if state.running else ()
         return (*running, *state.pending, *filter(is_for_the_stack, state.inherited))
 
-    def _adopt(self, state: _State, seen: Seen) -> None:
+    def _adopt(self, state: State, seen: Seen) -> None:
         """Take over what a person did to the stack since it was read last."""
         if seen.told.version == state.version or seen.recorded is None:
             return
@@ -366,7 +293,7 @@ class Loop:
             state.wish = wish
             self._keep(state, at_once=True)
 
-    def _hear(self, state: _State, seen: Seen) -> None:
+    def _hear(self, state: State, seen: Seen) -> None:
         """Take note of what Slurm's power saving asks for: in the journal, and only then where it was asked."""
         calls = self._heard.calls(seen.told.controller)
         now = asked(Asked(state.power_up, state.power_down), seen, state.wish, calls)
@@ -377,21 +304,24 @@ class Loop:
             self._heard.done(calls)
             self._edges.observer.expect()
 
-    def _paused(self, state: _State, seen: Seen, world: World, by: str, reason: str) -> Turn:
+    def _paused(self, state: State, seen: Seen, world: World, by: str, reason: str) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
         began_s = self._edges.monotonic_s()
         decision = self._edges.decide(world, state.memory)
         cost_s = self._edges.monotonic_s() - began_s
         self._look_back(world, decision, seen.complaints.values())
         # Afterwards all waits begin anew.
-        state.memory = replace(state.memory, idle_since={}, ill_since={}, has_room_since={}, strays={})
+        pools = replace(state.memory.pools, idle_since={}, abandoned={}, has_room_since={})
+        state.memory = replace(
+            state.memory, idle_since={}, ill_since={}, has_room_since={}, strays={}, pools=pools
+        )
         self._keep(state)
         text = f"paused by {by}: {reason}" if reason else f"paused by {by}"
         return Turn("paused", _PAUSED.interval_s(cost_s), text, seen, decision)
 
     # Deciding
 
-    def _decided(self, state: _State, world: World) -> Decision | None:
+    def _decided(self, state: State, world: World) -> Decision | None:
         """A decision, where something was seen to change, or enough time has gone by."""
         made_of = (
             world.spec,
@@ -400,11 +330,13 @@ class Loop:
             world.partitions,
             world.reservations,
             world.machines,
+            world.silent,
             world.recorded,
             world.wish,
             world.under_way,
             world.power_up,
             world.power_down,
+            world.pools,
         )
         now_s = self._edges.monotonic_s()
         wait_s = _DECIDE[self._is_active].interval_s(self._decide_cost_s)
@@ -420,7 +352,7 @@ class Loop:
             state.memory, state.wish = decision.memory, decision.wish
         return decision
 
-    def _take(self, state: _State, world: World, decision: Decision) -> None:
+    def _take(self, state: State, world: World, decision: Decision) -> None:
         """Write the decision down, and act on it."""
         assert self._lease is not None
         intents = self._edges.journal.decided(self._lease, world, state.memory, decision)
@@ -438,7 +370,7 @@ class Loop:
 
     # Acting
 
-    def _act(self, state: _State, intents: tuple[Intent, ...], was_idle: set[str]) -> None:
+    def _act(self, state: State, intents: tuple[Intent, ...], was_idle: set[str]) -> None:
         state.pending += filter(is_for_the_stack, intents)
         left = [each for each in intents if not is_for_the_stack(each)]
         if not left:
@@ -451,75 +383,6 @@ class Loop:
             raise
         self._tell_ended(done)
 
-    def _begin(self, state: _State, seen: Seen) -> None:
-        """Begin an `up` for all that is pending, where none is under way."""
-        if state.running is not None or not state.pending or self._edges.monotonic_s() < self._up_after_s:
-            return
-        batch = self._hands.batch(state.pending, state.wish)
-        if batch.overtaken:
-            self._leave(state, batch)
-        if not batch.nodes:
-            state.pending = []
-            self._tell_ended(
-                [ended(i, nodes_of([i]), batch.overtaken, {}, self._edges.now()) for i in batch.intents]
-            )
-            return
-        if not self._may_act():
-            return
-        wish = applied(seen.told.fleets, state.wish, batch.nodes)
-        self._edges.say("up-begins", nodes=tuple(batch.nodes), refresh=tuple(batch.refresh))
-        future = self._edges.beside.submit(
-            self._edges.stack.up, wish, frozenset(batch.nodes), refresh=batch.refresh
-        )
-        state.pending, state.running = [], _Running(future, batch)
-        future.add_done_callback(lambda _: self._edges.wake())
-
-    def _leave(self, state: _State, batch: Batch) -> None:
-        """Nodes that were to go and stay are wished again."""
-        for name, why in batch.overtaken.items():
-            self._edges.say("overtaken", node=name, text=why)
-        wish = dict(state.wish)
-        for intent in batch.intents:
-            if isinstance(intent.action, Remove):
-                back = HostSet.from_names([name for name in intent.action.nodes if name in batch.kept])
-                wish[intent.action.fleet] = wish.get(intent.action.fleet, HostSet()) | back
-        if wish != state.wish:
-            state.wish = wish
-            self._keep(state, at_once=True)
-
-    def _collect(self, state: _State) -> None:
-        """Take note of what an `up` came to."""
-        running = state.running
-        if running is None or not running.future.done():
-            return
-        state.running = None
-        self._edges.observer.expect()
-        batch, at = running.batch, self._edges.now()
-        try:
-            outcome = running.future.result()
-        except Occupied as error:
-            # What is still right when it is free is done then.
-            state.pending = [*batch.intents, *state.pending]
-            self._retries += 1
-            self._up_after_s = self._edges.monotonic_s() + backoff_s(self._retries, *_RETRY_UP_S)
-            self._edges.say("occupied", text=str(error), retries=self._retries)
-            return
-        except StackError as error:
-            outcome = self._failed(batch, str(error))
-        except Exception as error:  # noqa: BLE001 - a fault of ours in an `up` must not end the daemon, and is told
-            outcome = self._failed(batch, f"a fault of Tidepool: {error!r}")
-        self._retries = 0
-        self._edges.say("up-ended", outcome=outcome)
-        state.memory = self._edges.remember(state.memory, outcome, at)
-        failed = {name: failure.text for name, failure in outcome.failed.items()}
-        done = [ended(each, nodes_of([each]), batch.overtaken, failed, at) for each in batch.intents]
-        self._keep(state, at_once=True)
-        self._tell_ended(done)
-
-    def _failed(self, batch: Batch, text: str) -> UpOutcome:
-        self._edges.say("up-failed", text=text)
-        return UpOutcome(failed={name: Failure("transient", text) for name in batch.nodes})
-
     def _tell_ended(self, intents: list[Intent]) -> None:
         if not intents:
             return
@@ -530,7 +393,10 @@ class Loop:
 
     # What is kept
 
-    def _keep(self, state: _State, *, at_once: bool = False) -> None:
+    def _keep_at_once(self, state: State) -> None:
+        self._keep(state, at_once=True)
+
+    def _keep(self, state: State, *, at_once: bool = False) -> None:
         now_s = self._edges.monotonic_s()
         if state.kept == state.to_keep():
             return
@@ -542,9 +408,11 @@ class Loop:
         self._edges.journal.keep(self._lease, kept)
         state.kept, state.kept_at_s = kept, now_s
 
-    def _is_something_going_on(self, state: _State) -> bool:
+    def _is_something_going_on(self, state: State) -> bool:
         """Whether the next look is worth more than one at rest. What is amiss for good is not looked at more for that."""
         if state.running is not None or state.pending or state.inherited or state.memory.launches:
+            return True
+        if state.memory.pools.moving:
             return True
         return self._edges.monotonic_s() - self._changed_at_s < _STIR_S
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, get_args
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client import Counter as Count
 
+from tidepool.cluster.pool import ROLES, ConvergedPool
 from tidepool.infrastructure.causes import Cause
 from tidepool.scaling.daemon.loop import Role, Turn
-from tidepool.scaling.decision import Launch, Sweep
+from tidepool.scaling.decision import Convert, Decision, Launch, Sweep
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, UpOutcome
 from tidepool.slurm import JobState
@@ -52,6 +54,21 @@ class Metrics:
             f"{prefix}_intents", "Actions by what they came to", ["action", "result"], registry=registry
         )
         self._launches = Count(f"{prefix}_launches", "Nodes that were launched", ["fleet"], registry=registry)
+        self._machines = Gauge(
+            f"{prefix}_pool_machines",
+            "Machines of pools by the role that they have; without one: on their way, or not known",
+            ["pool", "role"],
+            registry=registry,
+        )
+        self._pods = Gauge(
+            f"{prefix}_pods_pending",
+            "Pods that wait for a node, by standing",
+            ["standing"],
+            registry=registry,
+        )
+        self._moves = Count(
+            f"{prefix}_pool_moves", "Machines that were to move", ["pool", "to"], registry=registry
+        )
         self._failures = Count(
             f"{prefix}_node_failures",
             "Nodes that an up failed to make or remove",
@@ -79,6 +96,8 @@ class Metrics:
         match name, said:
             case "intends", {"intent": Intent(action=Launch() as launch)}:
                 self._launches.labels(launch.fleet).inc(len(launch.nodes))
+            case "intends", {"intent": Intent(action=Convert() as convert)}:
+                self._moves.labels(convert.pool, convert.to).inc(len(convert.nodes))
             case "ended", {"intent": Intent() as intent}:
                 self._intents.labels(type(intent.action).__name__, intent.result).inc(
                     1 if isinstance(intent.action, Sweep) else len(intent.action.nodes)
@@ -122,6 +141,17 @@ class Metrics:
         self._nodes.clear()
         for place, count in nodes.items():
             self._nodes.labels(*place).set(count)
+        self._show_pools(turn.seen.spec.pools, decision)
         self._cost.set(decision.cost.usd_per_hour)
         self._month.set(decision.cost.month_usd)
         self._projected.set(decision.cost.month_projected_usd)
+
+    def _show_pools(self, pools: Iterable[ConvergedPool], decision: Decision) -> None:
+        machines = Counter({(pool.name, role): 0 for pool in pools for role in (*ROLES, "")})
+        machines.update((view.pool, view.role or "") for view in decision.machines.values())
+        self._machines.clear()
+        for place, count in machines.items():
+            self._machines.labels(*place).set(count)
+        self._pods.clear()
+        for standing, count in Counter(pod.standing for pod in decision.waiting_pods.values()).items():
+            self._pods.labels(standing).set(count)

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from tidepool.cluster.hostlist import fold
-from tidepool.scaling.decision import Action, Sweep
+from tidepool.scaling.decision import Action, Convert, Sweep
 from tidepool.scaling.ports import Intent, UpOutcome
 
 #: What is done, as people say it.
@@ -21,6 +21,7 @@ _WORDS: Final = {
     "Sweep": "sweep",
     "Forget": "make slots of",
     "PowerFailed": "report to Slurm as failed:",
+    "Convert": "convert",
 }
 #: Events that happen at every look, and are no news.
 _QUIET: Final = frozenset({"decided", "looked"})
@@ -73,13 +74,15 @@ def document(name: str, at: datetime, said: Mapping[str, Any]) -> dict[str, Any]
 
 
 def action_text(action: Action) -> str:
-    """``launch cpu-[1-4]``."""
+    """``launch cpu-[1-4]``, ``convert shared-2 to kubernetes``."""
     what = str(action.machine) if isinstance(action, Sweep) else fold(action.nodes)
-    return f"{_WORDS[type(action).__name__]} {what}"
+    where = f" to {action.to}" if isinstance(action, Convert) else ""
+    return f"{_WORDS[type(action).__name__]} {what}{where}"
 
 
 def _outcome(outcome: UpOutcome) -> str:
     parts = [f"made {fold(outcome.made)}"] if outcome.made else []
+    parts += [f"made {fold(outcome.coming)}, not up yet"] if outcome.coming else []
     parts += [f"removed {fold(outcome.removed)}"] if outcome.removed else []
     parts += [f"{name} failed ({why.cause}): {_first_line(why.text)}" for name, why in outcome.failed.items()]
     return f"the `up` took {outcome.duration_s:.1f} s: {'; '.join(parts) or 'nothing was to be done'}"
@@ -115,6 +118,7 @@ def _plain(value: Any) -> Any:
         case UpOutcome():
             return {
                 "made": fold(value.made),
+                "coming": fold(value.coming),
                 "removed": fold(value.removed),
                 "failed": {name: {"cause": f.cause, "text": f.text} for name, f in value.failed.items()},
                 "durationSeconds": round(value.duration_s, 3),

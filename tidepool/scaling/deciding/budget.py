@@ -10,6 +10,7 @@ from functools import lru_cache
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.deciding.ledger import Entry, Ledger
 from tidepool.scaling.deciding.ledger_words import Todo
+from tidepool.scaling.deciding.rooms import node_prices
 from tidepool.scaling.memory import Memory, Spent
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World
@@ -35,9 +36,9 @@ class Books:
 
 def books(world: World, memory: Memory, ledger: Ledger) -> Books:
     """What there is costs this much."""
-    prices = fleet_prices(world.spec)
+    prices = node_prices(world.spec)
     own = own_usd_per_hour(world.spec)
-    rate = own + sum(prices.get(entry.fleet, 0) for entry in ledger.entries.values() if has_machine(entry))
+    rate = own + sum(price_of(entry, prices) for entry in ledger.entries.values() if has_machine(entry))
     own_usd = own * ((month_end(world.at) - world.at) / _HOUR)
     committed, bound = _of_nodes(world, memory, ledger, prices)
     return Books(rate, spent(memory.spent, world.at, rate), own_usd + committed, own_usd + bound)
@@ -48,9 +49,9 @@ def has_machine(entry: Entry) -> bool:
     return entry.phase is not Phase.ABSENT and entry.todo is not Todo.FORGET
 
 
-def fleet_prices(spec: ClusterSpec) -> dict[str, float]:
-    """What a machine of each fleet costs an hour, where new ones are made."""
-    return {fleet.name: fleet.infrastructures[0].price_usd_per_hour for fleet in spec.fleets}
+def price_of(entry: Entry, prices: Mapping[tuple[str, str], float]) -> float:
+    """What the machine of a node costs an hour where it is, by `node_prices`."""
+    return prices.get((entry.fleet, entry.place), prices.get((entry.fleet, ""), 0.0))
 
 
 def own_usd_per_hour(spec: ClusterSpec) -> float:
@@ -91,14 +92,14 @@ def node_usd(price_usd_per_hour: float, lasting: timedelta | None, at: datetime)
 
 
 def _of_nodes(
-    world: World, memory: Memory, ledger: Ledger, prices: Mapping[str, float]
+    world: World, memory: Memory, ledger: Ledger, prices: Mapping[tuple[str, str], float]
 ) -> tuple[float, float]:
     """What the nodes that there are will have cost, with what they are idle; and what of it cannot be saved."""
     by_fleet: dict[str, list[float]] = {}
     idle = {fleet.name: timedelta(seconds=fleet.idle_timeout_s) for fleet in world.spec.fleets}
     bound = 0.0
     for entry in ledger.entries.values():
-        price = prices.get(entry.fleet, 0.0)
+        price = price_of(entry, prices)
         if price and has_machine(entry):
             jobs = _jobs_last(entry, world, ledger)
             bound += node_usd(price, jobs, world.at)
@@ -111,7 +112,7 @@ def _of_nodes(
         each = sorted(by_fleet.get(fleet.name, ()))
         # As many as min_nodes stay until the month's end.
         kept = min(fleet.min_nodes, len(each))
-        committed += kept * node_usd(prices[fleet.name], None, world.at) + sum(each[kept:])
+        committed += kept * node_usd(prices[fleet.name, ""], None, world.at) + sum(each[kept:])
     return committed, bound
 
 

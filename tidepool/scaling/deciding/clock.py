@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from tidepool.scaling.deciding.setbacks import LONGEST
-from tidepool.scaling.memory import Memory
+from tidepool.scaling.memory import Memory, PoolMemory
 from tidepool.scaling.world import World
+
+_NO_POOLS: Final = PoolMemory()
 
 
 def set_right(memory: Memory, world: World) -> Memory:
@@ -46,6 +49,24 @@ def _rewound(memory: Memory, at: datetime, patience: timedelta) -> Memory:
         strays={key: min(since, at) for key, since in memory.strays.items()},
         ill_since=_no_later(memory.ill_since, at),
         has_room_since={job: min(since, at) for job, since in memory.has_room_since.items()},
+        pools=_of_pools(memory.pools, at),
+    )
+
+
+def _of_pools(pools: PoolMemory, at: datetime) -> PoolMemory:
+    if pools == _NO_POOLS:
+        return pools
+    return PoolMemory(
+        idle_since=_no_later(pools.idle_since, at),
+        moving={
+            name: replace(each, since=at, until=at + (each.until - each.since)) if each.since > at else each
+            for name, each in pools.moving.items()
+        },
+        setbacks={
+            name: replace(each, until=min(each.until, at + LONGEST)) for name, each in pools.setbacks.items()
+        },
+        abandoned=_no_later(pools.abandoned, at),
+        has_room_since=_no_later(pools.has_room_since, at),
     )
 
 

@@ -2,13 +2,13 @@
 
 The order is: what each node comes to (ledger); the nodes that are there anyhow (floors); nodes for jobs (growth), as
 far as limits allow; spare nodes; what nobody needs (shrinking). In mode `power_save` Slurm itself says what comes and
-goes.
+goes. Machines of converged pools are none of the ledger's: they take part in growth, and `pools` says which of them move.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -24,12 +24,14 @@ from tidepool.scaling.deciding.ledger import Ledger, ledger, wish_of
 from tidepool.scaling.deciding.ledger_words import Order, Todo
 from tidepool.scaling.deciding.limits import Limits, limits
 from tidepool.scaling.deciding.policies import Wants, wants
+from tidepool.scaling.deciding.pools.converge import Convergence, Wanted
+from tidepool.scaling.deciding.pools.stands import apart
 from tidepool.scaling.deciding.power_save import asked_up, follow
 from tidepool.scaling.deciding.shrink import shrink
 from tidepool.scaling.deciding.surplus import surplus
 from tidepool.scaling.deciding.upkeep import act_on_ledger, remember_nodes
 from tidepool.scaling.deciding.views import views
-from tidepool.scaling.decision import Cost, Decision, Waiting
+from tidepool.scaling.decision import Cost, Decision, Launch, Waiting
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.world import World
 from tidepool.slurm import Job, JobState
@@ -46,7 +48,9 @@ def decide(world: World, memory: Memory) -> Decision:
     On the world that it was just made of, with its wish and its memory, there is nothing more to do.
     """
     memory = set_right(memory, world)
-    world, book = _adopted(world, memory)
+    whole, world = world, apart(world)
+    pools = Convergence(whole, memory)
+    world, book = _put_right(world, memory)
     cost = books(world, memory, book)
     asked = wants(world.spec, world.at)
     draft = Draft(world, memory)
@@ -57,24 +61,29 @@ def decide(world: World, memory: Memory) -> Decision:
     known = replace(memory, fleet_setbacks=draft.fleet_setbacks, node_setbacks=draft.node_setbacks)
     standing = Standing(world, known, book, too_many, draft)
     left = limits(world.spec, world.at, known, book, cost, asked.caps)
+    draft.rooms = left.rooms
+    draft.place_made()
 
     idle: Mapping[str, str] = {}
     if world.spec.scaling.mode == "power_save":
-        growth = grow(world, known, standing.phases(), left)
-        waiting = _as_slurm_asks(growth)
+        growth = _grown(standing, whole, known, left, pools)
+        waiting = _as_slurm_asks(growth, pools)
         follow(draft, world, known, book, left)
     else:
         left = floors.serve(standing, asked, left, (), spare=False)
         known = replace(known, launches=draft.launches)
-        growth = grow(world, known, standing.phases(), _for_jobs(left, asked), horizon_s=asked.horizon_s)
+        growth = _grown(standing, whole, known, _for_jobs(left, asked), pools, asked.horizon_s)
         draft.step += 1
         waiting = growth.waiting
-        left = _launch_for_jobs(standing, growth, left)
+        left = _launch_for_jobs(standing, growth, left, pools)
         needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
         draft.step += 1
         floors.serve(standing, asked, left, needed, spare=True)
         idle = shrink(standing, asked, needed)
     draft.has_room_since = growth.has_room_since
+    settled = pools.settle(tuple(_of_pools(growth.launches, pools)), growth.needed)
+    for convert in settled.converts:
+        draft.convert(convert)
 
     return Decision(
         at=world.at,
@@ -82,29 +91,61 @@ def decide(world: World, memory: Memory) -> Decision:
         waiting=waiting,
         wish=draft.wish(),
         nodes=FrozenDict(views(standing, idle)),
-        memory=replace(draft.memory(), spent=cost.spent),
+        memory=replace(draft.memory(), spent=cost.spent, pools=settled.memory),
         cost=Cost(cost.usd_per_hour, cost.spent.usd, cost.projected_usd),
+        waiting_pods=settled.waiting_pods,
+        machines=settled.machines,
     )
 
 
-def _adopted(world: World, memory: Memory) -> tuple[World, Ledger]:
+def _grown(
+    standing: Standing,
+    whole: World,
+    memory: Memory,
+    left: Limits,
+    pools: Convergence,
+    horizon_s: int | None = None,
+) -> Growth:
+    """Growth sees the machines of pools beside the fleets' nodes."""
+    # As fleets' nodes are wished since the look.
+    seen = replace(standing.world, nodes=whole.nodes)
+    phases = {**standing.phases(), **pools.phases()}
+    return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.spare())
+
+
+def _of_pools(launches: Iterable[Launch], pools: Convergence) -> Iterable[Wanted]:
+    return (
+        Wanted(launch.fleet, launch.nodes, launch.reason, launch.jobs)
+        for launch in launches
+        if launch.fleet in pools.names
+    )
+
+
+def _put_right(world: World, memory: Memory) -> tuple[World, Ledger]:
     """With nodes that are at work and recorded among those that are wished, whoever made them.
 
-    And with those of which something is there, where Slurm's power saving asks for them.
+    And with those of which something is there, where Slurm's power saving asks for them. In the other mode without those
+    that could not be made and of which nothing is there: their names are free at once.
     """
     book = ledger(world, memory)
     asked_for = asked_up(world)
-    found = [
+    more = wish_of(
         entry.name
         for entry in book.entries.values()
         if entry.todo is Todo.ADOPT
         or (entry.name in asked_for and not entry.is_wished and entry.order not in _NOT_FREE)
-    ]
-    if not found:
+    )
+    saves_power = world.spec.scaling.mode == "power_save"
+    less = wish_of(
+        entry.name for entry in book.entries.values() if entry.todo is Todo.DROP and not saves_power
+    )
+    if not more and not less:
         return world, book
-    wish = dict(world.wish)
-    for fleet, names in wish_of(found).items():
-        wish[fleet] = wish.get(fleet, HostSet()) | names
+    none = HostSet()
+    wish = {
+        fleet: (world.wish.get(fleet, none) | more.get(fleet, none)) - less.get(fleet, none)
+        for fleet in (*world.wish, *more)
+    }
     world = replace(world, wish=FrozenDict(wish))
     return world, ledger(world, memory)
 
@@ -113,14 +154,15 @@ def _for_jobs(left: Limits, asked: Wants) -> Limits:
     return left if asked.serves_jobs else replace(left, closed=_NO_POLICY)
 
 
-def _launch_for_jobs(standing: Standing, growth: Growth, left: Limits) -> Limits:
-    """Take over what growth asks for; gives what the limits leave."""
+def _launch_for_jobs(standing: Standing, growth: Growth, left: Limits, pools: Convergence) -> Limits:
+    """Take over what growth asks for of fleets; gives what the limits leave."""
     draft, spec = standing.draft, standing.world.spec
-    names = {name for launch in growth.launches for name in launch.nodes}
+    launches = [launch for launch in growth.launches if launch.fleet not in pools.names]
+    names = {name for launch in launches for name in launch.nodes}
     lasting_s = _lasting_s(standing.world.jobs, growth.waiting, names)
     launched: Counter[str] = Counter()
     usd = 0.0
-    for launch in growth.launches:
+    for launch in launches:
         draft.launch(
             launch.fleet,
             launch.nodes,
@@ -130,8 +172,7 @@ def _launch_for_jobs(standing: Standing, growth: Growth, left: Limits) -> Limits
             jobs_of=growth.jobs_of,
         )
         launched[launch.fleet] += len(launch.nodes)
-        fleet = spec.fleet(launch.fleet)
-        usd += sum(left.usd_per_node(fleet, lasting_s.get(name, 0)) for name in launch.nodes)
+        usd += left.usd_of(spec.fleet(launch.fleet), [lasting_s.get(name, 0) for name in launch.nodes])
     for undrain in growth.undrains:
         for name in undrain.nodes:
             if name not in draft.now_undrained:
@@ -159,8 +200,9 @@ def _lasting_s(
     }
 
 
-def _as_slurm_asks(growth: Growth) -> Mapping[int, Waiting]:
-    made = {name for launch in growth.launches for name in launch.nodes}
+def _as_slurm_asks(growth: Growth, pools: Convergence) -> Mapping[int, Waiting]:
+    launches = (launch for launch in growth.launches if launch.fleet not in pools.names)
+    made = {name for launch in launches for name in launch.nodes}
     return FrozenDict(
         {
             id: told._replace(reason=_SLURM_ASKS, nodes=()) if made.intersection(told.nodes) else told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,9 +15,10 @@ from tidepool.infrastructure import MachineKey
 from tidepool.scaling import decision
 from tidepool.scaling.deciding import setbacks
 from tidepool.scaling.deciding.ledger import wish_of
+from tidepool.scaling.deciding.rooms import Room, next_rooms, why_not_first
 from tidepool.scaling.deciding.seen import OURS
 from tidepool.scaling.decision import Action, Drain, Forget, Mend, PowerFailed, Remove, Sweep, Undrain
-from tidepool.scaling.memory import Cause, Drained, Launch, Memory
+from tidepool.scaling.memory import Cause, Drained, Launch, Memory, at_place
 from tidepool.scaling.world import World
 
 _Kind = type[Drain] | type[Undrain] | type[Remove] | type[Mend] | type[Forget] | type[PowerFailed]
@@ -26,6 +27,7 @@ _Kind = type[Drain] | type[Undrain] | type[Remove] | type[Mend] | type[Forget] |
 _ORDER: Final[tuple[type[Any], ...]] = (
     PowerFailed,
     Undrain,
+    decision.Convert,
     decision.Launch,
     Mend,
     Drain,
@@ -54,6 +56,9 @@ class Draft:
         self.awaited = dict(memory.awaited)
         self.fleet_setbacks = dict(memory.fleet_setbacks)
         self.node_setbacks = dict(memory.node_setbacks)
+        #: By node, where it is or is to be, of fleets on several infrastructures; and by fleet what room there is.
+        self.places: dict[str, str] = dict(memory.places)
+        self.rooms: Mapping[str, tuple[Room, ...]] = {}
         self.strays: dict[MachineKey, datetime] = {}
         self.ill_since: dict[str, datetime] = {}
         self.has_room_since: Mapping[int, datetime] = {}
@@ -67,6 +72,11 @@ class Draft:
         self._grouped: defaultdict[tuple[_Kind, str, str], set[str]] = defaultdict(set)
         self._launched: list[decision.Launch] = []
         self._swept: list[Sweep] = []
+        #: By node, its fleet: what is made anew.
+        self._made: dict[str, str] = {}
+        #: By fleet, how many were given a room.
+        self._placed: Counter[str] = Counter()
+        self._converted: list[decision.Convert] = []
 
     def launch(
         self,
@@ -82,7 +92,17 @@ class Draft:
         nodes = tuple(sorted(names, key=_by_slot))
         if not nodes:
             return
-        self._launched.append(decision.Launch(fleet, nodes, reason, jobs))
+        left, rooms = list(nodes), self.rooms.get(fleet, ())
+        for room, count in next_rooms(rooms, self._placed[fleet], len(nodes)):
+            here, left = tuple(left[:count]), left[count:]
+            because = why_not_first(rooms, room.key)
+            why = f"{reason}; on {room.name}, for {because}" if because else reason
+            self._launched.append(decision.Launch(fleet, here, why, jobs, room.key))
+            self.places.update(dict.fromkeys(here, room.key))
+        # None is left where limits were asked for as many.
+        if left:
+            self._launched.append(decision.Launch(fleet, tuple(left), reason, jobs))
+        self._placed[fleet] += len(nodes)
         for name in nodes:
             self.wished.add(name)
             self.now_launched[name] = fleet
@@ -121,9 +141,11 @@ class Draft:
 
     def set_back(self, fleet: str, name: str, cause: Cause, text: str) -> None:
         """A node failed: its name is quarantined, and its fleet had one failure more, however many fail at once."""
-        self.node_setbacks[name] = setbacks.of_node(self.node_setbacks.get(name), cause, text, self.at)
-        before = self._before.fleet_setbacks.get(fleet)
-        self.fleet_setbacks[fleet] = setbacks.of_fleet(before, cause, text, self.at)
+        place = self.places.get(name, "")
+        self.node_setbacks[name] = setbacks.of_node(self.node_setbacks.get(name), cause, text, self.at, place)
+        key = at_place(fleet, place)
+        before = self._before.fleet_setbacks.get(key)
+        self.fleet_setbacks[key] = setbacks.of_fleet(before, cause, text, self.at)
 
     def mend(self, fleet: str, name: str, reason: str) -> None:
         """An `up` has its time to make it as it is wished."""
@@ -136,6 +158,16 @@ class Draft:
         self._grouped[Mend, fleet, reason].add(name)
         before = self._before.launches.get(name)
         self.begin(name, before.jobs if before else (), before.lasting_s if before else 0)
+        self._made[name] = fleet
+
+    def place_made(self) -> None:
+        """Give those that are to be made, and are nowhere yet, a room: a person's, say, that no `up` came to."""
+        for name, fleet in sorted(self._made.items(), key=lambda each: _by_slot(each[0])):
+            rooms = self.rooms.get(fleet, ())
+            if len(rooms) > 1 and not self.places.get(name):
+                for room, _ in next_rooms(rooms, self._placed[fleet], 1):
+                    self.places[name] = room.key
+                    self._placed[fleet] += 1
 
     def forget(self, fleet: str, name: str, reason: str) -> None:
         """Slurm makes a slot of it; where it saves power, it powers it down."""
@@ -153,6 +185,10 @@ class Draft:
         self._swept.append(Sweep(machine, reason))
         self.strays[machine] = self.at
 
+    def convert(self, convert: decision.Convert) -> None:
+        """Machines of a pool move. What is remembered of them is the pools' own."""
+        self._converted.append(convert)
+
     def is_expected(self, name: str) -> bool:
         """Whether something was asked for that has its time still."""
         until = self.awaited.get(name)
@@ -164,7 +200,7 @@ class Draft:
             kind(fleet, tuple(sorted(names, key=_by_slot)), reason)
             for (kind, fleet, reason), names in self._grouped.items()
         ]
-        return tuple(sorted([*grouped, *self._launched, *self._swept], key=_by_turn))
+        return tuple(sorted([*grouped, *self._launched, *self._swept, *self._converted], key=_by_turn))
 
     def wish(self) -> Mapping[str, HostSet]:
         """By fleet, all that should be there."""
@@ -191,6 +227,7 @@ class Draft:
             awaited=_sorted(self.awaited),
             fleet_setbacks=_sorted(self.fleet_setbacks),
             node_setbacks=_sorted(self.node_setbacks),
+            places=_sorted({name: place for name, place in self.places.items() if place}),
             strays=_sorted(self.strays),
             ill_since=_sorted(self.ill_since),
             has_room_since=_sorted(self.has_room_since),

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from tidepool.scaling.deciding.budget import fleet_prices
+from tidepool.scaling.deciding.budget import price_of
 from tidepool.scaling.deciding.ledger import Entry
+from tidepool.scaling.deciding.rooms import node_prices
+from tidepool.scaling.memory import at_place
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World
 
@@ -15,15 +17,22 @@ from tidepool.scaling.world import World
 def going_order(world: World, idle_since: Mapping[str, datetime]) -> Callable[[Entry], Any]:
     """A key that sorts nodes: idle before busy, of an older image, dearest, idle for longest, of the highest slot.
 
-    Low slots stay, so that what is left lies together, for jobs of several nodes.
+    Of a fleet's infrastructures the last goes first. Low slots stay, so that what is left lies together, for jobs of several
+    nodes.
     """
-    prices = fleet_prices(world.spec)
+    prices = node_prices(world.spec)
+    turns = {
+        (fleet.name, each.key): turn
+        for fleet in world.spec.fleets
+        for turn, each in enumerate(fleet.infrastructures)
+    }
 
-    def key(entry: Entry) -> tuple[bool, bool, float, datetime, int, str]:
+    def key(entry: Entry) -> tuple[bool, bool, float, int, datetime, int, str]:
         return (
             entry.phase is Phase.BUSY or entry.has_jobs,
             not is_of_older_image(entry, world),
-            -prices.get(entry.fleet, 0),
+            -price_of(entry, prices),
+            -turns.get((entry.fleet, entry.place), 0),
             idle_since.get(entry.name, world.at),
             -entry.number,
             entry.fleet,
@@ -34,5 +43,5 @@ def going_order(world: World, idle_since: Mapping[str, datetime]) -> Callable[[E
 
 def is_of_older_image(entry: Entry, world: World) -> bool:
     """Whether its fleet's machines are made from another image by now."""
-    now = world.images.get(entry.fleet, "")
+    now = world.images.get(at_place(entry.fleet, entry.place), "")
     return bool(entry.image and now and entry.image != now)

@@ -12,12 +12,13 @@ from tidepool.scaling.deciding.demand.ask import Ask
 from tidepool.scaling.deciding.demand.layout import Layout, Layouts, Queues, Refusal
 from tidepool.scaling.deciding.demand.pending import Pending, Wanted, pending
 from tidepool.scaling.deciding.packing.bins import DRAINED, UP, Bins
-from tidepool.scaling.deciding.packing.gate import Closed, Gate, Purpose
+from tidepool.scaling.deciding.packing.gate import Closed, Gate, Purpose, Spare
 from tidepool.scaling.deciding.packing.group import Group
 from tidepool.scaling.deciding.packing.lanes import Timed, busy_until, lanes, served
 from tidepool.scaling.deciding.packing.pack import FOLLOWS, Request, Served, pack
 from tidepool.scaling.deciding.packing.place import Placer
 from tidepool.scaling.deciding.packing.there import there
+from tidepool.scaling.deciding.rooms import closing_setback
 from tidepool.scaling.deciding.vacancy import quarantined, vacancies
 from tidepool.scaling.decision import Launch, Standing, Undrain, Waiting
 from tidepool.scaling.memory import Memory
@@ -39,7 +40,7 @@ _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 class Growth:
     """What is to be made for the jobs that wait."""
 
-    #: One for each fleet; names are in order.
+    #: One for each fleet, and for each pool whose machines should come to Slurm; names are in order.
     launches: tuple[Launch, ...]
     undrains: tuple[Undrain, ...]
     #: Every job that is pending, by its id; of an array, the record's.
@@ -60,6 +61,7 @@ def grow(
     allowance: Allowance,
     *,
     horizon_s: int | None = None,
+    spare: Mapping[str, Spare] | None = None,
 ) -> Growth:
     """Nodes for all jobs that wait, in one step, by priority; a job of several nodes gets all of them or none.
 
@@ -71,6 +73,7 @@ def grow(
         allowance: what limits and budget allow to launch.
         horizon_s: None gives every job nodes at once (`queue`). A number of seconds lets jobs follow one another on
             a node as long as their time limits end within it (`backlog`).
+        spare: by converged pool, the machines that could come to Slurm.
     """
     has_budget = world.spec.limits.budget_usd_per_month is not None
     by_time = has_budget or horizon_s is not None
@@ -85,10 +88,14 @@ def grow(
         fleet.name: Closed(
             fleet.max_nodes,
             quarantined(fleet, phases, memory, world.at),
-            memory.fleet_setbacks.get(fleet.name),
+            closing_setback(fleet, memory, world.at),
         )
         for fleet in world.spec.fleets
     }
+
+    for name, each in (spare or {}).items():
+        free[name] = each.names
+        closed[name] = Closed(world.spec.pool(name).machines, spare=each)
 
     def start() -> Placer:
         return Placer(Bins(offers, nodes, free), Gate(allowance, closed, world.at))
@@ -111,7 +118,7 @@ def grow(
 
 def _later(world: World, phases: Mapping[str, Phase], horizon_s: int) -> Mapping[str, Mapping[str, float]]:
     """By fleet, the nodes that are busy and will be free: for how many seconds of the horizon."""
-    found: dict[str, dict[str, float]] = {fleet.name: {} for fleet in world.spec.fleets}
+    found: dict[str, dict[str, float]] = {name: {} for name in _kinds(world)}
     for name, lasting_s in busy_until(world.jobs, world.at, horizon_s).items():
         if phases.get(name) is Phase.BUSY and (fleet := name.rpartition("-")[0]) in found:
             found[fleet][name] = lasting_s
@@ -233,8 +240,9 @@ def _growth(
     has_room = {job: since for job, since in memory.has_room_since.items() if job in demand.given_up}
     # By node, in the order in which they are wanted: the first few of the jobs that it is for.
     used: dict[str, list[int]] = {}
+    pools = {pool.name for pool in world.spec.pools}
     for wanted, outcome in zip(demand.wanted, outcomes, strict=True):
-        standing, reason = _standing(wanted, outcome)
+        standing, reason = _standing(wanted, outcome, pools)
         jobs = wanted.jobs or (wanted.job_id,)
         for job in jobs:
             waiting[job] = Waiting(job, standing, reason, outcome.nodes)
@@ -268,7 +276,7 @@ def _growth(
     )
 
 
-def _standing(wanted: Wanted, outcome: Served) -> tuple[Standing, str]:
+def _standing(wanted: Wanted, outcome: Served, pools: Collection[str]) -> tuple[Standing, str]:
     refusal = outcome.refusal
     if not outcome.copies and refusal is not None:
         return refusal.standing, refusal.reason or "no more nodes may be launched"
@@ -279,6 +287,9 @@ def _standing(wanted: Wanted, outcome: Served) -> tuple[Standing, str]:
         standing, reason = "room", "there is room on nodes that are up, and Slurm starts it"
     elif outcome.rank == DRAINED:
         reason = "its nodes are put back into service"
+    elif pools and (of_pools := [name for name in outcome.nodes if name.rpartition("-")[0] in pools]):
+        made = "" if len(of_pools) == len(outcome.nodes) else ", others are being made"
+        reason = f"machines of pools come to Slurm for it{made}"
     else:
         reason = "its nodes are being made"
     if refusal is not None:
@@ -293,10 +304,16 @@ def _by_fleet(
     of_fleet: dict[str, list[str]] = {}
     for name in names:
         of_fleet.setdefault(name.rpartition("-")[0], []).append(name)
-    for fleet in world.spec.fleets:
-        if those := of_fleet.get(fleet.name):
+    for fleet in _kinds(world):
+        if those := of_fleet.get(fleet):
             jobs = tuple(dict.fromkeys(job for name in those for job in used[name]))
-            yield fleet.name, tuple(sorted(those, key=lambda name: int(name.rpartition("-")[2]))), jobs
+            yield fleet, tuple(sorted(those, key=lambda name: int(name.rpartition("-")[2]))), jobs
+
+
+def _kinds(world: World) -> list[str]:
+    """The fleets, and the pools, which are fleets to Slurm; in the spec's order."""
+    spec = world.spec
+    return [*(fleet.name for fleet in spec.fleets), *(pool.name for pool in spec.pools)]
 
 
 def _for_jobs(jobs: tuple[int, ...]) -> str:

@@ -20,7 +20,7 @@ from tidepool.scaling.deciding.ledger_words import Cell, Order, Power, Record, R
 from tidepool.scaling.deciding.seen import PROVIDERS, holder, seen
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.world import Recorded, World
+from tidepool.scaling.world import World
 from tidepool.slurm import Job, JobState, Node, NodeFlag
 
 #: What changes a machine, or what is recorded of it, is done only when another look, so much later, says the same.
@@ -58,6 +58,8 @@ class Entry(NamedTuple):
     is_confirmed: bool
     #: Of which image it was made, where it is known.
     image: str = ""
+    #: On which of its fleet's infrastructures it is, or is to be; empty where it has one, or that is not known.
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,12 @@ class _Look:
         self._machines: dict[str, list[Machine]] = {}
         for machine in sorted(world.machines or (), key=lambda each: each.key):
             self._machines.setdefault(machine.key.node, []).append(machine)
+        #: By fleet, the infrastructure of those that have one.
+        self._alone = {
+            fleet.name: fleet.infrastructures[0].name
+            for fleet in world.spec.fleets
+            if len(fleet.infrastructures) == 1
+        }
         self._running = running_jobs(world.jobs)
         self._reserved = reserved_nodes(world)
 
@@ -145,7 +153,9 @@ class _Look:
 
     def _names(self) -> set[str]:
         recorded = self._world.recorded or {}
-        made = {name for name, record in recorded.items() if record != Recorded(image=record.image)}
+        made = {
+            name for name, record in recorded.items() if record.machine or record.membership or record.pending
+        }
         # A slot that nothing else knows of is left out at once, for there are ten thousands of them.
         there = {node.name for node in self._world.nodes if not node.state.is_slot}
         others = self._wished | self._machines.keys() | self._world.under_way | made
@@ -195,6 +205,7 @@ class _Look:
             order,
             found.todo not in _CONFIRMED or (since is not None and self._world.at - since >= CONFIRMED_AFTER),
             self._image(name),
+            self._place(name),
         )
 
     def _as_ordered(self, name: str, found: Row) -> Row:
@@ -237,13 +248,45 @@ class _Look:
         is_new = reason.time is not None and self._world.at - reason.time < OPERATION_TIME
         return is_new and not is_asked
 
+    def _place(self, name: str) -> str:
+        record = (self._world.recorded or {}).get(name)
+        return (record.place if record else "") or self._memory.places.get(name, "")
+
+    def _infrastructure(self, name: str) -> str:
+        """Where its machine is, or is to be made; empty where that is not known."""
+        record = (self._world.recorded or {}).get(name)
+        if record is not None and record.infrastructure:
+            return record.infrastructure
+        place = self._memory.places.get(name, "")
+        return place.partition("/")[0] or self._alone.get(name.rpartition("-")[0], "")
+
+    def _listed(self, name: str) -> list[Machine]:
+        """The machines of its name, where it is. Elsewhere, machines of that name are none of it."""
+        here = self._infrastructure(name)
+        return [
+            each for each in self._machines.get(name, ()) if not here or each.key.infrastructure in ("", here)
+        ]
+
     def _power(self, name: str) -> Power:
         if self._world.machines is None:
             return Power.UNKNOWN
-        listed = self._machines.get(name)
+        listed = self._listed(name)
         if not listed:
-            return Power.NOT_LISTED
+            silent, here = self._world.silent, self._infrastructure(name)
+            is_unseen = here in silent if here else bool(silent)
+            return Power.UNKNOWN if is_unseen and not self._was_refused(name) else Power.NOT_LISTED
         return Power.RUNNING if any(each.state == "running" for each in listed) else Power.STOPPED
+
+    def _was_refused(self, name: str) -> bool:
+        """Whether it is known without a look that there is no machine: nothing is recorded, and none was to be had."""
+        setback = self._memory.node_setbacks.get(name)
+        return (
+            self._world.recorded is not None
+            and name not in self._world.recorded
+            and setback is not None
+            and setback.is_of_no_machine
+            and setback.until > self._world.at
+        )
 
     def _record(self, name: str) -> Record:
         if self._world.recorded is None:
@@ -256,6 +299,10 @@ class _Look:
         if record.membership:
             return Record.BOTH
         return Record.MACHINE if record.machine else Record.NONE
+
+    def _is_recorded(self, name: str) -> bool:
+        record = (self._world.recorded or {}).get(name)
+        return record is not None and record.machine and not record.pending
 
     def _image(self, name: str) -> str:
         record = (self._world.recorded or {}).get(name)
@@ -277,10 +324,14 @@ class _Look:
 
     def _strays(self, entry: Entry) -> Iterable[Machine]:
         """Of the machines of a node's name, those that may go, were it not for grace."""
-        listed = self._machines.get(entry.name, [])
+        listed = self._listed(entry.name)
         if entry.todo is Todo.SWEEP:
-            yield from listed
-        elif len(listed) > 1 and self._world.recorded is not None and not entry.has_jobs:
+            yield from self._machines.get(entry.name, ())
+            return
+        if self._world.recorded is not None and not entry.has_jobs and self._is_recorded(entry.name):
+            # The same name on another infrastructure, whose answer was lost when it was made.
+            yield from (each for each in self._machines.get(entry.name, ()) if each not in listed)
+        if len(listed) > 1 and self._world.recorded is not None and not entry.has_jobs:
             # Of several lives of a name the last is the one that is meant; others are back from the dead.
             yield from listed[:-1]
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.deciding.allowance import Grant
-from tidepool.scaling.deciding.budget import Books, fleet_prices, has_machine, node_usd
+from tidepool.scaling.deciding.budget import Books, has_machine, node_usd
 from tidepool.scaling.deciding.ledger import Ledger
+from tidepool.scaling.deciding.rooms import Room, next_rooms, rooms_of
 from tidepool.scaling.memory import Memory
 
 #: US dollars that are no sum of money: what is left of adding up many small ones.
@@ -25,12 +26,15 @@ class Limits:
     spec: ClusterSpec
     at: datetime
     memory: Memory
-    #: By fleet: how many nodes are there, coming or going.
+    #: By fleet: how many nodes are there, coming or going; and the rooms that are left beside them.
     present: Mapping[str, int]
+    rooms: Mapping[str, tuple[Room, ...]]
     usd_per_hour: float
     projected_usd: float
     capped: Mapping[str, int]
     blind: frozenset[str]
+    #: By fleet, how many were launched since then.
+    since: Mapping[str, int] = field(default_factory=dict)
     #: Why no node at all is made, in words.
     closed: str = ""
 
@@ -53,53 +57,84 @@ class Limits:
         found = next((each for each in self.spec.fleets if each.name == fleet), None)
         if found is None:
             return Grant(0, f"there is no fleet {fleet}")
-        usd = self.usd_per_node(found, time_limit_s)
+        # Where they would go, and what they would cost there: the first are the first to be granted.
+        ahead = [
+            (room, count, self._usd(found, room.usd_per_hour, time_limit_s))
+            for room, count in next_rooms(self.rooms[fleet], self._skip(fleet, launched), nodes)
+        ]
         grants = (
             Grant(nodes),
             *([Grant(0, self.closed)] if self.closed else []),
             *self._fleet(found, launched.get(fleet, 0)),
             *self._all(sum(launched.values())),
-            *self._price(found, launched),
-            *self._budget(found, usd, launched, launched_usd),
+            *self._price(found, ahead, launched),
+            *self._budget(found, ahead, launched, launched_usd),
         )
         least = min(grants, key=lambda grant: grant.nodes)
-        return replace(least, nodes=max(0, least.nodes), usd_per_node=usd)
+        granted = max(0, least.nodes)
+        return replace(least, nodes=granted, usd_per_node=_dearest(ahead, granted))
 
     def with_launched(self, launched: Mapping[str, int], launched_usd: float) -> Limits:
         """What is left when so many are launched."""
-        present = Counter(self.present)
+        present, since = Counter(self.present), Counter(self.since)
         present.update(launched)
-        prices = fleet_prices(self.spec)
+        since.update(launched)
         return replace(
             self,
             present=present,
-            usd_per_hour=self.usd_per_hour + sum(prices[fleet] * n for fleet, n in launched.items()),
+            since=since,
+            usd_per_hour=self.usd_per_hour + self._usd_per_hour(launched),
             projected_usd=self.projected_usd + launched_usd,
         )
 
-    def usd_per_node(self, fleet: Fleet, time_limit_s: int | None) -> float:
+    def usd_of(self, fleet: Fleet, lasting_s: Iterable[int | None]) -> float:
+        """What new nodes of a fleet could cost of this month, the next ones: each with how long its job may run."""
+        ahead = list(lasting_s)
+        found = 0.0
+        for room, count in next_rooms(self.rooms[fleet.name], self.since.get(fleet.name, 0), len(ahead)):
+            found += sum(self._usd(fleet, room.usd_per_hour, each) for each in ahead[:count])
+            ahead = ahead[count:]
+        return found
+
+    def _usd(self, fleet: Fleet, usd_per_hour: float, time_limit_s: int | None) -> float:
         """What a new node could cost of this month: until it is up, for its job, and idle behind it."""
         beside = timedelta(seconds=self.spec.scaling.boot_timeout_s + fleet.idle_timeout_s)
         lasting = None if time_limit_s is None else timedelta(seconds=time_limit_s) + beside
-        return node_usd(fleet.infrastructures[0].price_usd_per_hour, lasting, self.at)
+        return node_usd(usd_per_hour, lasting, self.at)
+
+    def _skip(self, fleet: str, launched: Mapping[str, int]) -> int:
+        return self.since.get(fleet, 0) + launched.get(fleet, 0)
+
+    def _usd_per_hour(self, launched: Mapping[str, int]) -> float:
+        """What so many more cost an hour, where they would be."""
+        return sum(
+            room.usd_per_hour * here
+            for fleet, count in launched.items()
+            for room, here in next_rooms(self.rooms.get(fleet, ()), self.since.get(fleet, 0), count)
+        )
 
     def _fleet(self, fleet: Fleet, launched: int) -> Iterable[Grant]:
-        setback = self.memory.fleet_setbacks.get(fleet.name)
-        if setback is not None and setback.until > self.at:
-            until = f"{setback.until:%H:%M:%S} UTC"
-            yield Grant(0, f"fleet {fleet.name} backs off until {until}: {setback.text}", "setback")
         if fleet.name in self.blind:
             yield Grant(0, f"Slurm lists no slot of fleet {fleet.name}", "setback")
-        here = fleet.infrastructures[0]
-        taken = self.present.get(fleet.name, 0) + launched
-        if here.max_nodes is not None and here.max_nodes < fleet.max_nodes:
+        yield Grant(
+            fleet.max_nodes - self.present.get(fleet.name, 0) - launched,
+            f"fleet {fleet.name} may have {fleet.max_nodes} nodes (max_nodes)",
+        )
+        rooms = self.rooms[fleet.name]
+        closed = [room for room in rooms if room.setback is not None]
+        left = sum(room.left for room in rooms) - self.since.get(fleet.name, 0) - launched
+        if len(rooms) > 1:
+            standing: Literal["limit", "setback"] = "setback" if closed else "limit"
+            yield Grant(left, f"fleet {fleet.name}: {'; '.join(room.obstacle for room in rooms)}", standing)
+            return
+        for room in closed:
+            assert room.setback is not None
+            until = f"{room.setback.until:%H:%M:%S} UTC"
+            yield Grant(0, f"fleet {fleet.name} backs off until {until}: {room.setback.text}", "setback")
+        if rooms[0].most < fleet.max_nodes:
             yield Grant(
-                here.max_nodes - taken,
-                f"fleet {fleet.name} may have {here.max_nodes} nodes on {here.name} (its max_nodes)",
-            )
-        else:
-            yield Grant(
-                fleet.max_nodes - taken, f"fleet {fleet.name} may have {fleet.max_nodes} nodes (max_nodes)"
+                left,
+                f"fleet {fleet.name} may have {rooms[0].most} nodes on {rooms[0].name} (its max_nodes)",
             )
 
     def _all(self, launched: int) -> Iterable[Grant]:
@@ -108,47 +143,82 @@ class Limits:
             taken = sum(self.present.values()) + launched
             yield Grant(most - taken, f"all fleets together may have {most} nodes (limits.max_nodes)")
 
-    def _price(self, fleet: Fleet, launched: Mapping[str, int]) -> Iterable[Grant]:
-        most, price = self.spec.limits.price_usd_per_hour, fleet.infrastructures[0].price_usd_per_hour
-        if most is not None and price > 0:
-            prices = fleet_prices(self.spec)
-            taken = self.usd_per_hour + sum(prices.get(name, 0) * n for name, n in launched.items())
+    def _price(self, fleet: Fleet, ahead: _Ahead, launched: Mapping[str, int]) -> Iterable[Grant]:
+        most = self.spec.limits.price_usd_per_hour
+        if most is not None and any(room.usd_per_hour > 0 for room, _, _ in ahead):
+            taken = self.usd_per_hour + self._usd_per_hour(launched)
+            nodes, price = _within(most - taken, [(count, room.usd_per_hour) for room, count, _ in ahead])
             yield Grant(
-                _times(most - taken, price),
+                nodes,
                 f"all machines together may cost {most:g} USD an hour (limits.price_usd_per_hour): they cost "
                 f"{taken:.2f}, and a node of {fleet.name} {price:g}",
             )
 
     def _budget(
-        self, fleet: Fleet, usd: float, launched: Mapping[str, int], launched_usd: float | None
+        self, fleet: Fleet, ahead: _Ahead, launched: Mapping[str, int], launched_usd: float | None
     ) -> Iterable[Grant]:
         most = self.spec.limits.budget_usd_per_month
-        if most is None or usd <= 0:
+        if most is None or all(usd <= 0 for _, _, usd in ahead):
             return
         if launched_usd is None:
-            prices = fleet_prices(self.spec)
-            launched_usd = sum(
-                node_usd(prices.get(name, 0), None, self.at) * n for name, n in launched.items()
-            )
+            # Until the month's end, which is the most that they can cost.
+            launched_usd = node_usd(self._usd_per_hour(launched), None, self.at)
         taken = self.projected_usd + launched_usd
+        nodes, usd = _within(most - taken, [(count, usd) for _, count, usd in ahead])
         yield Grant(
-            _times(most - taken, usd),
+            nodes,
             f"the month may cost {most:g} USD (limits.budget_usd_per_month): {taken:.2f} are spent or bound, and a node "
             f"of {fleet.name} could add {usd:.2f}",
         )
+
+
+#: Where the next nodes go, how many to each, and what each of them could cost of this month.
+_Ahead = Sequence[tuple[Room, int, float]]
+
+
+def _dearest(ahead: _Ahead, nodes: int) -> float:
+    """What the dearest of the first ``nodes`` costs; where there are none, what the next one would."""
+    costs = []
+    for _, count, usd in ahead:
+        costs.append(usd)
+        nodes -= count
+        if nodes <= 0:
+            break
+    return max(costs, default=0.0)
+
+
+def _within(left: float, ahead: Iterable[tuple[int, float]]) -> tuple[int, float]:
+    """How many of those ahead ``left`` is enough for, and what the first costs that it is not enough for."""
+    found, cost = 0, 0.0
+    for count, cost in ahead:
+        if cost <= 0:
+            found += count
+            continue
+        here = min(count, max(0, int((left + _DUST) / cost)))
+        found += here
+        left -= here * cost
+        if here < count:
+            break
+    return found, cost
 
 
 def limits(
     spec: ClusterSpec, at: datetime, memory: Memory, ledger: Ledger, books: Books, caps: Mapping[str, int]
 ) -> Limits:
     """What is left beside all that is there. ``caps``: by account, how many nodes its jobs may have."""
-    present = Counter(entry.fleet for entry in ledger.entries.values() if has_machine(entry))
+    there = [entry for entry in ledger.entries.values() if has_machine(entry)]
+    present = Counter(entry.fleet for entry in there)
+    spanning = {fleet.name: fleet for fleet in spec.fleets if len(fleet.infrastructures) > 1}
+    taken = Counter((entry.fleet, entry.place if entry.fleet in spanning else "") for entry in there)
+    for (name, key), count in list(taken.items()):
+        if name in spanning and not key:
+            # Where they are is not known yet: the first is what a program takes for those that nobody decided on.
+            taken[name, spanning[name].infrastructures[0].key] += count
+    rooms = {fleet.name: rooms_of(fleet, taken, memory, at) for fleet in spec.fleets}
     used = Counter[str]()
     for jobs in ledger.running.values():
         used.update({job.account for job in jobs})
     capped = {account: max(0, most - used[account]) for account, most in sorted(caps.items())}
-    return Limits(spec, at, memory, present, books.usd_per_hour, books.projected_usd, capped, ledger.blind)
-
-
-def _times(left: float, each: float) -> int:
-    return max(0, int((left + _DUST) / each))
+    return Limits(
+        spec, at, memory, present, rooms, books.usd_per_hour, books.projected_usd, capped, ledger.blind
+    )

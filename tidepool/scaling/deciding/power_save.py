@@ -11,6 +11,7 @@ from tidepool.scaling.deciding.ledger import Ledger
 from tidepool.scaling.deciding.ledger_words import Order, Seen, Todo
 from tidepool.scaling.deciding.limits import Limits
 from tidepool.scaling.deciding.seen import seen
+from tidepool.scaling.deciding.vacancy import is_quarantined
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World
@@ -63,11 +64,10 @@ def _power_up(draft: Draft, world: World, memory: Memory, ledger: Ledger, limits
         if entry is not None and entry.order is not Order.FAILED:
             continue  # it is being taken away still, and made again when it is gone
         fleet = fleets.get(fleet_name)
-        setback = memory.node_setbacks.get(name)
         if fleet is None or number > fleet.max_nodes:
             _fail(draft, name, "it is no slot of a fleet")
-        elif setback is not None and setback.until > world.at:
-            _fail(draft, name, setback.text)
+        elif is_quarantined(fleet, name, memory, world.at):
+            _fail(draft, name, memory.node_setbacks[name].text)
         else:
             grant = limits.more(fleet_name, 1, launched, time_limit_s=0, launched_usd=usd)
             if grant.nodes:

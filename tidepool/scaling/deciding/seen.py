@@ -52,6 +52,8 @@ _FAILED: Final = (
     "kill task failed",
     "prolog error",
 )
+#: What a machine itself writes when it was told that it is taken back (`tidepool.aws.guest.spot`). It goes, whoever wants it.
+_TAKEN_BACK: Final = ("spot: ",)
 _DIED: Final = (
     "not responding",
     "node unexpectedly rebooted",
@@ -111,9 +113,20 @@ def _is_somebodys(node: Node) -> bool:
     return node.state.is_draining
 
 
+def is_taken_back(node: Node | None) -> bool:
+    """Whether its infrastructure takes its machine back, and has said so before."""
+    return (
+        node is not None
+        and node.reason is not None
+        and node.reason.user in ("", "root")
+        and node.state.is_draining
+        and _begins(node, _TAKEN_BACK)
+    )
+
+
 def _is_unfit(node: Node) -> bool:
     by_slurm = node.reason is not None and node.reason.user in ("", "root", "slurm")
-    return _begins(node, _TOO_LITTLE) or (by_slurm and _begins(node, _FAILED))
+    return _begins(node, _TOO_LITTLE) or (by_slurm and _begins(node, _FAILED)) or is_taken_back(node)
 
 
 def _begins(node: Node, texts: tuple[str, ...]) -> bool:

@@ -26,11 +26,11 @@ _MOST_DOUBLINGS: Final = 16
 LONGEST: Final = max(most for _, most in _PAUSES.values())
 
 
-def of_node(before: Setback | None, cause: Cause, text: str, at: datetime) -> Setback:
-    """One more failure of one name."""
+def of_node(before: Setback | None, cause: Cause, text: str, at: datetime, place: str = "") -> Setback:
+    """One more failure of one name, which was to be made at ``place``."""
     failures = before.failures + 1 if before else 1
     first, most = _PAUSES[cause]
-    return Setback(cause, failures, at + _pause(first, most, failures), text)
+    return Setback(cause, failures, at + _pause(first, most, failures), text, place)
 
 
 def of_fleet(before: Setback | None, cause: Cause, text: str, at: datetime) -> Setback:
@@ -39,10 +39,16 @@ def of_fleet(before: Setback | None, cause: Cause, text: str, at: datetime) -> S
     if cause != "boot":
         first, most = _PAUSES[cause]
         return Setback(cause, failures, at + _pause(first, most, failures), text)
-    if failures <= BOOTS_FORGIVEN:
-        return Setback(cause, failures, at, text)
+    forgiven = Setback(cause, failures, at, text)
+    if is_forgiven(forgiven):
+        return forgiven
     first, most = _BOOTS_OF_A_FLEET
     return Setback(cause, failures, at + _pause(first, most, failures - BOOTS_FORGIVEN), text)
+
+
+def is_forgiven(setback: Setback) -> bool:
+    """Whether a fleet goes on as if nothing had been: it may be the machines' fault, one by one."""
+    return setback.cause == "boot" and setback.failures <= BOOTS_FORGIVEN
 
 
 def _pause(first: timedelta, most: timedelta, failures: int) -> timedelta:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from tidepool.scaling.deciding.budget import Books, fleet_prices, has_machine
+from tidepool.scaling.deciding.budget import Books, has_machine, price_of
 from tidepool.scaling.deciding.going import going_order
 from tidepool.scaling.deciding.ledger import Entry, Ledger
+from tidepool.scaling.deciding.rooms import node_prices
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World
 
@@ -52,7 +53,7 @@ def _is_limited(world: World) -> bool:
             limits.max_nodes,
             limits.price_usd_per_hour,
             limits.budget_usd_per_month,
-            *(fleet.infrastructures[0].max_nodes for fleet in world.spec.fleets),
+            *(entry.max_nodes for fleet in world.spec.fleets for entry in fleet.infrastructures),
         )
     )
 
@@ -65,36 +66,38 @@ def _out_of_place(world: World, ledger: Ledger) -> Iterable[tuple[str, str]]:
             yield entry.name, f"there is no fleet {entry.fleet} any more"
         elif entry.number > fleet.max_nodes:
             yield entry.name, f"it is above max_nodes of {entry.fleet}, which is {fleet.max_nodes}"
+        elif entry.place and entry.place not in {each.key for each in fleet.infrastructures}:
+            yield entry.name, f"fleet {fleet.name} is not on {entry.place} any more"
 
 
 def _over(world: World, rest: list[Entry], books: Books) -> Iterable[tuple[list[str], str]]:
     """``rest`` is in the order in which nodes go."""
-    prices = fleet_prices(world.spec)
-    by_fleet: defaultdict[str, list[Entry]] = defaultdict(list)
+    prices = node_prices(world.spec)
+    placed: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in rest:
-        by_fleet[entry.fleet].append(entry)
+        placed[entry.fleet, entry.place].append(entry)
     for fleet in world.spec.fleets:
-        here = fleet.infrastructures[0]
-        if here.max_nodes is not None:
-            too_many = len(by_fleet[fleet.name]) - here.max_nodes
-            yield (
-                _first(by_fleet[fleet.name], too_many),
-                f"fleet {fleet.name} may have {here.max_nodes} nodes on {here.name} (its max_nodes)",
-            )
+        for here in fleet.infrastructures:
+            if here.max_nodes is not None:
+                there = placed[fleet.name, here.key if len(fleet.infrastructures) > 1 else ""]
+                yield (
+                    _first(there, len(there) - here.max_nodes),
+                    f"fleet {fleet.name} may have {here.max_nodes} nodes on {here.key} (its max_nodes)",
+                )
     limits = world.spec.limits
     if limits.max_nodes is not None:
         yield (
             _first(rest, len(rest) - limits.max_nodes),
             f"all fleets together may have {limits.max_nodes} nodes (limits.max_nodes)",
         )
-    priced = [entry for entry in rest if prices.get(entry.fleet, 0) > 0]
+    priced = [entry for entry in rest if price_of(entry, prices) > 0]
     if limits.price_usd_per_hour is not None:
         over = books.usd_per_hour - limits.price_usd_per_hour
         names = []
         for entry in priced:
             if over <= _DUST:
                 break
-            over -= prices[entry.fleet]
+            over -= price_of(entry, prices)
             names.append(entry.name)
         yield (
             names,

@@ -9,9 +9,9 @@ from typing import Final
 from tidepool.scaling.deciding.draft import Draft
 from tidepool.scaling.deciding.ledger import STRAY_GRACE, Entry, Ledger
 from tidepool.scaling.deciding.ledger_words import Todo
-from tidepool.scaling.deciding.seen import OURS
+from tidepool.scaling.deciding.seen import OURS, is_taken_back
 from tidepool.scaling.deciding.surplus import Surplus
-from tidepool.scaling.memory import Drained, Memory
+from tidepool.scaling.memory import Cause, Drained, Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.world import World
 
@@ -33,6 +33,11 @@ def remember_nodes(
         name: _idle_since(entry, memory, world.at)
         for name, entry in there.items()
         if entry.phase is Phase.IDLE
+    }
+    draft.places = {
+        name: place
+        for name, place in {**memory.places, **{name: entry.place for name, entry in there.items()}}.items()
+        if name in there or name in draft.wished
     }
     draft.launches = {
         name: launch
@@ -98,7 +103,9 @@ def _sweep(draft: Draft, world: World, ledger: Ledger) -> None:
 
 def _replace(draft: Draft, entry: Entry) -> None:
     draft.remove(entry.fleet, entry.name, entry.why)
-    draft.set_back(entry.fleet, entry.name, "boot", f"{entry.name}: {entry.why}")
+    # Who takes machines back has none to give.
+    cause: Cause = "capacity" if is_taken_back(entry.node) else "boot"
+    draft.set_back(entry.fleet, entry.name, cause, f"{entry.name}: {entry.why}")
 
 
 def _forget(draft: Draft, entry: Entry) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from tidepool.cluster.spec import Fleet
-from tidepool.scaling.memory import Memory
+from tidepool.scaling.memory import Memory, at_place
 from tidepool.scaling.phase import Phase
 
 
@@ -15,14 +15,14 @@ def vacancies(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: dat
 
     A node that ``phases`` does not tell of is absent; one that is leaving still has its slot.
     """
-    return (name for name in _absent(fleet, phases) if not _is_quarantined(name, memory, at))
+    return (name for name in _absent(fleet, phases) if not is_quarantined(fleet, name, memory, at))
 
 
 def quarantined(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: datetime) -> int:
     """How many slots of ``fleet`` that nothing has are left alone for a while, for they failed."""
     if not memory.node_setbacks:
         return 0
-    return sum(_is_quarantined(name, memory, at) for name in _absent(fleet, phases))
+    return sum(is_quarantined(fleet, name, memory, at) for name in _absent(fleet, phases))
 
 
 def _absent(fleet: Fleet, phases: Mapping[str, Phase]) -> Iterator[str]:
@@ -30,6 +30,15 @@ def _absent(fleet: Fleet, phases: Mapping[str, Phase]) -> Iterator[str]:
     return (name for name in names if phases.get(name, Phase.ABSENT) is Phase.ABSENT)
 
 
-def _is_quarantined(name: str, memory: Memory, at: datetime) -> bool:
+def is_quarantined(fleet: Fleet, name: str, memory: Memory, at: datetime) -> bool:
+    """Whether a name is left alone.
+
+    One that an infrastructure had no machine for is free for the others, until that one has machines again. Where a machine
+    may be there all the same, whose answer was lost, the name is not: it would have two.
+    """
     setback = memory.node_setbacks.get(name)
-    return setback is not None and setback.until > at
+    if setback is None or setback.until <= at:
+        return False
+    if len(fleet.infrastructures) == 1 or not setback.place or not setback.is_of_no_machine:
+        return True
+    return at_place(fleet.name, setback.place) not in memory.fleet_setbacks

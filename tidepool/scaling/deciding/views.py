@@ -25,7 +25,7 @@ def views(standing: Standing, idle: Mapping[str, str]) -> dict[str, NodeView]:
     }
     for name in draft.now_launched:
         if name not in found:
-            found[name] = NodeView(Phase.LAUNCHING, _launching(draft, draft.launches[name]))
+            found[name] = NodeView(Phase.LAUNCHING, _launching(draft, name))
     return found
 
 
@@ -38,7 +38,7 @@ def _reason(standing: Standing, entry: Entry, idle: Mapping[str, str]) -> str:
         return "it is undrained now: jobs may have it again"
     match entry.phase:
         case Phase.LAUNCHING if name in draft.launches:
-            return _launching(draft, draft.launches[name])
+            return _launching(draft, name)
         case Phase.IDLE:
             return idle.get(name, entry.why)
         case Phase.BUSY if entry.todo is Todo.SERVE:
@@ -55,14 +55,16 @@ def _reason(standing: Standing, entry: Entry, idle: Mapping[str, str]) -> str:
             return entry.why
 
 
-def _launching(draft: Draft, launch: Launch) -> str:
-    return _being_made((draft.at - launch.since).total_seconds(), launch)
+def _launching(draft: Draft, name: str) -> str:
+    launch = draft.launches[name]
+    return _being_made((draft.at - launch.since).total_seconds(), launch, draft.places.get(name, ""))
 
 
 @lru_cache(maxsize=256)
-def _being_made(waited: float, launch: Launch) -> str:
+def _being_made(waited: float, launch: Launch, place: str) -> str:
     """The same words for all of a launch, of which there may be thousands."""
     allowed = (launch.deadline - launch.since).total_seconds()
     ids = ", ".join(map(str, launch.jobs[:_JOBS_NAMED]))
     jobs = f" for the jobs {ids}" if ids else ""
-    return f"it is being made{jobs}, for {waited:.0f} s of at most {allowed:.0f} s"
+    on = f" on {place}" if place else ""
+    return f"it is being made{on}{jobs}, for {waited:.0f} s of at most {allowed:.0f} s"

@@ -188,6 +188,8 @@ def _mapping(key: Any, value: Any) -> tuple[_Step, _Step]:
 def _union(kinds: tuple[Any, ...]) -> tuple[_Step, _Step]:
     """``X | None``: null or X. Of several classes: the class's name, and the value."""
     some = [kind for kind in kinds if kind is not NoneType]
+    if all(get_origin(kind) is Literal for kind in kinds):
+        return _same, _one_of(tuple(allowed for kind in kinds for allowed in get_args(kind)))
     if len(some) == 1:
         write, read = _codec(some[0])
         return (

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.decision import Action, Cost, Decision, Sweep, Waiting
+from tidepool.scaling.decision import Action, Cost, Decision, Sweep, Waiting, WaitingPod
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
 from tidepool.scaling.journal.database import Database, Row, Transaction
 from tidepool.scaling.memory import Memory, Spent
@@ -37,6 +38,8 @@ LARGEST_WORLD_BYTES: Final = 4 << 20
 #: About what one takes of that, with much said in it.
 _BYTES_OF_A_JOB: Final = 800
 _BYTES_OF_A_NODE: Final = 500
+_BYTES_OF_A_POD: Final = 500
+_NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -51,6 +54,7 @@ class _Body:
     waiting: Mapping[int, Waiting]
     cost: Cost
     counts: Mapping[str, int]
+    waiting_pods: Mapping[str, WaitingPod] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +148,12 @@ class SqlJournal:
             "jobs": len(world.jobs),
             "nodes": len(world.nodes),
             "machines": len(world.machines or ()),
+            "pods": len(world.pools.kubernetes.pods) if world.pools.kubernetes else 0,
         }
         is_small = self._is_small(world)
-        body = dumps(_Body, _Body(decision.actions, decision.waiting, decision.cost, counts))
+        body = dumps(
+            _Body, _Body(decision.actions, decision.waiting, decision.cost, counts, decision.waiting_pods)
+        )
         seen = dumps(World, world) if is_small else None
         remembered = dumps(Memory, before) if is_small else None
         at_us = _us(decision.at)
@@ -352,6 +359,8 @@ class SqlJournal:
     def _is_small(self, world: World) -> bool:
         """Whether it is kept whole."""
         about_bytes = len(world.jobs) * _BYTES_OF_A_JOB + len(world.nodes) * _BYTES_OF_A_NODE
+        if world.pools.kubernetes is not None:
+            about_bytes += len(world.pools.kubernetes.pods) * _BYTES_OF_A_POD
         return about_bytes <= self._largest_world_bytes
 
     @contextmanager
@@ -383,6 +392,7 @@ class SqlJournal:
             _of_this_release(World, world),
             _of_this_release(Memory, memory),
             body.counts,
+            body.waiting_pods,
         )
 
     def _intent(self, row: Row) -> Intent:

@@ -7,20 +7,26 @@ when there is a reason, or now and then.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.cluster.spec import ClusterSpec
+from tidepool.conversion.drivers import is_dead
+from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.record import Conversion
 from tidepool.infrastructure import Infrastructure, InfrastructureError, Machine
+from tidepool.infrastructure.several import Listing, listing
 from tidepool.scaling.observing.doubt import Doubt, lost_nodes, unexplained
-from tidepool.scaling.observing.fresh import Fresh
+from tidepool.scaling.observing.fresh import Fresh, FreshPools
+from tidepool.scaling.observing.kubernetes_watch import KubernetesWatch
 from tidepool.scaling.observing.pace import Pace
 from tidepool.scaling.observing.policies_file import PoliciesFile
+from tidepool.scaling.observing.seen import Seen
 from tidepool.scaling.ports import NotUp, Stack, StackError, Told
-from tidepool.scaling.world import Recorded
+from tidepool.scaling.world import PoolsSeen
 from tidepool.slurm import Job, Node, NotFound, Partition, Reservation, SlurmClient, SlurmError
 
 _T = TypeVar("_T")
@@ -32,6 +38,10 @@ _PARTITIONS: Final = {True: Pace(0.02, 5, 30), False: Pace(0.002, 20, 120)}
 #: They say which nodes people want to have for themselves, and from when on.
 _RESERVATIONS: Final = {True: Pace(0.02, 2, 30), False: Pace(0.002, 10, 60)}
 _STACK: Final = Pace(0.1, 0, 5)
+_CONVERSIONS: Final = Pace(0.1, 0.1, 5)
+#: How far back those that ended are of interest; a stay may be longer.
+_CONVERSIONS_OF: Final = timedelta(hours=1)
+_MOST_CONVERSIONS: Final = 10_000
 
 
 class Unseen(Exception):
@@ -45,21 +55,8 @@ class Unseen(Exception):
         self.is_down = is_down
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One look. ``lag_s`` says, by source, how old what it says is."""
-
-    told: Told
-    spec: ClusterSpec
-    nodes: tuple[Node, ...]
-    jobs: tuple[Job, ...]
-    partitions: tuple[Partition, ...]
-    reservations: tuple[Reservation, ...]
-    machines: tuple[Machine, ...] | None
-    recorded: Mapping[str, Recorded] | None
-    lag_s: Mapping[str, float]
-    #: What could not be seen, or is odd, in words: one for each source.
-    complaints: Mapping[str, str]
+class PoolsUnseen(Exception):
+    """No machine of a pool can be moved, and all else goes on. The text is for a person."""
 
 
 @dataclass(slots=True)
@@ -81,14 +78,25 @@ class _Sources:
     nodes: _Source[tuple[Node, ...]] = field(default_factory=_Source)
     partitions: _Source[tuple[Partition, ...]] = field(default_factory=_Source)
     reservations: _Source[tuple[Reservation, ...]] = field(default_factory=_Source)
-    machines: _Source[tuple[Machine, ...]] = field(default_factory=_Source)
+    machines: _Source[Listing] = field(default_factory=_Source)
     stack: _Source[Told] = field(default_factory=_Source)
+    conversions: _Source[tuple[Conversion, ...]] = field(default_factory=_Source)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDoors:
+    """What is needed where there are converged pools: looks at their Kubernetes, and the journal of conversions."""
+
+    kubernetes: KubernetesWatch
+    #: Called where there is a pool; it may raise `ConversionError`.
+    open_conversions: Callable[[], Journal]
 
 
 class Observer:
     """Looks. ``open_slurm`` gives the client of the Slurm whose controller a connection names.
 
-    ``machines`` is where the fleets' machines come from. Not for several threads at once, but for `fresh`.
+    ``machines`` is where the fleets' machines come from. Without ``pools``, nothing is known of machines of pools. Not
+    for several threads at once, but for `fresh`.
     """
 
     def __init__(
@@ -99,6 +107,8 @@ class Observer:
         open_slurm: Callable[[Mapping[str, Any]], SlurmClient],
         policies: PoliciesFile | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
+        pools: PoolDoors | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._name = name
         self._stack = stack
@@ -106,6 +116,9 @@ class Observer:
         self._open_slurm = open_slurm
         self._policies = policies
         self._monotonic_s = monotonic_s
+        self._pools = pools
+        self._now = now
+        self._conversions: Journal | None = None
         self._slurm: SlurmClient | None = None
         self._controller: Mapping[str, Any] | None = None
         self._sources = _Sources()
@@ -144,9 +157,10 @@ class Observer:
             # Whatever is seen next is seen anew.
             self._sources = _Sources(stack=self._sources.stack, machines=self._sources.machines)
             raise _unseen(error) from error
-        machines = self._list_machines(is_active)
+        listed = self._list_machines(is_active)
         spec = self._policies.in_force(told.spec) if self._policies else told.spec
         self._complain("policies", self._policies.mistake if self._policies else "")
+        pools = self._look_at_pools(told, is_active)
         return Seen(
             told=told,
             spec=spec,
@@ -154,8 +168,10 @@ class Observer:
             jobs=jobs,
             partitions=partitions,
             reservations=reservations,
-            machines=machines,
+            machines=listed.machines if listed is not None else None,
+            silent=frozenset(listed.silent) if listed is not None else frozenset(),
             recorded=None if "stack" in self._complaints else told.recorded,
+            pools=pools,
             lag_s=self.lag_s(),
             complaints=dict(self._complaints),
         )
@@ -175,12 +191,63 @@ class Observer:
             recorded = self._stack.read().recorded if machines else {}
         except (SlurmError, InfrastructureError, StackError, OSError) as error:
             raise _unseen(error) from error
-        return Fresh({node.name: node for node in found}, jobs, listed, recorded)
+        return Fresh(
+            {node.name: node for node in found},
+            jobs,
+            listed.machines if listed is not None else None,
+            recorded,
+            frozenset(listed.silent) if listed is not None else frozenset(),
+        )
+
+    def fresh_pools(self, names: Collection[str], since_s: float) -> FreshPools | None:
+        """These machines of pools, from all sides: of Kubernetes what a look that began after ``since_s`` saw.
+
+        None: there is no such look yet. Another thread makes it; ask again.
+
+        Raises:
+            PoolsUnseen: something of it cannot be seen that is of pools alone.
+            Unseen: Slurm cannot be asked.
+        """
+        assert self._pools is not None, "there are no pools"
+        seen, failure = self._pools.kubernetes.since(since_s)
+        if failure:
+            raise PoolsUnseen(failure)
+        if seen is None:
+            return None
+        try:
+            under_way = {
+                name: _as_driven(found) for name in names if (found := self.conversions.under_way(name))
+            }
+            recorded = self._stack.read().roles
+        except (ConversionError, StackError) as error:
+            raise PoolsUnseen(str(error)) from error
+        bound = tuple(pod for pod in seen.pods if pod.node)
+        nodes = {node.name: node for node in seen.nodes}
+        return FreshPools(self.fresh(names), nodes, bound, under_way, recorded, self._now())
+
+    @property
+    def conversions(self) -> Journal:
+        """The journal of conversions.
+
+        Raises:
+            ConversionError: it cannot be opened.
+        """
+        assert self._pools is not None, "there are no pools"
+        if self._conversions is None:
+            self._conversions = self._pools.open_conversions()
+        return self._conversions
 
     def expect(self) -> None:
         """Something was changed: look at all that it may have changed next time."""
-        for source in (self._sources.nodes, self._sources.machines, self._sources.stack):
+        for source in (
+            self._sources.nodes,
+            self._sources.machines,
+            self._sources.stack,
+            self._sources.conversions,
+        ):
             source.forget()
+        if self._pools is not None:
+            self._pools.kubernetes.expect()
 
     def lag_s(self) -> Mapping[str, float]:
         """How old what each source said last is, in seconds."""
@@ -192,19 +259,29 @@ class Observer:
             "reservations": self._sources.reservations,
             "machines": self._sources.machines,
             "stack": self._sources.stack,
+            "conversions": self._sources.conversions,
         }
-        return {name: now_s - each.at_s for name, each in sources.items() if each.value is not None}
+        lags = {name: now_s - each.at_s for name, each in sources.items() if each.value is not None}
+        if self._pools is not None and self._pools.kubernetes.lag_s != float("inf"):
+            lags["kubernetes"] = self._pools.kubernetes.lag_s
+        return lags
 
     def close(self) -> None:
         """Let go of connections."""
         if self._slurm is not None:
             self._slurm.close()
+        if self._pools is not None:
+            self._pools.kubernetes.close()
+        if self._conversions is not None:
+            self._conversions.close()
+            self._conversions = None
 
     # Slurm
 
     def _look_at_slurm(self, told: Told, is_active: bool) -> tuple[tuple[Job, ...], tuple[Node, ...]]:
         if self._slurm is None or self._controller != told.controller:
-            self.close()
+            if self._slurm is not None:
+                self._slurm.close()
             self._slurm, self._controller = self._open_slurm(told.controller), told.controller
             self._sources = _Sources(stack=self._sources.stack)
             self._names = frozenset()
@@ -282,17 +359,48 @@ class Observer:
         source.value, source.at_s = told, now_s
         return told
 
-    def _list_machines(self, is_active: bool) -> tuple[Machine, ...] | None:
+    def _list_machines(self, is_active: bool) -> Listing | None:
         try:
-            machines = self._ask(self._sources.machines, _MACHINES[is_active], self._listed)
+            found = self._ask(self._sources.machines, _MACHINES[is_active], self._listed)
         except (InfrastructureError, OSError) as error:
             self._complain("machines", str(error))
             return None
-        self._complain("machines", "")
-        return machines
+        said = "; ".join(f"machines of {name}: {text}" for name, text in found.silent.items())
+        self._complain("machines", said)
+        return found
 
-    def _listed(self) -> tuple[Machine, ...]:
-        return tuple(each for each in self._infrastructure.list(self._name) if _is_of_a_node(each))
+    def _look_at_pools(self, told: Told, is_active: bool) -> PoolsSeen:
+        """After the stack was read: what a conversion came to is in its journal before it is in the state."""
+        if not told.spec.pools or self._pools is None:
+            return PoolsSeen()
+        conversions, unread = self._ended_and_under_way(told)
+        seen, unseen = self._pools.kubernetes.seen(told.kubernetes, told.roles, is_active=is_active)
+        self._complain("kubernetes", self._pools.kubernetes.failure)
+        self._complain("conversions", unread)
+        unknown = [self._complaints.get("stack", ""), unread, unseen]
+        return PoolsSeen(
+            roles=None if "stack" in self._complaints else told.roles,
+            kubernetes=seen,
+            conversions=conversions,
+            unseen="; ".join(filter(None, unknown)),
+        )
+
+    def _ended_and_under_way(self, told: Told) -> tuple[tuple[Conversion, ...] | None, str]:
+        stays_s = max(pool.minimum_stay_s for pool in told.spec.pools)
+        since = self._now() - max(_CONVERSIONS_OF, timedelta(seconds=stays_s))
+        try:
+            found = self._ask(
+                self._sources.conversions,
+                _CONVERSIONS,
+                lambda: _newest(self.conversions.conversions(since=since, limit=_MOST_CONVERSIONS)),
+            )
+        except ConversionError as error:
+            return None, str(error)
+        return found, ""
+
+    def _listed(self) -> Listing:
+        found = listing(self._infrastructure, self._name)
+        return replace(found, machines=tuple(each for each in found.machines if _is_of_a_node(each)))
 
     def _ask(self, source: _Source[_T], pace: Pace, ask: Callable[[], _T]) -> _T:
         began_s = self._monotonic_s()
@@ -314,6 +422,32 @@ def _unseen(error: Exception) -> Unseen:
     if isinstance(error, SlurmError):
         return Unseen(f"{error.what} ({error.where})", error.remedy)
     return Unseen(str(error))
+
+
+def _newest(conversions: Iterable[Conversion]) -> tuple[Conversion, ...]:
+    """All that are under way, and of each machine the newest that has ended and the newest that is done.
+
+    ``conversions``: the newest first.
+    """
+    found: list[Conversion] = []
+    ended: set[str] = set()
+    done: set[str] = set()
+    for each in conversions:
+        node = each.order.node
+        if each.is_under_way or node not in ended or (each.phase == "done" and node not in done):
+            found.append(_as_driven(each))
+        if not each.is_under_way:
+            ended.add(node)
+        if each.phase == "done":
+            done.add(node)
+    return tuple(found)
+
+
+def _as_driven(conversion: Conversion) -> Conversion:
+    """Without a driver where that is known to be dead, however long it was taken to be alive."""
+    if conversion.driver_until is None or not is_dead(conversion.driver):
+        return conversion
+    return replace(conversion, driver_until=None)
 
 
 def _is_of_a_node(machine: Machine) -> bool:

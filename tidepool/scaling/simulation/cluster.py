@@ -7,16 +7,21 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import inf
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tidepool.cluster.hostlist import fold
+from tidepool.cluster.pool import ConvergedPool, Role
+from tidepool.cluster.role_set import role_set
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.simulation.clock import Clock
 from tidepool.scaling.simulation.journal import MemoryJournal
 from tidepool.scaling.simulation.machines import SimulatedMachines
 from tidepool.scaling.simulation.pace import Pacing
+from tidepool.scaling.simulation.pools import SimulatedPools
 from tidepool.scaling.simulation.stack import Cut, SimulatedStack
+from tidepool.scaling.world import RecordedRole
 from tidepool.slurm import JobRequest, Slots
 from tidepool.slurm.fake import FakeSlurm
 
@@ -58,6 +63,9 @@ class SimulatedCluster:
     """Slurm, machines, stack and journal of ``spec``, empty, at the moment ``start``.
 
     ``keeps_all`` has the journal forget nothing. What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
+
+    Where ``spec`` has converged pools, ``folder`` is where the journal of their conversions is; their machines serve Slurm
+    at first, but for as many of the last ones as `kubernetes_min` asks for.
     """
 
     def __init__(
@@ -69,6 +77,7 @@ class SimulatedCluster:
         backfill: bool = True,
         licenses: dict[str, int] | None = None,
         keeps_all: bool = False,
+        folder: Path | None = None,
     ) -> None:
         self.speeds = speeds
         self.clock = Clock(start)
@@ -100,6 +109,8 @@ class SimulatedCluster:
         self._daemons: list[Daemon] = []
         for fleet in spec.fleets:
             self._declare(fleet)
+        self.pools = self._make_pools(spec, folder) if folder is not None and spec.pools else None
+        self.stack.pools = self.pools
 
     @property
     def spec(self) -> ClusterSpec:
@@ -160,14 +171,30 @@ class SimulatedCluster:
 
     # Inside
 
+    def _make_pools(self, spec: ClusterSpec, folder: Path) -> SimulatedPools:
+        serving: dict[str, Role] = {}
+        for pool in spec.pools:
+            self._declare(pool)
+            serving |= role_set(pool)
+        pools = SimulatedPools(spec, self.clock, self.slurm, self.machines, folder, serving)
+        self.stack.roles = {name: RecordedRole(role, machine=True) for name, role in serving.items()}
+        return pools
+
     def _next_moment(self) -> datetime | None:
-        moments = [self.clock.next_moment(), self.slurm.next_moment()]
+        moments = [self.clock.next_moment(), self.slurm.next_moment(), self._kubernetes_moment()]
         moments += [daemon.next_look for daemon in self._daemons if daemon.can_look]
         return min((moment for moment in moments if moment is not None), default=None)
 
+    def _kubernetes_moment(self) -> datetime | None:
+        return self.pools.kubernetes.next_moment() if self.pools is not None else None
+
     def _happen(self, moment: datetime) -> None:
+        of_kubernetes = self._kubernetes_moment()
         self.clock.advance(moment)
         now = self.clock.true
+        if self.pools is not None and of_kubernetes is not None and of_kubernetes <= now:
+            self.pools.kubernetes.settle()
+            self.wake()
         of_slurm, of_clock = self.slurm.next_moment(), self.clock.next_moment()
         changes = self.slurm.queue.changes
         if of_slurm is not None and of_slurm <= now:
@@ -184,7 +211,7 @@ class SimulatedCluster:
             self.wake()
         self.watch()
 
-    def _declare(self, fleet: Fleet) -> None:
+    def _declare(self, fleet: Fleet | ConvergedPool) -> None:
         slots = fleet.slots()
         self.slurm.create_slots(
             Slots(

@@ -98,6 +98,7 @@ class MemoryJournal:
                 decision.cost,
                 world,
                 before,
+                waiting_pods=decision.waiting_pods,
             )
         )
         self._kept = replace(self._kept, wish=decision.wish, memory=decision.memory)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidepool.infrastructure import FakeInfrastructure, Machine, MachineKey, MachineRequest
+from tidepool.infrastructure import (
+    FakeInfrastructure,
+    Infrastructure,
+    Machine,
+    MachineKey,
+    MachineRequest,
+    Permanent,
+    Transient,
+)
 from tidepool.scaling.simulation.clock import Clock
 from tidepool.slurm.fake import FakeSlurm
 
@@ -33,6 +41,10 @@ class SimulatedMachines:
         self, clock: Clock, slurm: FakeSlurm, boot_s: Callable[[str], float], prices: Mapping[str, float]
     ) -> None:
         self.fake = FakeInfrastructure(lambda: clock.true)
+        #: In clusters on several infrastructures: by name, each of them.
+        self.fakes: dict[str, FakeInfrastructure] = {}
+        #: Those of them that answer nobody who looks.
+        self.silent: set[str] = set()
         self.short: dict[str, str] = {}
         self.bills: dict[str, Bill] = {fleet: Bill() for fleet in prices}
         self.watch: Callable[[MachineKey], None] = lambda _: None
@@ -47,11 +59,11 @@ class SimulatedMachines:
 
     def create(self, request: MachineRequest) -> Machine:
         key = request.key
-        before = self.fake.known(key)
+        before = self.known(key)
         try:
-            return self.fake.create(request)
+            return self._at(key).create(request)
         finally:
-            after = self.fake.known(key)
+            after = self.known(key)
             if (
                 after is not None
                 and after.state == "running"
@@ -60,36 +72,44 @@ class SimulatedMachines:
                 self._starts(key)
 
     def read(self, key: MachineKey) -> Machine | None:
-        return self.fake.read(key)
+        return self._at(key).read(key)
 
     def list(self, stack: str) -> tuple[Machine, ...]:
-        return self.fake.list(stack)
+        return tuple(machine for fake in (self.fake, *self.fakes.values()) for machine in fake.list(stack))
+
+    def sides(self) -> Mapping[str, Infrastructure]:
+        """Each infrastructure as it is asked itself, for one of several."""
+        return {name: _Side(self, name) for name in self.fakes}
+
+    def known(self, key: MachineKey) -> Machine | None:
+        """The machine as it is in truth, seen or not."""
+        return self._at(key).known(key)
 
     def delete(self, key: MachineKey) -> None:
         self.watch(key)
-        self.fake.delete(key)
+        self._at(key).delete(key)
         self._ends(key)
 
     # What happens to machines
 
     def stop(self, key: MachineKey) -> None:
         """Pull its plug."""
-        self.fake.stop(key)
+        self._at(key).stop(key)
         self._ends(key)
 
     def vanish(self, key: MachineKey) -> None:
         """It is gone from outside."""
-        self.fake.vanish(key)
+        self._at(key).vanish(key)
         self._ends(key)
 
     def return_from_the_dead(self, key: MachineKey) -> None:
         """One that was deleted or had vanished runs again."""
-        self.fake.return_from_the_dead(key)
+        self._at(key).return_from_the_dead(key)
         self._starts(key)
 
     def haunt(self, old: MachineKey, like: MachineKey) -> None:
         """A machine of an earlier generation runs again, beside its successor; its slurmd is not let in."""
-        self.fake.haunt(old, like)
+        self._at(like).haunt(old, like)
         self._since[old] = self._clock.true
 
     def running(self) -> builtins.list[MachineKey]:
@@ -115,6 +135,13 @@ class SimulatedMachines:
 
     # Inside
 
+    def _at(self, key: MachineKey) -> FakeInfrastructure:
+        if not key.infrastructure:
+            return self.fake
+        if key.infrastructure not in self.fakes:
+            self.fakes[key.infrastructure] = FakeInfrastructure(lambda: self._clock.true)
+        return self.fakes[key.infrastructure]
+
     def _starts(self, key: MachineKey) -> None:
         self._since[key] = self._clock.true
         self._boots[key] = self._boots.get(key, 0) + 1
@@ -125,7 +152,7 @@ class SimulatedMachines:
         boot = self._boots[key]
 
         def registers() -> None:
-            if self._boots.get(key) != boot or key not in self._since or self.fake.is_mute(key.node):
+            if self._boots.get(key) != boot or key not in self._since or self._at(key).is_mute(key.node):
                 return
             if key.node in self.short:
                 self._slurm.register_short(key.node, self.short[key.node])
@@ -147,3 +174,29 @@ class SimulatedMachines:
         bill = self.bills.setdefault(key.fleet, Bill())
         bill.node_s += seconds
         bill.usd += seconds / 3600 * self._prices.get(key.fleet, 0)
+
+
+class _Side:
+    """The machines of one infrastructure, which knows nothing of others."""
+
+    def __init__(self, machines: SimulatedMachines, name: str) -> None:
+        self._machines, self._name = machines, name
+
+    def create(self, request: MachineRequest) -> Machine:
+        raise Permanent("machines are made by the stack")
+
+    def read(self, key: MachineKey) -> Machine | None:
+        found = self._machines.read(replace(key, infrastructure=self._name))
+        return _plain(found) if found is not None else None
+
+    def list(self, stack: str) -> tuple[Machine, ...]:
+        if self._name in self._machines.silent:
+            raise Transient(f"{self._name} does not answer")
+        return tuple(_plain(machine) for machine in self._machines.fakes[self._name].list(stack))
+
+    def delete(self, key: MachineKey) -> None:
+        self._machines.delete(replace(key, infrastructure=self._name))
+
+
+def _plain(machine: Machine) -> Machine:
+    return replace(machine, key=replace(machine.key, infrastructure=""))

@@ -13,7 +13,11 @@ from typing import Final
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.daemon.loop import Turn
-from tidepool.scaling.deciding.ledger import STRAY_GRACE
+from tidepool.scaling.deciding.ledger import CONFIRMED_AFTER, STRAY_GRACE
+from tidepool.scaling.deciding.pools.leave import PERSONS_STAY
+from tidepool.scaling.deciding.pools.pod_queue import OWN_MACHINE_AFTER
+from tidepool.scaling.deciding.pools.stands import ABANDONED_AFTER
+from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
 
 _GROWTH: Final = 8.0
@@ -56,7 +60,11 @@ class Pacing:
             most_s = min(self._gap_s, most_s)
             self._gap_s *= _GROWTH
         latest = now + timedelta(seconds=most_s)
-        moments = _moments(spec, turn.decision.memory, now) if turn.decision else ()
+        moments = (
+            (*_moments(spec, turn.decision.memory, now), *_of_pools(spec, turn.decision))
+            if turn.decision
+            else ()
+        )
         soonest = min((moment for moment in moments if moment > now), default=latest)
         return max(min(soonest, latest), now + timedelta(seconds=self._least_s))
 
@@ -70,9 +78,29 @@ def _moments(spec: ClusterSpec, memory: Memory, now: datetime) -> Iterator[datet
     yield from (since + STRAY_GRACE for since in memory.strays.values())
     yield from (setback.until for setback in memory.fleet_setbacks.values())
     yield from (setback.until for setback in memory.node_setbacks.values())
+    yield from (since + CONFIRMED_AFTER for since in memory.ill_since.values())
+    yield from (setback.until for setback in memory.node_setbacks.values())
+    yield from (since + CONFIRMED_AFTER for since in memory.ill_since.values())
     if any(policy.name == "schedule" for policy in spec.scaling.policies):
         quarter = now.replace(minute=now.minute // _QUARTER * _QUARTER, second=0, microsecond=0)
         yield quarter + timedelta(minutes=_QUARTER)
+
+
+def _of_pools(spec: ClusterSpec, decision: Decision) -> Iterator[datetime]:
+    """When a machine of a pool may move, or is moved again."""
+    memory = decision.memory.pools
+    pools = {pool.name: pool for pool in spec.pools}
+    for name, since in memory.idle_since.items():
+        if pool := pools.get(_fleet(name)):
+            yield since + timedelta(seconds=pool.idle_s)
+    for view in decision.machines.values():
+        if view.since is not None and (pool := pools.get(view.pool)):
+            yield view.since + timedelta(seconds=pool.minimum_stay_s)
+            yield view.since + PERSONS_STAY
+    yield from (setback.until for setback in memory.setbacks.values())
+    yield from (moving.until for moving in memory.moving.values())
+    yield from (since + ABANDONED_AFTER for since in memory.abandoned.values())
+    yield from (since + OWN_MACHINE_AFTER for since in memory.has_room_since.values())
 
 
 def _fleet(node: str) -> str:

@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import Final
 
 from tidepool.infrastructure import Infrastructure
-from tidepool.scaling.daemon.loop import Edges, Loop
+from tidepool.scaling.daemon.edges import Edges
+from tidepool.scaling.daemon.loop import Loop
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observing.observe import Observer
+from tidepool.scaling.observing.kubernetes_watch import AtOnce, KubernetesWatch
+from tidepool.scaling.observing.observe import Observer, PoolDoors
 from tidepool.scaling.ports import Journal, Stack, UpOutcome
 from tidepool.scaling.simulation.cluster import SimulatedCluster
 from tidepool.scaling.world import World
@@ -44,6 +46,8 @@ def simulated_scaler(
         found_machines,
         lambda _: slurm or cluster.slurm,
         monotonic_s=cluster.clock.monotonic_s,
+        pools=_doors(cluster),
+        now=cluster.clock,
     )
     return Loop(
         Edges(
@@ -61,3 +65,11 @@ def simulated_scaler(
             lease_s=lease_s,
         )
     )
+
+
+def _doors(cluster: SimulatedCluster) -> PoolDoors | None:
+    pools = cluster.pools
+    if pools is None:
+        return None
+    watch = KubernetesWatch(lambda _: pools.kubernetes, AtOnce(), cluster.clock.monotonic_s)
+    return PoolDoors(watch, pools.open_journal)

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.node_places import node_places
+from tidepool.cluster.pool import Role
+from tidepool.cluster.role_set import role_set
 from tidepool.cluster.slots import Slot, fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructure import (
@@ -21,7 +25,8 @@ from tidepool.scaling.memory import Cause
 from tidepool.scaling.ports import Failure, Occupied, StackError, Told, UpOutcome
 from tidepool.scaling.simulation.clock import Clock
 from tidepool.scaling.simulation.machines import SimulatedMachines
-from tidepool.scaling.world import Recorded
+from tidepool.scaling.simulation.pools import SimulatedPools
+from tidepool.scaling.world import Recorded, RecordedRole
 from tidepool.slurm import Node, NodeBase, NodeFlag, SlurmError
 from tidepool.slurm.fake import FakeSlurm
 
@@ -76,6 +81,9 @@ class SimulatedStack:
         self.spec = spec
         self.images: dict[str, str] = {fleet.name: "sha256:1" for fleet in spec.fleets}
         self.recorded: dict[str, Recorded] = {}
+        #: Of converged pools: by node name; and what gives a machine a role.
+        self.roles: dict[str, RecordedRole] = {}
+        self.pools: SimulatedPools | None = None
         self.locked = False
         self.unreadable = ""
         self.failing = ""
@@ -127,10 +135,16 @@ class SimulatedStack:
             fleets=dict(self._fleets),
             recorded=dict(self.recorded),
             images=dict(self.images),
+            roles=dict(self.roles),
         )
 
     def up(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+        self,
+        wish: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        places: Mapping[str, str] = FrozenDict(),
+        refresh: Collection[str] = (),
     ) -> UpOutcome:
         if self.is_busy():
             raise Occupied("an operation is under way on the stack")
@@ -144,7 +158,7 @@ class SimulatedStack:
             for node in sorted({*nodes, *refresh}):
                 wished = node in wish.get(fleet_and_number(node)[0], HostSet())
                 if wished:
-                    self._make(operation, node, node in refresh)
+                    self._make(operation, node, node in refresh, self._place(node, places))
                 else:
                     self._take(operation, node)
             self._await_nodes(operation)
@@ -159,13 +173,74 @@ class SimulatedStack:
             (self._clock.true - began).total_seconds(),
         )
 
-    def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
+    def convert(
+        self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+    ) -> UpOutcome:
+        if self.is_busy():
+            raise Occupied("an operation is under way on the stack")
+        if self.failing:
+            raise StackError(self.failing)
+        assert self.pools is not None, "there are no pools"
+        self._refuse(kubernetes)
+        self.ups += 1
+        began = self._clock.true
+        operation = self._under_way = _Operation()
+        try:
+            self._pass_time(lambda: False, self._overhead_s)
+            for node in sorted(nodes):
+                self._give(operation, self.pools, node, "kubernetes" if _is_in(node, kubernetes) else "slurm")
+        finally:
+            self._under_way = None
+            self._version += 1
+        took_s = (self._clock.true - began).total_seconds()
+        return UpOutcome(frozenset(operation.made), frozenset(), operation.failed, took_s)
+
+    def _refuse(self, kubernetes: Mapping[str, HostSet]) -> None:
+        """What the program does with a wish that cannot be."""
+        for name, hosts in kubernetes.items():
+            pool = self.spec.pool(name)
+            served = (
+                slot.node_name for slot in pool.slots() if self.roles[slot.node_name].role == "kubernetes"
+            )
+            try:
+                role_set(pool, wish=str(hosts), last=str(HostSet.from_names(served)))
+            except ValueError as error:
+                raise StackError(str(error)) from error
+
+    def _give(self, operation: _Operation, pools: SimulatedPools, node: str, to: Role) -> None:
+        before = self.roles[node]
+        self.roles[node] = replace(before, pending=True)
+        self._version += 1
+        role, failure = pools.give(node, to, lambda seconds: self._pass_time(lambda: False, seconds))
+        # One that has no role is recorded as what it was, and as half-made.
+        self.roles[node] = RecordedRole(role or before.role, machine=True, pending=role is None)
+        self._version += 1
+        if failure:
+            operation.failed[node] = Failure("boot" if role is None else "transient", failure)
+        else:
+            operation.made.add(node)
+
+    def preview(
+        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = FrozenDict()
+    ) -> str:
         return f"{len(nodes)} nodes"
 
     # Making
 
-    def _make(self, operation: _Operation, node: str, refresh: bool) -> None:
-        key = MachineKey(self.name, node)
+    def _place(self, node: str, places: Mapping[str, str]) -> str:
+        """As the program has it: where it was made; else where it is said to be; else where there is room."""
+        fleet = self.spec.fleet(fleet_and_number(node)[0])
+        if len(fleet.infrastructures) == 1:
+            return ""
+        known = {name: record.place for name, record in self.recorded.items() if record.place}
+        there = [name for name in known if fleet_and_number(name)[0] == fleet.name]
+        return node_places(fleet, [*there, node], {**places, **known})[node]
+
+    def _key(self, node: str, place: str) -> MachineKey:
+        return MachineKey(self.name, node, infrastructure=place.partition("/")[0])
+
+    def _make(self, operation: _Operation, node: str, refresh: bool, place: str) -> None:
+        key = self._key(node, place)
         known = self.recorded.get(node, Recorded())
         if known.machine and known.membership and not known.pending and not (refresh and self._drifted(key)):
             return
@@ -188,7 +263,16 @@ class SimulatedStack:
             self._settle(node, replace(known, pending=False))
             operation.failed[node] = Failure("permanent", f"{node} is no node of a fleet: {error}")
             return
-        self._record(node, Recorded(machine=True, pending=True, image=self.images[slot.fleet]))
+        self._record(
+            node,
+            Recorded(
+                machine=True,
+                pending=True,
+                image=self.images[slot.fleet],
+                infrastructure=key.infrastructure,
+                place=place,
+            ),
+        )
         operation.making[node] = key
         if runs and self._node(node) is not None and not self._is_up(node):
             self._machines.restart_slurmd(key, _LISTEN_S)
@@ -245,10 +329,10 @@ class SimulatedStack:
     # Taking away
 
     def _take(self, operation: _Operation, node: str) -> None:
-        key = MachineKey(self.name, node)
         known = self.recorded.get(node)
         if known is None:
             return
+        key = self._key(node, known.place)
         self._record(node, replace(known, pending=True))
         if known.membership and (refusal := self._retire(key)):
             self._settle(node, replace(known, pending=False))
@@ -259,7 +343,7 @@ class SimulatedStack:
             try:
                 self._machines.delete(key)
             except InfrastructureError as error:
-                self._settle(node, Recorded(machine=True, image=known.image))
+                self._settle(node, replace(known, membership=False, pending=False))
                 operation.failed[node] = Failure(_cause(error), str(error))
                 return
         self.recorded.pop(node)
@@ -315,12 +399,16 @@ class SimulatedStack:
         return Slot(fleet, number, self.spec.fleet(fleet).subnet)
 
     def _runs(self, key: MachineKey) -> bool:
-        machine = self._machines.fake.known(key)
+        machine = self._machines.known(key)
         return machine is not None and machine.state == "running"
 
     def _node(self, name: str) -> Node | None:
         """The node in truth, whether slurmctld answers or not: who waits for it asks until it does."""
         return self._slurm.look(name) if self._slurm.controller == "up" else None
+
+
+def _is_in(node: str, hosts: Mapping[str, HostSet]) -> bool:
+    return any(node in names for names in hosts.values())
 
 
 def _cause(error: InfrastructureError) -> Cause:

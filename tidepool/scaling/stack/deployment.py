@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.node_places import read_places
+from tidepool.cluster.pool import ROLES, Role
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
+from tidepool.infrastructure.sides import SIDES, infrastructure_of_type
+from tidepool.scaling.memory import at_place
 from tidepool.scaling.ports import NotUp, StackError, Told
-from tidepool.scaling.world import Recorded
+from tidepool.scaling.world import Recorded, RecordedRole
 
 FLEET_TYPE: Final = "tidepool:components:ComputeFleet"
 NODE_TYPE: Final = "tidepool:slurm:Node"
-#: The types of machines, by infrastructure.
-MACHINE_TYPES: Final = {"local": "tidepool:local:Machine"}
+POOL_TYPE: Final = "tidepool:components:ConvergedNodePool"
+ROLE_TYPE: Final = "tidepool:pool:Role"
 _IMAGE_TYPE: Final = "tidepool:image:Image"
 _STACK_TYPE: Final = "pulumi:pulumi:Stack"
 #: Pulumi's mark of a value that is not plain: a secret, an asset.
@@ -30,7 +34,16 @@ class _Node:
     membership: bool = False
     pending: bool = False
     image: str = ""
+    infrastructure: str = ""
     urns: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _PoolMachine:
+    role: Role | None = None
+    machine: bool = False
+    pending: bool = False
+    urn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,9 @@ class Deployment:
     images: Mapping[str, str]
     #: Whether creations are listed that were cut off. They stay so, whatever becomes of their resources.
     has_cut_off: bool = False
+    #: By node name, the machines of converged pools; and the URNs of their roles.
+    roles: Mapping[str, RecordedRole] = field(default_factory=dict)
+    role_urns: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_deployment(document: Mapping[str, Any]) -> Deployment:
@@ -57,6 +73,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
         deployment: Mapping[str, Any] = document["deployment"] or {}
         resources = deployment.get("resources") or []
         nodes: defaultdict[str, _Node] = defaultdict(_Node)
+        machines: defaultdict[str, _PoolMachine] = defaultdict(_PoolMachine)
         outputs: Mapping[str, Any] = {}
         images: dict[str, str] = {}
         has_cut_off = False
@@ -64,6 +81,8 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
             kind, parent, name = _place(resource["urn"])
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
                 _add(nodes[name], kind, resource)
+            elif parent == POOL_TYPE and _is_node(name, resource.get("parent", "")):
+                _add_to_pool(machines[name], kind, resource)
             elif kind == _STACK_TYPE:
                 outputs = {k: v for k, v in (resource.get("outputs") or {}).items() if _is_plain(v)}
             elif kind == _IMAGE_TYPE and not resource.get("delete"):
@@ -75,17 +94,24 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
                 nodes[name].pending = True
                 nodes[name].urns.append(resource["urn"])
+            elif parent == POOL_TYPE and _is_node(name, resource.get("parent", "")):
+                machines[name].pending = True
     except (KeyError, TypeError, AttributeError) as fault:
         raise StackError(f"the stack's state is not in the form that is known: {fault!r}") from fault
     return Deployment(
         outputs=outputs,
         recorded={
-            name: Recorded(node.machine, node.membership, node.pending, node.image)
+            name: Recorded(node.machine, node.membership, node.pending, node.image, node.infrastructure)
             for name, node in sorted(nodes.items())
         },
         urns={name: tuple(dict.fromkeys(node.urns)) for name, node in nodes.items()},
         images=images,
         has_cut_off=has_cut_off,
+        roles={
+            name: RecordedRole(each.role, each.machine, each.pending)
+            for name, each in sorted(machines.items())
+        },
+        role_urns={name: each.urn for name, each in machines.items() if each.urn},
     )
 
 
@@ -106,32 +132,73 @@ def told(deployment: Deployment, version: str, spec_of_file: Callable[[], Cluste
         raise StackError(f"the spec in the stack's outputs cannot be read: {mistakes}") from mistakes
     fleets = {name: HostSet(hosts) for name, hosts in (outputs.get("fleets") or {}).items()}
     digests = {
-        fleet.name: deployment.images.get(spec.fleet_image(fleet, fleet.infrastructures[0]), "")
+        at_place(fleet.name, entry.key if len(fleet.infrastructures) > 1 else ""): deployment.images.get(
+            spec.fleet_image(fleet, entry), ""
+        )
         for fleet in spec.fleets
+        for entry in fleet.infrastructures
     }
     return Told(
         version=version,
         spec=spec,
         controller=controller,
         fleets=fleets,
-        recorded=deployment.recorded,
+        recorded=_placed(deployment.recorded, spec, outputs.get("places") or {}),
         images={fleet: digest for fleet, digest in digests.items() if digest},
+        roles=deployment.roles,
+        kubernetes=outputs.get("kubernetes") or {},
     )
 
 
-def urns_of(stack: str, project: str, spec: ClusterSpec, node: str) -> tuple[str, ...]:
-    """The URNs that a node's resources get when they are made.
+def urns_of(stack: str, project: str, spec: ClusterSpec, node: str, place: str = "") -> tuple[str, ...]:
+    """The URNs that a node's resources get when they are made: at ``place``, where its fleet has several.
+
+    Where they depend on options, one of them is a pattern of `--target`, for all of the node's.
 
     Raises:
         StackError: it is no node of the spec's fleets.
     """
+    side = SIDES.get(infrastructure_at(spec, node, place))
+    if side is None:
+        raise StackError(f"{node} is no node of a fleet whose machines are known here")
+    above = f"urn:pulumi:{stack}::{project}::{FLEET_TYPE}$"
+    kinds = ("**",) if side.has_more else (*side.types, NODE_TYPE)
+    return tuple(f"{above}{kind}::{node}" for kind in kinds)
+
+
+def infrastructure_at(spec: ClusterSpec, node: str, place: str) -> str:
+    """The name of the infrastructure that a node's machine is from; empty where it is no node of a fleet.
+
+    Without a place it is its fleet's first, which is what the program takes.
+    """
     try:
         fleet = spec.fleet(fleet_and_number(node)[0])
-        machine = MACHINE_TYPES[fleet.infrastructures[0].name]
-    except (KeyError, ValueError) as error:
-        raise StackError(f"{node} is no node of a fleet whose machines are known here") from error
-    place = f"urn:pulumi:{stack}::{project}::{FLEET_TYPE}$"
-    return tuple(f"{place}{kind}::{node}" for kind in (machine, NODE_TYPE))
+        return (fleet.infrastructure(place) if place else fleet.infrastructures[0]).name
+    except (KeyError, ValueError):
+        return ""
+
+
+def _placed(
+    recorded: Mapping[str, Recorded], spec: ClusterSpec, outputs: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, Recorded]:
+    """With the places of nodes of fleets on several infrastructures.
+
+    The type of a machine says on which it is; where that is in the fleet's list more than once, the outputs say which.
+    """
+    spanning = {fleet.name: fleet for fleet in spec.fleets if len(fleet.infrastructures) > 1}
+    if not spanning:
+        return recorded
+    told = {name: read_places(of_fleet) for name, of_fleet in outputs.items()}
+    placed = dict(recorded)
+    for node, record in recorded.items():
+        name = fleet_and_number(node)[0]
+        if name in spanning and record.infrastructure:
+            keys = [each.key for each in spanning[name].infrastructures if each.name == record.infrastructure]
+            said = told.get(name, {}).get(node, "")
+            # One that is not in the list any more is still its place.
+            place = said if said in keys else next(iter(keys), record.infrastructure)
+            placed[node] = replace(record, place=place)
+    return placed
 
 
 def _add(node: _Node, kind: str, resource: Mapping[str, Any]) -> None:
@@ -143,9 +210,25 @@ def _add(node: _Node, kind: str, resource: Mapping[str, Any]) -> None:
         node.membership = True
     else:
         node.machine = True
-        node.image = str((resource.get("inputs") or {}).get("image", ""))
+        if infrastructure := infrastructure_of_type(kind):
+            node.infrastructure = infrastructure
+            node.image = str((resource.get("inputs") or {}).get("image", ""))
     if resource.get("initErrors"):
         node.pending = True
+
+
+def _add_to_pool(machine: _PoolMachine, kind: str, resource: Mapping[str, Any]) -> None:
+    if resource.get("delete") or resource.get("initErrors"):
+        machine.pending = True
+    if resource.get("delete"):
+        return
+    if infrastructure_of_type(kind):
+        machine.machine = True
+    elif kind == ROLE_TYPE:
+        # That which it has: where a conversion was another's, its outputs know better than its inputs.
+        said = (resource.get("outputs") or {}).get("role") or (resource.get("inputs") or {}).get("role")
+        machine.role = said if said in ROLES else None
+        machine.urn = resource["urn"]
 
 
 def _place(urn: str) -> tuple[str, str, str]:

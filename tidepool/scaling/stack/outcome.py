@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from tidepool.infrastructure.causes import unmarked
+from tidepool.infrastructure.causes import Cause, unmarked
 from tidepool.scaling.ports import Failure, StackError, UpOutcome
 
-_NODE_TYPE: Final = "tidepool:slurm:Node"
+#: What a node, or a machine of a pool, is when it serves.
+_SERVING: Final = frozenset({"tidepool:slurm:Node", "tidepool:pool:Role"})
 _MADE: Final = frozenset({"create", "update", "replace", "create-replacement"})
 #: What people read of a failure: the beginning says what it is, the rest is a boot's log.
 _TEXT_LENGTH: Final = 600
@@ -21,9 +22,14 @@ _AROUND = re.compile(
 
 
 def outcome(
-    events: Iterable[Mapping[str, Any]], nodes: Collection[str], duration_s: float, failed: bool, said: str
+    events: Iterable[Mapping[str, Any]],
+    nodes: Collection[str],
+    duration_s: float,
+    failed: bool,
+    said: str,
+    cause_of: Callable[[str, str], Cause] = lambda _node, _text: "transient",
 ) -> UpOutcome:
-    """What became of ``nodes``.
+    """What became of ``nodes``. ``cause_of`` tells, by a node and what was said, the cause that is not marked.
 
     ``failed`` is whether the engine ended with an error, and ``said`` what it wrote then. A node that no event tells
     of is as it should be where the engine succeeded; else it was not come to, and that is a failure of its own.
@@ -32,7 +38,7 @@ def outcome(
         StackError: the engine failed, and none of the nodes was come to: the program did, or something else.
     """
     wanted = frozenset(nodes)
-    made, removed, seen = set[str](), set[str](), set[str]()
+    made, coming, removed, seen = set[str](), set[str](), set[str](), set[str]()
     wrong: defaultdict[str, list[str]] = defaultdict(list)
     general: list[str] = []
     for event in events:
@@ -42,8 +48,8 @@ def outcome(
             if name not in wanted or done.get("planning"):
                 continue
             seen.add(name)
-            if op in _MADE and kind == _NODE_TYPE and _is_up(done["metadata"]):
-                made.add(name)
+            if op in _MADE and kind in _SERVING:
+                (made if _is_up(done["metadata"]) else coming).add(name)
             elif op.startswith("delete"):
                 removed.add(name)
         elif lost := event.get("resOpFailedEvent"):
@@ -61,7 +67,8 @@ def outcome(
     if failed:
         wrong.update({name: [rest] for name in wanted - seen - wrong.keys()})
     failures = {
-        name: _failure([*texts, rest][:1] if texts else [rest]) for name, texts in sorted(wrong.items())
+        name: _failure(texts[0] if texts else rest, lambda text, name=name: cause_of(name, text))  # type: ignore[misc]
+        for name, texts in sorted(wrong.items())
     }
     return UpOutcome(
         made=frozenset(made - wrong.keys()),
@@ -69,13 +76,14 @@ def outcome(
         removed=frozenset(removed - wrong.keys() - made),
         failed=failures,
         duration_s=duration_s,
+        coming=frozenset(coming - wrong.keys()),
     )
 
 
 def _is_up(metadata: Mapping[str, Any]) -> bool:
     """Whether the node was up when the operation went on: it does not wait for ever."""
     new = metadata.get("new") or {}
-    return bool((new.get("outputs") or {}).get("state", "up") == "up")
+    return (new.get("outputs") or {}).get("state", "up") in ("up", "serving")
 
 
 def _of_urn(urn: str) -> tuple[str, str]:
@@ -88,9 +96,9 @@ def _plain(message: str) -> str:
     return _AROUND.sub("", message.strip()).strip()
 
 
-def _failure(texts: list[str]) -> Failure:
-    text, cause = unmarked("; ".join(texts))
-    return Failure(cause or "transient", _shortened(text))
+def _failure(said: str, cause_of: Callable[[str], Cause]) -> Failure:
+    text, cause = unmarked(said)
+    return Failure(cause or cause_of(text), _shortened(text))
 
 
 def _shortened(text: str) -> str:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -16,19 +16,25 @@ from pulumi import automation
 from pulumi.automation._stack import StackInitMode  # the package forgot to name it
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackNotFoundError
 
+from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.wish import Wish
 from tidepool.engine.errors import EngineError
 from tidepool.engine.warm import WarmPulumiCommand
+from tidepool.infrastructure import InfrastructureError
+from tidepool.infrastructure.causes import Cause, cause_of_kind
+from tidepool.infrastructure.sides import kind_of
 from tidepool.scaling.ports import NotUp, Occupied, StackError, Told, UpOutcome
-from tidepool.scaling.stack.deployment import Deployment, read_deployment, told, urns_of
+from tidepool.scaling.stack.deployment import Deployment, infrastructure_at, read_deployment, told, urns_of
 from tidepool.scaling.stack.folder import Folder, clear
 from tidepool.scaling.stack.outcome import outcome
 from tidepool.scaling.stack.turn import try_turn
 from tidepool.scaling.stack.unattended import Terms, Unattended
+from tidepool.scaling.world import Recorded
 
 _PARALLEL: Final = 256
+_NOWHERE: Final[Mapping[str, str]] = FrozenDict()
 #: Longer than any node of an `up` may take, and than a golden image that has to be built first.
 _UP_S: Final = 1800.0
 _PREVIEW_S: Final = 120.0
@@ -56,6 +62,17 @@ class Place:
     journal: Path | None = None
     #: The stack's file, of which operations are told by a copy.
     file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Errand:
+    """What one `up` is for: the wish, the nodes it is about, and the URNs that it is limited to, once they are asked for."""
+
+    wish: Wish
+    nodes: frozenset[str]
+    targets: Callable[[], list[str]]
+    refresh: bool
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 class PulumiStack:
@@ -86,8 +103,32 @@ class PulumiStack:
             return self._told
 
     def up(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+        self,
+        wish: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        places: Mapping[str, str] = _NOWHERE,
+        refresh: Collection[str] = (),
     ) -> UpOutcome:
+        all_nodes = frozenset({*nodes, *refresh})
+        errand = _Errand(
+            self._wish(wish, all_nodes, places),
+            all_nodes,
+            lambda: self._targets(all_nodes, wish, places),
+            bool(refresh),
+            places,
+        )
+        return self._in_turn(errand)
+
+    def convert(
+        self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+    ) -> UpOutcome:
+        wish = Wish({}, HostSet.from_names(nodes), kubernetes)
+        return self._in_turn(
+            _Errand(wish, frozenset(nodes), lambda: self._role_targets(nodes), bool(refresh))
+        )
+
+    def _in_turn(self, errand: _Errand) -> UpOutcome:
         try:
             turn = try_turn(self._place.data)
         except OSError as error:
@@ -96,7 +137,7 @@ class PulumiStack:
             raise Occupied("an operation is under way on the stack")
         try:
             clear(self._scaler)
-            return self._up(wish, nodes, refresh, turn)
+            return self._up(errand, turn)
         except (OSError, ValueError) as error:
             # A full disk, most of all. What it came to is in the state.
             raise StackError(f"what the `up` came to cannot be read: {error}") from error
@@ -114,17 +155,21 @@ class PulumiStack:
             os.close(turn)
         return turn is None
 
-    def preview(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> str:
+    def preview(
+        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = _NOWHERE
+    ) -> str:
         # Not by the SDK's own `preview`, which has the engine send its events to a server in this process.
         words = ["preview", "--stack", self._place.name, "--non-interactive", "--color", "never"]
-        targets = self._targets(nodes, wish)
+        targets = self._targets(nodes, wish, places)
         if not targets:
             return ""
         words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in targets)]
         try:
             with self._folder(is_preview=True) as folder:
                 command = Unattended(self._command, Terms(_PREVIEW_S, folder.events, config=folder.config))
-                return command.run(words, str(self._place.folder), self._variables(wish, nodes)).stdout
+                return command.run(
+                    words, str(self._place.folder), self._variables(self._wish(wish, nodes, places))
+                ).stdout
         except CommandError as error:
             raise StackError(_said(error)) from error
         except EngineError as error:
@@ -133,12 +178,10 @@ class PulumiStack:
             # A full disk, most of all.
             raise StackError(f"the preview could not begin: {error}") from error
 
-    def _up(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], refresh: Collection[str], turn: int
-    ) -> UpOutcome:
+    def _up(self, errand: _Errand, turn: int) -> UpOutcome:
         began = time.monotonic()
         self._forget_what_was_cut_off(turn)
-        targets = self._targets({*nodes, *refresh}, wish)
+        targets = errand.targets()
         if not targets:
             return UpOutcome()  # none is wished for, and none is there
         with self._folder() as folder:
@@ -146,11 +189,11 @@ class PulumiStack:
             terms = Terms(_UP_S, folder.events, (turn,), folder.config)
             failed, said = False, ""
             try:
-                self._stack(wish, {*nodes, *refresh}, terms).up(
+                self._stack(errand.wish, terms).up(
                     target=targets,
                     parallel=_PARALLEL,
                     continue_on_error=True,
-                    refresh=bool(refresh) or None,
+                    refresh=errand.refresh or None,
                     suppress_outputs=True,
                     color="never",
                 )
@@ -161,7 +204,14 @@ class PulumiStack:
             except EngineError as error:
                 raise StackError(str(error)) from error
             duration_s = time.monotonic() - began
-            return outcome(_lines(folder.events), {*nodes, *refresh}, duration_s, failed, said)
+            return outcome(
+                _lines(folder.events),
+                errand.nodes,
+                duration_s,
+                failed,
+                said,
+                lambda node, text: self._cause(errand, node, text),
+            )
 
     def _forget_what_was_cut_off(self, turn: int) -> None:
         """Take creations that were cut off from the list of those that nobody knows about, on which they stay for ever.
@@ -192,7 +242,9 @@ class PulumiStack:
         with self._lock:
             self._told = None
 
-    def _targets(self, nodes: Collection[str], wish: Mapping[str, HostSet]) -> list[str]:
+    def _targets(
+        self, nodes: Collection[str], wish: Mapping[str, HostSet], places: Mapping[str, str]
+    ) -> list[str]:
         """The URNs of ``nodes``, as far as there is anything of them, or should be: others the engine does not know."""
         at = self.read()
         known = self._deployment.urns if self._deployment else {}
@@ -200,20 +252,43 @@ class PulumiStack:
         for node in sorted(nodes):
             found += known.get(node, ())
             if any(node in hosts for hosts in wish.values()):
-                made = urns_of(self._place.name, self._place.project, at.spec, node)
+                place = places.get(node) or at.recorded.get(node, Recorded()).place
+                made = urns_of(self._place.name, self._place.project, at.spec, node, place)
                 found += [urn for urn in made if urn not in known.get(node, ())]
         return found
 
-    def _variables(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> dict[str, str]:
-        # For an operation with `_targets` of the same nodes, and for no other.
-        told = Wish(wish, HostSet.from_names(nodes))
-        return {**self._place.environment, **told.environment}
+    def _role_targets(self, nodes: Collection[str]) -> list[str]:
+        """The URNs of the roles of ``nodes``, machines of pools: as far as they have any."""
+        self.read()
+        known = self._deployment.role_urns if self._deployment else {}
+        return [known[node] for node in sorted(nodes) if node in known]
 
-    def _stack(self, wish: Mapping[str, HostSet], nodes: Collection[str], terms: Terms) -> _Stack:
+    def _wish(self, wish: Mapping[str, HostSet], nodes: Collection[str], places: Mapping[str, str]) -> Wish:
+        # For an operation with `_targets` of the same nodes, and for no other.
+        by_fleet: dict[str, dict[str, str]] = {}
+        for node, place in places.items():
+            by_fleet.setdefault(node.rpartition("-")[0], {})[node] = place
+        return Wish(wish, HostSet.from_names(nodes), places=by_fleet)
+
+    def _cause(self, errand: _Errand, node: str, text: str) -> Cause:
+        """Of a failure that its provider did not name, by what the node's infrastructure says in such cases."""
+        at = self.read()
+        recorded = at.recorded.get(node, Recorded())
+        place = errand.places.get(node) or recorded.place
+        name = infrastructure_at(at.spec, node, place) or recorded.infrastructure
+        try:
+            return cause_of_kind(kind_of(name)(text))
+        except InfrastructureError:
+            return "transient"
+
+    def _variables(self, wish: Wish) -> dict[str, str]:
+        return {**self._place.environment, **wish.environment}
+
+    def _stack(self, wish: Wish, terms: Terms) -> _Stack:
         workspace = _Workspace(
             work_dir=str(self._place.folder),
             pulumi_command=Unattended(self._command, terms),
-            env_vars=self._variables(wish, nodes),
+            env_vars=self._variables(wish),
         )
         return _Stack(self._place.name, workspace, StackInitMode.SELECT)
 

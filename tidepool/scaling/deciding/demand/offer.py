@@ -1,4 +1,7 @@
-"""What an empty node of each fleet offers, and which fleets a partition has, in their order of preference."""
+"""What an empty node of each fleet offers, and which fleets a partition has, in their order of preference.
+
+A converged pool is a fleet to Slurm: what is said of fleets here is said of pools too.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
 
 
@@ -38,31 +42,39 @@ class Offer:
 
 
 def offers(spec: ClusterSpec) -> Mapping[str, Offer]:
-    """By fleet, in the spec's order."""
+    """By fleet, in the spec's order; and then by pool."""
     selected = next(
         (str(value) for key, value in spec.slurm_conf.items() if key.lower() == "selecttypeparameters"),
         "CR_Core_Memory",
     ).lower()
+    kinds: list[Fleet | ConvergedPool] = [*spec.fleets, *spec.pools]
     return {
-        fleet.name: _offer(
-            fleet,
+        each.name: _offer(
+            each,
             spec.limits.max_nodes,
             whole_cores="cr_cpu" not in selected,
             counts_memory="memory" in selected,
         )
-        for fleet in spec.fleets
+        for each in kinds
     }
 
 
-def _offer(fleet: Fleet, all_nodes: int | None, *, whole_cores: bool, counts_memory: bool) -> Offer:
+def _offer(
+    fleet: Fleet | ConvergedPool, all_nodes: int | None, *, whole_cores: bool, counts_memory: bool
+) -> Offer:
     shape = fleet.shape
-    infrastructure = fleet.infrastructures[0]
     kinds = tuple((gres.name, gres.type or "") for gres in shape.gres)
     places: dict[tuple[str, str], tuple[int, ...]] = {}
     for place, (name, type) in enumerate(kinds):
         for asked in dict.fromkeys(((name, type), (name, ""))):
             places[asked] = (*places.get(asked, ()), place)
-    limits = (fleet.max_nodes, infrastructure.max_nodes, all_nodes)
+    limits: tuple[int | None, ...]
+    if isinstance(fleet, Fleet):
+        everywhere = sum(fleet.most_nodes(entry) for entry in fleet.infrastructures)
+        limits = (fleet.max_nodes, everywhere, all_nodes)
+        price = fleet.infrastructures[0].price_usd_per_hour
+    else:
+        limits, price = (fleet.most("slurm"),), 0.0
     return Offer(
         fleet=fleet.name,
         cpus=shape.cpus,
@@ -73,7 +85,7 @@ def _offer(fleet: Fleet, all_nodes: int | None, *, whole_cores: bool, counts_mem
         gres=tuple(gres.count for gres in shape.gres),
         features=frozenset((fleet.name, *fleet.features)),
         max_nodes=min(limit for limit in limits if limit is not None),
-        price_usd_per_hour=infrastructure.price_usd_per_hour,
+        price_usd_per_hour=price,
         whole_cores=whole_cores,
         counts_memory=counts_memory,
         places=FrozenDict(places),
@@ -83,7 +95,8 @@ def _offer(fleet: Fleet, all_nodes: int | None, *, whole_cores: bool, counts_mem
 def preferred(spec: ClusterSpec, partition: Partition) -> tuple[str, ...]:
     """The fleets of a partition, the one to launch first first: as a person wrote them, or else by their price.
 
-    Where nobody gave an order, those without gres come first, so that nodes with a GPU are not for jobs without.
+    Where nobody gave an order, those without gres come first, so that nodes with a GPU are not for jobs without; pools
+    come after fleets, for their machines may be wanted elsewhere.
     """
     if partition.fleets is not None:
         return partition.fleets
@@ -93,4 +106,5 @@ def preferred(spec: ClusterSpec, partition: Partition) -> tuple[str, ...]:
         price = fleet.infrastructures[0].price_usd_per_hour
         return len(fleet.shape.gres), price, places[fleet.name]
 
-    return tuple(fleet.name for fleet in sorted(spec.fleets, key=rank))
+    pools = sorted(spec.pools, key=lambda pool: len(pool.shape.gres))
+    return (*(fleet.name for fleet in sorted(spec.fleets, key=rank)), *(pool.name for pool in pools))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tidepool.scaling.deciding.allowance import Allowance, Grant
 from tidepool.scaling.deciding.packing.bins import Bins
@@ -19,13 +19,25 @@ class Purpose(NamedTuple):
     account: str = ""
 
 
+class Spare(NamedTuple):
+    """Of a converged pool: its machines that could come to Slurm, the first first; and why no others can."""
+
+    names: tuple[str, ...]
+    obstacle: str
+    standing: Literal["limit", "setback"] = "limit"
+
+
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Why the names of a fleet are not all to be had: its slots, how many are quarantined; and its own set-back."""
+    """Why the names of a fleet are not all to be had: its slots, how many are quarantined; and its own set-back.
+
+    ``spare`` is a pool's, whose machines are there, and which no limit on nodes counts.
+    """
 
     max_nodes: int
     quarantined: int = 0
     setback: Setback | None = None
+    spare: Spare | None = None
 
 
 class Gate:
@@ -38,6 +50,7 @@ class Gate:
         self._left = dict(allowance.capped_accounts)
         self._used: dict[str, set[str]] = {}
         self._launched_usd = 0.0
+        self._pools = frozenset(name for name, each in closed.items() if each.spare is not None)
 
     def last_slot(self, fleet: str) -> int:
         """The number of a fleet's last slot."""
@@ -54,6 +67,9 @@ class Gate:
     ) -> Grant:
         """How many of ``nodes`` more may be launched, beside those that are taken and ``planned`` (by fleet)."""
         closed = self._closed[fleet]
+        if closed.spare is not None:
+            left = min(nodes, max(0, bins.vacant(fleet) - planned.get(fleet, 0)))
+            return Grant(left, closed.spare.obstacle if left < nodes else "", closed.spare.standing)
         setback = closed.setback
         if setback is not None and setback.until > self._at:
             until = f"{setback.until:%H:%M:%S} UTC"
@@ -72,6 +88,8 @@ class Gate:
         launched = bins.launched
         if planned:
             launched = launched | {name: launched.get(name, 0) + count for name, count in planned.items()}
+        if self._pools:
+            launched = {name: count for name, count in launched.items() if name not in self._pools}
         grant = self._allowance.more(
             fleet,
             min(nodes, vacant),
