@@ -44,17 +44,21 @@ OUTPUTS: Mapping[str, Any] = {
 
 @dataclass
 class FakeEngine:
-    """Answers ``stack output`` with ``outputs`` (None: no such stack), and keeps all that it is asked."""
+    """Answers ``stack output`` with ``outputs`` (None: no such stack), ``stack export`` with ``exported``, and keeps all that it is asked."""
 
     outputs: Mapping[str, Any] | None = None
+    exported: Mapping[str, Any] | None = None
     code: int = 0
     events: Sequence[Mapping[str, Any]] = ()
     name: EngineName = "embedded"
     asked: list[tuple[str, ...]] = field(default_factory=list)
     ran: list[tuple[str, ...]] = field(default_factory=list)
+    #: The environment of each of these.
+    environments: list[Mapping[str, str]] = field(default_factory=list)
 
     def run(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, aside: bool) -> int:
         self.ran.append(tuple(words))
+        self.environments.append(env)
         if "--event-log" in words:
             log = Path(words[words.index("--event-log") + 1])
             log.write_text("".join(json.dumps(event) + "\n" for event in self.events))
@@ -62,10 +66,14 @@ class FakeEngine:
 
     def ask(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Answer:
         self.asked.append(tuple(words))
+        if tuple(words[:2]) == ("stack", "export"):
+            return Answer(0, json.dumps(self.exported) if self.exported is not None else "", "")
         if tuple(words[:2]) != ("stack", "output"):
             return Answer(0, "", "")
         if self.outputs is None:
             return Answer(6, "", "error: no stack named 'dev' found\n")
+        if "--show-secrets" in words:
+            return Answer(0, json.dumps(self.outputs[words[words.index("--show-secrets") + 1]]), "")
         return Answer(0, json.dumps(self.outputs), "")
 
 

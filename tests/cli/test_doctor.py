@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from tests.cli.standins import Person
+from tests.cli.standins import SPEC, Person
 from tidepool import local
-from tidepool.cli import doctor, errors
+from tidepool.cli import doctor, errors, fitness
+from tidepool.cli.elsewhere import named_elsewhere
+from tidepool.cli.stack import find_stack
+from tidepool.infrastructure import Permanent
+from tidepool.infrastructure.finding import Finding
 from tidepool.local import Lack
+from tidepool.packages import PACKAGES
+from tidepool.toolchain import TOOLS
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +31,7 @@ def lacks(monkeypatch: pytest.MonkeyPatch) -> list[Lack]:
     return found
 
 
-def findings(somebody: Person) -> dict[str, doctor.Finding]:
+def findings(somebody: Person) -> dict[str, Finding]:
     return {found.what: found for found in doctor.examine(somebody.world)}
 
 
@@ -36,6 +44,8 @@ def test_all_is_looked_at(somebody: Person) -> None:
         "engine",
         "Python",
         "package mirror",
+        "Kubernetes",
+        "kubelets",
     }
     assert found["machines"].state == "well"
     assert found["engine"].detail == "embedded"
@@ -75,6 +85,34 @@ def test_the_engine_that_cannot_be_is_told(somebody: Person) -> None:
         assert "TIDEPOOL_ENGINE" in found["engine"].detail
 
 
+def test_a_kubernetes_that_is_not_built_is_a_note_with_how_to_build_it(
+    somebody: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = {**somebody.world.env, "TIDEPOOL_TOOLCHAIN": "", "XDG_CACHE_HOME": str(tmp_path)}
+    found = {each.what: each for each in doctor.examine(replace(somebody.world, env=env))}["Kubernetes"]
+    assert found.state == "note"
+    assert found.detail.startswith(
+        f"Kubernetes is not built for this machine (there is no {tmp_path}/tidepool/toolchain/"
+    )
+    assert found.remedy.startswith("`make kubernetes` builds it")
+    for tool in TOOLS:
+        (tmp_path / tool).write_text("")
+        (tmp_path / tool).chmod(0o755)
+    env["TIDEPOOL_TOOLCHAIN"] = str(tmp_path)
+    found = {each.what: each for each in doctor.examine(replace(somebody.world, env=env))}["Kubernetes"]
+    assert (found.state, found.detail) == ("well", f"of another build, {tmp_path}")
+
+
+@pytest.mark.parametrize(("room", "state"), [(7, "note"), (8, "well")])
+def test_how_many_kubelets_fit_is_told(
+    somebody: Person, monkeypatch: pytest.MonkeyPatch, room: int, state: str
+) -> None:
+    monkeypatch.setattr(local, "kubelets_at_most", lambda: room)
+    found = findings(somebody)["kubelets"]
+    assert found.state == state
+    assert found.detail.startswith(f"room for {room} machines of converged pools")
+
+
 MOUNTS = """\
 20 1 0:1 / / rw - overlay overlay rw
 21 20 0:2 / /proc rw - proc proc rw
@@ -95,3 +133,131 @@ MOUNTS = """\
 )
 def test_the_file_system_of_a_folder(folder: str, kind: str) -> None:
     assert doctor._file_system(Path(folder), MOUNTS) == kind
+
+
+# The infrastructures of a stack
+
+
+@dataclass
+class Checked:
+    """By infrastructure, what it finds of itself, or how it fails; a package that is there, whose plugin is or is not."""
+
+    found: dict[str, Callable[[], Iterable[Finding]]]
+
+    def checks_of(self, name: str, *_: object) -> Iterable[Finding]:
+        return self.found[name]()
+
+
+@pytest.fixture
+def spanning(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> tuple[Person, Checked]:
+    """Somebody whose stack has machines of existing hosts and of Kubernetes."""
+    checked = Checked({"ssh": lambda: (), "kubernetes": lambda: ()})
+    monkeypatch.setattr(fitness, "checks_of", checked.checks_of)
+    somebody.write(fleets=[{**SPEC["fleets"][0], "infrastructures": ["local", "ssh", "kubernetes"]}])
+    return somebody, checked
+
+
+def stack_findings(person: Person) -> dict[str, Finding]:
+    return {
+        found.what: found
+        for found in doctor.examine_stack(find_stack(person.world, "dev", str(person.folder)))
+    }
+
+
+def raising(error: Exception) -> Callable[[], Iterable[Finding]]:
+    def check() -> Iterable[Finding]:
+        raise error
+
+    return check
+
+
+def test_each_infrastructure_of_a_stack_says_what_it_lacks(spanning: tuple[Person, Checked]) -> None:
+    person, checked = spanning
+    checked.found["ssh"] = lambda: (
+        Finding("host alpha", "well", "it answers"),
+        Finding("host beta", "lacks", "it has no ip; run there: apt-get install iproute2"),
+    )
+    checked.found["kubernetes"] = raising(Permanent("its user may not list pods"))
+    said = person.runs("doctor", "--json")
+    assert said.exit_code == errors.LACKS
+    told = {each["what"]: each for each in json.loads(said.output)}
+    assert told["host alpha"]["state"] == "well"
+    assert told["host beta"] == {
+        "what": "host beta",
+        "state": "lacks",
+        "detail": "it has no ip; run there: apt-get install iproute2",
+        "remedy": "see docs/infrastructures/ssh.md",
+    }
+    assert told["kubernetes"]["detail"] == "its user may not list pods"
+    assert told["kubernetes"]["remedy"] == "see docs/infrastructures/kubernetes.md"
+
+
+def test_one_that_hangs_holds_up_no_other(spanning: tuple[Person, Checked]) -> None:
+    person, checked = spanning
+    go_on = threading.Event()
+
+    def hangs() -> Iterable[Finding]:
+        go_on.wait(60)
+        return ()
+
+    checked.found["kubernetes"] = hangs
+    checked.found["ssh"] = lambda: (Finding("host alpha", "well", "it answers"),)
+    stack = find_stack(person.world, "dev", str(person.folder))
+    try:
+        found = {each.what: each for each in fitness.fitness(stack, named_elsewhere(stack, None), 0.1)}
+    finally:
+        go_on.set()
+    assert found["kubernetes"].detail == "it has not answered within 0.1 s"
+    assert found["host alpha"].state == "well"
+
+
+def test_a_plugin_that_is_not_there_is_told_with_what_installs_it(
+    spanning: tuple[Person, Checked], tmp_path: Path
+) -> None:
+    """As `up` and `preview` tell it."""
+    person, _ = spanning
+    found = stack_findings(person)["pulumi-kubernetes"]
+    version = PACKAGES["kubernetes"].version
+    assert found.state == "lacks"
+    assert f"the plugin pulumi-resource-kubernetes {version} is neither on PATH nor in " in found.detail
+    assert found.remedy.startswith(f"pulumi plugin install resource kubernetes {version}; ")
+    program = tmp_path / "home" / "plugins" / f"resource-kubernetes-v{version}" / "pulumi-resource-kubernetes"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    home = {**person.world.env, "PULUMI_HOME": str(tmp_path / "home")}
+    there = replace(person, world=replace(person.world, env=home))
+    found = stack_findings(there)["pulumi-kubernetes"]
+    assert (found.state, found.detail) == ("well", f"{version}, with its plugin")
+
+
+def test_a_package_of_another_version_is_a_note(
+    spanning: tuple[Person, Checked], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person, _ = spanning
+    monkeypatch.setattr(fitness, "package_lacks_of", lambda *_: ())
+    monkeypatch.setattr(fitness, "installed", lambda _: "0.0.1")
+    found = stack_findings(person)["pulumi-kubernetes"]
+    assert (found.state, found.remedy) == ("note", PACKAGES["kubernetes"].install)
+
+
+def test_of_a_stack_of_this_machine_nothing_more_is_looked_at(somebody: Person) -> None:
+    assert stack_findings(somebody) == {}
+    said = somebody.runs("doctor", "-s", "dev")
+    assert "this machine, and stack dev" in said.output
+
+
+def test_a_spec_with_mistakes_is_told(somebody: Person) -> None:
+    somebody.write(network="8.8.0.0/16")
+    found = stack_findings(somebody)["spec"]
+    assert found.state == "lacks"
+    assert "8.8.0.0/16" in found.detail
+
+
+def test_where_no_stack_is_named_it_is_a_note_and_one_that_is_named_has_to_be_there(somebody: Person) -> None:
+    somebody.write("chemistry")
+    told = {each["what"]: each for each in json.loads(somebody.runs("doctor", "--json").output)}
+    assert told["infrastructures"]["state"] == "note"
+    assert "which stack?" in told["infrastructures"]["detail"]
+    assert told["infrastructures"]["remedy"].startswith("name it: --stack chemistry")
+    assert somebody.runs("doctor", "-s", "No Name").exit_code == errors.USAGE

@@ -57,7 +57,8 @@ def test_the_page_tells_of_every_verb_option_and_exit_code() -> None:
         assert command is not None
         section = PAGE.partition(f"\n## {name}")[2].partition("\n## ")[0]
         everywhere = PAGE.partition("\n## Options of all verbs")[2].partition("\n## ")[0]
-        for parameter in command.params:
+        commands = [*command.commands.values()] if isinstance(command, click.Group) else [command]
+        for parameter in (each for one in commands for each in one.params):
             if isinstance(parameter, click.Option):
                 missing += [
                     f"{name} {opt}" for opt in parameter.opts if f"`{opt}" not in section + everywhere

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,16 @@ from typing import Any
 import pytest
 
 from tests.cli.standins import OUTPUTS, SPEC, Person
-from tidepool.cli import described, errors
+from tidepool.cli import described, errors, settling
 from tidepool.cli.engine import Embedded
 from tidepool.cli.environment import engine_settings, prepare
+from tidepool.cluster.regardless import SETTINGS as REGARDLESS
+from tidepool.cluster.regardless import is_regardless
 from tidepool.local import Lack, Plans
 from tidepool.slurm import ControllerDown, JobRequest, JobState, Slots
+from tidepool.slurm.fake import FakeSlurm
+
+_CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +129,40 @@ def test_the_machine_is_looked_at_for_what_is_made_at_first(somebody: Person, pl
     assert planned == [Plans(machines=4, memory_mib=4 * 64, cidrs=("10.99.0.0/16",))]
 
 
+POOL = {"name": "shared", "subnet": "10.99.2.0/24", "machines": 3, "shape": {"cpus": 1, "memory": "64MiB"}}
+
+
+def test_a_pool_s_image_has_to_hold_both_roles(somebody: Person, planned: list[Plans]) -> None:
+    for name in ("debian-12", "debian-12-converged"):
+        shutil.copytree(_CHECKOUT / "images" / name, somebody.folder / "images" / name)
+    shutil.copytree(_CHECKOUT / "playbooks", somebody.folder / "playbooks")
+    somebody.write(pools=[{**POOL, "image": "debian-12"}], kubernetes={})
+    said = somebody.runs("up", "--yes")
+    assert said.exit_code == errors.USAGE
+    assert (
+        "pool shared: its image debian-12 does not hold the role kubernetes, as it has no package containerd, no package "
+        "containernetworking-plugins, no package runc, no tool kubelet, no tool pause; name one that does"
+    ) in said.output
+    assert planned == []
+    (somebody.folder / "images/debian-12/packages.lock").unlink()
+    assert "there is no lock beside the recipe" in somebody.runs("up", "--yes").output
+
+
+def test_pools_are_planned_for_and_need_a_kubernetes_that_is_built(
+    somebody: Person, planned: list[Plans], tmp_path: Path
+) -> None:
+    somebody.write(pools=[POOL], kubernetes={"shape": {"cpus": 1, "memory": "100MiB"}})
+    said = somebody.runs(
+        "up", "--yes", env={**somebody.world.env, "TIDEPOOL_TOOLCHAIN": str(tmp_path / "none")}
+    )
+    assert said.exit_code == errors.LACKS
+    assert "which TIDEPOOL_TOOLCHAIN names, has no program etcd, " in said.output
+    assert "make kubernetes" in said.output
+    assert somebody.engine.ran == []
+    (plans,) = planned
+    assert plans == Plans(8, 7 * 64 + 100, ("10.99.0.0/16",), kubelets=3)
+
+
 def test_what_the_machine_lacks_is_told_before_anything_is_made(
     somebody: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +233,24 @@ def test_down_by_force_cancels_jobs_first(somebody: Person) -> None:
     assert said.exit_code == 0, said.output
     assert somebody.slurm.jobs() == ()
     assert somebody.engine.ran[0][:3] == ("destroy", "--stack", "dev")
+    # What comes meanwhile does not keep it either.
+    assert is_regardless(somebody.engine.environments[0])
+    # It is said to that operation alone, whatever a person's environment has.
+    env = {**somebody.world.env, **REGARDLESS}
+    assert somebody.runs("down", "--yes", env=env).exit_code == 0
+    assert not is_regardless(somebody.engine.environments[1])
+
+
+def test_jobs_that_do_not_end_keep_nobody_who_forces(
+    somebody: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(somebody)
+    (somebody.world.data / "state").mkdir(parents=True)
+    monkeypatch.setattr(settling, "_CANCEL_S", 0.0)
+    monkeypatch.setattr(FakeSlurm, "cancel", lambda *_: None)
+    said = somebody.runs("down", "--yes", "--force")
+    assert said.exit_code == 0, said.output
+    assert "not ended; they end with their machines" in said.output
 
 
 def test_who_declines_loses_nothing(somebody: Person) -> None:

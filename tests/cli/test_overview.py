@@ -8,7 +8,8 @@ import pytest
 
 from tests.cli.standins import CONTROLLER
 from tidepool.cli.cluster import Cluster
-from tidepool.cli.overview import Overview, Seen, overview, state_word
+from tidepool.cli.overview import Overview, overview
+from tidepool.cli.problems import Elsewhere, Seen, state_word
 from tidepool.local import Machine, MachineState, ServiceState
 from tidepool.slurm import Controller, JobRequest, Node, NodeState, Slots
 from tidepool.slurm.fake import FakeSlurm
@@ -119,10 +120,39 @@ def test_nodes_without_machines_and_machines_that_are_no_nodes() -> None:
     ]
 
 
+def test_machines_on_an_infrastructure_that_cannot_be_asked_are_not_missed() -> None:
+    """Slurm says of their nodes whether they are up."""
+    there = tuple(Node(name, NodeState.parse("IDLE")) for name in ("cpu-1", "gpu-1", "here-1"))
+    unseen = Elsewhere(silent={"libvirt": "no route"}, unseen=frozenset({"cpu", "gpu"}))
+    told = overview(
+        Cluster("dev", "dev", CONTROLLER), Seen(UP, "", there, (), (machine("ctl"),), elsewhere=unseen)
+    ).problems
+    assert [problem.what for problem in told] == [
+        "machines of libvirt cannot be listed: no route",
+        "node here-1 has no machine",
+    ]
+
+
 def test_services_that_do_not_stay_up() -> None:
     ill = machine("cpu-1", services=(ServiceState("slurmd", "backing-off", 0, 9),))
     seen = Seen(UP, "", nodes("IDLE", "IDLE"), (), (MACHINES[0], ill, MACHINES[2]))
     assert problems(seen) == [("failure", "slurmd on machine cpu-1 does not stay up")]
+
+
+def test_a_controller_that_was_taken_over_from_stays_down_and_is_started_by_what_is_told() -> None:
+    ended = machine("ctl", services=(ServiceState("slurmctld", "ended", 0, 1),))
+    backup = (Controller("primary", "ctl", False), Controller("backup", "ctlbackup", True))
+    seen = overview(CLUSTER, Seen(backup, "", nodes("IDLE", "IDLE"), (), (ended, *MACHINES[1:])))
+    (told,) = seen.problems
+    assert (told.severity, told.what.split(",")[0]) == ("note", "slurmctld of ctl ended without an error")
+    assert told.remedy.startswith("`tidepool exec ctl -- sh -c ")
+
+
+def test_a_controller_whose_machine_serves_kubernetes_is_no_problem() -> None:
+    away = machine("shared-1", services=(ServiceState("slurmctld", "off", 0, 0, "slurm"),))
+    cluster = Cluster("dev", "dev", CONTROLLER, pools={"shared": {"kubernetes": "shared-1"}})
+    there = (Controller("primary", "shared-1", False), Controller("backup", "ctl", True))
+    assert overview(cluster, Seen(there, "", (), (), (machine("ctl"), away))).problems == ()
 
 
 def test_a_controller_that_is_down_beside_one_that_is_up() -> None:

@@ -315,6 +315,11 @@ def _last(real: RealCluster) -> Iterator[None]:
     yield
     told: Any = real.document("down", "--yes", "--force")
     assert told["result"] == "succeeded"
-    assert told["swept"] == {"machines": ["ctl", "login-1", "std-2", "std-3"], "networks": ["net"]}
-    assert real.document("down", "--yes", "--purge")["swept"] == {"machines": [], "networks": []}
+    assert told["swept"] == {
+        "machines": ["ctl", "login-1", "std-2", "std-3"],
+        "networks": ["net"],
+        "elsewhere": {},
+    }
+    nothing: Any = {"machines": [], "networks": [], "elsewhere": {}}
+    assert real.document("down", "--yes", "--purge")["swept"] == nothing
     assert "There is nothing" in real.says("down", "--yes")

@@ -13,6 +13,8 @@ from tidepool.cluster.names import CONTROLLER_HOST
 
 #: What a person may call the machine of slurmctld.
 CONTROLLER: Final = "controller"
+#: Memberships of nodes: their inputs say how the machines are reached.
+_NODE_TYPE: Final = "tidepool:slurm:Node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Cluster:
     #: By machine name, those that the outputs tell of: the cluster's own at least.
     machines: Mapping[str, Connection] = field(default_factory=dict)
     fleets: Mapping[str, str] = field(default_factory=dict)
+    #: By pool, and by role, hostlists of its machines.
+    pools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def read_cluster(stack: Stack) -> Cluster | None:
@@ -69,7 +73,7 @@ def parse_outputs(stack: str, outputs: Mapping[str, Any]) -> Cluster:
             code=FAILED,
         )
     logins = tuple(outputs.get("logins") or ())
-    named = {str(each["machine"]): each for each in (controller, *logins) if "machine" in each}
+    named = {CONTROLLER_HOST: controller, **{f"login-{i}": each for i, each in enumerate(logins, 1)}}
     return Cluster(
         stack=stack,
         name=str(outputs.get("cluster") or stack),
@@ -77,6 +81,7 @@ def parse_outputs(stack: str, outputs: Mapping[str, Any]) -> Cluster:
         logins=logins,
         machines={**named, **(outputs.get("machines") or {})},
         fleets=outputs.get("fleets") or {},
+        pools=outputs.get("pools") or {},
     )
 
 
@@ -106,11 +111,29 @@ def find_machines(stack: Stack, names: Iterable[str]) -> list[Connection]:
     }
     if missing := [name for name in wanted if name not in found]:
         cluster = read_cluster(stack)
-        known = cluster.machines if cluster else {}
+        known = dict(cluster.machines) if cluster else {}
+        if any(name not in known for name in missing):
+            known |= recorded_connections(stack)
         if lost := [name for name in missing if name not in known]:
             raise _no_such(stack.name, lost, sorted({*here, *known}))
         found.update({name: known[name] for name in missing})
     return [found[name] for name in wanted]
+
+
+def recorded_connections(stack: Stack) -> dict[str, Connection]:
+    """By node, how its machine is reached, as the stack's state has it: of infrastructures that are not this machine.
+
+    Raises:
+        Failure: the state cannot be read.
+    """
+    document = stack.exported()
+    found: dict[str, Connection] = {}
+    for resource in (document.get("deployment") or {}).get("resources") or ():
+        if resource.get("type") == _NODE_TYPE and not resource.get("delete"):
+            connection = (resource.get("inputs") or {}).get("machine")
+            if isinstance(connection, dict) and "kind" in connection:
+                found[str(resource["urn"]).rpartition("::")[2]] = connection
+    return found
 
 
 def local_connection(stack: str, machine: str) -> Connection:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tidepool.cli import show
 from tidepool.cli.errors import LACKS, USAGE, Failure
+from tidepool.cli.package_needs import package_lacks
+from tidepool.cli.pool_needs import roles_not_held, toolchain_lack
 from tidepool.cli.stack import Stack, stacks_with_files
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
@@ -48,16 +50,17 @@ def described_spec(stack: Stack) -> ClusterSpec:
         spec = read_spec(mapping)
     except SpecError as error:
         raise Failure(f"{path}, {SPEC_KEY}: {error}", code=USAGE) from None
-    _check_images(spec, stack.project.root / "images", path)
+    _check_images(spec, stack.project.root, path)
     return spec
 
 
-def _check_images(spec: ClusterSpec, folder: Path, path: Path) -> None:
+def _check_images(spec: ClusterSpec, project: Path, path: Path) -> None:
     """The program makes images of the project's recipes. A project without that folder has another way.
 
     Raises:
-        Failure: there is no recipe for an image of ``spec``.
+        Failure: there is no recipe for an image of ``spec``, or a pool's does not hold both roles.
     """
+    folder = project / "images"
     there = sorted(recipe.parent.name for recipe in folder.glob("*/recipe.yaml"))
     if there and (lost := sorted({*spec.images} - {*there})):
         raise Failure(
@@ -65,34 +68,44 @@ def _check_images(spec: ClusterSpec, folder: Path, path: Path) -> None:
             remedy=f"take one of {', '.join(there)}, or write its recipe",
             code=USAGE,
         )
+    if there and (lacks := list(roles_not_held(spec, project))):
+        raise Failure("\n".join([f"{path}, {SPEC_KEY}:", *(f"  {lack}" for lack in lacks)]), code=USAGE)
 
 
 def plans(spec: ClusterSpec) -> Plans:
-    """What an `up` makes on this machine at least: the cluster's own machines, and each fleet's first nodes."""
+    """What an `up` makes on this machine at least: the cluster's own machines, all of pools, each fleet's first nodes."""
     controller = spec.controller
     memory: list[int] = []
+    kubelets = sum(pool.machines for pool in spec.pools)
     if controller.infrastructure.name == "local":
         memory += [controller.shape.memory_mib] * (1 + controller.backup + controller.login_machines)
         memory += [controller.accounting.shape.memory_mib] if controller.accounting else []
     for fleet in spec.fleets:
-        memory += [fleet.shape.memory_mib] * (fleet.min_nodes if _is_local(fleet) else 0)
-    return Plans(machines=len(memory), memory_mib=sum(memory), cidrs=(str(spec.network),) if memory else ())
+        memory += [fleet.shape.memory_mib] * _first_nodes_here(fleet)
+    for pool in spec.pools:
+        memory += [pool.shape.memory_mib] * pool.machines
+    if spec.kubernetes is not None and spec.kubernetes.kubeconfig is None:
+        memory.append(spec.kubernetes.shape.memory_mib)
+    cidrs = (str(spec.network),) if memory else ()
+    return Plans(machines=len(memory), memory_mib=sum(memory), cidrs=cidrs, kubelets=kubelets)
 
 
-def check_machine(spec: ClusterSpec, data: Path) -> None:
+def check_machine(spec: ClusterSpec, stack: Stack) -> None:
     """Tell what a person should know of ``spec`` on this machine.
 
     Raises:
         Failure: this machine lacks something; each with its remedy.
     """
-    lacks = preflight(data, plans(spec))
+    here = preflight(stack.data, plans(spec))
+    lacks = (*here, *toolchain_lack(spec, stack.world.env), *package_lacks(spec, stack))
     for lack in lacks:
         if not lack.fatal:
             show.warn(str(lack))
     for concern in concerns(spec, machine_memory_mib()):
         show.warn(str(concern))
     if fatal := [lack for lack in lacks if lack.fatal]:
-        raise Failure(told(fatal), remedy="`tidepool doctor` says more; nothing was changed", code=LACKS)
+        more = "`tidepool doctor` says more; " if any(lack.fatal for lack in here) else ""
+        raise Failure(told(fatal), remedy=f"{more}nothing was changed", code=LACKS)
 
 
 def told(lacks: Sequence[Lack]) -> str:
@@ -107,5 +120,11 @@ def machine_memory_mib() -> int:
     return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("MemTotal:"))
 
 
-def _is_local(fleet: Fleet) -> bool:
-    return fleet.infrastructures[0].name == "local"
+def _first_nodes_here(fleet: Fleet) -> int:
+    """How many of those that an `up` makes without the scaler are machines of this machine."""
+    here, left = 0, fleet.min_nodes
+    for entry in fleet.infrastructures:
+        there = min(left, fleet.most_nodes(entry))
+        here += there if entry.name == "local" else 0
+        left -= there
+    return here

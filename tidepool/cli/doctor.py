@@ -6,17 +6,17 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import click
 
 from tidepool.cli import errors, show
-from tidepool.cli.options import chosen, json_option
+from tidepool.cli.errors import Failure
+from tidepool.cli.options import json_option, perhaps_stack_options
+from tidepool.cli.stack import Stack
 from tidepool.cli.world import World
-
-State = Literal["well", "note", "lacks"]
+from tidepool.infrastructure.finding import Finding
 
 #: What is run on this machine, with the Debian package that has it, and what for. `make setup` installs them.
 COMMANDS: Final = (
@@ -29,28 +29,21 @@ COMMANDS: Final = (
 )
 _SETUP: Final = "`make setup` installs it (or: apt-get install {})"
 _FULL_MIB: Final = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that was looked at. ``remedy`` is empty where all is well."""
-
-    what: str
-    state: State
-    detail: str
-    remedy: str = ""
+#: With less room than for so many, a word is said.
+_FEW_KUBELETS: Final = 8
 
 
 @click.command("doctor")
 @json_option
-@click.pass_context
-def doctor_verb(context: click.Context, as_json: bool) -> int:
+@perhaps_stack_options
+def doctor_verb(world: World, stack: Stack | Failure, as_json: bool) -> int:
     """Say what this machine lacks, and what mends it.
 
-    Also looks at the data folder, the engine, the virtual environment and the package mirror. The exit code is 4
-    where something is missing without which nothing works.
+    Also looks at the data folder, the engine, the virtual environment, the package mirror and Kubernetes. Of a stack, at
+    the infrastructures that it names: packages, plugins, whether they answer, and have what is asked of them. The exit
+    code is 4 where something is missing without which nothing works.
     """
-    findings = list(examine(chosen(context).world))
+    findings = [*examine(world), *examine_stack(stack)]
     if as_json:
         show.emit(
             [{"what": f.what, "state": f.state, "detail": f.detail, "remedy": f.remedy} for f in findings]
@@ -58,7 +51,8 @@ def doctor_verb(context: click.Context, as_json: bool) -> int:
     else:
         styles = {"well": "green", "note": "yellow", "lacks": "bold red"}
         rows = [((f.state, styles[f.state]), f.what, f.detail, f.remedy) for f in findings]
-        show.show(show.table("this machine", ["", "what", "is", "remedy"], rows))
+        title = f"this machine, and stack {stack.name}" if isinstance(stack, Stack) else "this machine"
+        show.show(show.table(title, ["", "what", "is", "remedy"], rows))
     return errors.LACKS if any(f.state == "lacks" for f in findings) else errors.OK
 
 
@@ -70,6 +64,32 @@ def examine(world: World) -> Iterator[Finding]:
     yield _engine(world)
     yield _environment()
     yield _mirror(world)
+    yield _kubernetes(world)
+    yield _kubelets()
+
+
+def examine_stack(stack: Stack | Failure) -> Iterator[Finding]:
+    """What there is of its infrastructures; that it is not known which stack is meant."""
+    if isinstance(stack, Failure):
+        yield Finding(
+            "infrastructures", "note", f"not looked at, for none is named: {stack.what}", stack.remedy
+        )
+        return
+    from tidepool.cli.described import described_spec
+    from tidepool.cli.elsewhere import named_elsewhere
+    from tidepool.cli.fitness import fitness
+    from tidepool.engine.errors import EngineError
+
+    try:
+        described_spec(stack)
+    except (Failure, EngineError) as error:
+        yield Finding("spec", "lacks", str(error), getattr(error, "remedy", ""))
+    try:
+        named = named_elsewhere(stack, stack.outputs() if stack.has_books else None)
+    except (Failure, EngineError) as error:
+        yield Finding("state", "lacks", str(error), getattr(error, "remedy", ""))
+        return
+    yield from fitness(stack, named)
 
 
 def _commands(world: World) -> Iterator[Finding]:
@@ -175,3 +195,24 @@ def _mirror(world: World) -> Finding:
         "apt has no package sources, from which images are built",
         "write /etc/apt/sources.list, then apt-get update",
     )
+
+
+def _kubernetes(world: World) -> Finding:
+    from tidepool.toolchain import ToolchainError, find
+
+    try:
+        tools = find(world.env)
+    except ToolchainError as error:
+        detail, _, remedy = str(error).rpartition(": ")
+        return Finding("Kubernetes", "note", f"{detail}; only converged pools need it", remedy)
+    return Finding("Kubernetes", "well", f"{tools.version or 'of another build'}, {tools.folder}")
+
+
+def _kubelets() -> Finding:
+    from tidepool.local import kubelets_at_most
+
+    room = kubelets_at_most()
+    detail = f"room for {room} machines of converged pools, by fs.inotify.max_user_instances"
+    if room < _FEW_KUBELETS:
+        return Finding("kubelets", "note", detail, "sysctl -w fs.inotify.max_user_instances=1024")
+    return Finding("kubelets", "well", detail)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from tidepool.cli import show
-from tidepool.cli.cluster import require_cluster
+from tidepool.cli.cluster import Cluster, require_cluster
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.options import json_option, node_names, stack_options
 from tidepool.cli.stack import Stack
@@ -38,9 +37,10 @@ def drain_verb(stack: Stack, reason: str | None, nodes: str, as_json: bool) -> N
 
     NODES is a hostlist such as cpu-[1-4].
     """
-    why = reason or f"by {_person(stack.world.env)} with tidepool"
-    with closing(_client(stack)) as slurm:
-        before = _nodes(slurm, nodes)
+    why = reason or f"by {stack.world.who} with tidepool"
+    cluster = _cluster(stack)
+    with closing(_client(stack, cluster)) as slurm:
+        before = _nodes(slurm, nodes, cluster)
         slurm.drain(nodes, why)
         _show(_changes(slurm, nodes, before), as_json)
 
@@ -54,8 +54,9 @@ def resume_verb(stack: Stack, nodes: str, as_json: bool) -> None:
 
     NODES is a hostlist such as cpu-[1-4].
     """
-    with closing(_client(stack)) as slurm:
-        before = _nodes(slurm, nodes)
+    cluster = _cluster(stack)
+    with closing(_client(stack, cluster)) as slurm:
+        before = _nodes(slurm, nodes, cluster)
         if well := [node for node in before.values() if _is_in_service(node)]:
             show.tell(f"in service already: {', '.join(node.name for node in well)}")
         if ill := [node.name for node in before.values() if not _is_in_service(node)]:
@@ -63,12 +64,16 @@ def resume_verb(stack: Stack, nodes: str, as_json: bool) -> None:
         _show(_changes(slurm, nodes, before), as_json)
 
 
-def _client(stack: Stack) -> SlurmClient:
+def _cluster(stack: Stack) -> Cluster:
     stack.require_root()
-    return stack.world.open_slurm(require_cluster(stack).controller, stack.data)
+    return require_cluster(stack)
 
 
-def _nodes(slurm: SlurmClient, nodes: str) -> dict[str, Node]:
+def _client(stack: Stack, cluster: Cluster) -> SlurmClient:
+    return stack.world.open_slurm(cluster.controller, stack.data)
+
+
+def _nodes(slurm: SlurmClient, nodes: str, cluster: Cluster) -> dict[str, Node]:
     """The nodes that are named.
 
     Raises:
@@ -80,6 +85,13 @@ def _nodes(slurm: SlurmClient, nodes: str) -> dict[str, Node]:
     if not expand(nodes):
         raise Failure("there is no node in the hostlist", code=USAGE)
     found = {node.name: node for node in slurm.nodes(nodes)}
+    serving = {name for roles in cluster.pools.values() for name in expand(roles.get("kubernetes") or "")}
+    if elsewhere := [name for name, node in found.items() if node.state.is_slot and name in serving]:
+        raise Failure(
+            f"{fold(elsewhere)}: it serves Kubernetes now, and is no node of Slurm's",
+            remedy=f"`tidepool convert {fold(elsewhere)} --to slurm` first, or cordon it in Kubernetes",
+            code=NOT_THERE,
+        )
     if slots := [name for name, node in found.items() if node.state.is_slot]:
         raise Failure(
             f"{fold(slots)}: there is no such node yet, only its slot",
@@ -120,7 +132,3 @@ def _show(changes: list[Change], as_json: bool) -> None:
 
 def _is_in_service(node: Node) -> bool:
     return node.state.takes_jobs
-
-
-def _person(env: Mapping[str, str]) -> str:
-    return env.get("SUDO_USER") or env.get("USER") or getpass.getuser()

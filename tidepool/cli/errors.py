@@ -17,7 +17,7 @@ LACKS: Final = 4
 JOBS: Final = 5
 INTERRUPTED: Final = 130
 
-#: Of `exec`, whose other codes are the command's own.
+#: Of `exec` and `kubectl`, whose other codes are the command's own.
 EXEC_FAILED: Final = 125
 #: Of `ssh`, whose other codes are the command's own: the one that ssh itself gives.
 SSH_FAILED: Final = 255
@@ -30,7 +30,7 @@ EXIT_CODES: Final = (
     (NOT_THERE, "not there: the cluster is not up, no such machine, Slurm does not answer"),
     (LACKS, "this machine lacks something (`tidepool doctor`); nothing was changed"),
     (JOBS, "refused, because jobs would be lost; nothing was changed"),
-    (EXEC_FAILED, "of `exec`: Tidepool could not run it; all others are the command's own"),
+    (EXEC_FAILED, "of `exec` and `kubectl`: Tidepool could not run it; all others are the command's own"),
     (INTERRUPTED, "interrupted before it began to change anything"),
     (SSH_FAILED, "of `ssh`: the machine was not reached; all others are the command's own"),
 )
@@ -49,12 +49,16 @@ class Failure(Exception):
 def failure_of(error: BaseException) -> Failure | None:
     """The failure that an error of the parts below is to a person; None for a fault of ours."""
     # Late: this costs an import of each part, which only a failure pays for.
+    from tidepool.access import NoAccess
     from tidepool.cluster.hostlist import HostlistError
     from tidepool.cluster.spec_reading import SpecError
+    from tidepool.conversion.ports import ConversionError
+    from tidepool.drawing import DrawingError
     from tidepool.engine.config import ConfigError
     from tidepool.engine.errors import EngineError
     from tidepool.engine.project import ProjectError
     from tidepool.images import ImageError
+    from tidepool.kubernetes.errors import KubernetesError, Unreachable
     from tidepool.local import BadSpec, LocalError, NoSuchMachine, NoSuchNetwork
     from tidepool.scaling.ports import JournalError, StackError
     from tidepool.slurm import SlurmError
@@ -68,9 +72,21 @@ def failure_of(error: BaseException) -> Failure | None:
             )
         case BadSpec() | SpecError() | ProjectError() | ConfigError() | HostlistError():
             return Failure(str(error), code=USAGE)
+        case NoAccess():
+            return Failure(str(error), code=NOT_THERE)
         case NoSuchMachine() | NoSuchNetwork():
             return Failure(str(error), remedy="`tidepool status` shows what is there", code=NOT_THERE)
-        case LocalError() | ImageError() | EngineError() | JournalError() | StackError():
+        case KubernetesError():
+            return Failure(str(error), code=NOT_THERE if isinstance(error, Unreachable) else FAILED)
+        case (
+            DrawingError()
+            | ConversionError()
+            | LocalError()
+            | ImageError()
+            | EngineError()
+            | JournalError()
+            | StackError()
+        ):
             return Failure(str(error))
         case PermissionError():
             where = f"{error.filename}: " if error.filename else ""

@@ -16,6 +16,7 @@ from tidepool.cli import show
 from tidepool.cli.cluster import find_machines
 from tidepool.cli.errors import EXEC_FAILED, USAGE, Failure, failure_of
 from tidepool.cli.options import machine_names, stack_options
+from tidepool.cli.reach import command_on
 from tidepool.cli.stack import Stack
 from tidepool.cli.world import Connection
 
@@ -43,34 +44,20 @@ def exec_verb(stack: Stack, user: str | None, machines: str, command: tuple[str,
         stack.require_root()
         if not command:
             raise Failure("there is no command", code=USAGE)
-        found = find_machines(stack, expand(machines))
+        names = list(expand(machines))
+        found = dict(zip(names, find_machines(stack, names), strict=True))
         if not found:
             raise Failure("there is no machine in the hostlist", code=USAGE)
+        command = (*as_user(user), *command)
         if len(found) > 1:
-            return _side_by_side(stack, found, (*as_user(user), *command))
-        argv = (*enter(stack, found[0]), *as_user(user), *command)
+            return _side_by_side(stack, found, command)
+        argv = command_on(stack, found[names[0]], command, terminal=os.isatty(0))
     except BrokenPipeError:
         raise
     except Exception as error:
         raise _of_exec(error) from error
     sys.stdout.flush()
     os.execve(argv[0], argv, environment(stack.world.env))  # noqa: S606 (no shell)
-
-
-def enter(stack: Stack, connection: Connection) -> tuple[str, ...]:
-    """What, put before a command, runs it on the machine of ``connection``.
-
-    Raises:
-        Failure: there is no such way to that machine.
-        LocalError: it does not run.
-    """
-    from tidepool.local import enter_prefix
-
-    match connection:
-        case {"kind": "local", "stack": str(name), "machine": str(machine)}:
-            return enter_prefix(stack.data, name, machine)
-        case _:
-            raise Failure(f"commands cannot be run over the connection {dict(connection)}")
 
 
 def as_user(user: str | None) -> tuple[str, ...]:
@@ -90,13 +77,13 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": DEFAULT_PATH, "HOME": "/root", "LANG": "C.UTF-8", **kept}
 
 
-def _side_by_side(stack: Stack, machines: Sequence[Connection], command: Sequence[str]) -> int:
+def _side_by_side(stack: Stack, machines: Mapping[str, Connection], command: Sequence[str]) -> int:
     """The largest of the exit codes. One that does not run does not hold back the others."""
     from tidepool.local import NoSuchMachine
 
-    env, names = environment(stack.world.env), [str(each["machine"]) for each in machines]
+    env = environment(stack.world.env)
     lock = threading.Lock()
-    width = max(map(len, names))
+    width = max(map(len, machines))
 
     def pass_on(name: str, pipe: Any, *, aside: bool) -> None:
         for line in pipe:
@@ -105,13 +92,13 @@ def _side_by_side(stack: Stack, machines: Sequence[Connection], command: Sequenc
 
     def run(name: str, machine: Connection) -> int:
         try:
-            prefix = enter(stack, machine)
+            argv = command_on(stack, machine, command)
         except NoSuchMachine as error:
             with lock:
                 show.tell(f"{name:<{width}}: {error}")
             return EXEC_FAILED
         with subprocess.Popen(
-            [*prefix, *command],
+            argv,
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -130,7 +117,7 @@ def _side_by_side(stack: Stack, machines: Sequence[Connection], command: Sequenc
         return code
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return max(pool.map(run, names, machines))
+        return max(pool.map(run, machines, machines.values()))
 
 
 def _of_exec(error: Exception) -> Exception:

@@ -35,6 +35,14 @@ def leaving(cluster: Cluster, spec: ClusterSpec) -> dict[str, HostSet]:
             ) from None
         if gone := HostSet(nodes) - stay:
             found[f"fleet {name} has fewer nodes in the spec"] = gone
+    pools = {pool.name: pool for pool in spec.pools}
+    for name, roles in sorted(cluster.pools.items()):
+        there = HostSet(",".join(text for text in roles.values() if text))
+        if name not in pools:
+            found[f"pool {name} is not in the spec any more"] = there
+        else:
+            kept = HostSet.from_names(slot.node_name for slot in pools[name].slots())
+            found[f"pool {name} has fewer machines in the spec"] = there - kept
     return {why: nodes for why, nodes in found.items() if nodes}
 
 

@@ -16,6 +16,8 @@ from tidepool.scaling.stack.turn import forget_turns
 #: Where a stack's folders that machines mount are (`tidepool.resources.Volume`), and what its machines boot with.
 VOLUMES: Final = "volumes"
 _BOOTS: Final = "boots"
+#: Ways to its Kubernetes, with their keys (`tidepool.access`).
+_WAYS: Final = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def is_anything_left(data: Path, stack: str) -> bool:
 
 
 def sweep(data: Path, stack: str) -> Swept:
-    """Delete all machines and networks of ``stack``, and the files by which its machines boot.
+    """Delete all machines and networks of ``stack``, the files by which its machines boot, the ways to its Kubernetes.
 
     Raises:
         LocalError: one of them could not be deleted.
@@ -47,8 +49,9 @@ def sweep(data: Path, stack: str) -> Swept:
     for name in networks:
         delete_network(data, stack, name)
     folder = data / stack
-    if (folder / _BOOTS).is_dir():
-        shutil.rmtree(folder / _BOOTS)
+    for keys in (folder / _BOOTS, folder / _WAYS):
+        if keys.is_dir():
+            shutil.rmtree(keys)
     # Whoever sweeps has the turn, and nobody is to have one on what is gone.
     forget_turns(folder)
     for name in ("machines", "networks", VOLUMES, ""):

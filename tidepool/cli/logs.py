@@ -1,9 +1,12 @@
-"""`logs`: a machine's boot log, and what Slurm's daemons on it wrote."""
+"""`logs`: a machine's boot log, with what its services said, and what Slurm's daemons on it wrote."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +16,16 @@ from tidepool.cli import show
 from tidepool.cli.cluster import find_machine
 from tidepool.cli.errors import Failure
 from tidepool.cli.options import json_option, machine_names, stack_options
+from tidepool.cli.reach import command_on
 from tidepool.cli.stack import Stack
 from tidepool.cli.world import Connection
 
 #: Where Slurm's daemons and the database's write, in a machine (`tidepool.cluster.slurm_conf`).
 _LOGS: Final = ("slurmctld.log", "slurmd.log", "slurmdbd.log")
 _FOLDER: Final = "var/log/slurm"
+#: What machines say of their boot that are reached by SSH.
+_BOOT_LOG: Final = "/var/log/cloud-init-output.log"
+_ANSWER_S: Final = 30.0
 
 
 @click.command("logs")
@@ -30,43 +37,95 @@ _FOLDER: Final = "var/log/slurm"
 def logs_verb(stack: Stack, lines: int, follow: bool, machine: str, as_json: bool) -> None:
     """Show what a machine and Slurm's daemons on it said.
 
-    First its boot log, with what its services wrote; then the logs of slurmctld, slurmd and slurmdbd, those that
-    there are. A machine that is dead still has them.
+    First its boot log, with what its services wrote, those of Kubernetes among them; then the logs of slurmctld, slurmd
+    and slurmdbd, those that there are. A machine that is dead still has them.
     """
     if follow and as_json:
         raise click.UsageError("--follow and --json do not go together")
     stack.require_root()
-    paths = log_files(stack, find_machine(stack, machine))
+    logs = _logs_of(stack, find_machine(stack, machine))
     if as_json:
-        show.emit(
-            [{"log": name, "path": str(path), "lines": last_lines(path, lines)} for name, path in paths]
-        )
+        show.emit([{"log": log.name, "path": log.path, "lines": log.last(lines)} for log in logs])
         return
     if follow:
         # By name, so that a log is followed over its rotation, and over the machine's next boot.
-        command = ["/usr/bin/tail", "-n", str(lines), "-F", "--", *(str(path) for _, path in paths)]
+        tail = ["/usr/bin/tail", "-n", str(lines), "-F", "--", *(log.path for log in logs)]
+        command = [*logs[0].follow(tail)]
         os.execv(command[0], command)  # noqa: S606 (no shell)
-    for place, (name, path) in enumerate(paths):
-        show.say(("\n" if place else "") + click.style(f"==> {name}", bold=True))
-        for line in last_lines(path, lines):
+    for place, log in enumerate(logs):
+        show.say(("\n" if place else "") + click.style(f"==> {log.name}", bold=True))
+        for line in log.last(lines):
             show.say(line)
 
 
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """One log: what gives its last lines, and what makes of a `tail` one that runs where it is."""
+
+    name: str
+    path: str
+    last: Callable[[int], list[str]]
+    follow: Callable[[Sequence[str]], Sequence[str]]
+
+
+def _logs_of(stack: Stack, connection: Connection) -> list[_Log]:
+    kind = str(connection.get("kind"))
+    if kind not in _WAYS:
+        raise Failure(
+            f"logs cannot be read over the connection {dict(connection)}; known are {', '.join(_WAYS)}"
+        )
+    return _WAYS[kind](stack, connection)
+
+
+def _here(stack: Stack, connection: Connection) -> list[_Log]:
+    return [
+        _Log(name, str(path), partial(last_lines, path), lambda tail: tail)
+        for name, path in log_files(stack, connection)
+    ]
+
+
+def _over_ssh(stack: Stack, connection: Connection) -> list[_Log]:
+    from tidepool.connection import transport
+
+    there = transport(connection, stack.data)
+
+    def run(*argv: str) -> list[str]:
+        ended = there.run(argv, timeout_s=_ANSWER_S)
+        if ended.exit_code:
+            raise Failure(f"logs cannot be read {there.where}: {ended.stderr.strip()}")
+        return ended.stdout.splitlines()
+
+    wanted = {_BOOT_LOG: "boot.log", **{f"/{_FOLDER}/{log}": log for log in _LOGS}}
+    found = run("sh", "-c", 'for each; do test ! -f "$each" || echo "$each"; done', "sh", *wanted)
+    if not found:
+        raise Failure(
+            f"there are no logs {there.where}", remedy="its console may say more, where its host is"
+        )
+    return [
+        _Log(
+            wanted[path],
+            path,
+            lambda lines, path=path: run("tail", "-n", str(lines), "--", path),  # type: ignore[misc]
+            partial(command_on, stack, connection),
+        )
+        for path in found
+    ]
+
+
+#: By the kinds of connections.
+_WAYS: Final[Mapping[str, Callable[[Stack, Connection], list[_Log]]]] = {"local": _here, "ssh": _over_ssh}
+
+
 def log_files(stack: Stack, connection: Connection) -> list[tuple[str, Path]]:
-    """The logs of a machine by name: the boot log, and those of Slurm that are there.
+    """The logs of a machine of this machine by name: the boot log, and those of Slurm that are there.
 
     Raises:
-        Failure: it is no machine of this machine.
         NoSuchMachine: it is gone.
     """
     from tidepool.local import NoSuchMachine, read_machine
     from tidepool.local.layout import machine_place
 
-    match connection:
-        case {"kind": "local", "stack": str(of), "machine": str(name)}:
-            pass
-        case _:
-            raise Failure(f"logs cannot be read over the connection {dict(connection)}")
+    of, name = str(connection["stack"]), str(connection["machine"])
     machine = read_machine(stack.data, of, name)
     if machine is None:
         raise NoSuchMachine(f"there is no machine {name} in stack {of}")

@@ -14,6 +14,7 @@ from typing import Any, Final
 from tidepool.cli import errors, show
 from tidepool.cli.errors import Failure
 from tidepool.cli.stack import Stack
+from tidepool.cluster.frozen import FrozenDict
 
 _EVENTS: Final = "events.json"
 _PARALLEL: Final = 256
@@ -49,19 +50,26 @@ class Outcome:
         }
 
 
-def carry_out(stack: Stack, verb: str, *words: str, counted: bool, aside: bool) -> Outcome:
-    """Run the engine's ``verb``, shown as it goes on; ``aside`` shows it on standard error.
+def carry_out(
+    stack: Stack,
+    verb: str,
+    *words: str,
+    counted: bool,
+    aside: bool,
+    settings: Mapping[str, str] = FrozenDict(),
+) -> Outcome:
+    """Run the engine's ``verb``, shown as it goes on; ``aside`` shows it on standard error. ``settings``: see `Stack.run`.
 
     Only where it is ``counted`` are there changes and diagnostics, and is a person who declined told apart: that takes
     the engine's own log of events, which both engines write.
     """
     began = time.monotonic()
     if not counted:
-        code = stack.run(verb, *words)
+        code = stack.run(verb, *words, settings=settings)
         return Outcome(code, "succeeded" if code == 0 else "failed", {}, (), time.monotonic() - began)
     with tempfile.TemporaryDirectory(prefix="operation-", dir=stack.data) as folder:
         log = Path(folder) / _EVENTS
-        code = stack.run(verb, *words, log=log, aside=aside)
+        code = stack.run(verb, *words, log=log, aside=aside, settings=settings)
         return _outcome(code, list(_events(log)), verb == "preview", time.monotonic() - began)
 
 

@@ -35,6 +35,16 @@ def yes_option(verb: _Verb) -> _Verb:
     )
 
 
+_folder_option = click.option(
+    "-C",
+    "--cwd",
+    "folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="The project's folder; this one or one above it.",
+)
+
+
 def stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """``-s`` and ``-C``; the verb's first argument is the `Stack` that they, or those before the verb, name."""
 
@@ -45,14 +55,7 @@ def stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         shell_complete=_stacks,
         help="The stack; TIDEPOOL_STACK, the selected or the only one.",
     )
-    @click.option(
-        "-C",
-        "--cwd",
-        "folder",
-        metavar="DIR",
-        type=click.Path(file_okay=False),
-        help="The project's folder; this one or one above it.",
-    )
+    @_folder_option
     @functools.wraps(verb)
     def with_stack(*args: Any, stack: str | None, folder: str | None, **more: Any) -> Any:
         from tidepool.cli.stack import find_stack
@@ -60,6 +63,36 @@ def stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         choice = chosen(click.get_current_context())
         found = find_stack(choice.world, stack or choice.stack, folder or choice.folder)
         return verb(found, *args, **more)
+
+    return with_stack
+
+
+def perhaps_stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a verb that is of use without one: its arguments are the `World`, and the `Stack` or why there is none.
+
+    One that is named has to be there.
+    """
+    from tidepool.cli.errors import USAGE, Failure
+
+    @click.option(
+        "-s", "--stack", metavar="NAME", shell_complete=_stacks, help="The stack, where it is about one."
+    )
+    @_folder_option
+    @functools.wraps(verb)
+    def with_stack(*args: Any, stack: str | None, folder: str | None, **more: Any) -> Any:
+        from tidepool.cli.stack import Stack, find_stack
+        from tidepool.engine.errors import EngineError
+
+        choice = chosen(click.get_current_context())
+        named, where = stack or choice.stack, folder or choice.folder
+        found: Stack | Failure
+        try:
+            found = find_stack(choice.world, named, where)
+        except (Failure, EngineError) as error:
+            if named or where:
+                raise
+            found = error if isinstance(error, Failure) else Failure(str(error), code=USAGE)
+        return verb(choice.world, found, *args, **more)
 
     return with_stack
 
@@ -85,6 +118,25 @@ def fleet_names(context: click.Context, _parameter: click.Parameter, incomplete:
     return _completed(context, incomplete, lambda cluster: [*cluster.fleets])
 
 
+def pool_machine_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The machines of pools that a word may become; for the shell."""
+    return _completed(
+        context, incomplete, lambda cluster: [name for pool in cluster.pools for name in _of(pool, cluster)]
+    )
+
+
+def pool_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The pools that a word may become; for the shell."""
+    return _completed(context, incomplete, lambda cluster: [*cluster.pools])
+
+
+def _of(pool: str, cluster: Any) -> list[str]:
+    from tidepool.cluster.hostlist import HostSet
+
+    roles = cluster.pools[pool].values()
+    return [name for hostlist in roles for name in HostSet(hostlist or "")]
+
+
 def _machines(cluster: Any) -> list[str]:
     from tidepool.cli.cluster import CONTROLLER
 
@@ -94,7 +146,8 @@ def _machines(cluster: Any) -> list[str]:
 def _nodes(cluster: Any) -> list[str]:
     from tidepool.cluster.hostlist import expand
 
-    return [name for hostlist in cluster.fleets.values() for name in expand(hostlist)]
+    nodes = [name for hostlist in cluster.fleets.values() for name in expand(hostlist)]
+    return [*nodes, *(name for pool in cluster.pools for name in _of(pool, cluster))]
 
 
 def _stacks(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -17,7 +17,8 @@ from tidepool.cli.errors import FAILED, USAGE, Failure
 from tidepool.cli.options import chosen, json_option
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.scaling.chart import ChartError, Series, write_chart
+from tidepool.drawing import DrawingError
+from tidepool.scaling.chart import Series, write_chart
 from tidepool.scaling.replay import Replayed, Trace, TraceError, read_trace, replay
 
 #: Of what could not be used, so many lines are told.
@@ -84,7 +85,7 @@ def replay_verb(
         if charts:
             series = [Series(name, each.samples) for name, each in found.items()]
             write_chart(series, *charts, title=f"{file.name}: {len(trace.jobs)} jobs")
-    except ChartError as error:
+    except DrawingError as error:
         raise Failure(str(error), code=USAGE) from None
     if as_json:
         show.emit(_document(trace, found))

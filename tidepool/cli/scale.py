@@ -62,17 +62,17 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 
 
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
-    from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
+    from tidepool.cli.scaler.stack_door import machines_of, policies_of, pool_doors, pulumi_stack, warm_engine
     from tidepool.connection import transport
     from tidepool.scaling.daemon.daemon import Daemon, Voice
+    from tidepool.scaling.daemon.edges import Edges
     from tidepool.scaling.daemon.holder import is_gone, this_process
-    from tidepool.scaling.daemon.loop import Edges, Loop
+    from tidepool.scaling.daemon.loop import Loop
     from tidepool.scaling.deciding.decide import decide
     from tidepool.scaling.deciding.remember import remember
     from tidepool.scaling.journal import open_journal
     from tidepool.scaling.observing.observe import Observer
     from tidepool.scaling.power.spool import Spool
-    from tidepool.this_machine import ThisMachine
 
     folder = scaler_folder(stack)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -81,8 +81,11 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
     voice = Voice(folder, show.say, _now)
     stacked.callback(voice.close)
     engine = stacked.enter_context(warm_engine(stack))
-    changed, machines = pulumi_stack(stack, engine), ThisMachine(stack.data)
+    changed = pulumi_stack(stack, engine)
+    machines = machines_of(stack, changed)
     beside = ThreadPoolExecutor(1, thread_name_prefix="up")
+    looks = ThreadPoolExecutor(1, thread_name_prefix="kubernetes")
+    stacked.callback(lambda: looks.shutdown(wait=False, cancel_futures=True))
     wake = threading.Event()
 
     def open_slurm(connection: Mapping[str, Any]) -> SlurmClient:
@@ -92,15 +95,21 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
         Edges(
             holder=this_process(),
             journal=journal,
-            observer=Observer(stack.name, changed, machines, open_slurm, policies_of(stack)),
+            observer=Observer(
+                stack.name,
+                changed,
+                machines,
+                open_slurm,
+                policies_of(stack),
+                pools=pool_doors(stack, looks, _monotonic_s, wake.set),
+            ),
             stack=changed,
             machines=machines,
             decide=decide,
             remember=remember,
             beside=beside,
             now=_now,
-            # It goes on while this process is stopped, and while the machine sleeps.
-            monotonic_s=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+            monotonic_s=_monotonic_s,
             say=voice.say,
             open_requests=lambda connection: Spool(transport(connection, stack.data)),
             wake=wake.set,
@@ -144,6 +153,11 @@ def _listen(text: str | None) -> Listen | None:
     if not (host and port.isdecimal() and int(port) < 1 << 16):
         raise click.BadParameter("write HOST:PORT, such as 127.0.0.1:9417, or none", param_hint="--listen")
     return Listen(host.strip("[]"), int(port))
+
+
+def _monotonic_s() -> float:
+    # It goes on while this process is stopped, and while the machine sleeps.
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _now() -> datetime:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,13 +18,14 @@ import click
 from tidepool.cli.cluster import find_machine
 from tidepool.cli.errors import SSH_FAILED, Failure, failure_of
 from tidepool.cli.options import machine_names, stack_options
+from tidepool.cli.reach import ssh_options, ssh_place, ssh_program
 from tidepool.cli.stack import Stack
+from tidepool.cli.world import Connection
 
 #: Who people are on login machines (the role `users`).
 RESEARCHER: Final = "researcher"
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key.pub"
 _HOST_KEY_S: Final = 10.0
-_CONNECT_S: Final = 10
 
 
 @click.command("ssh", context_settings={"allow_interspersed_args": False})
@@ -51,22 +51,9 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
         if failure is None:
             raise
         raise Failure(failure.what, remedy=failure.remedy, code=SSH_FAILED) from error
-    with _in_memory(key) as key_path, _in_memory(f"{target.address} {target.host_key}\n") as known_path:
-        options = {
-            "IdentityFile": key_path,
-            "IdentitiesOnly": "yes",
-            "IdentityAgent": "none",
-            "UserKnownHostsFile": known_path,
-            "GlobalKnownHostsFile": "none",
-            "StrictHostKeyChecking": "yes",
-            "UpdateHostKeys": "no",
-            "PreferredAuthentications": "publickey",
-            "ConnectTimeout": str(_CONNECT_S),
-            "LogLevel": "ERROR",
-        }
-        settings = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    with _in_memory(key) as key_path, _in_memory(f"{target.known_as} {target.host_key}\n") as known_path:
         argv = [
-            *(*target.prefix, "ssh", "-F", "none", *settings),
+            *(*target.prefix, "ssh", *ssh_options(key_path, known_path, target.port)),
             *(["-t"] if terminal else []),
             *("-l", user, "--", target.address, *command),
         ]
@@ -86,19 +73,34 @@ class _Target:
     prefix: tuple[str, ...]
     address: str
     host_key: str
+    port: int = 22
+
+    @property
+    def known_as(self) -> str:
+        """As ssh writes hosts with another port than its own."""
+        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
 
 
 def _target(stack: Stack, name: str) -> _Target:
+    connection = find_machine(stack, name)
+    ssh_program()
+    kind = str(connection.get("kind"))
+    if kind not in _TARGETS:
+        raise Failure(
+            f"there is no ssh over the connection {dict(connection)}; known are {', '.join(_TARGETS)}"
+        )
+    return _TARGETS[kind](stack, connection)
+
+
+def _outside(stack: Stack, connection: Connection) -> _Target:
+    place = ssh_place(stack, connection)
+    return _Target((), place.address, place.host_key, place.port)
+
+
+def _here(stack: Stack, connection: Connection) -> _Target:
     from tidepool import local
 
-    connection = find_machine(stack, name)
-    if shutil.which("ssh") is None:
-        raise Failure("there is no ssh on PATH", remedy="apt-get install openssh-client")
-    match connection:
-        case {"kind": "local", "stack": str(of), "machine": str(machine)}:
-            pass
-        case _:
-            raise Failure(f"there is no ssh over the connection {dict(connection)}")
+    of, machine = str(connection["stack"]), str(connection["machine"])
     found = local.read_machine(stack.data, of, machine)
     if found is None or found.pid is None:
         raise local.NoSuchMachine(f"machine {machine} of stack {of} is not running")
@@ -112,6 +114,10 @@ def _target(stack: Stack, name: str) -> _Target:
             remedy=f"`tidepool logs {machine}` shows its boot; `tidepool exec {machine} -- bash` works without ssh",
         )
     return _Target(network.prefix, found.address, key.stdout.strip())
+
+
+#: By the kinds of connections.
+_TARGETS: Final[Mapping[str, Callable[[Stack, Connection], _Target]]] = {"local": _here, "ssh": _outside}
 
 
 @contextlib.contextmanager

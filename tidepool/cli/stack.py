@@ -15,7 +15,9 @@ from tidepool.cli.environment import engine_settings, prepare
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
 from tidepool.cli.salt import forget_salt, unsalted
 from tidepool.cli.world import World
-from tidepool.cluster.wish import ONLY, WISH
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.regardless import SETTINGS as REGARDLESS
+from tidepool.cluster.wish import ONLY, ROLES, WISH
 from tidepool.engine.project import Project, find_project
 
 #: Of the engine: there is no stack of that name.
@@ -47,9 +49,16 @@ class Stack:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The engine's whole environment. A person goes by the file: whatever is wished elsewhere is none of theirs."""
-        told = {name: value for name, value in self.world.env.items() if name not in (WISH, ONLY)}
+        """The engine's whole environment. A person goes by the file: what is said to one operation is for that one alone."""
+        own = (WISH, ROLES, ONLY, *REGARDLESS)
+        told = {name: value for name, value in self.world.env.items() if name not in own}
         return {**told, **self.settings}
+
+    @property
+    def has_books(self) -> bool:
+        """Whether there may be a state: where its folder was never made, the engine is not asked, nor a folder made."""
+        folder = self.data / "state"
+        return self.environment.get("PULUMI_BACKEND_URL") != f"file://{folder}" or folder.is_dir()
 
     def require_root(self) -> None:
         """Machines of this machine are root's.
@@ -64,12 +73,21 @@ class Stack:
         """Make what the engine needs in the data folder: see `tidepool.cli.environment`."""
         prepare(self.settings, self.data)
 
-    def run(self, verb: str, *words: str, log: Path | None = None, aside: bool = False) -> int:
+    def run(
+        self,
+        verb: str,
+        *words: str,
+        log: Path | None = None,
+        aside: bool = False,
+        settings: Mapping[str, str] = FrozenDict(),
+    ) -> int:
         """An operation of the engine's on this stack; its exit code.
 
         With ``log``, its events are written there, a JSON document a line. ``aside`` shows it on standard error.
+        ``settings`` are variables of this operation's alone, which tell the program or its providers something.
         """
-        words, env = (verb, "--stack", self.name, *words), self.environment
+        words = (verb, "--stack", self.name, *words)
+        env = {**self.environment, **settings}
         if log is not None:
             # The CLI knows the flag only then.
             words, env = (*words, "--event-log", str(log)), {**env, "PULUMI_DEBUG_COMMANDS": "true"}
@@ -90,6 +108,18 @@ class Stack:
         if _is_missing(answer):
             return None
         told: dict[str, Any] = json.loads(_checked(answer, "the stack's outputs cannot be read"))
+        return told
+
+    def exported(self) -> dict[str, Any]:
+        """The stack's state, with secrets encrypted; empty where there is no such stack.
+
+        Raises:
+            Failure: the engine does not tell it.
+        """
+        answer = self.ask("stack", "export")
+        if _is_missing(answer):
+            return {}
+        told: dict[str, Any] = json.loads(_checked(answer, "the stack's state cannot be read") or "{}")
         return told
 
     def secret(self, name: str) -> Any:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tidepool import infrastructure
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_outputs
+from tidepool.cli.elsewhere import look_elsewhere, named_elsewhere
 from tidepool.cli.options import json_option, stack_options
-from tidepool.cli.overview import BAD_WORDS, Overview, Seen, overview
+from tidepool.cli.overview import Overview, overview
+from tidepool.cli.problems import Elsewhere, Seen
 from tidepool.cli.scaler.document import document
 from tidepool.cli.scaler.place import has_journal
 from tidepool.cli.scaler.summary import NOBODY, Summary, summary
 from tidepool.cli.stack import Stack
+from tidepool.cli.tables import problems_of_pools, tables
 from tidepool.cluster.names import CONTROLLER_HOST
-from tidepool.local import Machine
+from tidepool.local import Machine, started_at
 from tidepool.slurm import SlurmError
+
+if TYPE_CHECKING:
+    from tidepool.cli.pools.view import PoolsView
 
 _LEAST_WATCH_S: Final = 0.2
 _NO_ANSWER: Final = "slurmctld does not answer"
@@ -52,12 +60,13 @@ def status_verb(stack: Stack, all_machines: bool, watch_s: float | None, as_json
         if as_json:
             raise click.UsageError("--watch and --json do not go together")
         _watch(stack, watch_s, all_machines)
-    seen, scaler = look(stack), scaler_of(stack)
+    seen, scaler, pools = look(stack), scaler_of(stack), pools_seen(stack)
     if as_json:
-        show.emit({**as_document(seen), "scaler": document(scaler)})
+        told = document(pools)["pools"] if pools else []
+        show.emit({**as_document(seen, pools), "pools": told, "scaler": document(scaler)})
     else:
-        show.show(*_tables(seen, scaler, all_machines))
-    return errors.OK if seen.is_reached else errors.NOT_THERE
+        show.show(*tables(seen, scaler, pools, all_machines))
+    return errors.OK if seen.is_reached and not (pools and pools.trouble) else errors.NOT_THERE
 
 
 def look(stack: Stack) -> Overview:
@@ -69,10 +78,23 @@ def look(stack: Stack) -> Overview:
     stack.require_root()
     from tidepool.local import list_machines
 
-    with ThreadPoolExecutor(5) as pool:
+    with ThreadPoolExecutor(6) as pool:
         machines = pool.submit(list_machines, stack.data, stack.name)
-        cluster = _cluster(stack, machines.result)
-        return overview(cluster, _seen(stack, cluster, machines.result(), pool))
+        outputs = stack.outputs()
+        elsewhere = pool.submit(_elsewhere, stack, outputs)
+        cluster = _cluster(stack, outputs, lambda: bool(machines.result() or elsewhere.result().machines))
+        seen = _seen(stack, cluster, machines.result(), pool)
+        return overview(cluster, replace(seen, elsewhere=elsewhere.result()))
+
+
+def pools_seen(stack: Stack) -> PoolsView | None:
+    """The converged pools of ``stack``, from all sides; None where it has none."""
+    if not (stack.outputs() or {}).get("pools"):
+        return None
+    # Late: most clusters have none.
+    from tidepool.cli.pools.seen import seen
+
+    return seen(stack)
 
 
 def scaler_of(stack: Stack) -> Summary:
@@ -90,12 +112,20 @@ def scaler_of(stack: Stack) -> Summary:
         return Summary("late", f"how it is cannot be known: {error}", None, None, is_well=False)
 
 
-def _cluster(stack: Stack, machines: Any) -> Cluster:
-    outputs = stack.outputs()
+def _elsewhere(stack: Stack, outputs: Mapping[str, Any] | None) -> Elsewhere:
+    if outputs is None:
+        return Elsewhere()
+    named = named_elsewhere(stack, outputs)
+    return look_elsewhere(stack, named) if named else Elsewhere()
+
+
+def _cluster(
+    stack: Stack, outputs: Mapping[str, Any] | None, are_there_machines: Callable[[], bool]
+) -> Cluster:
     if outputs and "controller" in outputs:
         return parse_outputs(stack.name, outputs)
     # An `up` that did not come to its end leaves machines, and no outputs.
-    if not machines():
+    if not are_there_machines():
         raise not_up(stack.name)
     return Cluster(stack.name, stack.name, local_connection(stack.name, CONTROLLER_HOST))
 
@@ -118,7 +148,7 @@ def _seen(stack: Stack, cluster: Cluster, machines: tuple[Machine, ...], pool: T
         return Seen(machines=machines, failure=f"{error.what} ({error.where})", remedy=error.remedy)
 
 
-def as_document(seen: Overview) -> Mapping[str, Any]:
+def as_document(seen: Overview, pools: PoolsView | None = None) -> Mapping[str, Any]:
     """The overview as `--json` shows it."""
     return {
         "stack": seen.stack,
@@ -138,99 +168,42 @@ def as_document(seen: Overview) -> Mapping[str, Any]:
             for f in seen.fleets
         ],
         "queue": [{"state": q.state, "reason": q.reason, "jobs": q.jobs, "cpus": q.cpus} for q in seen.queue],
-        "machines": [
-            {
-                "name": m.name,
-                "state": m.state,
-                "address": m.address,
-                "cpus": m.cpus,
-                "memoryMib": m.memory_mib,
-                "memoryKills": m.memory_kills,
-                "outdated": m.outdated,
-                "services": {s.name: {"state": s.state, "restarts": s.restarts} for s in m.services},
-            }
-            for m in seen.machines
+        "machines": [*map(_of_here, seen.machines), *map(_of_elsewhere, seen.elsewhere.machines)],
+        "silent": dict(seen.elsewhere.silent),
+        "problems": [
+            {"severity": p.severity, "what": p.what, "remedy": p.remedy}
+            for p in (*seen.problems, *(problems_of_pools(pools) if pools else ()))
         ],
-        "problems": [{"severity": p.severity, "what": p.what, "remedy": p.remedy} for p in seen.problems],
     }
 
 
-def _tables(seen: Overview, scaler: Summary, all_machines: bool) -> list[Any]:
-    tables = [_problems(seen)] if seen.problems else []
-    if seen.is_reached:
-        tables += [_controllers(seen), _fleets(seen), _queue(seen)]
-    return [*tables, _scaler(scaler), _machines(seen, all_machines)]
+def _of_here(machine: Machine) -> Mapping[str, Any]:
+    return {
+        "name": machine.name,
+        "infrastructure": "local",
+        "state": machine.state,
+        "since": document(started_at(machine.pid)) if machine.pid is not None else None,
+        "address": machine.address,
+        "cpus": machine.cpus,
+        "memoryMib": machine.memory_mib,
+        "memoryKills": machine.memory_kills,
+        "outdated": machine.outdated,
+        "services": {
+            each.name: {"state": each.state, "restarts": each.restarts} for each in machine.services
+        },
+    }
 
 
-def _scaler(scaler: Summary) -> Any:
-    return show.table("scaler", ["is"], [((scaler.words, "" if scaler.is_well else "yellow"),)])
-
-
-def _controllers(seen: Overview) -> Any:
-    rows = [
-        (c.host, c.role, ("up", "green") if c.is_up else ("DOWN", "bold red"), seen.version)
-        for c in seen.controllers
-    ]
-    return show.table(
-        f"{seen.cluster} (stack {seen.stack})", ["controller", "role", "slurmctld", "version"], rows
-    )
-
-
-def _fleets(seen: Overview) -> Any:
-    states = sorted({s for fleet in seen.fleets for s in fleet.nodes}, key=lambda s: (s in BAD_WORDS, s))
-    rows = [
-        (
-            fleet.name,
-            *(
-                (n, "red" if s in BAD_WORDS else "") if (n := fleet.nodes.get(s, 0)) else ("-", "dim")
-                for s in states
-            ),
-            fleet.present,
-            fleet.max_nodes,
-            fleet.jobs,
-        )
-        for fleet in seen.fleets
-    ]
-    return show.table("fleets", ["fleet", *(f"#{s}" for s in states), "#nodes", "#max", "#jobs"], rows)
-
-
-def _queue(seen: Overview) -> Any:
-    rows = [(q.state, q.reason, q.jobs, q.cpus) for q in seen.queue] or [("empty", "", 0, 0)]
-    return show.table("queue", ["jobs", "reason", "#number", "#cpus"], rows)
-
-
-def _machines(seen: Overview, all_of_them: bool) -> Any:
-    shown = [m for m in seen.machines if all_of_them or m.name in seen.own or not _is_well(m)]
-    rows: list[tuple[object, ...]] = [
-        (
-            m.name,
-            (m.state, "green" if m.state == "running" else "bold red"),
-            m.address,
-            f"{m.cpus:g}",
-            m.memory_mib,
-            (m.memory_kills, "red" if m.memory_kills else ""),
-            ", ".join(f"{s.name} {s.state}" for s in m.services if s.state not in ("up", "done")),
-        )
-        for m in shown
-    ]
-    if rest := len(seen.machines) - len(shown):
-        rows.append((f"and {rest} more", ("running", "green"), *([""] * 5)))
-    columns = ["machine", "state", "address", "#cpus", "#MiB", "#memory kills", "not up"]
-    return show.table("machines", columns, rows)
-
-
-def _is_well(machine: Machine) -> bool:
-    return (
-        machine.state == "running"
-        and not machine.memory_kills
-        and all(service.state in ("up", "done") for service in machine.services)
-    )
-
-
-def _problems(seen: Overview) -> Any:
-    styles = {"failure": "red", "note": "yellow"}
-    rows = [((p.what, styles[p.severity]), p.remedy) for p in seen.problems]
-    return show.table("to look at", ["what", "remedy"], rows)
+def _of_elsewhere(machine: infrastructure.Machine) -> Mapping[str, Any]:
+    return {
+        "name": machine.key.node,
+        "infrastructure": machine.key.infrastructure,
+        "state": machine.state,
+        "since": document(machine.since),
+        "address": str(machine.address),
+        "id": machine.machine_id,
+        "generation": machine.key.generation,
+    }
 
 
 def _watch(stack: Stack, every_s: float, all_machines: bool) -> None:
@@ -242,5 +215,7 @@ def _watch(stack: Stack, every_s: float, all_machines: bool) -> None:
     pause = threading.Event()
     with Live(console=show.console(sys.stdout), auto_refresh=False, screen=sys.stdout.isatty()) as live:
         while True:
-            live.update(Group(*_tables(look(stack), scaler_of(stack), all_machines)), refresh=True)
+            live.update(
+                Group(*tables(look(stack), scaler_of(stack), pools_seen(stack), all_machines)), refresh=True
+            )
             pause.wait(every_s)

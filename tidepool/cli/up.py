@@ -103,7 +103,7 @@ def _look_at_spec(stack: Stack) -> ClusterSpec:
 
     spec = described_spec(stack)
     stack.prepare()
-    check_machine(spec, stack.data)
+    check_machine(spec, stack)
     return spec
 
 
@@ -121,3 +121,7 @@ def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
     elif "controller" in outputs:
         cluster: Cluster = parse_outputs(stack.name, outputs)
         refuse_lost_jobs(stack, cluster, spec)
+    if spec.pools or (outputs or {}).get("pools"):
+        from tidepool.cli.pools.before import look_at_pools
+
+        look_at_pools(stack, outputs or {}, spec)

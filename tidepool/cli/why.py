@@ -1,4 +1,4 @@
-"""`why`: the reason for what a job, a node or a fleet is and does, in words."""
+"""`why`: the reason for what a job, a node, a fleet or a pod is and does, in words."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from tidepool.cli import errors, options, show
 from tidepool.cli.cluster import require_cluster
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.jobs import ids_text
+from tidepool.cli.pools.looking import kubernetes_seen
+from tidepool.cli.pools.place import read_conversions, require_pools
+from tidepool.cli.pools.seen import seen
+from tidepool.cli.pools.why_machine import in_the_way, in_the_way_lines, machine_lines, why_machine
+from tidepool.cli.pools.why_pod import known, pod_lines, why_pod
 from tidepool.cli.scaler.afresh import with_a_decision
 from tidepool.cli.scaler.document import document
 from tidepool.cli.scaler.drawing import put
@@ -31,9 +36,10 @@ from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.slurm import Job, NotFound, SlurmError
 
 if TYPE_CHECKING:
+    from tidepool.conversion.record import Conversion
     from tidepool.scaling.ports import Intent, SeenJob
 
-Kind = Literal["job", "node", "fleet"]
+Kind = Literal["job", "node", "fleet", "pod"]
 
 #: A job's id, or a task of an array.
 _JOB: Final = re.compile(r"[1-9][0-9]*(_[0-9]+)?")
@@ -52,21 +58,20 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 @click.command("why")
-@click.argument("kind", type=click.Choice(["job", "node", "fleet"]))
+@click.argument("kind", type=click.Choice(["job", "node", "fleet", "pod"]))
 @click.argument("name", shell_complete=_names)
 @options.json_option
 @options.stack_options
 def why_verb(stack: Stack, kind: Kind, name: str, as_json: bool) -> int:
-    """Say why a job waits, a node is where it is, or a fleet has the nodes that it has.
+    """Say why a job or a pod waits, a node is where it is, or a fleet has the nodes that it has.
 
-    NAME is a job's id (4711, or 4711_3 of an array), a node's name or a fleet's. The journal of the daemon knows. Where
-    no daemon runs, it is decided afresh, once, and nothing is done.
+    NAME is a job's id (4711, or 4711_3 of an array), a node's name, a fleet's, or a pod's (default/web-0). The journal of
+    the daemon knows. Where no daemon runs, it is decided afresh, once, and nothing is done.
     """
     with Source(stack) as source:
         asker = _Asker(stack, source, with_a_decision(stack, source))
-        why, lines = (
-            asker.job(name) if kind == "job" else asker.node(name) if kind == "node" else asker.fleet(name)
-        )
+        ask = {"job": asker.job, "node": asker.node, "fleet": asker.fleet, "pod": asker.pod}[kind]
+        why, lines = ask(name)
     if as_json:
         show.emit(document(why))
     else:
@@ -87,23 +92,40 @@ class _Asker:
             )
         listed = self.record.world.jobs if self.record.world else ()
         found = find_job(listed, wanted)
-        seen = self._seen(int(wanted.partition("_")[0]))
-        if not found and (seen is None or seen.ended is None):
+        noted = self._seen(int(wanted.partition("_")[0]))
+        if not found and (noted is None or noted.ended is None):
             found = find_job(self._asked(wanted), wanted)
-        if not found and seen is None:
+        if not found and noted is None:
             raise self._unknown_job(wanted, listed)
         job = found[0] if found else None
         begun = (
-            job.submit_time if job else seen.submitted if seen else None
+            job.submit_time if job else noted.submitted if noted else None
         ) or self.record.now - _REMEMBERED
         why = why_job(
-            self.record, job, seen, self._intents(since=begun), fits(self.record, job) if job else ()
+            self.record, job, noted, self._intents(since=begun), fits(self.record, job) if job else ()
         )
-        return why, job_lines(why)
+        if not (waits := in_the_way(self._conversions(), "job", wanted)):
+            return why, job_lines(why)
+        told = {**document(why), "inTheWay": document(waits)}
+        return told, (*job_lines(why), *in_the_way_lines(waits, self.record.now))
+
+    def pod(self, name: str) -> tuple[object, Iterable[Line]]:
+        wanted = name if "/" in name else f"default/{name}"
+        pools = require_pools(self.stack, self.stack.outputs())
+        seen, pods = kubernetes_seen(self.stack, pools.kubernetes, with_pods=True)
+        if seen.failure:
+            raise Failure(f"Kubernetes cannot be asked: {seen.failure}", code=NOT_THERE)
+        found = next((pod for pod in pods if pod.key == wanted), None)
+        if found is None:
+            raise Failure(f"there is no pod {wanted}", remedy=known(pods), code=NOT_THERE)
+        why = why_pod(self.record, found, self._conversions())
+        return why, pod_lines(why)
 
     def node(self, name: str) -> tuple[object, Iterable[Line]]:
         if fleet_of(name) == name:
             raise Failure(f"{name!r} is no node's name: those are FLEET-NUMBER, such as cpu-17", code=USAGE)
+        if fleet_of(name) in {pool.name for pool in self._spec().pools}:
+            return self._machine(name)
         fleet = self._fleet(fleet_of(name))
         slots = f"{fleet.name}-[1-{fleet.max_nodes}]" if fleet.max_nodes > 1 else f"{fleet.name}-1"
         intents = self._intents(node=name)
@@ -114,6 +136,18 @@ class _Asker:
             )
         why = why_node(self.record, name, intents)
         return why, node_lines(why)
+
+    def _machine(self, name: str) -> tuple[object, Iterable[Line]]:
+        """Of a converged pool."""
+        view = seen(self.stack, fleet_of(name))
+        machine = next((each for pool in view.pools for each in pool.machines if each.node == name), None)
+        if machine is None:
+            there = ", ".join(f"{pool.pool}-[1-{len(pool.machines)}]" for pool in view.pools)
+            raise Failure(f"there is no machine {name}: those of the pool are {there}", code=NOT_THERE)
+        for trouble in view.trouble:
+            show.warn(trouble)
+        why = why_machine(self.record, fleet_of(name), machine, self._conversions(name))
+        return why, machine_lines(why)
 
     def fleet(self, name: str) -> tuple[object, Iterable[Line]]:
         fleet = self._fleet(name)
@@ -127,6 +161,13 @@ class _Asker:
         return journal.intents(
             node=node, fleet=fleet, since=since, limit=_EVENTS if node or fleet else _ACTIONS
         )
+
+    def _conversions(self, node: str = "") -> Sequence[Conversion]:
+        journal = read_conversions(self.stack)
+        if journal is None:
+            return ()
+        with closing(journal):
+            return journal.conversions(node=node, limit=_EVENTS if node else _ACTIONS)
 
     def _seen(self, job_id: int) -> SeenJob | None:
         journal = self.source.journal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidepool.cli.contract import Engine
+    from tidepool.conversion.ports import Journal
+    from tidepool.kubernetes.contract import KubernetesClient
     from tidepool.slurm import SlurmClient
 
 Connection = Mapping[str, Any]
@@ -21,6 +24,29 @@ def _slurm(connection: Connection, data: Path) -> SlurmClient:
     from tidepool.slurm import Slurm
 
     return Slurm(transport(connection, data))
+
+
+def _kubernetes(connection: Connection, data: Path) -> KubernetesClient:
+    from tidepool.access import NoAccess, load_access
+    from tidepool.kubernetes.client import connect
+    from tidepool.kubernetes.errors import Unreachable
+
+    try:
+        match connection:
+            case {"kubeconfig": str(path)}:
+                return connect(Path(path).read_text(), folder=Path(path).parent)
+            case {"stack": str(stack), "access": str(name)}:
+                return load_access(data, stack, name).client(data)
+            case _:
+                raise Unreachable(f"{dict(connection)!r} is no way to a Kubernetes that is known here")
+    except (NoAccess, OSError, ValueError) as error:
+        raise Unreachable(str(error)) from error
+
+
+def _conversions(path: Path) -> Journal:
+    from tidepool.conversion.journal import SqliteJournal
+
+    return SqliteJournal(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +66,21 @@ class World:
     engine: Engine | None = None
     #: The client of the Slurm whose controller a connection names; by the data folder.
     open_slurm: Callable[[Connection, Path], SlurmClient] = field(default=_slurm)
+    #: The client of the Kubernetes that pools serve; by the data folder.
+    open_kubernetes: Callable[[Connection, Path], KubernetesClient] = field(default=_kubernetes)
+    #: The journal of conversions in a file, which is made where there is none.
+    open_conversions: Callable[[Path], Journal] = field(default=_conversions)
 
     @classmethod
     def of_process(cls) -> World:
         """This process's own."""
         person = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
         return cls(os.environ, Path.cwd(), person, owns_process=True, root=os.geteuid() == 0)
+
+    @property
+    def who(self) -> str:
+        """The person's name, also behind sudo."""
+        return self.env.get("SUDO_USER") or self.env.get("USER") or getpass.getuser()
 
     @property
     def data(self) -> Path:

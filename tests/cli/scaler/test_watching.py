@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import get_args
 
 from tests.cli.scaler.records import NOW, ago, intent, job, launch, nodes, record, spec
 from tests.cluster.specs import spec_mapping
 from tidepool.cli.scaler.document import document
 from tidepool.cli.scaler.record import Record
-from tidepool.cli.scaler.watching import watching
-from tidepool.scaling.decision import Cost, Drain, Remove, Waiting
+from tidepool.cli.scaler.watching import action_view, watching
+from tidepool.infrastructure import MachineKey
+from tidepool.scaling.decision import Action, Convert, Cost, Drain, Remove, Sweep, Waiting
 from tidepool.scaling.memory import Drained, Launch, Memory, Setback
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Sample
@@ -183,3 +185,18 @@ def test_the_document_is_json_with_times_and_hostlists_as_text() -> None:
     assert told["fleets"][0]["phases"] == {"busy": 1}
     assert told["fleets"][0]["maxNodes"] == 16
     assert told["decisions"][0]["actions"][0]["nodes"] == "cpu-1"
+
+
+def test_every_action_has_its_word() -> None:
+    for kind in get_args(Action):
+        if kind is Sweep:
+            action: Action = Sweep(MachineKey("physics", "cpu-9"), "no record knows it")
+        elif kind is Convert:
+            action = Convert("shared", ("shared-1",), "kubernetes", "pods wait")
+        else:
+            action = kind("cpu", ("cpu-1",), "why")
+        assert action_view(action).what
+    assert (
+        action_view(Convert("shared", ("shared-1",), "slurm", "job 4 needs it", (4,))).what
+        == "convert to slurm"
+    )

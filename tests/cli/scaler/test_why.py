@@ -15,6 +15,7 @@ from tidepool.cli.scaler.asking import asks
 from tidepool.cli.scaler.document import document
 from tidepool.cli.scaler.frame import Line
 from tidepool.cli.scaler.record import Record
+from tidepool.cli.scaler.watching import watching
 from tidepool.cli.scaler.why_fleet import fleet_lines, why_fleet
 from tidepool.cli.scaler.why_job import Fit, find_job, job_lines, why_job
 from tidepool.cli.scaler.why_node import node_lines, why_node
@@ -319,3 +320,36 @@ def test_a_fleet_without_a_price_is_not_free() -> None:
     assert "its price is not set" in told
     assert "Nobody has decided about it yet." in told
     assert "none: it may be empty" in told
+
+
+def test_a_fleet_on_several_infrastructures_says_where_its_nodes_are_and_which_is_closed() -> None:
+    mapping = spec_mapping()
+    mapping["fleets"][0]["infrastructures"] = [
+        {"name": "local", "max_nodes": 2},
+        {"name": "aws", "offering": "spot", "price_usd_per_hour": 0.5},
+    ]
+    of = spec(fleets=mapping["fleets"])
+    until = NOW + timedelta(seconds=30)
+    seen = record(
+        of=of,
+        views=nodes(cpu_1=Phase.BUSY, cpu_2=Phase.LAUNCHING),
+        wish={"cpu": "cpu-[1-2]"},
+        memory=Memory(
+            fleet_setbacks={"cpu@local": Setback("capacity", 1, until, "sold out")},
+            places={"cpu-1": "local", "cpu-2": "aws/spot"},
+        ),
+    )
+    told = said(fleet_lines(why_fleet(seen, of, of.fleets[0], ())))
+    for words in (
+        "on local cpu-1",
+        "on aws/spot cpu-2",
+        "local: left alone until 20:00:30 (for 30 s) after 1 failure in a row: no such machine is to be had: sold out",
+        "2 of them on local",
+        "$0.00 an hour on local; $0.50 an hour on aws/spot",
+    ):
+        assert words in told, (words, told)
+    why = why_node(seen, "cpu-2", ())
+    assert why.place == "aws/spot"
+    assert why.fleet_setback.startswith("local: left alone")
+    cpu, _ = watching(seen).fleets
+    assert cpu.trouble == "local backs off (capacity): sold out"

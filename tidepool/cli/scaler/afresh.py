@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -11,18 +12,19 @@ from tidepool.cli import show
 from tidepool.cli.errors import NOT_THERE, Failure
 from tidepool.cli.scaler.opening import Source
 from tidepool.cli.scaler.record import Record, fleet_of
-from tidepool.cli.scaler.stack_door import policies_of, pulumi_stack, warm_engine
+from tidepool.cli.scaler.stack_door import machines_of, policies_of, pool_doors, pulumi_stack, warm_engine
 from tidepool.cli.stack import Stack
 from tidepool.scaling.acting.act import nodes_of
 from tidepool.scaling.acting.adopted import adopted, applied
 from tidepool.scaling.deciding.decide import decide
 from tidepool.scaling.decision import Decision, Launch, Remove
-from tidepool.scaling.observing.observe import Observer, Seen, Unseen
+from tidepool.scaling.observing.kubernetes_watch import AtOnce
+from tidepool.scaling.observing.observe import Observer, Unseen
+from tidepool.scaling.observing.seen import Seen
 from tidepool.scaling.ports import Intent, Kept
 from tidepool.scaling.ports import Stack as ScaledStack
 from tidepool.scaling.world import World
 from tidepool.slurm import SlurmClient
-from tidepool.this_machine import ThisMachine
 
 
 def with_a_decision(stack: Stack, source: Source) -> Record:
@@ -64,7 +66,8 @@ def preview(stack: Stack, decision: Decision, nodes: Collection[str]) -> str:
     with warm_engine(stack) as engine:
         changed: ScaledStack = pulumi_stack(stack, engine)
         after = applied(changed.read().fleets, decision.wish, {node: fleet_of(node) for node in nodes})
-        return changed.preview(after, nodes)
+        places = decision.memory.places
+        return changed.preview(after, nodes, places={name: places[name] for name in nodes if name in places})
 
 
 def _decided(stack: Stack, source: Source, record: Record) -> Record:
@@ -76,8 +79,10 @@ def _decided(stack: Stack, source: Source, record: Record) -> Record:
         return stack.world.open_slurm(connection, stack.data)
 
     with warm_engine(stack) as engine:
-        changed, machines = pulumi_stack(stack, engine), ThisMachine(stack.data)
-        observer = Observer(stack.name, changed, machines, open_slurm, policies_of(stack))
+        changed = pulumi_stack(stack, engine)
+        machines = machines_of(stack, changed)
+        pools = pool_doors(stack, AtOnce(), time.monotonic)
+        observer = Observer(stack.name, changed, machines, open_slurm, policies_of(stack), pools=pools)
         with closing(observer):
             seen = observer.look(is_active=True)
     for what in seen.complaints.values():
@@ -95,16 +100,8 @@ def _world(seen: Seen, kept: Kept, doing: Collection[Intent]) -> World:
         nodes_of(doing, Launch),
         nodes_of(doing, Remove),
     )
-    return World(
-        at=datetime.now(UTC),
-        spec=seen.spec,
-        nodes=seen.nodes,
-        jobs=seen.jobs,
-        partitions=seen.partitions,
-        reservations=seen.reservations,
-        machines=seen.machines,
-        recorded=seen.recorded,
-        images=seen.told.images,
+    return seen.world(
+        datetime.now(UTC),
         wish=wish,
         under_way=nodes_of(doing),
         power_up=kept.power_up,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidepool.cli.scaler.record import Record, by_fleet
-from tidepool.cli.scaler.setbacks import setback_words
+from tidepool.cli.scaler.setbacks import fleet_setback_words, is_closed
 from tidepool.cli.scaler.why_job import Fit
 from tidepool.cli.scaler.words import number
 from tidepool.cluster.spec import ClusterSpec, Fleet
@@ -68,15 +68,14 @@ def _kept_from(record: Record, fleet: Fleet, ask: Ask) -> str:
     decision = record.decision
     if decision is None:
         return ""
-    setback = decision.memory.fleet_setbacks.get(fleet.name)
-    if setback is not None and setback.until > record.now:
-        return setback_words(setback, record.now)
+    if is_closed(fleet, decision.memory, record.now):
+        return fleet_setback_words(fleet, decision.memory, record.now)
     there = [
         decision.nodes[node].phase
         for node in by_fleet(decision.nodes).get(fleet.name, ())
         if decision.nodes[node].phase is not Phase.ABSENT
     ]
-    most = min(limit for limit in (fleet.max_nodes, fleet.infrastructures[0].max_nodes) if limit is not None)
+    most = min(fleet.max_nodes, sum(fleet.most_nodes(entry) for entry in fleet.infrastructures))
     busy = sum(phase is Phase.BUSY for phase in there)
     if len(there) >= most:
         return f"all of its {number(most, 'node')} are there, {busy:,} of them with jobs"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidepool.cli.scaler.bar import Glyphs, bar
+from tidepool.cli.scaler.pool_watching import WaitingPodsView
 from tidepool.cli.scaler.watching import (
     CostView,
     DecisionView,
@@ -17,6 +18,7 @@ from tidepool.cli.scaler.watching import (
     WatchView,
 )
 from tidepool.cli.scaler.words import between, clock, span, usd
+from tidepool.cluster.roles import Role
 from tidepool.scaling.decision import Standing
 from tidepool.scaling.phase import Phase
 
@@ -33,6 +35,19 @@ _STANDING_STYLES: Final[dict[Standing, str]] = {
     "never": "red",
 }
 
+
+#: A machine of a pool by its role (None: on its way), and how people say it.
+_ROLES: Final[dict[Role | None, tuple[str, str]]] = {
+    "slurm": ("S", "cyan"),
+    "kubernetes": ("K", "magenta"),
+    None: (">", "yellow"),
+}
+_ROLE_WORDS: Final[dict[Role | None, str]] = {
+    "slurm": "Slurm",
+    "kubernetes": "Kubernetes",
+    None: "on their way",
+}
+_SHOWN_PODS: Final = 3
 
 #: What an action came to, where that is worth a word.
 _BAD: Final = ("failed", "overtaken")
@@ -99,6 +114,8 @@ def _sections(view: WatchView, columns: int, glyphs: Glyphs) -> Iterator[Section
         yield Section("", (_cost(view.cost),))
     if view.fleets:
         yield Section("fleets", tuple(_fleets(view.fleets, columns, glyphs)), 3, "more fleets")
+    if view.pools:
+        yield Section("pools", tuple(_pools(view)), 2, "more of pools")
     if view.never:
         lines = tuple(map(_never, view.never))
         yield Section("can never run", lines, 1, "more limits that jobs break")
@@ -107,6 +124,9 @@ def _sections(view: WatchView, columns: int, glyphs: Glyphs) -> Iterator[Section
         yield Section("under way", lines, 2, "more under way")
     if view.waiting:
         yield Section("waiting", tuple(map(_waiting, view.waiting)), 2, "more reasons")
+    if view.waiting_pods:
+        lines = tuple(map(_waiting_pods, view.waiting_pods))
+        yield Section("pods that wait", lines, 1, "more reasons")
     if view.decisions:
         lines = tuple(line for each in view.decisions for line in _decision(each, view))
         yield Section("last decisions", lines, 2, "earlier ones")
@@ -157,8 +177,43 @@ def _fleets(fleets: Sequence[FleetView], columns: int, glyphs: Glyphs) -> Iterat
             yield Cell(" " * (name_width + 3)), Cell(fleet.trouble, "yellow")
 
 
+def _pools(view: WatchView) -> Iterator[Line]:
+    """A letter for each machine, by its role; those on their way below, each with what holds it."""
+    width = max(len(pool.name) for pool in view.pools)
+    for pool in view.pools:
+        cells = [Cell(f"  {pool.name:<{width}} ")]
+        for role, (letter, style) in _ROLES.items():
+            cells.append(Cell(letter * pool.roles.get(role, 0), style))
+        told = [f"{pool.roles[role]:,} {name}" for role, name in _ROLE_WORDS.items() if pool.roles.get(role)]
+        cells.append(Cell(f" {', '.join(told)} of {pool.machines:,}"))
+        cells.append(
+            Cell("  " + ", ".join(f"{count:,} {name}" for name, count in pool.standings.items()), "dim")
+        )
+        yield tuple(cells)
+        if pool.trouble:
+            yield Cell(" " * (width + 3)), Cell(pool.trouble, "yellow")
+        for each in pool.moving:
+            yield (
+                Cell(f"    {each.node} -> {each.to}", "yellow"),
+                Cell(f" {each.words}, {between(each.since, view.now)}"),
+                Cell(f"  {each.by}: {each.reason}", "dim"),
+            )
+            for held in each.holds:
+                yield (Cell(f"      {held}" + (f", {each.what_comes}" if each.what_comes else ""), "yellow"),)
+
+
 def _never(group: WaitingView) -> Line:
     return Cell(f"  {group.named}: ", "red"), Cell(group.reason)
+
+
+def _waiting_pods(group: WaitingPodsView) -> Line:
+    named = ", ".join(group.pods[:_SHOWN_PODS])
+    more = len(group.pods) - _SHOWN_PODS
+    return (
+        Cell(f"  {group.standing:<8}", _STANDING_STYLES[group.standing]),
+        Cell(named + (f" and {more:,} more: " if more > 0 else ": "), "bold"),
+        Cell(group.reason),
+    )
 
 
 def _waiting(group: WaitingView) -> Line:

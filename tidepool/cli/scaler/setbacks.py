@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
 from tidepool.cli.scaler.words import between, clock, number
-from tidepool.scaling.memory import Cause, Setback
+from tidepool.cluster.spec import Fleet
+from tidepool.scaling.memory import Cause, Memory, Setback, at_place
 
 _CAUSES: Final[dict[Cause, str]] = {
     "capacity": "no such machine is to be had",
@@ -24,3 +26,28 @@ def setback_words(setback: Setback | None, now: datetime) -> str:
     if setback.until <= now:
         return f"tried again, after {failed}"
     return f"left alone until {clock(setback.until, now)} (for {between(now, setback.until)}) after {failed}"
+
+
+def fleet_setbacks(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Setback]]:
+    """Those of a fleet, each with the infrastructure that it closes; of a fleet that has one, with no name."""
+    spans = len(fleet.infrastructures) > 1
+    for entry in fleet.infrastructures:
+        key = entry.key if spans else ""
+        if setback := memory.fleet_setbacks.get(at_place(fleet.name, key)):
+            yield key, setback
+
+
+def fleet_setback_words(fleet: Fleet | None, memory: Memory, now: datetime) -> str:
+    """All of them in one line; empty without. Of a fleet that the spec does not have any more, nothing is known."""
+    if fleet is None:
+        return ""
+    return "; ".join(
+        f"{key}: {setback_words(setback, now)}" if key else setback_words(setback, now)
+        for key, setback in fleet_setbacks(fleet, memory)
+    )
+
+
+def is_closed(fleet: Fleet, memory: Memory, now: datetime) -> bool:
+    """Whether none of its infrastructures may be asked for a node now."""
+    closed = [setback for _, setback in fleet_setbacks(fleet, memory) if setback.until > now]
+    return len(closed) == len(fleet.infrastructures)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidepool.cli.described import described_spec
 from tidepool.cli.stack import Stack
@@ -11,13 +12,21 @@ from tidepool.engine.errors import NotSupportedError
 from tidepool.engine.state.layout import Layout, StackReference, backend_url, root_of
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from tidepool.cluster.spec import ClusterSpec
     from tidepool.engine.warm import WarmPulumiCommand
+    from tidepool.infrastructure import Infrastructure
+    from tidepool.kubernetes.contract import KubernetesReader
+    from tidepool.scaling.observing.observe import PoolDoors
     from tidepool.scaling.observing.policies_file import PoliciesFile
     from tidepool.scaling.stack.pulumi_stack import PulumiStack
 
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
 _PLUGINS = ("tidepool",)
+#: As `tidepool.cli.pools.place` and the provider have it.
+_CONVERSIONS = "conversions.db"
 #: The scaler itself watches nodes that boot: one that never comes up is not to hold up the next `up`.
 _PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4", "TIDEPOOL_MACHINE_PATIENCE_S": "15"}
 
@@ -59,6 +68,39 @@ def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
     return PulumiStack(place, command, lambda: described_spec(stack))
 
 
+def machines_of(stack: Stack, changed: PulumiStack) -> Infrastructure:
+    """The machines of the stack, wherever a person had it brought up last."""
+    from tidepool.infrastructure import Transient
+    from tidepool.infrastructure.several import machines_of_stack
+    from tidepool.scaling.ports import StackError
+
+    def spec() -> ClusterSpec:
+        try:
+            return changed.read().spec
+        except StackError as error:
+            raise Transient(str(error)) from error
+
+    return machines_of_stack(spec, stack.name, stack.data)
+
+
+def pool_doors(
+    stack: Stack, beside: Executor, monotonic_s: Callable[[], float], wake: Callable[[], None] = lambda: None
+) -> PoolDoors:
+    """Ways to the Kubernetes of the stack's pools, at which is looked in ``beside``, and to the journal of conversions."""
+    from tidepool.scaling.observing.kubernetes_watch import KubernetesWatch
+    from tidepool.scaling.observing.observe import PoolDoors
+
+    world = stack.world
+
+    def open_kubernetes(access: Mapping[str, Any]) -> KubernetesReader:
+        return world.open_kubernetes({"stack": stack.name, **access}, stack.data)
+
+    return PoolDoors(
+        KubernetesWatch(open_kubernetes, beside, monotonic_s, wake),
+        lambda: world.open_conversions(stack.data / stack.name / _CONVERSIONS),
+    )
+
+
 def policies_of(stack: Stack) -> PoliciesFile:
     """The section ``scaling`` of the stack's file."""
     from tidepool.cli.errors import Failure
@@ -66,6 +108,11 @@ def policies_of(stack: Stack) -> PoliciesFile:
     from tidepool.scaling.observing.policies_file import PoliciesFile
 
     return PoliciesFile(stack.file, lambda: described_spec(stack).scaling, (Failure, EngineError))
+
+
+def checkpoint_of(stack: Stack) -> Path | None:
+    """The file of the stack's state, where the backend is a folder."""
+    return _files(stack)[0]
 
 
 def _files(stack: Stack) -> tuple[Path | None, Path | None, Path | None]:

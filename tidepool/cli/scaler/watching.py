@@ -11,13 +11,17 @@ from typing import Final
 
 from tidepool.cli.jobs import ids_text
 from tidepool.cli.scaler.health import Health, health
+from tidepool.cli.scaler.pool_watching import PoolWatch, WaitingPodsView, pool_watches, waiting_pods
 from tidepool.cli.scaler.record import Record, by_fleet, fleet_of
+from tidepool.cli.scaler.setbacks import fleet_setbacks
 from tidepool.cli.scaler.words import hosts, number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.decision import (
     Action,
+    Convert,
     Decision,
     Drain,
+    Forget,
     Launch,
     Mend,
     PowerFailed,
@@ -44,6 +48,7 @@ _WORDS: Final[Mapping[type[Action], str]] = {
     Remove: "remove",
     Mend: "mend",
     Sweep: "sweep",
+    Forget: "forget",
     PowerFailed: "power failed",
 }
 
@@ -169,6 +174,8 @@ class WatchView:
     waiting: tuple[WaitingView, ...]
     under_way: tuple[UnderWay, ...]
     decisions: tuple[DecisionView, ...]
+    pools: tuple[PoolWatch, ...] = ()
+    waiting_pods: tuple[WaitingPodsView, ...] = ()
 
 
 def watching(record: Record) -> WatchView:
@@ -188,6 +195,8 @@ def watching(record: Record) -> WatchView:
         waiting=tuple(each for each in groups if each.standing != "never"),
         under_way=tuple(_under_way(record, decision)) if decision else (),
         decisions=tuple(_decisions(record)),
+        pools=tuple(pool_watches(record, decision)) if decision else (),
+        waiting_pods=waiting_pods(decision) if decision else (),
     )
 
 
@@ -199,8 +208,13 @@ def waiting_views(record: Record) -> tuple[WaitingView, ...]:
 def action_view(action: Action) -> ActionView:
     """An action in words."""
     nodes = nodes_of(action)
-    jobs = action.jobs if isinstance(action, Launch) else ()
-    return ActionView(_WORDS[type(action)], hosts(nodes), len(nodes), action.reason, jobs)
+    jobs = action.jobs if isinstance(action, Launch | Convert) else ()
+    return ActionView(_what(action), hosts(nodes), len(nodes), action.reason, jobs)
+
+
+def _what(action: Action) -> str:
+    """What is done, in a word or three."""
+    return f"convert to {action.to}" if isinstance(action, Convert) else _WORDS[type(action)]
 
 
 def nodes_of(action: Action) -> tuple[str, ...]:
@@ -276,9 +290,14 @@ def _fleets(record: Record, decision: Decision) -> Iterator[FleetView]:
 
 def _trouble(record: Record, decision: Decision, name: str) -> str:
     memory, now = decision.memory, record.now
-    setback = memory.fleet_setbacks.get(name)
-    if setback is not None and setback.until > now:
-        return f"backs off ({setback.cause}): {setback.text}"
+    fleet = next((each for each in record.spec.fleets if each.name == name), None) if record.spec else None
+    closed = [
+        f"{place} backs off ({setback.cause}): {setback.text}".lstrip()
+        for place, setback in (fleet_setbacks(fleet, memory) if fleet else ())
+        if setback.until > now
+    ]
+    if closed:
+        return "; ".join(closed)
     ill = [node for node, back in memory.node_setbacks.items() if fleet_of(node) == name and back.until > now]
     return f"quarantined: {hosts(ill)}" if ill else ""
 
@@ -321,7 +340,7 @@ def _under_way(record: Record, decision: Decision) -> Iterator[UnderWay]:
     # A launch and a drain are remembered until they are over; the others are known by their open intents.
     for intent in record.open_intents:
         if not isinstance(intent.action, Launch | Drain | Undrain):
-            key = (_WORDS[type(intent.action)], intent.at, None, intent.action.reason)
+            key = (_what(intent.action), intent.at, None, intent.action.reason)
             together.setdefault(key, []).extend(nodes_of(intent.action))
     for (what, since, deadline, why), nodes in sorted(together.items(), key=lambda each: each[0][1]):
         yield UnderWay(what, hosts(nodes), len(nodes), since, deadline, why)

@@ -9,7 +9,7 @@ from datetime import datetime
 from tidepool.cli.scaler.frame import Cell, Line
 from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record, by_fleet, fleet_of
-from tidepool.cli.scaler.setbacks import setback_words
+from tidepool.cli.scaler.setbacks import fleet_setback_words, setback_words
 from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
 from tidepool.cli.scaler.watching import price
 from tidepool.cli.scaler.words import hosts, number, span, usd
@@ -33,6 +33,8 @@ class FleetWhy:
     wish: str
     wish_nodes: int
     phases: Mapping[Phase, str]
+    #: By the keys of its infrastructures, where it has several: hostlists.
+    places: Mapping[str, str]
     setback: str
     quarantined: Mapping[str, str]
     floors: tuple[str, ...]
@@ -62,7 +64,8 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
         phases={
             phase: hosts(phases[phase]) for phase in Phase if phase in phases and phase is not Phase.ABSENT
         },
-        setback=setback_words(memory.fleet_setbacks.get(fleet.name), now),
+        places=_places(fleet, memory),
+        setback=fleet_setback_words(fleet, memory, now),
         quarantined={
             node: setback_words(back, now)
             for node, back in sorted(memory.node_setbacks.items())
@@ -87,6 +90,7 @@ def fleet_lines(why: FleetWhy) -> Iterator[Line]:
     yield from fact_lines(
         [
             *(Fact(phase.value, nodes) for phase, nodes in why.phases.items()),
+            *(Fact(f"on {place}", nodes) for place, nodes in why.places.items()),
             Fact("set back", why.setback, "yellow"),
             *(Fact(f"quarantine {node}", words, "red") for node, words in why.quarantined.items()),
             Fact("floors", "; ".join(why.floors) or "none: it may be empty"),
@@ -114,9 +118,9 @@ def _floors(spec: ClusterSpec, fleet: Fleet, now: datetime) -> Iterator[str]:
 
 def _limits(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:
     yield f"max_nodes {fleet.max_nodes:,}"
-    here = fleet.infrastructures[0]
-    if here.max_nodes is not None:
-        yield f"{here.max_nodes:,} of them on {here.name}"
+    for here in fleet.infrastructures:
+        if here.max_nodes is not None:
+            yield f"{here.max_nodes:,} of them on {here.key}"
     limits = spec.limits
     if limits.max_nodes is not None:
         yield f"all fleets together {number(limits.max_nodes, 'node')}"
@@ -129,7 +133,19 @@ def _limits(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:
             yield f"account {policy.account} {number(policy.max_nodes, 'node')}"
 
 
+def _places(fleet: Fleet, memory: Memory) -> dict[str, str]:
+    """In the fleet's order, and then those that it does not name any more."""
+    found: dict[str, list[str]] = {entry.key: [] for entry in fleet.infrastructures}
+    for node, place in memory.places.items():
+        if fleet_of(node) == fleet.name:
+            found.setdefault(place, []).append(node)
+    return {place: hosts(nodes) for place, nodes in found.items() if nodes}
+
+
 def _cost(fleet: Fleet, nodes: int) -> str:
+    prices = {entry.key: entry.price_usd_per_hour for entry in fleet.infrastructures}
+    if len({*prices.values()}) > 1:
+        return "; ".join(f"{usd(each)} an hour on {key}" for key, each in prices.items())
     each = price(fleet)
     if not each:
         return "its price is not set (price_usd_per_hour), so none is counted"

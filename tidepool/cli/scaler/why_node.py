@@ -10,10 +10,11 @@ from tidepool.cli.jobs import ids_text, jobs_by_node
 from tidepool.cli.scaler.frame import Cell, Line
 from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record, fleet_of
-from tidepool.cli.scaler.setbacks import setback_words
+from tidepool.cli.scaler.setbacks import fleet_setback_words, setback_words
 from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
 from tidepool.cli.scaler.watching import jobs_text
 from tidepool.cli.scaler.words import between, clock
+from tidepool.cluster.spec import Fleet
 from tidepool.scaling.decision import Launch
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
@@ -50,6 +51,8 @@ class NodeWhy:
     made_for: tuple[int, ...]
     since: tuple[Since, ...]
     quarantine: str
+    #: On which of its fleet's infrastructures it is, or is to be made; empty where the fleet has one.
+    place: str
     fleet_setback: str
     history: tuple[Event, ...]
     health: Health
@@ -82,12 +85,17 @@ def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
         made_for=made.jobs if made and view and view.phase is not Phase.ABSENT else (),
         since=tuple(_since(memory, node)),
         quarantine=setback_words(memory.node_setbacks.get(node), now),
-        fleet_setback=setback_words(memory.fleet_setbacks.get(fleet), now),
+        place=memory.places.get(node, ""),
+        fleet_setback=fleet_setback_words(_fleet(record, fleet), memory, now),
         history=events(intents),
         health=health(record),
         is_afresh=record.is_afresh,
         seen=decision.at if decision else None,
     )
+
+
+def _fleet(record: Record, name: str) -> Fleet | None:
+    return next((fleet for fleet in record.spec.fleets if fleet.name == name), None) if record.spec else None
 
 
 def node_lines(why: NodeWhy) -> Iterator[Line]:
@@ -100,6 +108,7 @@ def node_lines(why: NodeWhy) -> Iterator[Line]:
             Fact("made for", jobs_text(why.made_for) if why.made_for else ""),
             Fact("jobs", ids_text(why.jobs)),
             Fact("quarantine", why.quarantine, "red"),
+            Fact("is on", why.place),
             Fact("its fleet", why.fleet_setback, "yellow"),
             Fact("wished", "yes" if why.is_wished else "no"),
             Fact("Slurm", why.slurm),

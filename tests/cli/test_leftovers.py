@@ -1,0 +1,28 @@
+"""What is swept of a stack that is gone: all that holds keys; not what is kept on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidepool.access import Access, access_path
+from tidepool.cli.leftovers import Swept, kept, sweep
+from tidepool.kubernetes.kubeconfig_text import kubeconfig_text
+from tidepool.local import preflight
+
+
+def test_keys_go_and_volumes_stay(tmp_path: Path) -> None:
+    if lacks := [str(lack) for lack in preflight(tmp_path) if lack.fatal]:
+        pytest.skip("; ".join(lacks))
+    way = access_path(tmp_path, "dev", "kubernetes")
+    Access.of(kubeconfig_text("https://a:1", "A", "B", "C"), Path("/"), None).save(way)
+    boot, volume = tmp_path / "dev/boots/kube.json", tmp_path / "dev/volumes/home"
+    boot.parent.mkdir()
+    boot.write_text("{}")
+    volume.mkdir(parents=True)
+    (volume / "file").write_text("kept")
+    assert sweep(tmp_path, "dev") == Swept()
+    assert not way.parent.exists()
+    assert not boot.parent.exists()
+    assert kept(tmp_path, "dev") == {"home": volume}

@@ -1,0 +1,140 @@
+"""What infrastructures need to be installed is told by `preview` and `up`, all of it at once, before anything is made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.aws import specs as aws
+from tests.cli.standins import Person
+from tests.kubernetes_fleet import specs as kubernetes
+from tests.libvirt import specs as libvirt
+from tests.nomad import specs as nomad
+from tidepool.cli import described, errors, package_needs
+from tidepool.packages import PACKAGES
+
+ROOT = Path(__file__).parents[2]
+#: A cluster on each of those that need something.
+MAPPINGS = {
+    "aws": aws.mapping(),
+    "kubernetes": kubernetes.mapping(),
+    "libvirt": libvirt.mapping(),
+    "nomad": nomad.mapping(),
+}
+
+
+def project(folder: Path, stack: str, described: dict[str, Any]) -> Path:
+    """A project like the repository's, with that stack."""
+    folder.mkdir()
+    for name in (".venv", "__main__.py", "Pulumi.yaml", "images", "playbooks", "provider"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / f"Pulumi.{stack}.yaml").write_text(json.dumps({"config": {"cluster:spec": described}}))
+    return folder
+
+
+def test_each_infrastructure_that_needs_something_is_tried_here() -> None:
+    assert set(MAPPINGS) == set(PACKAGES)
+
+
+@pytest.mark.parametrize("name", sorted(PACKAGES))
+def test_a_plugin_that_is_nowhere_is_told_with_the_command_that_installs_it(
+    tmp_path: Path, name: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("machines are made by root, and `preview` looks at them first")
+    pytest.importorskip(f"pulumi_{name}", reason=f"pulumi-{name} is not installed: scripts/setup installs it")
+    said = subprocess.run(
+        [sys.executable, "-m", "tidepool.cli", "--stack", name, "preview"],
+        cwd=project(tmp_path / "project", name, MAPPINGS[name]),
+        env={
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(tmp_path),
+            "PYTHONPATH": str(ROOT),
+            "TIDEPOOL_DATA": str(tmp_path / "data"),
+            "TIDEPOOL_ENGINE": "embedded",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    package = PACKAGES[name]
+    assert said.returncode == errors.LACKS, said.stdout + said.stderr
+    assert (
+        f"infrastructure {name}: the plugin pulumi-resource-{name} {package.version} is neither on PATH"
+        in said.stderr
+    )
+    assert (
+        f"-> pulumi plugin install resource {name} {package.version}; without the Pulumi CLI put"
+        in said.stderr
+    )
+    assert "nothing was changed" in said.stderr
+    assert "Traceback" not in said.stderr + said.stdout
+    assert not list((tmp_path / "data").rglob("*.json")), "there is no stack"
+
+
+@pytest.fixture
+def aware(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """Of a cluster on two infrastructures, on a machine that lacks nothing but what they need."""
+    monkeypatch.setattr(described, "preflight", lambda _data, _plans: ())
+    both = aws.mapping()
+    both["fleets"][0]["infrastructures"].append({"name": "libvirt"})
+    somebody.write(**both)
+    return somebody
+
+
+def test_all_that_is_missing_of_all_infrastructures_is_told_at_once(
+    aware: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package_needs, "installed", lambda package: "0.5.4" if "libvirt" in package else "")
+    said = aware.runs("preview")
+    assert said.exit_code == errors.LACKS
+    told = " ".join(said.output.split())
+    assert (
+        "the Python packages pulumi-aws, boto3 are not installed -> .venv/bin/pip install pulumi-aws=="
+        in told
+    )
+    assert "pulumi-resource-aws 7.51.1 is neither" in told
+    assert "pulumi-resource-libvirt 0.5.4 is neither" in told
+    assert "the Python package pulumi-libvirt" not in told
+    assert aware.engine.ran == []
+
+
+def test_a_plugin_is_found_on_path_or_in_the_cache_in_the_version_of_its_package(
+    aware: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package_needs, "installed", lambda _package: "0.5.9")
+    on_path = tmp_path / "bin/pulumi-resource-aws"
+    cached = tmp_path / "pulumi/plugins/resource-libvirt-v0.5.9/pulumi-resource-libvirt"
+    for program in (on_path, cached):
+        program.parent.mkdir(parents=True)
+        program.touch(mode=0o755)
+    env = {**aware.world.env, "PATH": str(on_path.parent), "PULUMI_HOME": str(tmp_path / "pulumi")}
+    said = aware.runs("preview", env=env)
+    assert said.exit_code == 0, said.output
+    monkeypatch.setattr(package_needs, "installed", lambda _package: "0.5.4")
+    assert "pulumi-resource-libvirt 0.5.4 is neither" in " ".join(
+        aware.runs("preview", env=env).output.split()
+    )
+
+
+def test_the_pulumi_cli_may_be_let_download_them(aware: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package_needs, "installed", lambda _package: "1.0.0")
+    aware.engine.name = "pulumi"
+    assert aware.runs("preview").exit_code == errors.LACKS
+    allowed = {**aware.world.env, "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "false"}
+    assert aware.runs("preview", env=allowed).exit_code == 0
+
+
+def test_a_cluster_of_this_machine_needs_none(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(described, "preflight", lambda _data, _plans: ())
+    bare = replace(somebody.world, env={**somebody.world.env, "PATH": "/nowhere"})
+    assert somebody.runs("preview", env=bare.env).exit_code == 0

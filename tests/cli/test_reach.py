@@ -1,0 +1,141 @@
+"""Machines that are reached by SSH: a command, a login and logs get there, with the stack's keys and no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.standins import OUTPUTS, Person
+from tidepool.cli import logs
+from tidepool.cli.errors import Failure
+from tidepool.cli.reach import command_on
+from tidepool.cli.stack import Stack, find_stack
+from tidepool.slurm import Completed
+
+NODE = {"kind": "ssh", "stack": "dev", "address": "10.99.1.1", "user": "root"}
+CONTROLLER = {"kind": "ssh", "stack": "dev", "address": "10.99.0.2", "user": "root"}
+#: Does here what it would have done there, and says where that is.
+SSH = """#!/bin/sh
+echo "$@" >>"$HOME/said"
+while [ "$1" != -- ]; do shift; done
+echo "on $2"; shift 2
+exec sh -c "$*"
+"""
+
+
+def state(*connections: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """What `stack export` says of nodes."""
+    above = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet$tidepool:slurm:Node"
+    resources = [
+        {"urn": f"{above}::{name}", "type": "tidepool:slurm:Node", "inputs": {"machine": connection}}
+        for name, connection in connections
+    ]
+    return {"version": 3, "deployment": {"resources": resources}}
+
+
+@pytest.fixture
+def there(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """A cluster whose machines are elsewhere, and an ssh that goes nowhere."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    folder = Path(somebody.world.env["TIDEPOOL_DATA"]) / "dev" / "ssh"
+    folder.mkdir(parents=True)
+    (folder / "key").write_text("KEY")
+    (folder / "known_hosts").write_text("10.99.0.2,10.99.1.1,10.99.1.2 ssh-ed25519 AAAA\n")
+    bin = somebody.folder / "bin"
+    bin.mkdir()
+    (bin / "ssh").write_text(SSH)
+    (bin / "ssh").chmod(0o755)
+    path = f"{bin}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    somebody.world = replace(somebody.world, env={**somebody.world.env, "PATH": path})
+    monkeypatch.setenv("HOME", str(somebody.folder))
+    somebody.engine.outputs = {**OUTPUTS, "controller": CONTROLLER, "logins": []}
+    second = {**NODE, "address": "10.99.1.2"}
+    somebody.engine.exported = state(("cpu-1", NODE), ("cpu-2", second))
+    return somebody
+
+
+def stack_of(person: Person) -> Stack:
+    return find_stack(person.world, "dev", None)
+
+
+def test_a_command_goes_to_the_machine_by_the_keys_of_the_stack(there: Person) -> None:
+    data = there.world.env["TIDEPOOL_DATA"]
+    argv = command_on(stack_of(there), NODE, ["echo", "a b", "$HOME"])
+    assert argv[0].endswith("/ssh")
+    assert f"IdentityFile={data}/dev/ssh/key" in argv
+    assert f"UserKnownHostsFile={data}/dev/ssh/known_hosts" in argv
+    assert "StrictHostKeyChecking=yes" in argv
+    assert argv[-2:] == ("10.99.1.1", "echo 'a b' '$HOME'")
+    ran = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["on 10.99.1.1", "a b $HOME"]
+
+
+def test_several_machines_are_found_by_their_names_wherever_they_are(there: Person) -> None:
+    result = there.runs("exec", "cpu-[1-2]", "--", "echo", "hello")
+    assert result.exit_code == 0, result.output
+    assert sorted(result.stdout.splitlines()) == [
+        "cpu-1: hello",
+        "cpu-1: on 10.99.1.1",
+        "cpu-2: hello",
+        "cpu-2: on 10.99.1.2",
+    ]
+
+
+def test_a_machine_that_nothing_knows_is_told_with_those_that_there_are(there: Person) -> None:
+    result = there.runs("exec", "cpu-7", "--", "true")
+    assert "there is no machine cpu-7 in stack dev" in result.stderr
+    assert "cpu-[1-2],ctl" in result.stderr
+
+
+def test_without_its_host_key_nobody_is_spoken_to(there: Person) -> None:
+    other = {**NODE, "address": "10.99.9.9"}
+    with pytest.raises(Failure, match=r"the host key of 10\.99\.9\.9 is not in "):
+        command_on(stack_of(there), other, ["true"])
+    with pytest.raises(Failure, match="known are local, ssh"):
+        command_on(stack_of(there), {"kind": "pigeon"}, ["true"])
+
+
+def test_a_person_logs_in_as_themselves_with_the_stacks_own_key(there: Person) -> None:
+    there.engine.outputs = {**(there.engine.outputs or {}), "sshKey": "PRIVATE"}
+    result = there.runs("ssh", "controller", "--", "true")
+    assert result.exit_code == 0, result.output
+    (said,) = (there.folder / "said").read_text().splitlines()
+    assert "-l researcher -- 10.99.0.2 true" in said
+    assert "IdentityFile=/proc/" in said
+
+
+class _There:
+    """What runs commands there."""
+
+    where = "on root@10.99.1.1"
+
+    def run(self, argv: list[str], *, stdin: str = "", timeout_s: float) -> Completed:
+        if argv[0] == "sh":
+            return Completed(0, "/var/log/cloud-init-output.log\n/var/log/slurm/slurmd.log\n", "")
+        return Completed(0, f"the last {argv[2]} of {argv[-1]}\n", "")
+
+
+def test_logs_are_those_that_are_there(there: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidepool.connection.transport", lambda connection, data: _There())
+    result = there.runs("logs", "cpu-1", "-n", "3", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == [
+        {
+            "log": "boot.log",
+            "path": "/var/log/cloud-init-output.log",
+            "lines": ["the last 3 of /var/log/cloud-init-output.log"],
+        },
+        {
+            "log": "slurmd.log",
+            "path": "/var/log/slurm/slurmd.log",
+            "lines": ["the last 3 of /var/log/slurm/slurmd.log"],
+        },
+    ]
+    assert logs.last_lines(Path("/nowhere"), 3) == []

@@ -1,0 +1,353 @@
+"""`image`: golden images: build them, look at them, compare them, write them in other forms."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidepool.cli import errors, show
+from tidepool.cli.errors import LACKS, NOT_THERE, Failure
+from tidepool.cli.options import chosen, json_option
+from tidepool.cli.world import World
+
+if TYPE_CHECKING:
+    from tidepool.images import Entry, Image, ImageFile, ImageStore, Machine, Progress
+
+_FORMS = ("tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci")
+
+
+def _folder_option(verb: Any) -> Any:
+    return click.option(
+        "-C", "--cwd", "folder", metavar="DIR", type=click.Path(file_okay=False), help="The project's folder."
+    )(verb)
+
+
+def _names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    try:
+        names = [each.name for each in _Images.of(context, None).catalog().entries]
+    except Exception:  # noqa: BLE001  (a shell that completes has no place for errors)
+        return []
+    return sorted({name for name in names if name.startswith(incomplete)})
+
+
+class _Images:
+    """The project's images and the store."""
+
+    def __init__(self, world: World, project: Path) -> None:
+        from tidepool.images import ImageStore, Machine
+
+        self.folder = project / "images"
+        self.playbooks = project / "playbooks"
+        named = world.env.get("TIDEPOOL_IMAGES")
+        self.store: ImageStore = ImageStore(Path(named).absolute() if named else world.data / "images")
+        self.machine: Machine = Machine(dict(world.env))
+        self._world = world
+
+    @classmethod
+    def of(cls, context: click.Context, folder: str | None) -> _Images:
+        from tidepool.engine.project import find_project
+
+        choice = chosen(context)
+        named = folder or choice.folder
+        return cls(choice.world, find_project(choice.world.cwd / named if named else choice.world.cwd).root)
+
+    def catalog(self) -> Any:
+        from tidepool.images import read_catalog
+
+        return read_catalog(
+            self.folder,
+            self.playbooks,
+            self.store,
+            architecture=self.machine.architecture(),
+            environment=self.machine.environment,
+        )
+
+    def one(self, name: str) -> Entry:
+        from tidepool.images import ImageError
+
+        try:
+            found: Entry = self.catalog().one(name)
+        except ImageError as error:
+            raise Failure(str(error), code=errors.USAGE) from error
+        return found
+
+    def built(self, name: str) -> Image:
+        entry = self.one(name)
+        if entry.image is None:
+            raise Failure(
+                f"image {entry.name} is not built ({entry.digest[:12]} is not in {self.store.folder})",
+                remedy=f"`tidepool image build {entry.name}`",
+                code=NOT_THERE,
+            )
+        return entry.image
+
+    def require_root(self) -> None:
+        if not self._world.root:
+            raise Failure(
+                "images are root's, as their files have many owners", remedy="run it with sudo", code=LACKS
+            )
+
+
+@click.group("image")
+def image_verb() -> None:
+    """Build golden images, show, compare and verify them, and write them in other forms."""
+
+
+@image_verb.command("build")
+@click.argument("name", shell_complete=_names)
+@click.option("--form", "forms", multiple=True, type=click.Choice(_FORMS), help="Write it in this form too.")
+@json_option
+@_folder_option
+@click.pass_context
+def build_verb(
+    context: click.Context, name: str, forms: tuple[str, ...], as_json: bool, folder: str | None
+) -> int:
+    """Build the image NAME, where it is not in the store already, and write it in the forms that are asked for.
+
+    Forms: tar; ext4 and qcow2, a file system; disk and disk.qcow2, a whole disk that boots by BIOS and UEFI; oci, a
+    container image. What an image cannot be written as is refused before it is built.
+    """
+    images = _Images.of(context, folder)
+    source = images.one(name).source
+    if source is None:
+        raise Failure(
+            f"{name}: no recipe leads to this image any more, and so it cannot be built",
+            remedy="name one that `tidepool image list` shows as built or not built",
+            code=errors.USAGE,
+        )
+    images.require_root()
+    from tidepool.images import Form, build, export, refuse_forms
+
+    wanted: list[Form] = list(dict.fromkeys(forms))  # type: ignore[arg-type]
+    refuse_forms(source, wanted)
+    progress = _Telling()
+    image = build(source, images.store, images.machine, observe=progress)
+    files = [export(image, form, images.store, images.machine, observe=progress) for form in wanted]
+    if as_json:
+        show.emit({**_document(images.one(name)), "files": [_file(file) for file in files]})
+        return errors.OK
+    show.say(f"{image.digest}  {image.root}")
+    for file in files:
+        show.say(f"{file.sha256}  {file.path}")
+    return errors.OK
+
+
+@image_verb.command("lock")
+@click.argument("name", shell_complete=_names)
+@json_option
+@_folder_option
+@click.pass_context
+def lock_verb(context: click.Context, name: str, as_json: bool, folder: str | None) -> int:
+    """Ask this machine's mirror which versions the packages of NAME have now, and write them into its lock."""
+    images = _Images.of(context, folder)
+    images.require_root()
+    from tidepool.images import LockError, lock, parse_lock, read_recipe, render_lock
+    from tidepool.images.source import LOCK_FILE
+
+    place = images.folder / name
+    recipe = read_recipe(place, images.playbooks)
+    path = place / LOCK_FILE
+    try:
+        previous = parse_lock(path.read_text(), origin=str(path))
+    except (FileNotFoundError, LockError):
+        previous = None
+    made = lock(recipe, images.store, images.machine, epoch=int(time.time()), previous=previous)
+    path.write_text(render_lock(made))
+    is_new = made != previous
+    if as_json:
+        show.emit({"name": name, "lock": str(path), "changed": is_new, "packages": len(made.packages)})
+    else:
+        show.say(f"{path}: {len(made.packages)} packages, {'changed' if is_new else 'as before'}")
+    return errors.OK
+
+
+@image_verb.command("list")
+@json_option
+@_folder_option
+@click.pass_context
+def list_verb(context: click.Context, as_json: bool, folder: str | None) -> int:
+    """List the images that have a recipe, and those of the store that no recipe leads to any more."""
+    images = _Images.of(context, folder)
+    entries = images.catalog().entries
+    if as_json:
+        show.emit([_document(entry) for entry in entries])
+        return errors.OK
+    styles = {"built": "green", "not built": "", "old": "dim", "wrong": "red"}
+    rows = []
+    for entry in entries:
+        told = _document(entry)
+        size = f"{told['root_bytes'] >> 20} MiB" if told["root_bytes"] else ""
+        rows.append(
+            (
+                entry.name,
+                (told["state"], styles[told["state"]]),
+                entry.digest[:12],
+                told["release"] or "",
+                len(entry.packages) or "",
+                size,
+                " ".join(entry.forms),
+                entry.trouble.splitlines()[0] if entry.trouble else "",
+            )
+        )
+    columns = ["image", "is", "digest", "release", "#packages", "#root", "forms", ""]
+    show.show(show.table(f"images of {images.folder}, built in {images.store.folder}", columns, rows))
+    return errors.OK
+
+
+@image_verb.command("show")
+@click.argument("name", shell_complete=_names)
+@json_option
+@_folder_option
+@click.pass_context
+def show_verb(context: click.Context, name: str, as_json: bool, folder: str | None) -> int:
+    """Show an image, by name or digest: what it is made from, its forms with their digests, its software."""
+    entry = _Images.of(context, folder).one(name)
+    told = _document(entry)
+    if as_json:
+        show.emit(told)
+        return errors.OK
+    facts = [
+        ("is", told["state"]),
+        ("digest", told["digest"]),
+        ("release", f"Debian {told['release']}, {told['architecture']}"),
+        ("time of its lock", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(told["epoch"]))),
+        ("roles", " ".join(told["roles"])),
+        ("tools", " ".join(told["tools"])),
+        ("boots by itself", {True: "yes", False: "no", None: "known when it is built"}[told["boots"]]),
+        ("root", told["root"] or ""),
+        *((f"as {each['form']}", f"{each['sha256']}  {each['path']}") for each in told["files"]),
+    ]
+    show.show(
+        show.table(f"image {entry.name}", ["", ""], [fact for fact in facts if fact[1]]),
+        show.table(
+            "software",
+            ["package", "version", "architecture"],
+            [(p["name"], p["version"], p["architecture"]) for p in told["packages"]],
+        ),
+    )
+    return errors.OK
+
+
+@image_verb.command("diff")
+@click.argument("one", shell_complete=_names)
+@click.argument("other", shell_complete=_names)
+@json_option
+@_folder_option
+@click.pass_context
+def diff_verb(context: click.Context, one: str, other: str, as_json: bool, folder: str | None) -> int:
+    """Show which packages differ between two images, each by name or digest, built or not.
+
+    The exit code is 0 where none does, 1 where some do.
+    """
+    from tidepool.images import differences
+
+    images = _Images.of(context, folder)
+    before, after = images.one(one), images.one(other)
+    changes = differences(before, after)
+    if as_json:
+        show.emit(
+            {
+                "before": {"name": before.name, "digest": before.digest},
+                "after": {"name": after.name, "digest": after.digest},
+                "packages": [{"name": c.name, "before": c.before, "after": c.after} for c in changes],
+            }
+        )
+    else:
+        rows = [(c.name, c.before or ("-", "dim"), c.after or ("-", "dim")) for c in changes]
+        show.show(
+            show.table(
+                f"{len(changes)} packages differ",
+                ["package", f"{before.name} {before.digest[:12]}", f"{after.name} {after.digest[:12]}"],
+                rows,
+            )
+        )
+    return errors.FAILED if changes else errors.OK
+
+
+@image_verb.command("verify")
+@click.argument("names", nargs=-1, shell_complete=_names)
+@json_option
+@_folder_option
+@click.pass_context
+def verify_verb(context: click.Context, names: tuple[str, ...], as_json: bool, folder: str | None) -> int:
+    """Read built images (all, or those NAMES) byte by byte: whether each still is what was built.
+
+    The exit code is 1 where one is not.
+    """
+    from tidepool.images import verify
+
+    images = _Images.of(context, folder)
+    images.require_root()
+    built = [images.built(name) for name in names] or list(images.store.images())
+    verdicts = [(image, verdict) for image in built for verdict in verify(image)]
+    if as_json:
+        show.emit(
+            [
+                {"name": i.name, "digest": i.digest, "what": v.what, "well": v.well, "detail": v.detail}
+                for i, v in verdicts
+            ]
+        )
+    else:
+        words = {True: ("well", "green"), False: ("changed", "bold red"), None: ("unknown", "yellow")}
+        rows = [(i.name, i.digest[:12], v.what, words[v.well], v.detail) for i, v in verdicts]
+        show.show(show.table("verified", ["image", "digest", "what", "is", ""], rows))
+    changed = dict.fromkeys(image.folder for image, verdict in verdicts if verdict.well is False)
+    if changed:
+        raise Failure(
+            f"{len(changed)} images are not what was built",
+            remedy=f"take down the clusters that stand on them, remove {', '.join(map(str, changed))}, and build again",
+        )
+    return errors.OK
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    """An image as JSON."""
+    from tidepool.images import boots, find_form
+
+    source, image = entry.source, entry.image
+    state = "wrong" if entry.trouble else "old" if source is None else "built" if image else "not built"
+    about: Any = image or (source and source.lock)
+    files = [found for form in entry.forms if image and (found := find_form(image, form))]
+    return {
+        "name": entry.name,
+        "state": state,
+        "trouble": entry.trouble,
+        "digest": entry.digest,
+        "release": about.release if about else None,
+        "architecture": about.architecture if about else None,
+        "epoch": about.epoch if about else None,
+        "roles": list(source.recipe.roles) if source else [],
+        "tools": list(image.tools if image else source.recipe.tool_names if source else ()),
+        "boots": boots(image) if image else None,
+        "root": str(image.root) if image else None,
+        "root_bytes": image.root_bytes if image else None,
+        "root_sha256": (image.root_sha256 or None) if image else None,
+        "files": [_file(file) for file in files],
+        "packages": [
+            {"name": p.name, "version": p.version, "architecture": p.architecture} for p in entry.packages
+        ],
+    }
+
+
+def _file(file: ImageFile) -> dict[str, str]:
+    return {"form": file.form, "path": str(file.path), "sha256": file.sha256}
+
+
+class _Telling:
+    """Tells the progress on standard error: over itself on a terminal, a line for each phase elsewhere."""
+
+    def __init__(self) -> None:
+        self._phase: object = None
+        self._on_terminal = sys.stderr.isatty()
+
+    def __call__(self, progress: Progress) -> None:
+        line = f"{progress.phase} {progress.fraction:.0%} {progress.text}".rstrip()
+        if self._on_terminal:
+            click.echo(f"\r\x1b[K{line[:100]}", nl=False, err=True)
+        elif progress.phase is not self._phase:
+            show.tell(str(progress.phase))
+        self._phase = progress.phase

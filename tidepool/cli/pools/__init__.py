@@ -1,0 +1,1 @@
+"""What the command tells of converged pools, and how it moves their machines."""

@@ -1,0 +1,250 @@
+"""From a person's request to conversions that ended: looks, writes the orders down, has them carried out, and tells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from tidepool.cli import errors, show
+from tidepool.cli.cluster import parse_outputs
+from tidepool.cli.errors import NOT_THERE, USAGE, Failure
+from tidepool.cli.pools.checks import Known, mistakes
+from tidepool.cli.pools.driving import Driven, Driver, Moves
+from tidepool.cli.pools.looking import busy, image_roles, kubernetes_seen, under_way
+from tidepool.cli.pools.place import Pools, open_conversions, require_pools
+from tidepool.cli.pools.progress import Progress
+from tidepool.cli.pools.result import as_document, lines
+from tidepool.cli.stack import Stack
+from tidepool.cli.world import Connection
+from tidepool.cluster.hostlist import fold
+from tidepool.cluster.roles import AtDeadline, Role
+from tidepool.conversion.drivers import is_driven
+from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.record import CANCELLABLE, Conversion, Order
+from tidepool.conversion.step import other
+
+_LOOK_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a person wants; None leaves it to the pool."""
+
+    to: Role
+    who: str
+    reason: str
+    is_forced: bool
+    deadline_s: float | None
+    at_deadline: AtDeadline | None
+
+
+def converted(
+    stack: Stack, wanted: Sequence[str], terms: Terms, driver: Driver, *, no_wait: bool, as_json: bool
+) -> int:
+    """Have ``wanted`` converted; the exit code.
+
+    Raises:
+        Failure: something speaks against it; nothing was changed.
+    """
+    outputs = stack.outputs() or {}
+    pools = require_pools(stack, outputs)
+    with closing(open_conversions(stack)) as journal:
+        controller = parse_outputs(stack.name, outputs).controller
+        known, last = _look(stack, controller, pools, journal, wanted, other(terms.to))
+        _refuse(list(mistakes(wanted, terms.to, known)), known)
+        going = [
+            node
+            for node in wanted
+            if not _has(node, terms.to, pools, known.under_way.get(node), last.get(node))
+        ]
+        if there := [node for node in wanted if node not in going]:
+            show.tell(f"{fold(there)}: {'serve' if len(there) > 1 else 'serves'} {terms.to} already")
+        if not going:
+            if as_json:
+                show.emit([])
+            return errors.OK
+        ordered = _ordered(journal, [_order(node, pools, terms) for node in going], known, last, pools)
+        waits = frozenset() if terms.is_forced else known.busy & set(going)
+        is_unsure = any(node in last and last[node].phase == "failed" for node in going)
+        driver.go(Moves(dict.fromkeys(going, terms.to), is_unsure, waits))
+        if no_wait:
+            return _left(ordered, as_json)
+        return _followed(journal, ordered, driver, "done", as_json)
+
+
+def cancelled(stack: Stack, wanted: Sequence[str], driver: Driver, *, no_wait: bool, as_json: bool) -> int:
+    """Have what is under way on ``wanted`` go back; the exit code.
+
+    Raises:
+        Failure: there is nothing to cancel, or it is too late; nothing was changed.
+    """
+    pools = require_pools(stack, stack.outputs())
+    with closing(open_conversions(stack)) as journal:
+        going = under_way(journal.conversions())
+        wrong = [f"{node}: no conversion of it is under way" for node in wanted if node not in going]
+        wrong += [
+            f"{node}: it is {going[node].phase}, past the point of no return; it comes to its end, and can be converted back"
+            for node in wanted
+            if node in going and going[node].phase not in CANCELLABLE and not going[node].cancel_by
+        ]
+        if wrong:
+            raise Failure("\n".join(wrong), remedy="`tidepool pool show` says what is under way", code=USAGE)
+        asked = [journal.cancel(node, stack.world.who) for node in wanted]
+        # Whoever drives it sees it. Where nobody does, this has it carried out.
+        now = datetime.now(UTC)
+        alone = [each for each in asked if each.is_under_way and not is_driven(each, now)]
+        if alone:
+            driver.go(
+                Moves(
+                    {each.order.node: each.leaves or pools.role(each.order.node) for each in alone},
+                    refresh=True,
+                )
+            )
+        if no_wait:
+            return _left(asked, as_json)
+        return _followed(journal, asked, driver if alone else None, "stopped", as_json)
+
+
+def _look(
+    stack: Stack,
+    controller: Connection,
+    pools: Pools,
+    journal: Journal,
+    wanted: Collection[str],
+    leaves: Role,
+) -> tuple[Known, Mapping[str, Conversion]]:
+    """What is known, and the last conversion of each of ``wanted`` that ended."""
+    with ThreadPoolExecutor(2) as beside:
+        kubernetes = beside.submit(kubernetes_seen, stack, pools.kubernetes, with_rights=True)
+        work = beside.submit(busy, stack, controller, pools, leaves)
+        now = {node: found for node in wanted if (found := journal.under_way(node)) is not None}
+        last = {}
+        for node in wanted:
+            if ended := [each for each in journal.conversions(node=node, limit=5) if not each.is_under_way]:
+                last[node] = ended[0]
+        mine = {pools.machines[node].name for node in wanted if node in pools.machines}
+        roles = image_roles(stack, [pools.pools[name] for name in mine])
+        return Known(pools, kubernetes.result()[0], now, roles, work.result()), last
+
+
+def _refuse(wrong: list[str], known: Known) -> None:
+    if not wrong:
+        return
+    remedy = "nothing was changed; `tidepool pool show` says which machine has which role"
+    only_there = len(wrong) == 1 and bool(known.kubernetes.failure)
+    raise Failure("\n".join(wrong), remedy=remedy, code=NOT_THERE if only_there else USAGE)
+
+
+def _has(node: str, to: Role, pools: Pools, going: Conversion | None, last: Conversion | None) -> bool:
+    """Whether it has the role, and nothing is to be done. After one that failed it may have none."""
+    return going is None and pools.role(node) == to and (last is None or last.phase != "failed")
+
+
+def _order(node: str, pools: Pools, terms: Terms) -> Order:
+    pool = pools.machines[node]
+    return Order(
+        node=node,
+        pool=pool.name,
+        to=terms.to,
+        at=datetime.now(UTC),
+        by="person",
+        reason=terms.reason,
+        is_forced=terms.is_forced,
+        deadline_s=terms.deadline_s or pool.deadline_s,
+        at_deadline=terms.at_deadline or pool.at_deadline,
+    )
+
+
+def _ordered(
+    journal: Journal, orders: Iterable[Order], known: Known, last: Mapping[str, Conversion], pools: Pools
+) -> list[Conversion]:
+    """All of them written down, or none.
+
+    Raises:
+        ConversionError: one of them cannot be: somebody else was quicker.
+    """
+    written: list[Conversion] = []
+    try:
+        for order in orders:
+            failed = order.node in last and last[order.node].phase == "failed"
+            written.append(journal.order(order, None if failed else pools.role(order.node)))
+    except ConversionError:
+        for each in written:
+            if each.order.node not in known.under_way:
+                journal.cancel(each.order.node, "an order beside it that could not be")
+        raise
+    return written
+
+
+def _left(ordered: Sequence[Conversion], as_json: bool) -> int:
+    names = fold(each.order.node for each in ordered)
+    show.tell(
+        f"{names}: under way; `tidepool pool show` says how far, `tidepool convert {names} --cancel` has it go back"
+    )
+    if as_json:
+        show.emit([as_document(each) for each in ordered])
+    return errors.OK
+
+
+def _followed(
+    journal: Journal, ordered: Sequence[Conversion], driver: Driver | None, wanted: str, as_json: bool
+) -> int:
+    """Tell how far ``ordered`` are until they have ended; the exit code, by whether all came to ``wanted``."""
+    ids = {each.id for each in ordered}
+    since = min(each.order.at for each in ordered)
+    progress = Progress(datetime.now(UTC))
+    try:
+        while True:
+            driven = driver.ended(_LOOK_S) if driver is not None else None
+            now = datetime.now(UTC)
+            seen = [each for each in journal.conversions(since=since) if each.id in ids]
+            for line in progress.lines(seen, now):
+                show.tell(line)
+            if driven is not None or (driver is None and _is_over(seen, now)):
+                break
+            if driver is None:
+                time.sleep(_LOOK_S)
+    except KeyboardInterrupt:
+        names = fold(each.order.node for each in ordered)
+        show.tell(
+            f"\nnobody watches any more, and it goes on: `tidepool pool show` says how far, `tidepool convert {names} "
+            "--cancel` has it go back"
+        )
+        return errors.INTERRUPTED
+    return _told(seen, driven, wanted, as_json)
+
+
+def _told(seen: Sequence[Conversion], driven: Driven | None, wanted: str, as_json: bool) -> int:
+    ordered = sorted(seen, key=lambda each: each.id)
+    if as_json:
+        show.emit([as_document(each) for each in ordered])
+    else:
+        for line in lines(ordered):
+            show.say(line)
+    if all(each.phase == wanted for each in ordered):
+        return errors.OK
+    wrong = [
+        f"{each.order.node}: {each.text or each.phase}"
+        if not each.is_under_way
+        else f"{each.order.node}: nobody goes on with it, and it is {each.phase}"
+        for each in ordered
+        if each.phase != wanted
+    ]
+    # What the engine said stands in the conversions as well, where it is about them.
+    more = [said for said in (driven.said if driven else ()) if any(each.is_under_way for each in ordered)]
+    show.tell_failure(
+        "\n".join([*wrong, *more]),
+        "the same command again goes on from there; `tidepool why node "
+        f"{ordered[0].order.node if ordered else 'NODE'}` says more",
+    )
+    return errors.FAILED
+
+
+def _is_over(seen: Iterable[Conversion], now: datetime) -> bool:
+    """Whether all have ended, or nobody is at those that have not."""
+    return all(not each.is_under_way or not is_driven(each, now) for each in seen)

@@ -1,0 +1,204 @@
+"""Pools as they are seen from all sides, worked out of what was seen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidepool.cli.jobs import with_nodes
+from tidepool.cli.pools.looking import Sides, SlurmSeen
+from tidepool.cli.pools.place import Pools
+from tidepool.cli.problems import state_word
+from tidepool.cli.scaler.conversion_words import deadline, holds, moment, phase_words, phases
+from tidepool.cluster.hostlist import expand
+from tidepool.cluster.roles import Role
+from tidepool.conversion.record import Conversion, Phase, Work
+from tidepool.kubernetes.objects import Node as KubernetesNode
+from tidepool.kubernetes.objects import Pod
+
+#: What a side is said to see where it could not be asked.
+UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionView:
+    """One that is under way: how far, what holds it, until when it waits, and what comes then (None: it does not wait)."""
+
+    id: int
+    leaves: Role | None
+    to: Role
+    phase: Phase
+    words: str
+    by: str
+    reason: str
+    is_forced: bool
+    cancel_by: str
+    since: datetime
+    phases: Mapping[str, float]
+    holds: tuple[str, ...]
+    deadline: datetime | None
+    at_deadline: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachineView:
+    """A machine of a pool. ``role`` is the graph's; ``slurm`` and ``kubernetes`` are how each side has it, in words.
+
+    ``since`` is when it took the role; None where it has had it since it was made.
+    """
+
+    node: str
+    role: Role
+    since: datetime | None
+    slurm: str
+    kubernetes: str
+    work: tuple[Work, ...]
+    conversion: ConversionView | None
+    last: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """A pool: its machines, and by role how many have it, at least and at most may."""
+
+    pool: str
+    machines: tuple[MachineView, ...]
+    count: Mapping[Role, int]
+    least: Mapping[Role, int]
+    most: Mapping[Role, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsView:
+    """All pools, and what is wrong with the sides."""
+
+    stack: str
+    now: datetime
+    pools: tuple[PoolView, ...]
+    trouble: tuple[str, ...]
+
+
+def pools_view(pools: Pools, sides: Sides, conversions: Sequence[Conversion], now: datetime) -> PoolsView:
+    """What was seen, pool by pool. ``conversions`` are the newest first."""
+    work = work_by_node(sides, now)
+    trouble = [f"Slurm cannot be asked: {sides.slurm.failure}"] if sides.slurm.failure else []
+    if sides.kubernetes.failure:
+        trouble.append(f"Kubernetes cannot be asked, so no machine moves: {sides.kubernetes.failure}")
+    roles: tuple[tuple[Role, Role], ...] = (("slurm", "kubernetes"), ("kubernetes", "slurm"))
+    return PoolsView(
+        pools.stack,
+        now,
+        tuple(
+            PoolView(
+                pool.name,
+                tuple(_machine(slot.node_name, pools, sides, conversions, work) for slot in pool.slots()),
+                {role: pools.count(pool.name, role) for role, _ in roles},
+                {role: max(pool.least(role), pool.machines - pool.most(other)) for role, other in roles},
+                {role: min(pool.most(role), pool.machines - pool.least(other)) for role, other in roles},
+            )
+            for pool in pools.pools.values()
+        ),
+        tuple(trouble),
+    )
+
+
+def conversion_view(conversion: Conversion) -> ConversionView:
+    """One that is under way."""
+    order = conversion.order
+    return ConversionView(
+        id=conversion.id,
+        leaves=conversion.leaves,
+        to=order.to,
+        phase=conversion.phase,
+        words=phase_words(conversion),
+        by=order.by,
+        reason=order.reason,
+        is_forced=order.is_forced,
+        cancel_by=conversion.cancel_by,
+        since=order.at,
+        phases=phases(conversion),
+        holds=tuple(holds(conversion)),
+        deadline=deadline(conversion),
+        at_deadline=order.at_deadline,
+    )
+
+
+def work_by_node(sides: Sides, now: datetime) -> dict[str, tuple[Work, ...]]:
+    """By node the jobs and pods that are there."""
+    found: dict[str, list[Work]] = {}
+    for job in with_nodes(sides.slurm.jobs):
+        end = f"until {moment(job.end_time, now)} at most" if job.end_time else ""
+        for node in expand(job.nodelist):
+            found.setdefault(node, []).append(Work("job", str(job.job_id), job.user, "runs", end))
+    for pod in sides.pods:
+        if pod.node and not pod.has_ended and not pod.is_static:
+            found.setdefault(pod.node, []).append(Work("pod", pod.key, pod.owner, "runs", _pod_words(pod)))
+    return {node: tuple(work) for node, work in found.items()}
+
+
+def slurm_words(node: str, seen: SlurmSeen) -> str:
+    """``idle``, ``draining: a conversion``, ``no node``; `UNKNOWN` where Slurm could not be asked."""
+    if seen.nodes is None:
+        return UNKNOWN
+    found = seen.nodes.get(node)
+    if found is None or found.state.is_slot:
+        return "no node"
+    return state_word(found.state) + (f": {found.reason.text}" if found.reason else "")
+
+
+def kubernetes_words(node: KubernetesNode | None) -> str:
+    """``ready``, ``cordoned``, ``not ready: ...``, ``no node``."""
+    if node is None:
+        return "no node"
+    words = "ready" if node.ready else f"not ready: {node.message}".rstrip(": ")
+    return f"{words}, cordoned" if node.unschedulable else words
+
+
+def _machine(
+    name: str,
+    pools: Pools,
+    sides: Sides,
+    conversions: Sequence[Conversion],
+    work: Mapping[str, tuple[Work, ...]],
+) -> MachineView:
+    its = [each for each in conversions if each.order.node == name]
+    going = next((each for each in its if each.is_under_way), None)
+    role = pools.role(name)
+    taken = next((each.ended for each in its if each.phase == "done"), None)
+    last = next((each for each in its if not each.is_under_way), None)
+    nodes = {node.name: node for node in sides.kubernetes.nodes}
+    return MachineView(
+        node=name,
+        role=role,
+        since=taken,
+        slurm=slurm_words(name, sides.slurm),
+        kubernetes=UNKNOWN if sides.kubernetes.failure else kubernetes_words(nodes.get(name)),
+        work=work.get(name, ()),
+        conversion=conversion_view(going) if going else None,
+        last=f"{last.phase}: {last.text}"
+        if last and last.phase in ("failed", "stopped") and not going
+        else "",
+    )
+
+
+def _pod_words(pod: Pod) -> str:
+    return "nobody would make it again" if not pod.owner else ""
+
+
+def both_roles(view: PoolsView) -> Iterator[str]:
+    """Machines that both sides have as nodes of theirs, with nothing under way: a fault."""
+    for pool in view.pools:
+        for machine in pool.machines:
+            known = UNKNOWN not in (machine.slurm, machine.kubernetes)
+            if known and "no node" not in (machine.slurm, machine.kubernetes) and machine.conversion is None:
+                yield machine.node
+
+
+def forgotten(view: PoolsView) -> Iterator[MachineView]:
+    """Machines that serve a side which has no such node, with nothing under way, and nothing that failed."""
+    for pool in view.pools:
+        for machine in pool.machines:
+            its = machine.slurm if machine.role == "slurm" else machine.kubernetes
+            if its == "no node" and machine.conversion is None and not machine.last.startswith("failed"):
+                yield machine

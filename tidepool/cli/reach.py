@@ -1,0 +1,129 @@
+"""How a person's command gets to a machine: by the kind of its connection, with this machine's own programs."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.cli.errors import NOT_THERE, Failure
+from tidepool.cli.stack import Stack
+from tidepool.cli.world import Connection
+
+_CONNECT_S: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SshPlace:
+    """Where sshd of a machine is, and its host key, as one line has it: ``ssh-ed25519 AAAA...``."""
+
+    address: str
+    port: int
+    host_key: str
+
+
+def command_on(
+    stack: Stack, connection: Connection, command: Sequence[str], *, terminal: bool = False
+) -> tuple[str, ...]:
+    """What runs ``command`` there as root; the first word is a path. ``terminal``: it is to have the caller's.
+
+    Raises:
+        Failure: there is no such way to that machine.
+        LocalError: it does not run.
+    """
+    kind = str(connection.get("kind"))
+    if kind not in _WAYS:
+        raise Failure(
+            f"commands cannot be run over the connection {dict(connection)}; known are {', '.join(_WAYS)}"
+        )
+    return _WAYS[kind](stack, connection, command, terminal)
+
+
+def ssh_place(stack: Stack, connection: Mapping[str, Any]) -> SshPlace:
+    """Of a machine that is reached by SSH.
+
+    Raises:
+        Failure: its host key is not kept here.
+    """
+    address, port = str(connection["address"]), int(connection.get("port", 22))
+    known = f"[{address}]:{port}" if port != 22 else address
+    path = _folder(stack, connection) / "known_hosts"
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        lines = []
+    for line in lines:
+        hosts, *key = line.split()
+        if known in hosts.split(",") and len(key) >= 2:
+            return SshPlace(address, port, " ".join(key[:2]))
+    raise Failure(
+        f"the host key of {known} is not in {path}",
+        remedy="`tidepool up`, on the machine that brought the stack up last",
+        code=NOT_THERE,
+    )
+
+
+def ssh_program() -> str:
+    """The path of ssh.
+
+    Raises:
+        Failure: it is not there.
+    """
+    found = shutil.which("ssh")
+    if found is None:
+        raise Failure("there is no ssh on PATH", remedy="apt-get install openssh-client")
+    return found
+
+
+def ssh_options(key: str, known_hosts: str, port: int = 22) -> list[str]:
+    """That key and that file of host keys, and nothing of the person's own configuration."""
+    options = {
+        "IdentityFile": key,
+        "IdentitiesOnly": "yes",
+        "IdentityAgent": "none",
+        "UserKnownHostsFile": known_hosts,
+        "GlobalKnownHostsFile": "none",
+        "StrictHostKeyChecking": "yes",
+        "UpdateHostKeys": "no",
+        "PreferredAuthentications": "publickey",
+        "ConnectTimeout": str(_CONNECT_S),
+        "LogLevel": "ERROR",
+    }
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return ["-F", "none", *words, "-p", str(port)]
+
+
+def _in_machine(
+    stack: Stack, connection: Connection, command: Sequence[str], _terminal: bool
+) -> tuple[str, ...]:
+    from tidepool.local import enter_prefix
+
+    return (*enter_prefix(stack.data, str(connection["stack"]), str(connection["machine"])), *command)
+
+
+def _over_ssh(
+    stack: Stack, connection: Connection, command: Sequence[str], terminal: bool
+) -> tuple[str, ...]:
+    program, place, folder = ssh_program(), ssh_place(stack, connection), _folder(stack, connection)
+    return (
+        program,
+        *ssh_options(str(folder / "key"), str(folder / "known_hosts"), place.port),
+        "-t" if terminal else "-T",
+        *("-l", str(connection["user"]), "--", place.address),
+        # It is a shell's line there.
+        shlex.join(command),
+    )
+
+
+def _folder(stack: Stack, connection: Connection) -> Path:
+    from tidepool.connection import ssh_folder
+
+    return ssh_folder(stack.data, str(connection["stack"]))
+
+
+_Way = Callable[[Stack, Connection, Sequence[str], bool], tuple[str, ...]]
+#: By the kinds of connections.
+_WAYS: Final[Mapping[str, _Way]] = {"local": _in_machine, "ssh": _over_ssh}
