@@ -35,7 +35,8 @@ ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench import engine as engine_bench  # noqa: E402
-from bench.local import TIDEPOOL, between, scratch  # noqa: E402
+from bench.local import TIDEPOOL, scratch  # noqa: E402
+from bench.page import add_page_option  # noqa: E402
 from demo.breathing import AsUser  # noqa: E402
 from tidepool.connection import transport  # noqa: E402
 from tidepool.slurm import JobRequest, JobState, Slurm  # noqa: E402
@@ -333,7 +334,7 @@ def main() -> None:
     parser.add_argument(
         "--images", type=Path, help="a store with the golden image (default: the data folder's)"
     )
-    parser.add_argument("--write", type=Path, help="a Markdown file; what is between its markers is replaced")
+    add_page_option(parser)
     given = parser.parse_args()
     images = given.images or Path(os.environ.get("TIDEPOOL_DATA", "/var/lib/tidepool")) / "images"
     figures = {}
@@ -349,7 +350,7 @@ def main() -> None:
         f"most {MOST}.\n\n{table(figures)}\n"
     )
     if given.write:
-        given.write.write_text(between(given.write.read_text(), text))
+        given.write.write(text)
     else:
         sys.stdout.write(text)
 

@@ -9,24 +9,20 @@ Each size has a process of its own, whose peak of memory is told; the text itsel
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
-import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.engine import machine  # noqa: E402
 from bench.queues import AT, MARK, cluster  # noqa: E402
+from bench.sizes import BySize, p99, peak_mib  # noqa: E402
 from tidepool.scaling.deciding.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402
 from tidepool.scaling.memory import Launch, Memory  # noqa: E402
@@ -98,7 +94,7 @@ def measure(nodes: int, rounds: int) -> Figures:
         del jobs, there, world, decision
         if not number % 10:
             gc.collect()
-    whole = sorted(map(sum, zip(*taken.values(), strict=True)))
+    whole = [sum(parts) for parts in zip(*taken.values(), strict=True)]
     return Figures(
         nodes=nodes,
         jobs=nodes * JOBS_PER_NODE,
@@ -107,10 +103,10 @@ def measure(nodes: int, rounds: int) -> Figures:
         parse_nodes_s=statistics.median(taken["nodes"]),
         decide_s=statistics.median(taken["decide"]),
         p50_s=statistics.median(whole),
-        p99_s=whole[min(len(whole) - 1, -(-len(whole) * 99 // 100) - 1)],
-        most_s=whole[-1],
+        p99_s=p99(whole),
+        most_s=max(whole),
         cpu_s=statistics.median(of_core),
-        peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        peak_mib=peak_mib(),
         actions=actions,
         launched=launched,
     )
@@ -131,34 +127,13 @@ def table(figures: Sequence[Figures]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Measure, and print or write the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--sizes", default="100,300,1000,3000,10000")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--write", type=Path, help="a file whose text after the marker is replaced by the table"
-    )
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(asdict(measure(options.one, options.rounds))))
-        return
-    figures = []
-    for size in map(int, options.sizes.split(",")):
-        argv = [sys.executable, __file__, "--one", str(size), "--rounds", str(options.rounds)]
-        said = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout
-        figures.append(Figures(**json.loads(said)))
-        print(figures[-1], file=sys.stderr, flush=True)
-    report = f"{time.strftime('%Y-%m-%d')}, {machine()}, {options.rounds} rounds.\n\n{table(figures)}\n"
-    print(report)
-    if options.write:
-        marker = "<!-- figures -->\n"
-        head = options.write.read_text().partition(marker)[0] if options.write.exists() else ""
-        options.write.write_text(f"{head}{marker}\n{report}")
-
-
 if __name__ == "__main__":
-    main()
+    BySize(
+        __file__,
+        __doc__,
+        "100,300,1000,3000,10000",
+        100,
+        lambda nodes, rounds, _: measure(nodes, rounds),
+        Figures,
+        table,
+    ).main()

@@ -27,6 +27,10 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.page import add_page_option  # noqa: E402
+
 PROGRAM: Final = ROOT / "bench" / "programs" / "items"
 PLUGINS: Final = ROOT / "tests" / "engine" / "plugins"
 OPERATIONS: Final = {
@@ -268,9 +272,7 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=120.0, help="an actor that takes longer sits out the rest"
     )
-    parser.add_argument(
-        "--write", type=Path, help="a file whose text after the marker is replaced by the table"
-    )
+    add_page_option(parser)
     options = parser.parse_args()
     figures = rounds([int(s) for s in options.sizes.split(",")], options.rounds, options.limit)
     report = (
@@ -278,9 +280,7 @@ def main() -> None:
     )
     print(report)
     if options.write:
-        marker = "<!-- figures -->\n"
-        head = options.write.read_text().partition(marker)[0] if options.write.exists() else ""
-        options.write.write_text(f"{head}{marker}\n{report}")
+        options.write.write(report)
 
 
 if __name__ == "__main__":

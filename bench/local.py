@@ -29,6 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench import engine as engine_bench  # noqa: E402
 from bench import machines as bare  # noqa: E402
+from bench.page import add_page_option  # noqa: E402
 from tidepool import local  # noqa: E402
 
 TIDEPOOL: Final = Path(sys.executable).with_name("tidepool")
@@ -172,7 +173,7 @@ def main() -> None:
     parser.add_argument(
         "--images", type=Path, help="a store with the golden image (default: the data folder's)"
     )
-    parser.add_argument("--write", type=Path, help="a Markdown file; what is between its markers is replaced")
+    add_page_option(parser)
     given = parser.parse_args()
     sizes = [int(size) for size in given.sizes.split(",")]
     images = given.images or Path(os.environ.get("TIDEPOOL_DATA", "/var/lib/tidepool")) / "images"
@@ -197,17 +198,9 @@ def main() -> None:
                         measure(folder / "project", images, who, size, tell)
     text = f"{time.strftime('%Y-%m-%d')}, {engine_bench.machine()}, medians of {given.rounds} rounds.\n\n{table(figures, sizes)}\n"
     if given.write:
-        given.write.write_text(between(given.write.read_text(), text))
+        given.write.write(text)
     else:
         sys.stdout.write(text)
-
-
-def between(page: str, text: str) -> str:
-    """``page`` with ``text`` between its markers."""
-    begin, end = "<!-- figures -->\n", "<!-- end of figures -->"
-    head, _, rest = page.partition(begin)
-    _, _, tail = rest.partition(end)
-    return f"{head}{begin}{text}{end}{tail}"
 
 
 if __name__ == "__main__":

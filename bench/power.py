@@ -22,7 +22,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.local import between  # noqa: E402
+from bench.page import add_page_option  # noqa: E402
 from tidepool.scaling.power.request import take  # noqa: E402
 
 #: Of the issue, in milliseconds.
@@ -78,12 +78,12 @@ def main() -> None:
     """Measure, print, and write it between the marks of the page."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--calls", type=int, default=200)
-    arguments.add_argument("--write", type=Path)
+    add_page_option(arguments)
     chosen = arguments.parse_args()
     rows = table(chosen.calls)
     print(rows)
     if chosen.write is not None:
-        chosen.write.write_text(between(chosen.write.read_text(), f"{rows}\n"))
+        chosen.write.write(f"{rows}\n")
 
 
 if __name__ == "__main__":

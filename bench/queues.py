@@ -113,6 +113,29 @@ def cluster(nodes: int, pending: int, seed: int = 1) -> Cluster:
     )
 
 
+def pending_jobs(count: int, seed: int = 1) -> str:
+    """So many jobs that wait in the partition main and ask for no feature, as squeue writes them."""
+    chosen = random.Random(seed)
+    columns = (*OWN_COLUMNS, *STANDING_COLUMNS, *REQUEST_COLUMNS)
+    lines = [_record({name: name.upper() for name, _ in columns}, "ACCOUNT", "NAME")]
+    for number in range(1, count + 1):
+        fields = _fields(number, "PENDING", "Priority", "main", chosen)
+        nodes = chosen.choice((1, 1, 1, 1, 1, 2, 4))
+        tasks, memory = nodes * chosen.choice((1, 2, 4, 8)), chosen.choice((500, 1000, 2000, 4000))
+        fields |= {
+            "NumNodes": nodes,
+            "MaxNodes": nodes,
+            "NumCPUs": tasks,
+            "NumTasks": tasks,
+            "MinMemory": f"{memory}M",
+            "tres-alloc": f"cpu={tasks},mem={memory * tasks}M,node={nodes},billing={tasks}",
+            "PriorityLong": chosen.randrange(1, 10_000_000),
+            "TimeLimit": chosen.choice(_LIMITS),
+        }
+        lines.append(_job(fields, chosen))
+    return "".join(lines) + "\n"
+
+
 def _spec(nodes: int) -> ClusterSpec:
     return read_spec(
         {

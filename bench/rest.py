@@ -28,7 +28,8 @@ ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench import engine as engine_bench  # noqa: E402
-from bench.local import Stack, between, scratch  # noqa: E402
+from bench.local import Stack, scratch  # noqa: E402
+from bench.page import add_page_option  # noqa: E402
 
 #: Of the issue, with 1,000 nodes.
 SHARE, MEMORY_MIB = 0.03, 200
@@ -205,7 +206,7 @@ def main() -> None:
     parser.add_argument(
         "--images", type=Path, help="a store with the golden image (default: the data folder's)"
     )
-    parser.add_argument("--write", type=Path, help="a Markdown file; what is between its markers is replaced")
+    add_page_option(parser)
     given = parser.parse_args()
     images = given.images or Path(os.environ.get("TIDEPOOL_DATA", "/var/lib/tidepool")) / "images"
     found = []
@@ -215,7 +216,7 @@ def main() -> None:
         sys.stderr.write(f"{found[-1]}\n")
     text = f"{time.strftime('%Y-%m-%d')}, {engine_bench.machine()}, over {given.seconds:g} s.\n\n{table(found)}\n"
     if given.write:
-        given.write.write_text(between(given.write.read_text(), text))
+        given.write.write(text)
     else:
         sys.stdout.write(text)
 

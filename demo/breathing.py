@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 
+from demo.shown import Shown
 from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, Wave, waves
-from tidepool.cli.scaler.drawing import drawn, glyphs_for
-from tidepool.cli.scaler.frame import LEAST_LINES, frame
-from tidepool.cli.scaler.record import read_record
-from tidepool.cli.scaler.watching import WatchView, watching
+from tidepool.cli.scaler.watching import WatchView
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, Journal, Sample
 from tidepool.slurm import Completed, Job, JobState, Slurm, Transport
@@ -25,7 +23,6 @@ _CALL_S: Final = 30.0
 _JOBS_S: Final = 240.0
 _GONE_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.25
-_LINE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ def breathe(
     with Slurm(user) as slurm:
         folder = _put_programs(user)
         with Live(console=console, auto_refresh=False, transient=True) as live:
-            shown = _Shown(live, journal, stack)
+            shown = _Watched(Shown(live, journal, stack))
             ran = _submit_and_wait(slurm, waves(folder, most_waves), shown)
             left, floor = _until_gone(slurm, journal, began, ran, shown)
     names = [name for each in ran for name in each.job.outputs]
@@ -123,7 +120,7 @@ def breathe(
         floor,
         journal.intents(since=began, limit=10_000),
         journal.samples(since=began),
-        _outputs(login, folder, names),
+        outputs(login, folder, names),
     )
 
 
@@ -137,42 +134,27 @@ def complaints(breathed: Breathed) -> Iterator[str]:
             continue
         if any(record.restarts for record in each.records):
             yield f"job {each.job_id} ({each.job.what}) was begun more than once"
-        outputs = {name: breathed.outputs.get(name, "") for name in each.job.outputs}
-        if verdict := each.job.verdict(outputs):
+        said = {name: breathed.outputs.get(name, "") for name in each.job.outputs}
+        if verdict := each.job.verdict(said):
             yield f"job {each.job_id} ({each.job.what}): {verdict}"
     if len(breathed.left) > breathed.floor:
         yield f"nodes are left: {', '.join(breathed.left)}"
 
 
 @dataclass(slots=True)
-class _Shown:
-    """On a terminal a live view; else a line whenever something changed."""
+class _Watched:
+    """What is shown; ``nodes`` is how many there were at the last look."""
 
-    live: Live
-    journal: Journal
-    stack: str
-    begun_s: float = 0.0
-    told: str = ""
-    told_s: float = 0.0
-    #: How many there were at the last look.
+    shown: Shown
     nodes: int = 0
 
     def look(self, ran: Sequence[Ran], *, is_last: bool = False) -> None:
-        now_s = time.monotonic()
-        self.begun_s = self.begun_s or now_s
-        view = watching(read_record(self.journal, self.stack, datetime.now(UTC).astimezone()))
+        view = self.shown.view()
         self.nodes = sum(fleet.there for fleet in view.fleets)
-        console = self.live.console
-        if console.is_terminal:
-            lines = max(LEAST_LINES, console.height - len(ran) - 2)
-            drawn_view = drawn(frame(view, console.width, lines, glyphs_for(console.encoding)))
-            self.live.update(Group(drawn_view, "", *map(_progress, ran)), refresh=True)
-        elif (line := _line(view, ran)) != self.told and (is_last or now_s - self.told_s >= _LINE_S):
-            console.print(f"{now_s - self.begun_s:5.1f} s  {line}", markup=False, soft_wrap=True)
-            self.told, self.told_s = line, now_s
+        self.shown.show(view, [*map(_progress, ran)], _line(view, ran), is_last=is_last)
 
 
-def _submit_and_wait(slurm: Slurm, workload: Sequence[Wave], shown: _Shown) -> tuple[Ran, ...]:
+def _submit_and_wait(slurm: Slurm, workload: Sequence[Wave], shown: _Watched) -> tuple[Ran, ...]:
     begun_s = time.monotonic()
     ran: list[Ran] = []
     for wave in workload:
@@ -186,7 +168,7 @@ def _submit_and_wait(slurm: Slurm, workload: Sequence[Wave], shown: _Shown) -> t
     return tuple(ran)
 
 
-def _seen(slurm: Slurm, ran: Sequence[Ran], shown: _Shown) -> list[Ran]:
+def _seen(slurm: Slurm, ran: Sequence[Ran], shown: _Watched) -> list[Ran]:
     found = [each if each.has_ended else replace(each, records=slurm.job(each.job_id)) for each in ran]
     shown.look(found)
     time.sleep(_LOOK_AGAIN_S)
@@ -194,7 +176,7 @@ def _seen(slurm: Slurm, ran: Sequence[Ran], shown: _Shown) -> list[Ran]:
 
 
 def _until_gone(
-    slurm: Slurm, journal: Journal, began: datetime, ran: Sequence[Ran], shown: _Shown
+    slurm: Slurm, journal: Journal, began: datetime, ran: Sequence[Ran], shown: _Watched
 ) -> tuple[tuple[str, ...], int]:
     """The nodes that are left when all that nobody needs is gone, and how many fleets always have."""
     begun_s = time.monotonic()
@@ -233,13 +215,18 @@ def _line(view: WatchView, ran: Sequence[Ran]) -> str:
 
 def _put_programs(login: Transport) -> str:
     """A new folder in the user's home, with what the jobs start."""
-    folder = run(login, ["mktemp", "--directory", "--tmpdir=/home/researcher", "demo-XXXXXX"]).strip()
+    folder = new_folder(login)
     for name in PROGRAMS:
         run(login, ["tee", f"{folder}/{name}"], stdin=(SCRIPTS / name).read_text())
     return folder
 
 
-def _outputs(login: Transport, folder: str, names: Sequence[str]) -> Mapping[str, str]:
+def new_folder(login: Transport) -> str:
+    """One of its own in the user's home."""
+    return run(login, ["mktemp", "--directory", "--tmpdir=/home/researcher", "demo-XXXXXX"]).strip()
+
+
+def outputs(login: Transport, folder: str, names: Sequence[str]) -> Mapping[str, str]:
     """What stands in the files; one that is not there is missing."""
     there = {*run(login, ["ls", folder]).split()}
     return {name: run(login, ["cat", f"{folder}/{name}"]).strip() for name in names if name in there}

@@ -42,16 +42,17 @@ def write_charts(breathed: Breathed, folder: Path, stack: str) -> tuple[Path, ..
     """The chart as SVG and PNG; gives where they are.
 
     Raises:
-        ChartError: they cannot be drawn or written.
+        DrawingError: they cannot be drawn or written.
     """
     # Late: it takes most of a second.
-    from tidepool.scaling.chart import ChartError, Series, write_chart
+    from tidepool.drawing import DrawingError
+    from tidepool.scaling.chart import Series, write_chart
 
     paths = tuple(folder / f"breathing{suffix}" for suffix in (".svg", ".png"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ChartError(f"the folder {folder} cannot be made: {error.strerror}") from error
+        raise DrawingError(f"the folder {folder} cannot be made: {error.strerror}") from error
     write_chart([Series(stack, breathed.samples)], *paths, title="A cluster that breathes")
     # Who ran it with sudo should not need that to remove them.
     if "SUDO_UID" in os.environ:

@@ -8,27 +8,47 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.images import Image, ImageStore, Machine, build, read_source
+from tests.toolchain import kubernetes_tools
+from tidepool.images import Image, ImageStore, Machine, MirrorError, build, read_source
+
+#: The image of converged pools. Skips where the toolchain is not built.
+CONVERGED = "debian-12-converged"
 
 _ROOT = Path(__file__).parent.parent
 
 
-def golden_image() -> Image:
-    """The image of images/debian-12. Where it is not there, that takes a minute; skips where it cannot be built."""
+def golden_image(name: str = "debian-12") -> Image:
+    """The image of images/NAME. Where it is not there, that takes a minute; skips where it cannot be built."""
+    if name == CONVERGED:
+        kubernetes_tools()
+    return image_of(_ROOT / "images" / name)
+
+
+def image_of(recipe: Path) -> Image:
+    """The same of a recipe's folder."""
     if os.geteuid() != 0:
         pytest.skip("building an image needs root: run the tests with sudo")
     if missing := [name for name in ("mmdebstrap", "mke2fs") if shutil.which(name) is None]:
         pytest.skip(f"{', '.join(missing)} is not installed: scripts/setup installs mmdebstrap and e2fsprogs")
     machine = Machine(dict(os.environ))
     source = read_source(
-        _ROOT / "images" / "debian-12", _ROOT / "playbooks", architecture=machine.architecture()
+        recipe,
+        _ROOT / "playbooks",
+        architecture=machine.architecture(),
+        environment=machine.environment,
     )
-    return build(source, ImageStore(_store()), machine)
+    try:
+        return build(source, ImageStore(_store()), machine)
+    except MirrorError as error:
+        # A mirror keeps only the newest, and kernels change often.
+        again = f"sudo .venv/bin/python -m tidepool.images lock {recipe.relative_to(_ROOT)}"
+        pytest.skip(f"{recipe.name} cannot be built from its lock; make it anew: {again}\n{error}")
 
 
-def golden_store() -> Path:
-    """The folder of an `ImageStore` with the golden image in it."""
-    golden_image()
+def golden_store(*names: str) -> Path:
+    """The folder of an `ImageStore` with those images in it; debian-12 where none is named."""
+    for name in names or ("debian-12",):
+        golden_image(name)
     return _store()
 
 

@@ -61,11 +61,12 @@ def test_every_requirement_is_pinned_to_one_version_and_its_digests(lock: str) -
 def test_the_locks_hold_what_pyproject_asks_for() -> None:
     runs, tests = (locked(lock) for lock in LOCKS)
     asked = settings()["project"]["dependencies"]
-    asked_by_tests = [
-        *asked,
-        *settings()["dependency-groups"]["dev"],
-        *settings()["build-system"]["requires"],
+    groups = settings()["dependency-groups"]
+    of_dev = [each for each in groups["dev"] if isinstance(each, str)]
+    of_others = [
+        text for each in groups["dev"] if isinstance(each, dict) for text in groups[each["include-group"]]
     ]
+    asked_by_tests = [*asked, *of_dev, *of_others, *settings()["build-system"]["requires"]]
     for wanted, lock in ((asked, runs), (asked_by_tests, tests)):
         for text in wanted:
             requirement = Requirement(text)
@@ -190,7 +191,12 @@ def test_decisions_are_numbered_listed_and_say_what_was_rejected() -> None:
     ("package", "heading"),
     [
         ("cluster", "## The cluster's rooms"),
+        ("conversion", "## The conversions' rooms"),
         ("engine", "## The engine's rooms"),
+        ("kubernetes", "## Kubernetes' rooms"),
+        ("kubernetes_fleet", "## Rooms of fleets on Kubernetes"),
+        ("libvirt", "## libvirt's rooms"),
+        ("nomad", "## Nomad's rooms"),
         ("scaling", "## The scaler's rooms"),
         ("scaling/deciding", "Deciding, from the whole to its words:"),
     ],

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.must_run import MUST_RUN
+
 ROOT = Path(__file__).parent.parent
 
 #: Stands for Python, pip and venv; writes down how it was called.
@@ -63,13 +65,50 @@ CLOSING = "==== 1 failed, 2 passed in 3.45s ===="
 def test_ci_ends_with_pytests_closing_line_and_makes_exit_code(
     tmp_path: Path, recipe: str, code: int, last: str
 ) -> None:
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
-    (tmp_path / "Makefile").write_text(f"test:\n\t{recipe}\n")
-    done = run([".ci/run"], tmp_path)
+    done = ci(tmp_path, f"kubernetes:\ntest:\n\t{recipe}\n")
     assert done.returncode == code
     assert done.stdout.splitlines()[-1] == last
     assert done.stdout.splitlines().count(CLOSING) <= 2
+
+
+def ci(folder: Path, makefile: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`.ci/run` beside that Makefile, with the ordinary programs alone."""
+    (folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/run", folder / ".ci/run")
+    (folder / "Makefile").write_text(makefile)
+    path = folder / "programs"
+    path.mkdir()
+    ordinary = "bash cat dirname echo env grep make mktemp rm sh tail tee timeout"
+    for name in ordinary.split(" "):
+        (path / name).symlink_to(shutil.which(name) or "/bin/true")
+    return run([".ci/run"], folder, PATH=str(path), **environment)
+
+
+def test_ci_tells_a_kubernetes_that_cannot_be_built_by_its_exit_code(tmp_path: Path) -> None:
+    done = ci(tmp_path, f"test:\n\t@echo '{CLOSING}'\nkubernetes:\n\t@exit 1\n")
+    assert done.returncode == 2
+    assert (
+        ".ci/run: make kubernetes failed with exit code 2; tests that need one cannot run"
+        in done.stdout.splitlines()
+    )
+    assert done.stdout.splitlines()[-1] == CLOSING, "the tests run all the same"
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [({}, ["built", "must run: 1"]), ({MUST_RUN: ""}, ["built --where-possible", "must run:"])],
+)
+def test_ci_leaves_nothing_out_unless_it_is_told_to(
+    tmp_path: Path, environment: dict[str, str], says: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(MUST_RUN, raising=False)
+    recipes = (
+        "kubernetes:\n\t@echo built $(KUBERNETES_ARGS)\n"
+        f"test:\n\t@echo must run: $${MUST_RUN}; echo '{CLOSING}'\n"
+    )
+    done = ci(tmp_path, recipes, **environment)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [*says, CLOSING]
 
 
 class Clone:
@@ -172,7 +211,20 @@ def test_setup_goes_on_without_what_it_cannot_install(clone: Clone, tmp_path: Pa
     (clone.path / "scripts/packages").write_text("all no-such-ip iproute2\n")
     programs = tmp_path / "programs"  # no apt-get
     programs.mkdir()
-    for name in ("bash", "cat", "dirname", "env", "grep", "id", "mkdir", "cp", "rm", "sha256sum", "tail"):
+    for name in (
+        "bash",
+        "cat",
+        "dirname",
+        "echo",
+        "env",
+        "grep",
+        "id",
+        "mkdir",
+        "cp",
+        "rm",
+        "sha256sum",
+        "tail",
+    ):
         (programs / name).symlink_to(shutil.which(name) or name)
     done = clone.setup(PATH=str(programs))
     assert done.returncode == 0, done.stdout

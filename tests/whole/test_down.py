@@ -90,5 +90,14 @@ def test_down_is_refused_while_jobs_run_unless_it_is_forced(images: Path, tmp_pa
         said = cluster.refused("down", "--yes")
         assert str(job) in said, said
         assert cluster.idle() or cluster.nodes()
+        # Nor does it go while nobody can say which jobs would be lost. Without its files slurmctld does not start.
+        assert (
+            cluster.on("ctl", "sh", "-c", "rm /etc/slurm/slurm.conf; pkill -KILL -x slurmctld").exit_code == 0
+        )
+        said = cluster.refused("down", "--yes")
+        assert "Slurm cannot be asked whether jobs run" in said, said
+        done = cluster.run("down", "--yes", "--force")
+        assert done.returncode == 0, done.stderr
+        assert "it is not known which are lost" in done.stderr
     finally:
         cluster.down()

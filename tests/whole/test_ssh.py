@@ -1,0 +1,237 @@
+"""Existing hosts for real: one joins a cluster by `tidepool up`, runs a job, and is given back as it was.
+
+The cluster is one of this machine. The host is in its network, and has its own sshd, packages and people, and no systemd.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.local.stacks import Stack
+from tests.playbooks.hosts import Host, Site, bare_image, site
+from tests.provider.calls import Calls
+from tests.whole.cluster import Cluster, summary
+from tests.whole.conftest import a_cluster
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.local import Mount
+from tidepool.provider.kind import Home, Task
+from tidepool.provider.play import Play, run_play
+from tidepool.provider.reading import Reader
+from tidepool.provider.ssh_playbook import SshPlaybookKind
+from tidepool.slurm import JobState
+from tidepool.ssh_hosts.machines import machines_of
+
+pytestmark = pytest.mark.slow
+
+#: Of the cluster before the host comes: a controller, a login machine, and slots that nobody takes.
+OWN: dict[str, Any] = {
+    "name": "cpu",
+    "subnet": "10.78.1.0/24",
+    "min_nodes": 0,
+    "max_nodes": 1,
+    "shape": {"cpus": 1, "memory": "256MiB"},
+}
+RACK: dict[str, Any] = {
+    **OWN,
+    "name": "rack",
+    "subnet": "10.78.2.0/24",
+    "min_nodes": 1,
+    "infrastructures": [{"name": "ssh", "options": {"hosts": ["alpha"]}}],
+}
+ROLES = ["chrony", "firewall", "node_health"]
+INVENTORY, PLAYBOOK = "tidepool:ssh:Inventory", "tidepool:ssh:Playbook"
+#: Packages came and went: what apt, dpkg and whoever logged in wrote of that stays.
+WRITTEN = (
+    *("/proc", "/sys", "/dev", "/tmp", "/var/tmp", "/var/cache", "/var/lib/apt", "/var/lib/dpkg"),
+    "/var/lib/ucf",
+    *("/var/log/apt", "/var/log/dpkg.log", "/var/log/alternatives.log", "/srv"),
+    *("/run/lock", "/run/motd.dynamic", "/run/sudo", "/run/tidepool-node.lock"),
+    "/home/admin/.sudo_as_admin_successful",
+)
+
+
+#: nft and what it needs, from packages that nobody installs: it is asked of hosts that have none.
+NFT = "for each in nftables libnftables1 libnftnl11 libjansson4 libxtables12 libmnl0 libgmp10 libedit2 libbsd0 libmd0; do "
+NFT += "dpkg-deb -x /srv/packages/${each}_*.deb /tmp/nft; done; cd /tmp/nft; "
+NFT += "LD_LIBRARY_PATH=usr/lib/x86_64-linux-gnu:lib/x86_64-linux-gnu usr/sbin/nft list ruleset"
+
+
+def look(host: Host) -> dict[str, Any]:
+    """All of a host that others can see: each file by its path, and what it says of itself."""
+    but = " -o ".join(f"-path {path}" for path in WRITTEN)
+    find = f"find / /run -xdev \\( {but} \\) -prune -o"
+    listed = host.run("sh", "-c", f"{find} -printf '%p\\t%y %m %U %G %l\\n'", timeout_s=300).splitlines()
+    found: dict[str, Any] = dict(line.split("\t") for line in listed)
+    summed = host.run("sh", "-c", f"{find} -type f -print0 | xargs -0 sha256sum", timeout_s=300).splitlines()
+    for digest, path in (line.split("  ", 1) for line in summed):
+        found[path] += digest
+    return found | {
+        "packages": host.run("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n"),
+        "addresses": host.run("ip", "-oneline", "-4", "addr"),
+        "routes": host.run("ip", "route"),
+        "mounts": host.run("cut", "-d", " ", "-f", "4-6", "/proc/self/mountinfo"),
+        "filters": host.run("sh", "-ec", NFT),
+        "runs": {*host.run("ps", "-eo", "comm=").split()},
+    }
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: (before.get(key), after.get(key))
+        for key in before.keys() | after.keys()
+        if before.get(key) != after.get(key)
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with a_cluster(tmp_path_factory.mktemp("cluster"), images, fleets=[OWN]) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def hosts(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A host in the cluster's network, which has the homes mounted where its people put them."""
+    stack = Stack(cluster.data, cluster.stack, bare_image())
+    homes = Mount(str(cluster.data / cluster.stack / "volumes" / "home"), "/srv/home", read_only=False)
+    with site(stack, tmp_path_factory.mktemp("site"), {"alpha": "10.78.9.11"}, homes) as it:
+        try:
+            yield it
+        finally:
+            # While it can be, whatever came of the tests.
+            give_back(cluster)
+
+
+@pytest.fixture(scope="module")
+def host(hosts: Site) -> Host:
+    return hosts.hosts[0]
+
+
+@pytest.fixture(scope="module")
+def played() -> list[Play]:
+    """What the graph had Ansible do."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def before(host: Host) -> dict[str, Any]:
+    return look(host)
+
+
+def place(hosts: Site, **more: Any) -> dict[str, Any]:
+    """What a spec says of the hosts."""
+    (alpha,) = hosts.hosts
+    return {
+        "hosts": {"alpha": {"address": "127.0.0.1", "port": alpha.port}, **more},
+        "user": "admin",
+        "key": str(hosts.key),
+        "known_hosts": str(hosts.known_hosts),
+        "volumes": {"home": "/srv/home"},
+        "roles": ROLES,
+        "variables": {"tidepool_health_checks": ["munge", "runs slurmd", "mounted /home"]},
+    }
+
+
+def up(cluster: Cluster, *more: str) -> str:
+    """A play takes as long as packages do."""
+    cluster.write_spec()
+    return cluster.tidepool("up", "--yes", *more, timeout_s=1800)
+
+
+def give_back(cluster: Cluster) -> str:
+    cluster.spec["fleets"] = [OWN]
+    cluster.spec.pop("infrastructures", None)
+    return up(cluster)
+
+
+def inputs_of(cluster: Cluster, token: str) -> dict[str, Any]:
+    """The inputs of the one resource of a type that the stack has."""
+    (file,) = (cluster.data / "state").rglob(f"stacks/**/{cluster.stack}.json")
+    resources = json.loads(file.read_text())["checkpoint"]["latest"]["resources"]
+    (inputs,) = (each["inputs"] for each in resources if each["type"] == token)
+    return {key: value for key, value in inputs.items() if not key.startswith("__")}
+
+
+def changed(said: str) -> int:
+    """In how many tasks Ansible changed something, or would have."""
+    return int(re.search(r"PLAY RECAP.*changed=(\d+)", said, re.DOTALL)[1])  # type: ignore[index]
+
+
+def patient() -> Task:
+    return Task("urn", 1800, time.monotonic() + 1800, lambda _: None, lambda _: None, lambda _: None)
+
+
+def test_a_host_of_another_cluster_and_one_that_refuses_are_told_of_before_anything_is_done(
+    cluster: Cluster, hosts: Site, host: Host, before: dict[str, Any]
+) -> None:
+    # What there is of the other cluster: a process of that name.
+    host.run("sh", "-c", "cp /bin/sleep /tmp/slurmd; setsid /tmp/slurmd 3600 >/dev/null 2>&1 & sleep 0.2")
+    both = {**RACK, "max_nodes": 2, "infrastructures": ["ssh"]}
+    closed = {"address": "127.0.0.1", "port": 1}
+    cluster.spec |= {"fleets": [OWN, both], "infrastructures": {"ssh": place(hosts, beta=closed)}}
+    said = " ".join(cluster.refused("preview").split())
+    assert "fleets[1].infrastructures[0].options.hosts: the host alpha: slurmd runs there" in said
+    assert "take it out of that cluster" in said
+    assert "the host beta: nothing answers at 127.0.0.1, port 1" in said
+    host.run("pkill", "-x", "slurmd")
+    assert differences(before, look(host)) == {}
+
+
+def test_it_becomes_a_node_of_the_cluster(cluster: Cluster, hosts: Site, host: Host) -> None:
+    cluster.spec |= {"fleets": [OWN, RACK], "infrastructures": {"ssh": place(hosts)}}
+    up(cluster)
+    assert cluster.idle() == ["rack-1"]
+    # Beside the address and the name that it had.
+    assert "10.78.2.1/16" in host.run("ip", "-oneline", "-4", "addr")
+    assert host.run("cat", "/proc/sys/kernel/hostname").strip() == "alpha"
+    spec = ClusterSpec.model_validate(cluster.spec)
+    (claimed,) = machines_of(spec, cluster.stack, cluster.data).list(cluster.stack)
+    assert (claimed.key.node, str(claimed.address), claimed.state) == ("rack-1", "10.78.2.1", "running")
+
+
+def test_it_runs_a_job_at_the_clusters_home(cluster: Cluster) -> None:
+    job = cluster.submit("hostname; id --user", output="where.out")
+    cluster.until_job(job, JobState.COMPLETED)
+    assert cluster.on("login-1", "cat", "/home/researcher/where.out").stdout.split() == ["rack-1", "2000"]
+
+
+def test_a_second_up_changes_nothing_and_another_stack_does_not_get_it(cluster: Cluster) -> None:
+    assert set(summary(up(cluster, "--json"))["changes"]) == {"same"}
+    asked = Calls(cluster.data, INVENTORY)
+    (reason,) = asked.failures({**inputs_of(cluster, INVENTORY), "stack": "chemistry"}).values()
+    assert f"the host alpha: it is the node rack-1 of the stack {cluster.stack}" in reason
+
+
+def test_the_same_play_again_changes_nothing(cluster: Cluster, played: list[Play]) -> None:
+    said: list[str] = []
+
+    def run(play: Play, task: Task, folder: Path) -> str:
+        played.append(play)
+        said.append(run_play(play, task, folder))
+        return said[0]
+
+    kind = SshPlaybookKind(Home(cluster.data, cluster.images), run)
+    wanted = kind.read(Reader(inputs_of(cluster, PLAYBOOK)))
+    kind.update("id", wanted, wanted, patient())
+    assert changed(said[0]) == 0
+
+
+def test_given_back_it_is_as_it_was(cluster: Cluster, host: Host, before: dict[str, Any]) -> None:
+    assert "given back, but" not in give_back(cluster)
+    assert cluster.nodes() == {}
+    assert differences(before, look(host)) == {}
+    assert len(before) > 5000
+
+
+def test_a_look_at_what_a_play_would_change_tells_of_it_and_changes_nothing(
+    played: list[Play], host: Host, before: dict[str, Any], tmp_path: Path
+) -> None:
+    assert changed(run_play(played[0], patient(), tmp_path, check=True)) > 20
+    assert differences(before, look(host)) == {}

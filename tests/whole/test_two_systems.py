@@ -1,0 +1,57 @@
+"""Two operating systems in one cluster: nodes of an old Debian beside those of the current one, as docs/images.md has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.golden import golden_store
+from tests.whole.cluster import Cluster
+from tests.whole.conftest import a_cluster
+from tidepool.slurm import JobState
+
+pytestmark = pytest.mark.slow
+
+SHAPE = {"cpus": 1, "memory": "256MiB"}
+FLEETS = [
+    {"name": "old", "subnet": "10.78.1.0/24", "min_nodes": 1, "max_nodes": 2, "shape": SHAPE},
+    {
+        "name": "new",
+        "image": "debian-13",
+        "subnet": "10.78.2.0/24",
+        "min_nodes": 1,
+        "max_nodes": 2,
+        "shape": SHAPE,
+    },
+]
+#: Says on which node it runs, and what that is.
+WHICH = '. /etc/os-release; echo "$SLURMD_NODENAME $ID $VERSION_ID $(slurmd -V)"'
+
+
+@pytest.fixture(scope="module")
+def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One node of each. The image of the new ones is built where no test has built it yet: a minute."""
+    assert golden_store("debian-13") == images
+    with a_cluster(tmp_path_factory.mktemp("cluster"), images, fleets=FLEETS) as it:
+        yield it
+
+
+def said(cluster: Cluster, job: int, output: str) -> list[str]:
+    cluster.until_job(job, JobState.COMPLETED)
+    return sorted(cluster.on("login-1", "cat", f"/home/researcher/{output}").stdout.splitlines())
+
+
+@pytest.mark.parametrize(("fleet", "release"), [("old", "12"), ("new", "13")])
+def test_a_job_chooses_its_system_by_the_fleet(cluster: Cluster, fleet: str, release: str) -> None:
+    job = cluster.submit(WHICH, features=fleet, output=f"{fleet}.out")
+    assert said(cluster, job, f"{fleet}.out") == [f"{fleet}-1 debian {release} slurm-wlm 22.05.8"]
+
+
+def test_a_job_runs_on_both_at_once(cluster: Cluster) -> None:
+    job = cluster.submit(f"srun sh -c '{WHICH}'", nodes="2", tasks=2, output="both.out")
+    assert said(cluster, job, "both.out") == [
+        "new-1 debian 13 slurm-wlm 22.05.8",
+        "old-1 debian 12 slurm-wlm 22.05.8",
+    ]
