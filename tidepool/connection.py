@@ -3,6 +3,7 @@
 A connection is a mapping that names a machine and holds no secret::
 
     {"kind": "local", "stack": "dev", "machine": "ctl"}
+    {"kind": "ssh", "stack": "dev", "address": "10.77.0.2", "user": "root"}
 
 It stays true when the machine boots again: what changes with a boot (a process, a port) is looked up by each call.
 """
@@ -27,6 +28,11 @@ def data_folder(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("TIDEPOOL_DATA") or DEFAULT_DATA).absolute()
 
 
+def ssh_folder(data: Path, stack: str) -> Path:
+    """Where the key is by which a stack's machines are reached (``key``), and theirs (``known_hosts``)."""
+    return data / stack / "ssh"
+
+
 def transport(connection: Mapping[str, Any], data: Path) -> Transport:
     """What runs commands on the machine that ``connection`` names.
 
@@ -36,8 +42,44 @@ def transport(connection: Mapping[str, Any], data: Path) -> Transport:
     match connection:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
             return InMachine(data, stack, machine)
+        case {"kind": "ssh", "stack": str(stack), "address": str(address), "user": str(user)}:
+            # Its library takes a tenth of a second to import, and most stacks have no use for it.
+            from tidepool.slurm.ssh import Ssh
+
+            folder = ssh_folder(data, stack)
+            port = int(connection.get("port", 22))
+            return Ssh(address, user=user, key=folder / "key", known_hosts=folder / "known_hosts", port=port)
+        case {
+            "kind": "host",
+            "address": str(address),
+            "user": str(user),
+            "key": str(key),
+            "known_hosts": str(known_hosts),
+        }:
+            from tidepool.slurm.ssh import Ssh
+
+            port = int(connection.get("port", 22))
+            reached = Ssh(address, user=user, key=Path(key), known_hosts=Path(known_hosts), port=port)
+            return reached if user == "root" else AsRoot(reached)
         case _:
-            raise ValueError(f"{dict(connection)!r} is no connection; known kinds are: local")
+            raise ValueError(f"{dict(connection)!r} is no connection; known kinds are: local, ssh, host")
+
+
+@dataclass(frozen=True, slots=True)
+class AsRoot:
+    """Runs commands as root by sudo, which asks for no password, where somebody else logs in."""
+
+    other: Transport
+
+    @property
+    def where(self) -> str:
+        return self.other.where
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
+        return self.other.run(["sudo", "-n", "--", *argv], stdin=stdin, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        self.other.close()
 
 
 @dataclass(frozen=True, slots=True)

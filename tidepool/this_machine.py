@@ -14,13 +14,19 @@ from pathlib import Path
 from typing import Final
 
 from tidepool import local
-from tidepool.infrastructure import Machine, MachineKey, MachineRequest, Permanent, Transient
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructure import Infrastructure, Machine, MachineKey, MachineRequest, Permanent, Transient
 from tidepool.local.layout import machine_place
 
 #: On a machine's disk: its key, where its maker counts generations.
 KEY_FILE: Final = "/etc/tidepool/machine"
 #: Of a machine whose record was lost.
 _NO_ADDRESS: Final = IPv4Address(0)
+
+
+def machines_of(_spec: ClusterSpec, _stack: str, data: Path) -> Infrastructure:
+    """The machines of stacks on this machine, which has them in ``data``."""
+    return ThisMachine(data)
 
 
 @dataclass(frozen=True, slots=True)
