@@ -54,7 +54,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Something that ran on a machine, and what became of it: a job (``4711``) or a pod (``default/web-0``)."""
+    """Something that ran on a machine, and what became of it: a job (``4711``) or a pod (``default/web-0``).
+
+    ``name`` is empty where a side says that there is work and does not list it: it is waited for, and that is all.
+    """
 
     kind: Literal["job", "pod"]
     name: str
@@ -62,6 +65,11 @@ class Work:
     fate: Literal["runs", "ended", "requeued", "cancelled", "evicted", "killed"] = "runs"
     #: What it waits for, or who was told: ``budget web allows no eviction``, ``runs until 2026-11-22 14:00``.
     text: str = ""
+
+    @property
+    def title(self) -> str:
+        """``job 4711``, ``pod default/web-0``; ``a job`` where it has no name."""
+        return f"{self.kind} {self.name}" if self.name else f"a {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)

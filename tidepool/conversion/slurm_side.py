@@ -102,7 +102,8 @@ class SlurmSide:
                 return ()
             jobs = self._jobs(node)
         if not jobs and _is_busy(node):
-            return (Work("job", "", "", text="the end of a job, says Slurm"),)
+            # It may have ended between the two looks, or be one that 22.05 counts and does not list.
+            return (Work("job", "", "", text="Slurm holds the node for busy, and lists none"),)
         return tuple(Work("job", str(job.job_id), job.user, text=self._until(job)) for job in jobs)
 
     def ask_to_leave(self, work: Collection[Work]) -> None:

@@ -104,7 +104,7 @@ def what_holds(work: Iterable[Work]) -> str:
     """What is waited for, in words: the first few, and how many there are."""
     there = list(work)
     named = [
-        f"{each.kind} {each.name}{f' of {each.owner}' if each.owner else ''}{f' ({each.text})' if each.text else ''}"
+        f"{each.title}{f' of {each.owner}' if each.owner else ''}{f' ({each.text})' if each.text else ''}"
         for each in there[:_MOST_NAMED]
     ]
     more = len(there) - len(named)

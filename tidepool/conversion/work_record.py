@@ -12,7 +12,8 @@ def seen_now(conversion: Conversion, there: Iterable[Work]) -> tuple[Work, ...]:
     """The record after a look: ``there`` runs, until it has ended; what ran before and is not there has gone.
 
     What went without a word of who took it away has ended by itself, or was evicted as it was asked; where force was
-    used, its owner had been told before, by one who was cut off.
+    used, its owner had been told before, by one who was cut off. What was waited for without a name, and has gone, was
+    nobody's in particular: it leaves no line.
     """
     now = {_key(each): replace(each, fate="runs") for each in there}
     kept = []
@@ -21,10 +22,10 @@ def seen_now(conversion: Conversion, there: Iterable[Work]) -> tuple[Work, ...]:
             # One that was taken away is there until it has ended.
             still = now.pop(_key(each))
             kept.append(still if each.fate == "runs" else each)
-        elif each.fate == "runs":
-            kept.append(_gone(each, by_force="emptying/forced" in conversion.began))
-        else:
+        elif each.fate != "runs":
             kept.append(each)
+        elif each.name:
+            kept.append(_gone(each, by_force="emptying/forced" in conversion.began))
     return (*kept, *now.values())
 
 

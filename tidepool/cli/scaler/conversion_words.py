@@ -58,7 +58,7 @@ def work_words(work: Work) -> str:
     """``pod default/web-0 of ReplicaSet/web: budget web allows no eviction``."""
     owner = f" of {work.owner}" if work.owner else ""
     fate = "" if work.fate == "runs" else f" was {work.fate}" if work.fate != "ended" else " ended"
-    return f"{work.kind} {work.name}{owner}{fate}" + (f": {work.text}" if work.text else "")
+    return f"{work.title}{owner}{fate}" + (f": {work.text}" if work.text else "")
 
 
 def what_comes(conversion: Conversion, now: datetime) -> str:
