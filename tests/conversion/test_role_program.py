@@ -59,7 +59,11 @@ def without_roles(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _disk(pool: Pool, node: str = ONE) -> list[str]:
-    """All that is on a machine's disk and in its /run, but for what containerd keeps, and logs."""
+    """All that is on a machine's disk and in its /run, but for what containerd keeps, and logs.
+
+    And but for libmount's folder: the first `umount` on a machine makes it, and a kubelet tries one as it begins, when
+    it comes so far.
+    """
     looked = pool.stack.run(
         "find",
         "/",
@@ -77,7 +81,7 @@ def _disk(pool: Pool, node: str = ONE) -> list[str]:
         on=node,
     ).stdout
     run = pool.stack.run("find", "/run", "-xdev", on=node).stdout
-    return sorted({*looked.splitlines(), *run.splitlines()})
+    return sorted({*looked.splitlines(), *run.splitlines()} - {"/run/mount"})
 
 
 def _network(pool: Pool, node: str = ONE) -> str:
@@ -257,21 +261,21 @@ _CUTS = 20
 @pytest.mark.parametrize("role", ROLES)
 def test_taking_and_losing_go_on_where_they_were_cut_off(pool: Pool, role: Role) -> None:
     program = pool.program(ONE)
-    taking_s, losing_s = _lasts_s(program.take, role), _lasts_s(program.lose, role)
+    taking, losing = _Lasting(_lasts_s(program.take, role)), _Lasting(_lasts_s(program.lose, role))
     disk = _disk(pool)
     cuts = 0
     for number in range(1, _CUTS + 1):
         until = number / (_CUTS + 1)
-        cuts += _is_cut_off(_cut(program, taking_s * until).take, role)
+        cuts += taking.is_cut_off(_cut(program, taking.seconds * until).take, role)
         if until > 0.5:  # then it is not wanted after all
             program.lose(role)
             assert program.left_behind(role) == ()
         program.take(role)
         assert program.roles() == {role}
-        cuts += _is_cut_off(_cut(program, losing_s * until).lose, role)
+        cuts += losing.is_cut_off(_cut(program, losing.seconds * until).lose, role)
         program.lose(role)
         assert program.left_behind(role) == ()
-    assert cuts >= _CUTS / 2  # of twice as many: the first of its kind is the slowest
+    assert cuts >= _CUTS / 2  # of twice as many
     assert _disk(pool) == disk
 
 
@@ -285,14 +289,20 @@ def _cut(program: RoleProgram, after_s: float) -> RoleProgram:
     return replace(program, transport=_Cut(program.transport, after_s))
 
 
-def _is_cut_off(call: Callable[[Role], None], role: Role) -> bool:
-    try:
-        call(role)
-    except ConversionError as error:
-        if isinstance(error.__cause__, TimedOut):
-            return True
-        raise
-    return False
+@dataclass
+class _Lasting:
+    """How long a change lasts, by the quickest that came to its end: the first of its kind is the slowest."""
+
+    seconds: float
+
+    def is_cut_off(self, call: Callable[[Role], None], role: Role) -> bool:
+        try:
+            self.seconds = min(self.seconds, _lasts_s(call, role))
+        except ConversionError as error:
+            if isinstance(error.__cause__, TimedOut):
+                return True
+            raise
+        return False
 
 
 def test_a_job_reads_no_credential_of_kubernetes_and_a_pod_none_of_slurm(pool: Pool) -> None:

@@ -49,5 +49,5 @@ def test_what_had_no_name_is_waited_for_and_leaves_no_line(began: Mapping[str, d
     taken = replace(JOB, fate="requeued", text="its owner was told")
     waits = seen_now(conversion(taken, began=began), (UNNAMED,))
     assert waits == (taken, UNNAMED)
-    assert "waits for a job (Slurm holds the node for busy, and lists none)" == what_holds((UNNAMED,))
+    assert what_holds((UNNAMED,)) == "waits for a job (Slurm holds the node for busy, and lists none)"
     assert seen_now(conversion(*waits, began=began), ()) == (taken,)
