@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pulumi.runtime import mocks, rpc
 
@@ -67,12 +68,14 @@ class Graph:
         return {name: each.parent for name, each in self.resources.items()}
 
 
+#: Of all programs of this process: Pulumi makes one of its own where a thread has none, and nobody closes that.
+_LOOP: Final = asyncio.new_event_loop()
+atexit.register(_LOOP.close)
+
+
 def see_to_an_event_loop() -> None:
     """Pulumi's outputs are futures of the thread's event loop, which tests that ran before may have taken away."""
-    try:
-        asyncio.get_event_loop()
-    except RuntimeError:
-        asyncio.set_event_loop(asyncio.new_event_loop())
+    asyncio.set_event_loop(_LOOP)
 
 
 def register(program: Callable[[], object], answers: Answers, *, preview: bool = False) -> Graph:
