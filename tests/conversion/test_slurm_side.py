@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from tests.slurm.conftest import here, real
 from tests.slurm.real import eventually
 from tests.slurm.world import FakeWorld, World, up, wait_for_job, wait_for_nodes
+from tidepool.cluster.hostlist import expand
 from tidepool.conversion.ports import OUR_HOLD, ConversionError
+from tidepool.conversion.record import Work
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.slurm import JobRequest, JobState, NodeBase, NodeFlag
 
@@ -108,6 +113,57 @@ def test_jobs_are_taken_away_and_their_owners_told(slurm_world: World, tmp_path:
     assert side.see() == "absent"
     wait_for_job(slurm_world, again, JobState.PENDING)
     wait_for_job(slurm_world, once, JobState.CANCELLED)
+
+
+@pytest.mark.parametrize("requeue", [True, False], ids=["requeued", "cancelled"])
+def test_of_an_array_the_machines_own_task_alone_is_taken_away(
+    slurm_world: World, tmp_path: Path, requeue: bool
+) -> None:
+    """Also the task that began last: its number is that of the array, and would name all of its tasks."""
+    names = expand(up(slurm_world, 3))
+    request = replace(sleeper(tmp_path, requeue=requeue), cpus_per_task=2, array="1-3")
+    array = slurm_world.slurm.submit(request).job_id
+    tasks = eventually(
+        slurm_world.slurm.jobs, lambda jobs: [job.state for job in jobs] == [JobState.RUNNING] * 3
+    )
+    (own,) = [job for job in tasks if job.job_id == array]
+    assert {job.nodelist for job in tasks} == set(names)
+    side = SlurmSide(slurm_world.slurm, own.nodelist)
+    side.hold(REASON)
+    (work,) = side.force_out(side.work(), "it moves")
+    assert (work.name, work.fate) == (str(array), "requeued" if requeue else "cancelled")
+    wanted = JobState.PENDING if requeue else JobState.CANCELLED
+    eventually(
+        lambda: [job.state for job in slurm_world.slurm.job(array) if job.job_id == array],
+        lambda states: states == [wanted],
+    )
+    for job in (job for job in tasks if job.job_id != array):
+        (now,) = slurm_world.slurm.job(job.job_id)
+        assert (now.state, now.start_time) == (JobState.RUNNING, job.start_time)
+        assert slurm_world.comment(job.job_id) == ""
+
+
+def test_a_job_on_two_machines_that_go_together_is_requeued_and_not_cancelled(
+    here: World, tmp_path: Path
+) -> None:
+    names = expand(up(here, 2))
+    job_id = here.slurm.submit(replace(sleeper(tmp_path), nodes="2")).job_id
+    wait_for_job(here, job_id, JobState.RUNNING)
+    sides = [SlurmSide(here.slurm, name) for name in names]
+    for side in sides:
+        side.hold(REASON)
+    seen = [side.work() for side in sides]
+    both = Barrier(2)
+
+    def take(side: SlurmSide, work: tuple[Work, ...]) -> list[str]:
+        both.wait(30)
+        return [each.fate for each in side.force_out(work, "it moves")]
+
+    with ThreadPoolExecutor(2) as at_once:
+        fates = [fate for taken in at_once.map(take, sides, seen) for fate in taken]
+    # One that looks when the other is done sees none any more.
+    assert set(fates) == {"requeued"}
+    wait_for_job(here, job_id, JobState.PENDING)
 
 
 def test_a_job_whose_slurmd_is_gone_does_not_hold_for_ever(slurm_world: World, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -148,23 +149,31 @@ class SlurmSide:
 
     def _take_away(self, job: Job, reason: str) -> Work:
         """Its owner is told first: who is cut off in between has told."""
-        message = f"tidepool: job {job.job_id} is taken from {self._name}: {reason}"
-        named = Work("job", str(job.job_id), job.user)
+        message = f"tidepool: job {job.array_id or job.job_id} is taken from {self._name}: {reason}"
+        work = Work("job", str(job.job_id), job.user)
         try:
-            self._slurm.tell(job.job_id, message)
+            self._slurm.tell(job.job_id, message, array_id=job.array_id)
             try:
                 # Of a heterogeneous job, the first part speaks for all.
-                self._slurm.requeue(job.het_job_id or job.job_id)
-                return Work("job", named.name, named.owner, "requeued", "its owner was told")
+                self._slurm.requeue(job.het_job_id or job.job_id, array_id=job.array_id)
             except NotFound:
                 raise
             except Refused:
-                self._slurm.cancel(job.job_id)
-                return Work(
-                    "job", named.name, named.owner, "cancelled", "it cannot be requeued; its owner was told"
-                )
+                now = self._now_of(job)
+                if now.restarts > job.restarts or now.state is JobState.PENDING:
+                    # Meanwhile: from another of its machines, which goes as well, or by its owner.
+                    return replace(work, fate="requeued", text="its owner was told")
+                if now.state.has_ended or now.state is JobState.COMPLETING:
+                    return replace(work, fate="ended")
+                self._slurm.cancel(job.job_id, array_id=job.array_id)
+                return replace(work, fate="cancelled", text="it cannot be requeued; its owner was told")
+            return replace(work, fate="requeued", text="its owner was told")
         except NotFound:
-            return Work("job", named.name, named.owner, "ended")
+            return replace(work, fate="ended")
+
+    def _now_of(self, job: Job) -> Job:
+        """Its record as it is by now: of a task, its own among those of its array."""
+        return next((each for each in self._slurm.job(job.job_id) if each.job_id == job.job_id), job)
 
     def _jobs(self, node: Node) -> tuple[Job, ...]:
         """Those that have the node, also where it looks idle, as beside a suspended one."""

@@ -201,18 +201,18 @@ class Slurm:
         judge(argv, completed, self._commands.transport.where)
         raise self._commands.malformed(argv, "it has no job id")
 
-    def cancel(self, job_id: int) -> None:
+    def cancel(self, job_id: int, *, array_id: str = "") -> None:
         # Without --verbose it says nothing of a job that is not there.
-        argv = ["scancel", "--verbose", f"{job_id:d}"]
+        argv = ["scancel", "--verbose", array_id or f"{job_id:d}"]
         completed = self._commands.run(argv)
         if completed.exit_code == 0 and "already completing or completed" in completed.stderr:
             return
         judge(argv, completed, self._commands.transport.where)
 
-    def requeue(self, job_id: int) -> None:
-        self._commands.ask(["scontrol", "requeue", f"{job_id:d}"])
+    def requeue(self, job_id: int, *, array_id: str = "") -> None:
+        self._commands.ask(["scontrol", "requeue", array_id or f"{job_id:d}"])
 
-    def tell(self, job_id: int, message: str) -> None:
+    def tell(self, job_id: int, message: str, *, array_id: str = "") -> None:
         said = one_line(message, "the message")
         mark = f"\x1e{secrets.token_urlsafe(9)}\x1e"
         answer = self._commands.ask(
@@ -220,7 +220,7 @@ class Slurm:
                 "squeue",
                 "--local",
                 "--states=all",
-                f"--jobs={job_id:d}",
+                f"--jobs={array_id or job_id}",
                 f"--Format=JobID:{mark},admin_comment:{mark}",
             ]
         )
@@ -230,8 +230,11 @@ class Slurm:
         before = "" if fields[3] == "(null)" else fields[3]
         if said not in before:
             comment = f"{before}; {said}" if before else said
-            self._commands.ask(["scontrol", "update", f"JobId={job_id:d}", f"AdminComment={comment}"])
+            self._commands.ask(
+                ["scontrol", "update", f"JobId={array_id or job_id}", f"AdminComment={comment}"]
+            )
         try:
+            # By its own number, also a task of an array: scontrol reads no further than the underscore here.
             self._commands.ask(["scontrol", "notify", f"{job_id:d}", said])
         except Refused:
             # It does not run, or not in a way that has a standard error of Slurm's.

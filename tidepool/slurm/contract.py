@@ -175,24 +175,27 @@ class SlurmClient(SlurmReader, Protocol):
         """Submit a batch job."""
         ...
 
-    def cancel(self, job_id: int) -> None:
+    def cancel(self, job_id: int, *, array_id: str = "") -> None:
         """Cancel a job, all tasks of an array. One that has ended is left as it is.
+
+        One task of an array has the array's own number for a job id, and that names them all: its ``array_id``
+        (`Job.array_id`) names it alone, here and below.
 
         Raises:
             NotFound: Slurm does not know it.
         """
         ...
 
-    def requeue(self, job_id: int) -> None:
+    def requeue(self, job_id: int, *, array_id: str = "") -> None:
         """Stop a batch job that runs, and put it back into the queue. One that waits already goes on waiting.
 
         Raises:
             NotFound: Slurm does not know it.
-            Refused: it is not to be requeued.
+            Refused: it is not to be requeued, or is being requeued.
         """
         ...
 
-    def tell(self, job_id: int, message: str) -> None:
+    def tell(self, job_id: int, message: str, *, array_id: str = "") -> None:
         """Tell whose job it is something: on its standard error where it runs, and in its AdminComment, behind others'.
 
         Told twice, the comment has it once.

@@ -239,26 +239,26 @@ class FakeSlurm(FakeState):
         self.queue.add(job, request, self._now())
         return Submitted(job.job_id)
 
-    def cancel(self, job_id: int) -> None:
+    def cancel(self, job_id: int, *, array_id: str = "") -> None:
         self._asked()
-        for job in self._records(job_id):
+        for job in self._tasks(job_id, array_id):
             if not job.state.has_ended:
                 self.finish(job.job_id, JobState.CANCELLED)
 
-    def requeue(self, job_id: int) -> None:
+    def requeue(self, job_id: int, *, array_id: str = "") -> None:
         self._asked()
-        for job in self._records(job_id):
+        for job in self._tasks(job_id, array_id):
             if job.state is JobState.RUNNING:
                 if self.queue.requests[job.job_id].requeue is False:
                     self._refuse(f"Requested operation is presently disabled for job {job_id}")
                 self.queue.put_back(job.job_id, self._now(), JobState.CANCELLED)
 
-    def tell(self, job_id: int, message: str) -> None:
+    def tell(self, job_id: int, message: str, *, array_id: str = "") -> None:
         self._asked()
-        self._records(job_id)
-        said = self.told.setdefault(job_id, [])
-        if message not in said:
-            said.append(message)
+        for job in self._tasks(job_id, array_id):
+            said = self.told.setdefault(job.job_id, [])
+            if message not in said:
+                said.append(message)
 
     def release(self, job_id: int) -> None:
         """A job that is held is held no more."""
@@ -329,6 +329,9 @@ class FakeSlurm(FakeState):
             allow_accounts=(),
             tres=tres(""),
         )
+
+    def _tasks(self, job_id: int, array_id: str) -> list[Job]:
+        return [job for job in self._records(job_id) if array_id in ("", job.array_id)]
 
     def _records(self, job_id: int) -> list[Job]:
         return self.queue.records(job_id) or self._missing("Invalid job id specified")

@@ -132,6 +132,11 @@ class Job(NamedTuple):
         return array_size(self.array_tasks)
 
     @property
+    def array_id(self) -> str:
+        """What people call the one task of an array that the record stands for (``17_3``); empty without an array."""
+        return f"{self.array_job_id}_{self.array_tasks}" if self.array_tasks.isdecimal() else ""
+
+    @property
     def memory_mib(self) -> int | None:
         """What one task of it asks for on all its nodes together; none where Slurm does not count memory."""
         return memory_mib(self.tres["mem"]) if "mem" in self.tres else None

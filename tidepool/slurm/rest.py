@@ -105,8 +105,8 @@ class SlurmRest(ChangesNothing):
     def reservations(self) -> tuple[Reservation, ...]:
         return self._list("reservations", "reservations", restjson.reservation)
 
-    def cancel(self, job_id: int) -> None:
-        self._ask("DELETE", f"job/{job_id:d}")
+    def cancel(self, job_id: int, *, array_id: str = "") -> None:
+        self._ask("DELETE", f"job/{array_id or job_id}")
 
     def close(self) -> None:
         return

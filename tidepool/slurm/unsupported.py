@@ -67,11 +67,11 @@ class ChangesNothing:
     def submit(self, request: JobRequest) -> Submitted:
         self._refuse("submit jobs")
 
-    def cancel(self, job_id: int) -> None:
+    def cancel(self, job_id: int, *, array_id: str = "") -> None:
         self._refuse("cancel jobs")
 
-    def requeue(self, job_id: int) -> None:
+    def requeue(self, job_id: int, *, array_id: str = "") -> None:
         self._refuse("requeue jobs")
 
-    def tell(self, job_id: int, message: str) -> None:
+    def tell(self, job_id: int, message: str, *, array_id: str = "") -> None:
         self._refuse("tell jobs anything")
