@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from tidepool.local.private import make_private
 
 Connection = Mapping[str, Any]
 _MACHINE: Final = "machine"
+_LOOK_S: Final = 0.1
 
 
 class NoAccess(Exception):
@@ -70,11 +72,16 @@ class Access:
         """
         return connect(self.kubeconfig, dial=dialer(self.machine, data), timeout_s=timeout_s)
 
-    def why_not(self, data: Path) -> str:
-        """Why Tidepool can do nothing by it, in words: no answer, or rights that are missing; empty where it can."""
+    def why_not(self, data: Path, *, settles_s: float = 0.0) -> str:
+        """Why Tidepool can do nothing by it, in words: no answer, or rights that are missing; empty where it can.
+
+        Rights that are missing are asked for again for ``settles_s`` seconds.
+        """
+        deadline = time.monotonic() + settles_s
         try:
             with self.client(data) as kubernetes:
-                missing = kubernetes.missing_rights()
+                while (missing := kubernetes.missing_rights()) and time.monotonic() < deadline:
+                    time.sleep(_LOOK_S)
         except KubernetesError as error:
             return str(error)
         if missing:

@@ -23,6 +23,8 @@ from tidepool.provider.volume import NAME_RULE, remove_if_empty
 
 _STATE: Final = "state"
 _ALLOWED: Final = "allowed"
+#: An API server learns of bindings by a watch: rights that were given a moment ago may still be missing, in seconds.
+_SETTLES_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class AccessKind(Kind[Wanted]):
             found = wanted.resolved()
         except ValueError as error:
             raise Refusal(f"access {wanted.access} of stack {wanted.stack}: {error}") from None
-        if wanted.checked and (why := found.why_not(self._home.data)):
+        if wanted.checked and (why := found.why_not(self._home.data, settles_s=_SETTLES_S)):
             raise Refusal(f"access {wanted.access} of stack {wanted.stack}: {why}; nothing was changed")
         with told(f"access {wanted.access} of stack {wanted.stack} could not be written"):
             found.save(access_path(self._home.data, wanted.stack, wanted.access))
