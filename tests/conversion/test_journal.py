@@ -337,6 +337,18 @@ def test_what_ended_long_ago_is_forgotten_and_what_is_under_way_is_not(
         journal.conversion(1)
 
 
+def test_what_is_under_way_is_given_however_many_came_after_it(journal: SqliteJournal, clock: Clock) -> None:
+    old = driven(journal, clock)
+    for number in range(2, 6):
+        later = driven(journal, clock, node=f"shared-{number}")
+        entered(journal, later, "done", clock)
+    assert [each.order.node for each in journal.conversions(limit=2)] == ["shared-5", "shared-4", "shared-1"]
+    assert [each.order.node for each in journal.conversions(node="shared-1", limit=1)] == ["shared-1"]
+    assert len(journal.conversions(limit=None)) == 5
+    entered(journal, old, "stopped", clock)
+    assert [each.order.node for each in journal.conversions(limit=2)] == ["shared-5", "shared-4"]
+
+
 def test_it_is_for_its_owner_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

@@ -146,7 +146,7 @@ class SqliteJournal:
             return self._one(id)
 
     def conversions(
-        self, *, node: str = "", since: datetime | None = None, limit: int = 1000
+        self, *, node: str = "", since: datetime | None = None, limit: int | None = 1000
     ) -> Sequence[Conversion]:
         wheres, values = ["1"], list[Any]()
         if node:
@@ -155,10 +155,12 @@ class SqliteJournal:
         if since is not None:
             wheres.append("(ended IS NULL OR ended >= ?)")
             values.append(stamp(since))
+        those = f"FROM conversions WHERE {' AND '.join(wheres)}"
         with self._reading():
             rows = self._connection.execute(
-                f"SELECT * FROM conversions WHERE {' AND '.join(wheres)} ORDER BY id DESC LIMIT ?",  # noqa: S608
-                (*values, limit),
+                f"SELECT * {those} AND (ended IS NULL OR id IN "
+                f"(SELECT id {those} ORDER BY id DESC LIMIT ?)) ORDER BY id DESC",
+                (*values, *values, -1 if limit is None else limit),
             ).fetchall()
         return tuple(self._read(row) for row in rows)
 

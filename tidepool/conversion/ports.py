@@ -199,9 +199,9 @@ class Journal(Protocol):
         ...
 
     def conversions(
-        self, *, node: str = "", since: datetime | None = None, limit: int = 1000
+        self, *, node: str = "", since: datetime | None = None, limit: int | None = 1000
     ) -> Sequence[Conversion]:
-        """The newest first."""
+        """The newest first: ``limit`` of them, and those that are under way, however old; with None, all."""
         ...
 
     def prune(self, before: datetime) -> None:

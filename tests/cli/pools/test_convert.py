@@ -229,6 +229,21 @@ def test_an_up_that_dies_is_told_and_the_next_goes_on(ada: PoolPerson) -> None:
     assert [each.phase for each in ordered(ada)] == ["done"]
 
 
+def test_an_up_that_fails_when_it_is_done_is_told_and_the_way_back_is_no_nothing(ada: PoolPerson) -> None:
+    """Done, and not written into the graph: that has it still for a machine of Slurm."""
+    ada.engine.after = 255
+    said = ada.runs("convert", "shared-3", "--to", "kubernetes")
+    assert said.exit_code == errors.FAILED
+    assert "shared-3: done; and then the `up` that had it done failed" in said.output
+    ada.engine.after = 0
+    said = ada.runs("convert", "shared-3", "--to", "slurm")
+    assert (said.exit_code, "serves slurm already" in said.output) == (0, False)
+    assert [(each.leaves, each.order.to) for each in ordered(ada)] == [
+        ("kubernetes", "slurm"),
+        ("slurm", "kubernetes"),
+    ]
+
+
 def test_without_waiting_it_ends_at_once_and_goes_on(ada: PoolPerson) -> None:
     ada.engine.work = (JOB,)
     said = ada.runs("convert", "shared-3", "--to", "kubernetes", "--no-wait")

@@ -70,7 +70,10 @@ def converted(
             return errors.OK
         ordered = _ordered(journal, [_order(node, pools, terms) for node in going], known, last, pools)
         waits = frozenset() if terms.is_forced else known.busy & set(going)
-        is_unsure = any(node in last and last[node].phase == "failed" for node in going)
+        is_unsure = any(
+            node in last and (last[node].phase == "failed" or _is_unwritten(last[node], pools.role(node)))
+            for node in going
+        )
         driver.go(Moves(dict.fromkeys(going, terms.to), is_unsure, waits))
         if no_wait:
             return _left(ordered, as_json)
@@ -142,7 +145,14 @@ def _refuse(wrong: list[str], known: Known) -> None:
 
 def _has(node: str, to: Role, pools: Pools, going: Conversion | None, last: Conversion | None) -> bool:
     """Whether it has the role, and nothing is to be done. After one that failed it may have none."""
-    return going is None and pools.role(node) == to and (last is None or last.phase != "failed")
+    if going is not None or pools.role(node) != to:
+        return False
+    return last is None or (last.phase != "failed" and not _is_unwritten(last, to))
+
+
+def _is_unwritten(last: Conversion, role: Role) -> bool:
+    """Whether the graph has ``role`` for a machine that has been converted since: that `up` was cut off just then."""
+    return last.phase == "done" and last.order.to != role
 
 
 def _order(node: str, pools: Pools, terms: Terms) -> Order:
@@ -171,8 +181,13 @@ def _ordered(
     written: list[Conversion] = []
     try:
         for order in orders:
-            failed = order.node in last and last[order.node].phase == "failed"
-            written.append(journal.order(order, None if failed else pools.role(order.node)))
+            leaves: Role | None = pools.role(order.node)
+            before = last.get(order.node)
+            if before is not None and before.phase == "failed":
+                leaves = None
+            elif before is not None and _is_unwritten(before, pools.role(order.node)):
+                leaves = before.order.to
+            written.append(journal.order(order, leaves))
     except ConversionError:
         for each in written:
             if each.order.node not in known.under_way:
@@ -202,7 +217,7 @@ def _followed(
         while True:
             driven = driver.ended(_LOOK_S) if driver is not None else None
             now = datetime.now(UTC)
-            seen = [each for each in journal.conversions(since=since) if each.id in ids]
+            seen = [each for each in journal.conversions(since=since, limit=None) if each.id in ids]
             for line in progress.lines(seen, now):
                 show.tell(line)
             if driven is not None or (driver is None and _is_over(seen, now)):
@@ -227,7 +242,15 @@ def _told(seen: Sequence[Conversion], driven: Driven | None, wanted: str, as_jso
         for line in lines(ordered):
             show.say(line)
     if all(each.phase == wanted for each in ordered):
-        return errors.OK
+        # The `up` of one that is given up fails by that.
+        if wanted != "done" or driven is None or driven.code == errors.OK:
+            return errors.OK
+        names = fold(each.order.node for each in ordered)
+        show.tell_failure(
+            "\n".join([f"{names}: {wanted}; and then the `up` that had it done failed", *driven.said]),
+            "`tidepool up` writes down what is there",
+        )
+        return errors.FAILED
     wrong = [
         f"{each.order.node}: {each.text or each.phase}"
         if not each.is_under_way
