@@ -395,6 +395,24 @@ def test_a_fleet_of_machines_is_a_machine_for_each_name_and_no_set_that_chooses(
     assert host.goes_first
 
 
+@pytest.mark.parametrize("fleet", ["metal", "cpu"])
+def test_the_first_node_of_a_fleet_adds_nothing_but_what_is_named_as_it_is(fleet: str) -> None:
+    """The scaler's `up` is limited to that name: what machines share is there before, and stays when they are gone."""
+    without, first = registered(of_machines(), {"none": ""}), registered(of_machines(), {fleet: f"{fleet}-1"})
+    assert without.resources.keys() <= first.resources.keys()
+    added = {first[name].name for name in first.resources.keys() - without.resources.keys()}
+    assert added == {f"{fleet}-1"}
+
+
+def test_a_fleet_s_template_is_there_before_its_machines() -> None:
+    template = f"{METAL3.format('Metal3MachineTemplate')} metal"
+    empty, full = registered(of_machines(), {"none": ""}), registered(of_machines())
+    assert empty[template] == full[template]
+    above = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet"
+    assert full[template].urn == f"{above}${template.replace(' ', '::')}"
+    assert template in full[f"{METAL3.format('Metal3Machine')} metal-1"].depends_on
+
+
 def test_a_machine_is_told_its_name_and_its_address_by_its_metadata() -> None:
     graph = registered(of_machines())
     notes = graph[f"{MACHINE} metal-2"].inputs["metadata"]["annotations"]

@@ -17,7 +17,7 @@ from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import Fleet
 from tidepool.cluster.spec import Infrastructure as FleetEntry
 from tidepool.components.boots import node_boot
-from tidepool.components.infrastructure.contract import Infrastructure, MachineOrder
+from tidepool.components.infrastructure.contract import Infrastructure, MachineOrder, Prepared
 from tidepool.components.infrastructure.site import Site
 from tidepool.components.slots import told_slots
 from tidepool.components.slurm_controller import SlurmController
@@ -97,8 +97,10 @@ class ComputeFleet(pulumi.ComponentResource):
 
     def _ground(self, fleet: Fleet, entry: FleetEntry, args: ComputeFleetArgs) -> _Ground:
         """What the fleet has on one of its infrastructures, whether there are nodes of it or not."""
-        site, controller = args.sites[entry.key], args.controller
+        site, controller, mine = args.sites[entry.key], args.controller, pulumi.ResourceOptions(parent=self)
         infrastructure = site.infrastructure.for_fleet(fleet.only_on(entry))
+        if isinstance(infrastructure, Prepared):
+            infrastructure.prepare(site.image, mine)
         boot = infrastructure.boot(
             fleet.name if entry.offering is None else f"{fleet.name}.{entry.offering}",
             node_boot(
@@ -108,7 +110,7 @@ class ComputeFleet(pulumi.ComponentResource):
                 shape=fleet.shape,
                 is_named=controller.names_slots,
             ),
-            pulumi.ResourceOptions(parent=self),
+            mine,
         )
         return _Ground(infrastructure, site, boot)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pulumi
 from pulumi import Input, Output
@@ -114,4 +114,16 @@ class Infrastructure(Protocol):
 
     def machine(self, order: MachineOrder, opts: pulumi.ResourceOptions | None = None) -> Machine:
         """A machine, in the care of Pulumi."""
+        ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """An infrastructure of one fleet (`for_fleet`), all of whose machines need more than network, image and boot.
+
+    It is the fleet's, and there before any machine is: an operation that is limited to one machine makes nothing besides.
+    """
+
+    def prepare(self, image: Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
+        """Register it, once and before machines; ``image`` is what the infrastructure gave for the fleet's."""
         ...

@@ -138,11 +138,16 @@ class ClusterApiMachines:
         )
         return made.id.apply(lambda _: f"boot-{name}")
 
+    def prepare(self, image: Input[str], opts: ResourceOptions | None = None) -> None:
+        """The fleet's template: the scaler, who makes the first machine, may make none."""
+        self._templates[self.template] = _resource(
+            self.template, cluster_api.METAL3_VERSION, "Metal3MachineTemplate",
+            _meta(self.template, self.options.namespace, self.stack),
+            self._spec(image).apply(lambda known: cluster_api.template(known, self.stack, self.fleet)),
+            self._there(opts, depends_on=[self.data]),
+        )  # fmt: skip
+
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
-        spec = Output.from_input(order.image).apply(
-            lambda image: cluster_api.metal3_machine(image, "machines", self.offering, self.api)
-        )
-        template = self._template(spec, opts)
         told = cluster_api.MachineOrder(
             self.stack, self.fleet, order.name, order.address, self.cluster, "", self.options.namespace, ""
         )
@@ -161,8 +166,8 @@ class ClusterApiMachines:
             api_version=cluster_api.METAL3_VERSION,
             kind="Metal3Machine",
             metadata=_any(self._meta(told, cloned)),
-            spec=_any(spec),
-            opts=self._there(opts, depends_on=[template, *self.first], **anew),
+            spec=_any(self._spec(order.image)),
+            opts=self._there(opts, depends_on=[self._templates[self.template], *self.first], **anew),
         )
         made = CustomResource(
             order.name,
@@ -192,17 +197,11 @@ class ClusterApiMachines:
         )
         return Machine(answers, made.id, Output.from_input(str(order.address)), answers.connection)
 
-    def _template(self, spec: Output[Mapping[str, Any]], opts: ResourceOptions | None) -> CustomResource:
-        """The fleet's, with its first machine."""
-        if self.template not in self._templates:
-            above = ResourceOptions(parent=opts.parent) if opts is not None else ResourceOptions()
-            self._templates[self.template] = _resource(
-                self.template, cluster_api.METAL3_VERSION, "Metal3MachineTemplate",
-                _meta(self.template, self.options.namespace, self.stack),
-                spec.apply(lambda known: cluster_api.template(known, self.stack, self.fleet)),
-                self._there(above, depends_on=[self.data]),
-            )  # fmt: skip
-        return self._templates[self.template]
+    def _spec(self, image: Input[str]) -> Output[Mapping[str, Any]]:
+        """Of a Metal3Machine, and of what the template makes."""
+        return Output.from_input(image).apply(
+            lambda known: cluster_api.metal3_machine(known, "machines", self.offering, self.api)
+        )
 
     def _meta(
         self, order: cluster_api.MachineOrder, annotations: Output[dict[str, str]]
