@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 import sys
+from ipaddress import IPv4Address
 from typing import Any
 
 import pulumi
@@ -127,10 +128,6 @@ def test_a_machine_is_a_pod_of_the_image_under_the_name_and_the_address_of_its_s
     (container,) = pod["spec"]["containers"]
     assert container["image"] == f"docker.io/tidepool/debian-12:{'d' * 12}"
     assert pod["spec"]["hostname"] == "cpu-2"
-    assert pod["spec"]["hostAliases"] == [
-        {"ip": "10.77.0.2", "hostnames": ["ctl"]},
-        {"ip": "10.77.0.16", "hostnames": ["login-1"]},
-    ]
     assert container["command"] == ["/bin/sh", "/run/tidepool/boot/start"]
     # Guaranteed: whole processors, and memory for daemons beside what jobs are given.
     assert container["resources"] == {
@@ -141,6 +138,30 @@ def test_a_machine_is_a_pod_of_the_image_under_the_name_and_the_address_of_its_s
     assert volumes["boot"]["secret"] == {"secretName": "boot-cpu", "defaultMode": 0o400}
     assert volumes["volume-0"]["nfs"] == {"server": "nas", "path": "/export/home"}
     assert {"name": "volume-0", "mountPath": "/home"} in container["volumeMounts"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"login_machines": 16}, {"login_machines": 0}, {"backup": True}, {"accounting": {}}],
+)
+def test_more_or_fewer_of_the_clusters_own_machines_end_no_other_pod(more: dict[str, Any]) -> None:
+    database = {"database": "nas:/export/db"} if "accounting" in more else {}
+    after = registered(spec(controller=more, volumes={**VOLUMES, **database})).of_type(POD)
+    pods = registered(spec()).of_type(POD)
+    assert pods.keys() != after.keys()
+    stay = pods.keys() & after.keys()
+    assert {"ctl", "cpu-1", "cpu-2"} <= stay
+    assert [name for name in stay if pods[name].inputs != after[name].inputs] == []
+
+
+def test_pods_know_all_of_the_clusters_own_machines_that_there_can_be() -> None:
+    more = {"backup": True, "accounting": {}, "login_machines": 16}
+    asked = spec(controller=more, volumes={**VOLUMES, "database": "nas:/export/db"})
+    for name, pod in registered(spec()).of_type(POD).items():
+        known = {each["hostnames"][0]: IPv4Address(each["ip"]) for each in pod.inputs["spec"]["hostAliases"]}
+        # Its own name it has by its address from Kubernetes.
+        assert known == {host: at for host, at in asked.own_hosts.items() if host != name}
+        assert known["dbd"] == IPv4Address("10.77.0.4")
 
 
 def test_all_that_an_offering_says_is_asked_of_kubernetes() -> None:

@@ -360,14 +360,24 @@ class ClusterSpec(Part):
     @property
     def own_hosts(self) -> Mapping[str, IPv4Address]:
         """The cluster's own machines that are there, by name."""
+        own = self.controller
+        return self._own_hosts(
+            backup=own.backup, accounting=own.accounting is not None, logins=own.login_machines
+        )
+
+    @property
+    def possible_own_hosts(self) -> Mapping[str, IPv4Address]:
+        """All that the cluster's own machines can be, by name: the same whichever of them are there."""
+        return self._own_hosts(backup=True, accounting=True, logins=addresses.MOST_LOGIN_MACHINES)
+
+    def _own_hosts(self, *, backup: bool, accounting: bool, logins: int) -> Mapping[str, IPv4Address]:
         places = self.own_addresses
         own = {CONTROLLER_HOST: places.controller}
-        if self.controller.backup:
+        if backup:
             own[BACKUP_CONTROLLER_HOST] = places.backup_controller
-        if self.controller.accounting:
+        if accounting:
             own[ACCOUNTING_HOST] = places.accounting
-        logins = [places.login(number) for number in range(1, self.controller.login_machines + 1)]
-        return own | {f"login-{number}": at for number, at in enumerate(logins, 1)}
+        return own | {f"login-{number}": places.login(number) for number in range(1, logins + 1)}
 
     @property
     def controller_slot(self) -> Slot | None:

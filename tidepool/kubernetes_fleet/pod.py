@@ -50,7 +50,7 @@ class PodOrder:
     image: str
     boot: str
     mounts: tuple[Mounted, ...]
-    #: The cluster's own machines by name, which slurmd asks for its configuration.
+    #: The cluster's own machines by name, those that there can be: slurmd asks them for its configuration.
     hosts: Mapping[str, IPv4Address]
     namespace: str
     network: str

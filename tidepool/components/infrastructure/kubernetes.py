@@ -52,9 +52,9 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         options = read_options(spec)
     except SpecError as error:
         raise pulumi.RunError(str(error)) from error
-    place, hosts = options.place, spec.own_hosts
+    place = options.place
     built_for = architecture()
-    asked = demands(spec, options, built_for, tuple(hosts))
+    asked = demands(spec, options, built_for, tuple(spec.own_hosts))
     uses = uses_of(spec, options)
     fit = resources.KubernetesPlace(
         "kubernetes",
@@ -84,7 +84,16 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         ClusterApiMachines.of(spec, stack, options, room.options(), keys) if options.has_machines else None
     )
     return Kubernetes(
-        stack, options, room, keys, hosts, built_for, place.machines, "pods" in uses, machines=machines
+        stack,
+        options,
+        room,
+        keys,
+        # Hardly anything of a pod can be changed: were they those that are there, one more would end all pods, and their jobs.
+        spec.possible_own_hosts,
+        built_for,
+        place.machines,
+        "pods" in uses,
+        machines=machines,
     )
 
 
