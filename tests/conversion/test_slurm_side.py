@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 
@@ -237,6 +238,17 @@ def test_a_node_that_is_down_joins_and_one_that_is_failing_is_held() -> None:
     assert side.see() == "held"
     assert side.held_by() == "somebody"
     assert world.slurm.nodes(name)[0].state.base is NodeBase.IDLE
+
+
+def test_a_node_that_a_person_set_down_is_down_for_that_when_it_is_given_up(slurm_world: World) -> None:
+    name = up(slurm_world, 1)
+    side = SlurmSide(slurm_world.slurm, name)
+    slurm_world.slurm.down(name, "bad disk, do not use")
+    for does in (partial(side.hold, REASON), side.release, side.admit):
+        does()
+        (node,) = slurm_world.slurm.nodes(name)
+        assert (node.state.base, node.reason and node.reason.text) == (NodeBase.DOWN, "bad disk, do not use")
+    assert (side.see(), side.work()) == ("joining", ())
 
 
 def test_an_empty_answer_is_no_missing_node() -> None:

@@ -79,7 +79,10 @@ class SlurmSide:
     def hold(self, reason: str) -> None:
         with _said():
             node = self._look()
-            if node is not None and not node.state.is_slot and not node.state.is_draining:
+            if node is None or node.state.is_slot or node.state.is_draining:
+                return
+            # One that is down gets no work, and keeps the reason that it is down for: a person's, it may be.
+            if node.state.base is not NodeBase.DOWN:
                 self._slurm.drain(self._name, reason)
 
     def release(self) -> None:
