@@ -90,6 +90,16 @@ def test_services_are_units_in_their_order_which_wait_as_they_are_told() -> None
     assert "tidepool-prepare.service tidepool-munged.service tidepool-migrate.service" in wants
 
 
+def test_what_a_service_started_outlives_it() -> None:
+    """Jobs are children of slurmd: when it ends, or is sent SIGTERM to register anew, they go on."""
+    units = [file["content"] for path, file in files_of(seed_of()).items() if "/tidepool-" in path]
+    of_services = [unit for unit in units if "Restart=always\n" in unit]
+    assert len(of_services) == 2
+    for unit in of_services:
+        assert "KillMode=process\n" in unit
+        assert "KillMode=mixed" not in unit
+
+
 def test_another_boot_is_another_instance_and_the_same_one_is_not() -> None:
     one, same = seed_of(), seed_of()
     other = seed_of(replace(BOOT, services=BOOT.services[:1]))

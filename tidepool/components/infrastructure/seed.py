@@ -224,7 +224,8 @@ def _unit(service: Service, after: str) -> str:
         f"TimeoutStopSec={service.stop_timeout_s:g}",
         "LimitMEMLOCK=infinity",
         "Delegate=yes",
-        "KillMode=mixed",
+        # Jobs outlive a slurmd that is started again, and people's sessions an sshd.
+        "KillMode=process",
     ]
     lines += ["RemainAfterExit=yes"] if service.once else [f"Restart={service.restart}", "RestartSec=1"]
     if service.begins:
