@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pulumi
@@ -288,6 +289,22 @@ def test_controllers_are_apart_and_nodes_in_turns() -> None:
     assert host_of(graph, "ctl") == "alpha"
     assert host_of(graph, "ctlbackup") == "beta"
     assert [host_of(graph, f"cpu-{number}") for number in range(1, 5)] == ["alpha", "beta"] * 2
+
+
+def test_the_clusters_own_machines_are_pinned_where_they_were_counted() -> None:
+    """One controller and one login machine with processors for two: the backup and accounting are not there."""
+    own = {"cells": [{"node": 0, "cpus": "2-5"}]}
+    graph = registered(spec(machines=own))
+    sheets = [graph[f"{DOMAIN} {name}"].inputs["xml"]["xslt"] for name in ("ctl", "login-1")]
+    pins = [re.findall(r'vcpupin vcpu="\d+" cpuset="(\d+)"', sheet) for sheet in sheets]
+    assert pins == [["2", "3"], ["4", "5"]]
+
+
+def test_where_an_own_machine_is_does_not_follow_from_others() -> None:
+    """Else a login machine would be made anew on another host when a backup controller comes."""
+    two: dict[str, Any] = {"hosts": TWO_HOSTS, "bridge": "br0"}
+    alone, with_backup = (registered(spec(**two, controller={"backup": backup})) for backup in (False, True))
+    assert host_of(alone, "login-1") == host_of(with_backup, "login-1") == "beta"
 
 
 def test_a_fleet_may_be_on_some_of_the_hosts() -> None:

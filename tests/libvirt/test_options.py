@@ -11,11 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.libvirt.specs import TUNED, TWO_HOSTS, mapping, spec
+from tests.libvirt.specs import TUNED, TWO_HOSTS, VOLUMES, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.libvirt import Cell, Offering, Place, demands, read_options, seat
+from tidepool.libvirt import Cell, Offering, Place, Seat, demands, own_seats, read_options, seat
 from tidepool.libvirt.cpu_list import read_cpus, write_cpus
+from tidepool.libvirt.seat import seats
 
 FLEET = "fleets[0].infrastructures[0].options"
 OWN = "controller.infrastructure.options"
@@ -187,10 +188,92 @@ def test_hosts_are_asked_for_all_that_their_machines_need() -> None:
     described = spec(TUNED, hosts=TWO_HOSTS, bridge="br0", controller={"backup": True})
     options = read_options(described)
     alpha, beta = (demands(described, options, host) for host in TWO_HOSTS)
-    assert [(each.path, each.machines) for each in alpha] == [(f"{OWN}.machines", 2), (FLEET, 2)]
-    assert [(each.path, each.machines) for each in beta] == [(f"{OWN}.machines", 1), (FLEET, 2)]
+    # The accounting machine would be on alpha, and login-1 is on beta whether it is there or not.
+    assert [(each.path, each.machines) for each in alpha] == [(f"{OWN}.machines", 1), (FLEET, 2)]
+    assert [(each.path, each.machines) for each in beta] == [(f"{OWN}.machines", 2), (FLEET, 2)]
     assert beta[1].memory_mib == 4096 + 256
     assert beta[1].pci == ("0000:3b:00.0", "0000:3b:00.1")
+
+
+def test_own_machines_that_are_not_there_have_no_processors_and_no_devices() -> None:
+    own = {"cells": [{"node": 0, "cpus": "2-5"}], "pci_devices": ["3b:00.0", "3b:00.1"]}
+    described = spec(machines=own)
+    options = read_options(described)
+    found = [seat for _, seat in own_seats(described, options.place.machines, ("here",))]
+    assert found == [
+        Seat("here", 0, (2, 3), ("0000:3b:00.0",)),
+        Seat("here", 0, (4, 5), ("0000:3b:00.1",)),
+    ]
+    (asked, _) = demands(described, options, "here")
+    assert (asked.machines, asked.cells, len(asked.pci)) == (2, {0: (2, 3, 4, 5)}, 2)
+
+
+def test_the_accounting_machine_is_asked_for_with_its_own_shape() -> None:
+    accounting = {"accounting": {"shape": {"cpus": 4, "memory": "8GiB"}}}
+    described = spec(
+        machines={"cells": [{"node": 0, "cpus": "0-3"}, {"node": 1, "cpus": "4-7"}]},
+        volumes={**VOLUMES, "database": "nas:/export/database"},
+        controller=accounting,
+    )
+    options = read_options(described)
+    found = own_seats(described, options.place.machines, ("here",))
+    assert [(machine.name, seat and seat.cpus) for machine, seat in found] == [
+        ("ctl", (0, 1)),
+        ("dbd", (4, 5, 6, 7)),
+        ("login-1", (2, 3)),
+    ]
+    asked = demands(described, options, "here")[:2]
+    assert [(each.machines, each.cpus, each.memory_mib, each.cells) for each in asked] == [
+        (2, 2, 2048 + 256, {0: (0, 1, 2, 3)}),
+        (1, 4, 8192 + 256, {1: (4, 5, 6, 7)}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("controller", "own", "key", "lacking"),
+    [
+        ({"login_machines": 2}, {"cells": [{"node": 0, "cpus": "0-3"}]}, "cells", "login-2"),
+        ({"login_machines": 0, "accounting": {}}, {"pci_devices": ["3b:00.0"]}, "pci_devices", "dbd"),
+    ],
+)
+def test_an_own_machine_that_its_host_has_no_more_for_is_told_before_anything_is_made(
+    controller: dict[str, Any], own: dict[str, Any], key: str, lacking: str
+) -> None:
+    volumes = {**VOLUMES, **({"database": "nas:/d"} if "accounting" in controller else {})}
+    found = mistakes_of(mapping(machines=own, controller=controller, volumes=volumes))
+    assert list(found) == [f"{OWN}.machines.{key}"]
+    assert f"for {lacking} its host has no more" in found[f"{OWN}.machines.{key}"]
+
+
+@given(
+    cells=st.lists(st.integers(1, 8), max_size=3),
+    devices=st.integers(0, 4),
+    hosts=st.integers(1, 3),
+    machines=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 4)), max_size=6, unique_by=lambda m: m[0]),
+)
+def test_machines_that_are_not_alike_have_nothing_of_a_host_together(
+    cells: list[int], devices: int, hosts: int, machines: list[tuple[int, int]]
+) -> None:
+    starts = [sum(cells[:node]) for node in range(len(cells))]
+    offering = Offering(
+        cells=tuple(
+            Cell(node=node, cpus=tuple(range(start, start + size)))
+            for node, (start, size) in enumerate(zip(starts, cells, strict=True))
+        ),
+        pci_devices=tuple(f"0000:3b:00.{number}" for number in range(devices)),
+    )
+    names = [f"host-{number}" for number in range(hosts)]
+    found = seats(offering, names, machines)
+    seated = [(machine, each) for machine, each in zip(machines, found, strict=True) if each is not None]
+    for what in ("cpus", "pci"):
+        taken = [(each.host, one) for _, each in seated for one in getattr(each, what)]
+        assert len(taken) == len(set(taken))
+    for (number, cpus), each in seated:
+        assert each.host == names[(number - 1) % hosts]
+        assert len(each.cpus) == (cpus if cells else 0)
+        assert len(each.pci) == (1 if devices else 0)
+    if not cells and not devices:
+        assert None not in found
 
 
 def test_the_cluster_that_the_page_shows_is_one() -> None:

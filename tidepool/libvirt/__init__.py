@@ -12,6 +12,7 @@ from tidepool.libvirt.errors import LibvirtError as LibvirtError
 from tidepool.libvirt.options import Cell as Cell
 from tidepool.libvirt.options import Offering as Offering
 from tidepool.libvirt.options import Place as Place
+from tidepool.libvirt.own import own_seats as own_seats
 from tidepool.libvirt.preflight import lacks as lacks
 from tidepool.libvirt.reading import Options as Options
 from tidepool.libvirt.reading import read_options as read_options

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.libvirt.options import Offering
-from tidepool.libvirt.reading import Options, has_own_machines
+from tidepool.libvirt.own import own_seats
+from tidepool.libvirt.reading import Options
+from tidepool.libvirt.seat import Seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +39,50 @@ def demands(spec: ClusterSpec, options: Options, host: str) -> tuple[Demand, ...
 
 
 def _demands(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:
-    controller = spec.controller
-    claims: list[tuple[str, Offering, Shape, int, int]] = []
-    if has_own_machines(spec):
-        own, path = 1 + controller.backup + controller.login_machines, spec.place("libvirt").path
-        claims.append((f"{path}.machines", options.place.machines, controller.shape, own, own))
+    yield from _of_own(spec, options, host)
     for found in spec.entries("libvirt"):
         fleet, offering = found.fleet, options.offerings[found.fleet.name, found.entry.key]
         most = fleet.most_nodes(found.entry)
-        claims.append((f"{found.path}.options", offering, fleet.shape, fleet.max_nodes, most))
-    for path, offering, shape, machines, most in claims:
         hosts = options.hosts_of(offering)
         if host not in hosts:
             continue
         # In turns: the first hosts have one more. Of those that are elsewhere nobody knows yet which they are.
-        count = min(most, (machines - hosts.index(host) + len(hosts) - 1) // len(hosts))
+        count = min(most, (fleet.max_nodes - hosts.index(host) + len(hosts) - 1) // len(hosts))
         if count:
-            yield _demand(path, offering, shape, count)
+            cells = [(cell.node, cell.cpus) for cell in offering.cells]
+            devices = offering.pci_devices[: count * offering.pci_per_machine]
+            yield _demand(f"{found.path}.options", offering, fleet.shape, count, cells, devices)
 
 
-def _demand(path: str, offering: Offering, shape: Shape, machines: int) -> Demand:
+def _of_own(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:
+    """One of each shape. Which of them are on a host is known, and so are their processors and devices."""
+    offering = options.place.machines
+    by_shape: dict[str, tuple[Shape, list[Seat]]] = {}
+    for machine, seat in own_seats(spec, offering, options.hosts_of(offering)):
+        if seat is not None and seat.host == host:
+            by_shape.setdefault(machine.shape_path, (machine.shape, []))[1].append(seat)
+    for shape, seats in by_shape.values():
+        yield _demand(
+            f"{spec.place('libvirt').path}.machines",
+            offering,
+            shape,
+            len(seats),
+            [(seat.node, seat.cpus) for seat in seats if seat.node is not None],
+            tuple(device for seat in seats for device in seat.pci),
+        )
+
+
+def _demand(
+    path: str,
+    offering: Offering,
+    shape: Shape,
+    machines: int,
+    pinned: Iterable[tuple[int, tuple[int, ...]]],
+    devices: tuple[str, ...],
+) -> Demand:
     cells: dict[int, tuple[int, ...]] = {}
-    for cell in offering.cells:
-        cells[cell.node] = (*cells.get(cell.node, ()), *cell.cpus)
-    devices = offering.pci_devices[: machines * offering.pci_per_machine] if offering.pci_devices else ()
+    for node, cpus in pinned:
+        cells[node] = (*cells.get(node, ()), *cpus)
     return Demand(
         path,
         machines,

@@ -13,7 +13,8 @@ from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.libvirt.cpu_list import write_cpus
 from tidepool.libvirt.options import Offering, Place
-from tidepool.libvirt.seat import seats_on_each_host
+from tidepool.libvirt.own import OwnMachine, has_own_machines, own_seats
+from tidepool.libvirt.seat import Seat, seats_on_each_host
 
 _NAME: Final = "libvirt"
 
@@ -34,14 +35,15 @@ class Options:
 class _Claim:
     """An offering with where it stands, and the machines that it is for: of a fleet those of all its slots.
 
-    For which of them are here is decided later, and a machine's seat follows from its slot.
+    For which of them are here is decided later, and a machine's seat follows from its slot. ``shapes`` are theirs, by
+    where each stands: of the cluster's ``own`` machines there are several.
     """
 
     path: str
     offering: Offering
-    shape: Shape
-    shape_path: str
+    shapes: Mapping[str, Shape]
     machines: int
+    own: tuple[tuple[OwnMachine, Seat | None], ...] = ()
 
 
 def read_options(spec: ClusterSpec) -> Options:
@@ -67,11 +69,6 @@ def read_options(spec: ClusterSpec) -> Options:
         raise SpecError(tuple(mistakes))
     assert place is not None
     return Options(place, {at: offering for at, offering in offerings.items() if offering is not None})
-
-
-def has_own_machines(spec: ClusterSpec) -> bool:
-    """Whether the cluster's own machines are libvirt's, and not its nodes alone."""
-    return spec.controller.infrastructure.name == _NAME
 
 
 def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
@@ -116,15 +113,15 @@ def _of_place(spec: ClusterSpec, path: str, place: Place) -> Iterator[Mistake]:
 def _claims(
     spec: ClusterSpec, path: str, place: Place, offerings: Mapping[tuple[str, str], Offering | None]
 ) -> Iterator[_Claim]:
-    controller = spec.controller
     if has_own_machines(spec):
-        own = 1 + controller.backup + controller.login_machines
-        yield _Claim(f"{path}.machines", place.machines, controller.shape, "controller.shape", own)
+        own = own_seats(spec, place.machines, place.machines.hosts or tuple(place.hosts))
+        shapes = {machine.shape_path: machine.shape for machine, _ in own}
+        yield _Claim(f"{path}.machines", place.machines, shapes, len(own), own)
     for found in spec.entries(_NAME):
         fleet, offering = found.fleet, offerings[found.fleet.name, found.entry.key]
         if offering is not None:
             shape_path = f"{found.path.partition('.')[0]}.shape"
-            yield _Claim(f"{found.path}.options", offering, fleet.shape, shape_path, fleet.max_nodes)
+            yield _Claim(f"{found.path}.options", offering, {shape_path: fleet.shape}, fleet.max_nodes)
 
 
 def _of_claims(place: Place, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
@@ -134,37 +131,57 @@ def _of_claims(place: Place, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
 
 
 def _of_claim(place: Place, claim: _Claim) -> Iterator[Mistake]:
-    offering, shape = claim.offering, claim.shape
+    offering = claim.offering
     for i, name in enumerate(offering.hosts or ()):
         if name not in place.hosts:
             yield Mistake(f"{claim.path}.hosts[{i}]", name, f"hosts are {', '.join(place.hosts)}")
         elif offering.hosts is not None and name in offering.hosts[:i]:
             yield Mistake(f"{claim.path}.hosts[{i}]", name, "it stands here twice")
-    memory = shape.memory_mib + offering.overhead_mib
-    if offering.page_kib and memory * 1024 % offering.page_kib:
-        page = offering.page_kib // 1024
-        yield Mistake(
-            f"{claim.path}.hugepages",
-            offering.hugepages,
-            f"memory and overhead are {memory} MiB, which no whole number of such pages is; write "
-            f"overhead: {offering.overhead_mib + -memory % page}MiB",
-        )
+    for shape_path, shape in claim.shapes.items():
+        memory = shape.memory_mib + offering.overhead_mib
+        if offering.page_kib and memory * 1024 % offering.page_kib:
+            page = offering.page_kib // 1024
+            yield Mistake(
+                f"{claim.path}.hugepages",
+                offering.hugepages,
+                f"memory ({shape_path}) and overhead are {memory} MiB, which no whole number of such pages is; write "
+                f"overhead: {offering.overhead_mib + -memory % page}MiB",
+            )
+    shape_path, shape = min(claim.shapes.items(), key=lambda each: each[1].cpus)
     small = [i for i, cell in enumerate(offering.cells) if len(cell.cpus) < shape.cpus]
     for i in small:
         yield Mistake(
             f"{claim.path}.cells[{i}].cpus",
             write_cpus(offering.cells[i].cpus),
-            f"a machine has {shape.cpus} processors ({claim.shape_path}), and none is over two cells",
+            f"a machine has {shape.cpus} processors ({shape_path}), and none is over two cells",
         )
+    if small:
+        return
+    if claim.own:
+        yield from _of_own(claim)
+        return
     hosts = len(offering.hosts or place.hosts)
     wanted = -(-claim.machines // hosts)
     seats = seats_on_each_host(offering, shape.cpus)
-    if seats is not None and seats < wanted and not small:
+    if seats is not None and seats < wanted:
         yield Mistake(
             f"{claim.path}.{'cells' if offering.cells else 'pci_devices'}",
             None,
             f"they are enough for {seats} machines on each host, and there can be {wanted}: name more, or have "
             f"at most {seats * hosts} machines",
+        )
+
+
+def _of_own(claim: _Claim) -> Iterator[Mistake]:
+    """The first of the cluster's own machines that its host has no more for."""
+    lacking = next((machine.name for machine, seat in claim.own if seat is None), None)
+    if lacking is not None:
+        names = ", ".join(machine.name for machine, _ in claim.own)
+        yield Mistake(
+            f"{claim.path}.{'cells' if claim.offering.cells else 'pci_devices'}",
+            None,
+            f"the cluster's own machines are {names}, and for {lacking} its host has no more: name more, or have fewer "
+            "machines",
         )
 
 

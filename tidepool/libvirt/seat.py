@@ -39,6 +39,33 @@ def seat(offering: Offering, hosts: Sequence[str], cpus: int, number: int) -> Se
     return Seat(host, node, pinned, devices)
 
 
+def seats(
+    offering: Offering, hosts: Sequence[str], machines: Sequence[tuple[int, int]]
+) -> tuple[Seat | None, ...]:
+    """The seats of machines that are not alike, by the number and the vcpus of each; None where its host has no more.
+
+    Its number decides a machine's host alone, so that none moves to another when one before it comes. Numbers may be
+    nobody's: of its host each machine has the next that is free.
+    """
+    cells = {host: [cell.cpus for cell in offering.cells] for host in hosts}
+    devices = dict.fromkeys(hosts, offering.pci_devices)
+    per_machine = offering.pci_per_machine if offering.pci_devices else 0
+    found: list[Seat | None] = []
+    for number, cpus in machines:
+        host = hosts[(number - 1) % len(hosts)]
+        at = next((i for i, left in enumerate(cells[host]) if len(left) >= cpus), None)
+        if (offering.cells and at is None) or len(devices[host]) < per_machine:
+            found.append(None)
+            continue
+        given, devices[host] = devices[host][:per_machine], devices[host][per_machine:]
+        if at is None:
+            found.append(Seat(host, pci=given))
+            continue
+        pinned, cells[host][at] = cells[host][at][:cpus], cells[host][at][cpus:]
+        found.append(Seat(host, offering.cells[at].node, pinned, given))
+    return tuple(found)
+
+
 def seats_on_each_host(offering: Offering, cpus: int) -> int | None:
     """How many machines with so many vcpus a host has seats for; None where nothing limits them."""
     limits = []

@@ -21,9 +21,9 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.components.infrastructure.boot import Boot
 from tidepool.components.infrastructure.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.components.infrastructure.libvirt_domain import NETWORK, stylesheet
-from tidepool.components.infrastructure.reached import Ssh, own_addresses, ssh
+from tidepool.components.infrastructure.reached import Ssh, ssh
 from tidepool.components.infrastructure.seed import Surroundings, seed
-from tidepool.libvirt import Demand, Offering, Options, demands, read_options
+from tidepool.libvirt import Demand, Offering, Options, Seat, demands, own_seats, read_options
 from tidepool.libvirt import seat as seat_of
 from tidepool.libvirt.cpu_list import write_cpus
 from tidepool.libvirt.identity import Identity, pool_of
@@ -58,6 +58,8 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
             opts=ResourceOptions(provider=provider, delete_before_replace=True),
         )
         hosts[name] = _Host(provider, pool, folder)
+    offering = options.place.machines
+    own = own_seats(spec, offering, options.hosts_of(offering))
     prefix = spec.network.prefixlen if options.place.bridge else None
     return Libvirt(
         stack,
@@ -65,8 +67,9 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         hosts,
         Surroundings(spec.own_hosts, prefix, beside=True),
         ssh(spec, stack),
-        options.place.machines,
-        {address: number for number, address in enumerate(own_addresses(spec), 1)},
+        offering,
+        {machine.address: seat for machine, seat in own if seat is not None},
+        {},
     )
 
 
@@ -83,7 +86,8 @@ class _Host:
 class Libvirt:
     """Machines of hosts that run libvirt: of one offering, each in its seat.
 
-    ``numbers`` are those of the machines by their addresses: a machine's host, processors and devices follow from it.
+    By their addresses, ``own`` are the seats of the cluster's own machines, ``numbers`` those of a fleet's: a machine's
+    host, processors and devices follow from it.
     """
 
     stack: str
@@ -92,6 +96,7 @@ class Libvirt:
     surroundings: Surroundings
     ssh: Ssh
     offering: Offering
+    own: Mapping[IPv4Address, Seat]
     numbers: Mapping[IPv4Address, int]
 
     @property
@@ -168,7 +173,9 @@ class Libvirt:
 
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
         offering, shape = self.offering, order.shape
-        seat = seat_of(offering, self.options.hosts_of(offering), shape.cpus, self.numbers[order.address])
+        seat = self.own.get(order.address) or seat_of(
+            offering, self.options.hosts_of(offering), shape.cpus, self.numbers[order.address]
+        )
         host = self.hosts[seat.host]
         alone = _on(host, opts, delete_before_replace=True)
         disk = libvirt.Volume(
