@@ -195,6 +195,13 @@ def test_hosts_are_asked_for_all_that_their_machines_need() -> None:
     assert beta[1].pci == ("0000:3b:00.0", "0000:3b:00.1")
 
 
+def test_hosts_of_a_map_are_in_the_order_of_their_names_and_those_of_a_list_as_it_is() -> None:
+    hosts = {f"kvm{number}": f"qemu+ssh://root@kvm{number}/system" for number in (1, 10, 2)}
+    options = read_options(spec(hosts=hosts, bridge="br0", machines={"hosts": ["kvm10", "kvm2"]}))
+    assert options.hosts_of(options.offerings["cpu", "libvirt"]) == ("kvm1", "kvm2", "kvm10")
+    assert options.hosts_of(options.place.machines) == ("kvm10", "kvm2")
+
+
 def test_own_machines_that_are_not_there_have_no_processors_and_no_devices() -> None:
     own = {"cells": [{"node": 0, "cpus": "2-5"}], "pci_devices": ["3b:00.0", "3b:00.1"]}
     described = spec(machines=own)

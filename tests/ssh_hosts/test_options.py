@@ -115,6 +115,30 @@ def test_each_host_is_asked_for_what_its_node_has_and_others_are_not_asked() -> 
     assert asked[-1].path == "fleets[0].infrastructures[0].options.hosts"
 
 
+def test_hosts_of_a_map_are_in_the_order_of_their_names_and_those_of_a_list_as_it_is() -> None:
+    """Engines sort the keys of a map: node10 came second, and all hosts from then on were other nodes'."""
+    names = [f"node{number}" for number in range(1, 13)]
+    hosts = {name: f"192.0.2.{number}" for number, name in enumerate(names, 11)}
+    place: dict[str, Any] = {
+        "hosts": dict(sorted(hosts.items())),
+        "volumes": {"home": "/home"},
+        "machines": {},
+    }
+    described = mapping({"hosts": ["node10", "node9"]}, **place)
+    described["controller"], described["infrastructures"] = (
+        {},
+        {"ssh": described["controller"]["infrastructure"]["options"]},
+    )
+    del described["infrastructures"]["ssh"]["machines"]
+    assert read_options(ClusterSpec.model_validate(described)).fleets == {"cpu": ("node10", "node9")}
+    described["fleets"][0]["infrastructures"] = ["ssh"]
+    assert read_options(ClusterSpec.model_validate(described)).fleets == {"cpu": tuple(names)}
+    # Those of an inventory are before them, as they stand in it.
+    described["infrastructures"]["ssh"]["inventory"] = "/etc/ansible/physics"
+    options = read_options(ClusterSpec.model_validate(described), lambda _: "zeta\nalpha\n")
+    assert options.fleets == {"cpu": ("zeta", "alpha", *names)}
+
+
 def test_a_nodes_host_follows_from_its_number() -> None:
     hosts = ("alpha", "beta")
     assert [host_of(hosts, number) for number in (1, 2, 3)] == ["alpha", "beta", "alpha"]

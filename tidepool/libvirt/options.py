@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster.frozen import FrozenDict, frozen
+from tidepool.cluster.host_order import by_name
 from tidepool.cluster.part import Part, Whole
 from tidepool.cluster.shape import mebibytes
 from tidepool.libvirt.cpu_list import CpuList
@@ -154,11 +155,13 @@ class Place(Part):
             Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")],
             Annotated[str, AfterValidator(_host_uri)],
         ],
+        AfterValidator(by_name),
         AfterValidator(frozen),
     ] = Field(
         default_factory=lambda: FrozenDict({"here": "qemu:///system"}),
         min_length=1,
-        description="libvirt's URIs, by names of your own; in their order machines are spread over them.",
+        description="libvirt's URIs, by names of your own; in the order of the names, numbers by value, machines are spread "
+        "over them.",
     )
     bridge: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$")] | None = Field(
         default=None,

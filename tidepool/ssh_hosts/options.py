@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from tidepool.cluster.frozen import FrozenDict, frozen
+from tidepool.cluster.host_order import by_name
 from tidepool.cluster.part import Part, Whole
 
 _NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"
@@ -84,8 +85,13 @@ class Place(Part):
     )
     hosts: Annotated[
         dict[Annotated[str, Field(pattern=_NAME)], Annotated[Host, BeforeValidator(_addressed)]],
+        AfterValidator(by_name),
         AfterValidator(frozen),
-    ] = Field(default_factory=FrozenDict, description="Hosts by name: an address, or more details as below.")
+    ] = Field(
+        default_factory=FrozenDict,
+        description="Hosts by name: an address, or more details as below. Their order is that of their names, numbers by "
+        "value.",
+    )
     user: Annotated[str, Field(pattern=_USER)] = Field(
         default="root", description="Who logs in. Who is not root needs sudo without a password."
     )
