@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.aws.specs import OTHER_ZONE, ZONE, mapping, spec
+from tests.aws.specs import COUPLED, OTHER_ZONE, ZONE, mapping, spec
 from tests.components.aws_graph import (
     ACCESS,
     AMI,
@@ -86,6 +86,15 @@ def test_another_shape_changes_what_nodes_are_told_and_no_template() -> None:
 def test_another_type_changes_the_machines_of_one_fleet() -> None:
     names = changed(spec(), spec({"instance_type": "c7i.4xlarge"}))
     assert names == {f"{TEMPLATE} cpu", f"{INSTANCE} cpu-1", f"{INSTANCE} cpu-2"}
+
+
+def test_another_version_of_a_launch_template_touches_no_machine_that_runs() -> None:
+    """The plugin reads `$Default` back as a number when it is the default no more, and makes another machine for that."""
+    assert changed(spec(), spec({"disk": "32GiB"})) == {f"{TEMPLATE} cpu"}
+    for described in (spec(), spec(COUPLED)):
+        for name, instance in registered(described).of_type(INSTANCE).items():
+            assert instance.inputs["launchTemplate"]["version"] == "$Default", name
+            assert "launchTemplate.version" in instance.ignored, name
 
 
 def test_a_fleet_in_another_zone_has_its_machines_there() -> None:

@@ -153,7 +153,9 @@ class Aws:
             delete_before_replace=True,
             # What a launch template says is looked at when a machine is made; a type is another machine's.
             replace_on_changes=["instanceType", "subnetId"],
-            ignore_changes=["sourceDestCheck"] if adapters else [],
+            # Once the template has another version, the plugin reads the number of a machine's own in place of $Default, and would
+            # make another machine of it. One that is made takes $Default all the same.
+            ignore_changes=["launchTemplate.version", *(["sourceDestCheck"] if adapters else [])],
         )
         made = ec2.Instance(
             order.name,
