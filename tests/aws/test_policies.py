@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.aws.specs import COUPLED, GIVEN, spec
-from tests.components.aws_graph import of_aws, registered
+from tests.components.aws_graph import POLICY, of_aws, registered
 from tidepool.aws import policies
 
 SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidepool-dev-cpu-Ab"
+KEY = "arn:aws:kms:eu-central-1:123456789012:key/0a"
 
 
 def statements(policy: str) -> Iterator[dict[str, Any]]:
@@ -79,6 +80,7 @@ def unsafe(policy: str) -> list[str]:
     [
         policies.reads_secret(SECRET),
         policies.imports_images("arn:aws:s3:::images-1", "eu-central-1"),
+        policies.imports_images("arn:aws:s3:::images-1", "eu-central-1", KEY),
         policies.through_endpoint("dev", "eu-central-1", "123456789012"),
         policies.only_encrypted("arn:aws:s3:::images-1"),
         policies.assumed_by("ec2.amazonaws.com"),
@@ -124,7 +126,7 @@ def test_every_wildcard_has_its_reason_next_to_it() -> None:
 
 
 def test_all_policies_of_a_graph_are_such() -> None:
-    for described in (spec(COUPLED, controller={"accounting": {}}), spec(given=GIVEN)):
+    for described in (spec(COUPLED, controller={"accounting": {}}), spec(given=GIVEN, kms_key=KEY)):
         graph = registered(described)
         keys = ("policy", "assumeRolePolicy")
         found = {
@@ -152,6 +154,22 @@ def test_a_machine_may_read_its_own_secret_and_do_nothing_else() -> None:
         kind: [[f"arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidepool-dev-{kind}-Ab"]]
         for kind in ("ctl", "login", "cpu")
     }
+
+
+def test_images_are_imported_with_the_one_key_that_disks_are_encrypted_with() -> None:
+    of_import = f"{POLICY} images"
+    with_key = registered(spec(kms_key=KEY))
+    by_kms = {
+        (action, resource)
+        for action, resource, _ in allowed(with_key[of_import].inputs["policy"])
+        if action.startswith("kms:")
+    }
+    assert {resource for _, resource in by_kms} == {KEY}
+    assert {action.removeprefix("kms:") for action, _ in by_kms} == {
+        *("CreateGrant", "Decrypt", "DescribeKey", "Encrypt"),
+        *("GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"),
+    }
+    assert "kms:" not in registered(spec())[of_import].inputs["policy"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tidepool.aws.names import named
 
@@ -36,8 +36,27 @@ def through_endpoint(stack: str, region: str, account: str) -> str:
     )
 
 
-def imports_images(bucket: str, region: str) -> str:
-    """VM Import reads an image from the stack's bucket and makes a snapshot of it. ``bucket`` is an ARN."""
+#: What writes a disk that is encrypted with a key of one's own. As AWS asks for it of VM Import, each by its name.
+_ENCRYPTS: Final = tuple(
+    f"kms:{action}"
+    for action in (
+        "CreateGrant",
+        "Decrypt",
+        "DescribeKey",
+        "Encrypt",
+        "GenerateDataKey",
+        "GenerateDataKeyWithoutPlaintext",
+        "ReEncryptFrom",
+        "ReEncryptTo",
+    )
+)
+
+
+def imports_images(bucket: str, region: str, key: str | None = None) -> str:
+    """VM Import reads an image from the stack's bucket and makes a snapshot of it. ``bucket`` is an ARN.
+
+    ``key`` is that of the key which the snapshot is encrypted with, if it is not AWS's own.
+    """
     ec2 = f"arn:{partition_of(region)}:ec2:{region}"
     return _policy(
         _allow(("s3:GetBucketLocation", "s3:ListBucket"), bucket),
@@ -49,6 +68,7 @@ def imports_images(bucket: str, region: str) -> str:
         _allow("ec2:RegisterImage", f"{ec2}::image/*", f"{ec2}::snapshot/*"),
         # *: IAM takes no resource for what only describes.
         _allow(("ec2:DescribeSnapshots", "ec2:DescribeImages"), "*"),
+        *(() if key is None else (_allow(_ENCRYPTS, key),)),
     )
 
 

@@ -56,7 +56,7 @@ def importer(
     allowed = iam.RolePolicy(
         "images",
         role=role.id,
-        policy=bucket.arn.apply(lambda arn: imports_images(arn, place.region)),
+        policy=bucket.arn.apply(lambda arn: imports_images(arn, place.region, place.kms_key)),
         opts=opts,
     )
     return Importer(bucket, role, allowed, tags, place, architecture, opts)
