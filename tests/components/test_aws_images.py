@@ -28,6 +28,21 @@ def test_another_image_is_another_ami_and_with_it_other_machines() -> None:
     assert not graph[f"{AMI} debian-12-cloud"].goes_first
 
 
+def test_another_key_is_another_ami_whose_name_is_not_the_old_ones() -> None:
+    names = set()
+    for key in (
+        None,
+        "arn:aws:kms:eu-central-1:123456789012:key/0a",
+        "arn:aws:kms:eu-central-1:123456789012:key/0b",
+    ):
+        graph = registered(spec(kms_key=key))
+        assert graph[f"{SNAPSHOT} debian-12-cloud"].inputs.get("kmsKeyId") == key
+        names.add(graph[f"{AMI} debian-12-cloud"].inputs["name"])
+    # Both are there for a while.
+    assert len(names) == 3
+    assert f"tidepool-dev-debian-12-cloud-{'d' * 16}" in names
+
+
 def test_an_image_is_a_file_in_a_closed_bucket_then_a_snapshot_then_an_ami() -> None:
     graph = registered(spec())
     assert graph[f"{FILE} debian-12-cloud"].inputs == {"image": "d" * 64, "form": "disk"}

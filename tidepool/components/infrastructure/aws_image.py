@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 from pulumi import FileAsset, Input, Output, ResourceOptions
@@ -92,9 +93,10 @@ def ami(name: str, digest: Input[str], stack: str, by: Importer, opts: ResourceO
         tags=by.tags,
         opts=ResourceOptions.merge(told, ResourceOptions(depends_on=[by.allowed])),
     )
+    encrypted = _of_key(by.place.kms_key)
     made = ec2.Ami(
         name,
-        name=short.apply(lambda known: named(stack, known)),
+        name=short.apply(lambda known: named(stack, f"{known}{encrypted}")),
         architecture=by.architecture,
         virtualization_type="hvm",
         ena_support=True,
@@ -115,3 +117,8 @@ def ami(name: str, digest: Input[str], stack: str, by: Importer, opts: ResourceO
         opts=told,
     )
     return made.id
+
+
+def _of_key(key: str | None) -> str:
+    """What ends the name of an AMI: one with another key is made while the old one is there, and AWS has a name once."""
+    return f"-{sha256(key.encode()).hexdigest()[:8]}" if key else ""
