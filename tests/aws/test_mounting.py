@@ -63,6 +63,13 @@ def test_every_machine_is_of_a_part_of_the_cluster() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "name", ["login-gpu", "login-gpu-1", "login-gpu.spot", "logins", "login-", "ctl-big"]
+)
+def test_a_fleet_may_be_called_nearly_as_the_clusters_own_machines_and_its_nodes_are_nodes(name: str) -> None:
+    assert part_of(name) == "node"
+
+
 def test_rules_are_each_once_and_nobody_is_let_in_who_need_not() -> None:
     names = [rule.name for rule in rules(lustre=True)]
     assert len(names) == len(set(names))

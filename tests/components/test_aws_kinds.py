@@ -81,6 +81,15 @@ def test_cores_have_one_thread_where_the_shape_says_so() -> None:
     assert "/smt/control" not in user_data(registered(spec()), "cpu")
 
 
+def test_a_fleet_that_is_called_nearly_as_login_machines_has_the_group_of_nodes() -> None:
+    """By it, slurmctld reaches them."""
+    described = mapping()
+    described["fleets"][0]["name"] = "login-gpu"
+    graph = registered(ClusterSpec.model_validate(described), {"login-gpu": "login-gpu-1"})
+    groups = {name: each.inputs["vpcSecurityGroupIds"] for name, each in graph.of_type(TEMPLATE).items()}
+    assert groups == {"ctl": ["controller-id"], "login": ["login-id"], "login-gpu": ["node-id"]}
+
+
 def test_more_than_a_secret_holds_ends_the_program() -> None:
     with pytest.raises(pulumi.RunError, match="a secret of AWS holds 65536: put files into the image"):
         registered(spec(), munge_key="A" * 60_000)

@@ -7,6 +7,7 @@ the network is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -19,6 +20,8 @@ MACHINES: Final[tuple[Part, ...]] = ("controller", "accounting", "login", "node"
 #: What srun and jobs listen on: the kernel chooses.
 _ANY_PORT: Final = (1024, 65535)
 _SSH: Final = (22, 22)
+#: Those machines' boot, or one of them. A fleet may be called `login-gpu`: its nodes are nodes.
+_LOGIN: Final = re.compile(r"login(-[0-9]+)?")
 LUSTRE: Final = ((988, 988), (1018, 1023))
 
 
@@ -43,7 +46,7 @@ def part_of(machine: str) -> Part:
         return "controller"
     if machine == ACCOUNTING_HOST:
         return "accounting"
-    return "login" if machine == "login" or machine.startswith("login-") else "node"
+    return "login" if _LOGIN.fullmatch(machine) else "node"
 
 
 def rules(*, lustre: bool = False) -> tuple[Rule, ...]:
