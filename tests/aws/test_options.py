@@ -182,6 +182,27 @@ def test_a_name_that_iam_does_not_take_is_told_before() -> None:
     assert "IAM knows the role" in found["name"]
 
 
+def test_a_fleets_role_has_the_name_of_its_offering_too() -> None:
+    described = mapping()
+    (entry,) = described["fleets"][0]["infrastructures"]
+    entry["offering"] = "o" * 32
+    # tidepool-STACK-cpu.OFFERING
+    fits = "s" * (64 - len("tidepool--cpu.") - 32)
+    read_options(ClusterSpec.model_validate(described), fits)
+    longer = f"{fits}s"
+    assert mistakes_of(described, stack=longer)["name"] == (
+        f"IAM knows the role tidepool-{longer}-cpu.{'o' * 32}, which has 65 letters, by 64 at most: give the stack, the fleet or "
+        "its offering a shorter name"
+    )
+
+
+def test_a_fleet_that_is_elsewhere_has_no_role() -> None:
+    described = mapping()
+    own = {"name": "f" * 56, "subnet": "10.77.11.0/24", "infrastructures": [{"name": "libvirt"}]}
+    described["fleets"].append({**described["fleets"][0], **own})
+    read_options(ClusterSpec.model_validate(described), "dev")
+
+
 def test_a_cluster_may_have_fleets_alone_at_aws() -> None:
     described = mapping()
     described["infrastructures"] = {"aws": described["controller"]["infrastructure"]["options"]}

@@ -87,14 +87,15 @@ def _unfit(spec: ClusterSpec, stack: str) -> Iterator[Mistake]:
     """What of a cluster machines of AWS do not carry."""
     if spec.pools and _has_own(spec):
         yield Mistake("pools", None, "machines of AWS take no roles in this release; leave the pools out")
-    kinds = [fleet.name for fleet in spec.fleets]
-    longest = max((named(stack, kind) for kind in [*kinds, "login"]), key=len)
+    # Roles are called as what machines boot by, and one as the images that it imports.
+    kinds = [found.fleet.boot_name(found.entry) for found in spec.entries(NAME)]
+    longest = max((named(stack, kind) for kind in [*kinds, "images"]), key=len)
     if len(longest) > LONGEST_NAME:
         yield Mistake(
             "name",
             None,
-            f"IAM knows the role {longest}, which has {len(longest)} letters, by {LONGEST_NAME} at most: give the stack or "
-            "the fleet a shorter name",
+            f"IAM knows the role {longest}, which has {len(longest)} letters, by {LONGEST_NAME} at most: give the stack, "
+            "the fleet or its offering a shorter name",
         )
 
 

@@ -178,6 +178,10 @@ class Fleet(Part):
         """The fleet as if ``entry`` were the only one of its infrastructures."""
         return self.model_copy(update={"infrastructures": (entry,)})
 
+    def boot_name(self, entry: Infrastructure) -> str:
+        """What machines of it there are made by: ``cpu``, or with the entry's offering ``cpu.spot``."""
+        return self.name if entry.offering is None else f"{self.name}.{entry.offering}"
+
     def most_nodes(self, entry: Infrastructure) -> int:
         """How many of its nodes may be on one of its infrastructures."""
         return self.max_nodes if entry.max_nodes is None else min(self.max_nodes, entry.max_nodes)

@@ -102,7 +102,7 @@ class ComputeFleet(pulumi.ComponentResource):
         if isinstance(infrastructure, Prepared):
             infrastructure.prepare(site.image, mine)
         boot = infrastructure.boot(
-            fleet.name if entry.offering is None else f"{fleet.name}.{entry.offering}",
+            fleet.boot_name(entry),
             node_boot(
                 controller.keys,
                 home=controller.home if site.home is None else site.home,
