@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.aws.specs import GIVEN, OTHER_ZONE, ZONE, spec
+from tests.aws.specs import GIVEN, OTHER_ZONE, ZONE, mapping, spec
+from tests.aws.specs import REGION as REGION_NAME
 from tests.components.aws_graph import (
     ARRIVES,
     ENDPOINT,
@@ -16,6 +17,7 @@ from tests.components.aws_graph import (
     of_aws,
     registered,
 )
+from tidepool.cluster.spec import ClusterSpec
 
 
 def test_a_vpc_of_the_stacks_own_has_a_subnet_for_each_zone_and_no_way_out() -> None:
@@ -71,6 +73,38 @@ def test_parts_of_a_cluster_speak_to_each_other_alone() -> None:
     for rule in (arrives["node-from-node-all"], leaves["node-to-node"]):
         assert (rule.inputs["ipProtocol"], rule.inputs["referencedSecurityGroupId"]) == ("-1", "node-id")
     assert "accounting-from-node-6819" not in arrives
+
+
+def test_nodes_of_a_cluster_that_is_elsewhere_let_in_what_comes_from_its_network() -> None:
+    """As in the first example of docs/scaling.md: here first, then at AWS."""
+    described = mapping(controller={"infrastructure": {"name": "local"}})
+    described["infrastructures"] = {"aws": {"region": REGION_NAME, "zones": [ZONE]}}
+    described["fleets"][0]["infrastructures"].insert(0, {"name": "local"})
+    graph = registered(
+        ClusterSpec.model_validate(described), places={"cpu": {"cpu-1": "local", "cpu-2": "aws"}}
+    )
+    assert set(graph.of_type(INSTANCE)) == {"cpu-2"}
+    arrives = {name: each.inputs for name, each in graph.of_type(ARRIVES).items()}
+    from_network = {name: each for name, each in arrives.items() if "cidrIpv4" in each}
+    assert {each["cidrIpv4"] for each in from_network.values()} == {"10.77.0.0/16"}
+    assert {
+        name: (
+            each["securityGroupId"],
+            each["ipProtocol"],
+            each["fromPort"],
+            each["toPort"],
+            each["description"],
+        )
+        for name, each in from_network.items()
+    } == {
+        "node-from-elsewhere-6818": ("node-id", "tcp", 6818, 6818, "slurmd"),
+        "node-from-elsewhere-22": ("node-id", "tcp", 22, 22, "SSH"),
+        "node-from-elsewhere-1024": ("node-id", "tcp", 1024, 65535, "srun"),
+    }
+    # Nodes answer and ask there: the way out is to the whole network.
+    assert graph.of_type(LEAVES)["node-to-cluster"].inputs["cidrIpv4"] == "10.77.0.0/16"
+    # Where the cluster's own machines are at AWS, their groups are named, and no address is.
+    assert not [name for name in registered(spec()).of_type(ARRIVES) if "elsewhere" in name]
 
 
 def test_administrators_come_by_a_transit_gateway() -> None:

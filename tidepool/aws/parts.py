@@ -2,13 +2,13 @@
 
 A connection is opened from a machine's own address in its subnet, which AWS knows to be of its group, to the address that the
 machine has in the cluster's network, which AWS does not know. So groups are named where connections arrive; where they leave,
-the network is.
+the network is. What comes from machines that are elsewhere is of no group, and the network is named for it too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -52,6 +52,15 @@ def part_of(machine: str) -> Part:
 def rules(*, lustre: bool = False) -> tuple[Rule, ...]:
     """All that machines of a cluster say to each other, and to its file systems, with Lustre or without."""
     return (*_of_machines(), *(_of_lustre() if lustre else ()))
+
+
+def to_nodes_from_elsewhere() -> Mapping[tuple[int, int], str]:
+    """By ports, why: what the cluster's own machines open to nodes, where those machines are not at AWS and of no group."""
+    return {
+        rule.ports: rule.why
+        for rule in _of_machines()
+        if rule.to == "node" and rule.source != "node" and rule.ports is not None
+    }
 
 
 def _of_machines() -> Iterator[Rule]:

@@ -37,6 +37,11 @@ class Options:
     place: Place
     claims: tuple[Claim, ...]
 
+    @property
+    def has_own(self) -> bool:
+        """Whether the cluster's own machines are here."""
+        return any(claim.fleet is None for claim in self.claims)
+
     def zone_of(self, offering: Offering) -> str:
         """The zone that its machines are in."""
         return offering.zone or self.place.all_zones[0]

@@ -59,7 +59,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         opts=ResourceOptions(depends_on=[fit]),
     )
     opts, tags = ResourceOptions(provider=provider), dict(stack_tags(stack))
-    made = ground(stack, place, spec.network, tags, opts)
+    made = ground(stack, place, spec.network, tags, opts, has_own=options.has_own)
     groups = {
         claim.offering.placement_group: ec2.PlacementGroup(
             claim.offering.placement_group,

@@ -15,7 +15,7 @@ from pulumi_aws import ec2, ec2transitgateway, vpc
 
 from tidepool.aws.names import named
 from tidepool.aws.options import Place
-from tidepool.aws.parts import LUSTRE, MACHINES, Part, Rule, rules
+from tidepool.aws.parts import LUSTRE, MACHINES, Part, Rule, rules, to_nodes_from_elsewhere
 from tidepool.aws.policies import through_endpoint
 
 
@@ -38,9 +38,15 @@ class Ground:
 
 
 def ground(
-    stack: str, place: Place, network: IPv4Network, tags: Mapping[str, str], opts: ResourceOptions
+    stack: str,
+    place: Place,
+    network: IPv4Network,
+    tags: Mapping[str, str],
+    opts: ResourceOptions,
+    *,
+    has_own: bool = True,
 ) -> Ground:
-    """Register it."""
+    """Register it. ``has_own`` says whether the cluster's own machines are in it, or elsewhere."""
     if place.given is not None:
         of_vpc: Input[str] = place.given.vpc
         subnets: Mapping[str, Input[str]] = place.given.subnets
@@ -72,6 +78,11 @@ def ground(
     made_ground = Ground(stack, place, of_vpc, subnets, table, groups, tags, opts)
     for rule in rules(lustre=place.home == "lustre"):
         _arrives(made_ground, rule)
+    if not has_own:
+        for ports, why in to_nodes_from_elsewhere().items():
+            _ingress(
+                made_ground, f"node-from-elsewhere-{ports[0]}", "node", ports, cidr=str(network), why=why
+            )
     _leaves(made_ground, network, outside=place.outside or place.given is not None)
     for i, administrators in enumerate(place.administrators):
         for part in MACHINES:
