@@ -30,6 +30,8 @@ pytestmark = pytest.mark.slow
 
 #: For faults that must come at a certain moment, which is Slurm's and not the test's.
 _TRIES = 5
+#: A job that goes on until it is requeued, and ends at once then.
+_LONG_AT_FIRST = 'test -n "$SLURM_RESTART_COUNT" || sleep 600'
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +129,7 @@ def test_a_node_that_a_person_set_down_is_theirs(cluster: Cluster, daemon: Daemo
 
 
 def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 3; echo done", output="plug.out")
+    job = cluster.submit(f"{_LONG_AT_FIRST}; echo done", output="plug.out")
     node = cluster.until_job(job, JobState.RUNNING).nodelist
     local.pull_plug(cluster.data, cluster.stack, node)
     assert completed(cluster, [job])[0].restarts == 1
@@ -135,7 +137,7 @@ def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster, d
 
 
 def test_a_machine_is_gone_from_outside(cluster: Cluster, daemon: Daemon) -> None:
-    job = cluster.submit("sleep 3")
+    job = cluster.submit(_LONG_AT_FIRST)
     node = cluster.until_job(job, JobState.RUNNING).nodelist
     local.delete_machine(cluster.data, cluster.stack, node)
     assert completed(cluster, [job])[0].restarts == 1

@@ -52,7 +52,12 @@ def test_a_job_that_takes_more_memory_than_its_node_has_is_killed_in_its_node_on
 
 
 def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster) -> None:
-    job = cluster.submit("sleep 3; echo done", memory_mib=50, more=("--nodelist=cpu-2",), output="again.out")
+    job = cluster.submit(
+        'test -n "$SLURM_RESTART_COUNT" || sleep 600; echo done',
+        memory_mib=50,
+        more=("--nodelist=cpu-2",),
+        output="again.out",
+    )
     cluster.until_job(job, JobState.RUNNING)
     local.pull_plug(cluster.data, cluster.stack, "cpu-2")
     # A person, or the scaler: what died is made again.
@@ -63,21 +68,20 @@ def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster) -
     assert cluster.idle() == ["cpu-1", "cpu-2"]
 
 
-def test_the_controller_is_killed_and_is_back_within_a_second_with_its_jobs(cluster: Cluster) -> None:
-    running = cluster.submit("sleep 12", memory_mib=50, name="running")
+def test_the_controller_is_killed_and_is_back_with_its_jobs(cluster: Cluster) -> None:
+    until_told = "until test -e /home/researcher/end-it; do sleep 0.2; done"
+    running = cluster.submit(until_told, memory_mib=50, name="running")
     cluster.until_job(running, JobState.RUNNING)
     waiting = cluster.submit("true", memory_mib=50, name="waiting", more=(f"--dependency=afterok:{running}",))
     # Slurm itself saves its state up to five seconds late.
     time.sleep(6)
     pid = cluster.on("ctl", "cat", "/run/slurmctld.pid").stdout.strip()
     assert cluster.on("ctl", "kill", "-KILL", pid).exit_code == 0
-    killed = time.monotonic()
     with cluster.slurm() as slurm:
-        until(lambda: any(c.is_up for c in slurm.ping()) or None, "the controller is back", 5, 0.01)
-        took = time.monotonic() - killed
+        # How soon is bench/local.py's to say.
+        until(lambda: any(c.is_up for c in slurm.ping()) or None, "the controller is back")
         assert {job.job_id for job in slurm.jobs()} == {running, waiting}
-    # Twice what is wanted (1 s; bench/local.py measures it), for this machine may be busy with other tests.
-    assert took < 2, took
+    assert cluster.on("login-1", "touch", "/home/researcher/end-it").exit_code == 0
     assert cluster.until_job(waiting, JobState.COMPLETED).restarts == 0
     assert cluster.job(running).restarts == 0
 

@@ -136,7 +136,8 @@ def give_addresses(cluster: PoolCluster) -> None:
     one = {"rangeStart": str(ADDRESS), "rangeEnd": str(ADDRESS), "gateway": gateway}
     config["plugins"][0]["ipam"]["ranges"] = [[{"subnet": FLEET["subnet"], **one}]]
     path.write_text(json.dumps(config))
-    (pid,) = (pid for pid, name in cluster.pids(KUBELET).items() if name == "kubelet")
+    # What it starts has its name for a moment.
+    pid = min(pid for pid, name in cluster.pids(KUBELET).items() if name == "kubelet")
     settings = ("net.ipv4.conf.eth0.proxy_arp=1", "net.ipv4.ip_forward=1")
     subprocess.run(["nsenter", f"--net=/proc/{pid}/ns/net", "sysctl", "--quiet", *settings], check=True)
 

@@ -93,7 +93,7 @@ class Graph:
 def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolCluster]:
     """Two machines, one of which has to serve Kubernetes."""
     store = golden_store("debian-12", CONVERGED)
-    with a_pool_cluster(tmp_path_factory.mktemp("pool"), store, 2, kubernetes_min=1, deadline_s=12) as it:
+    with a_pool_cluster(tmp_path_factory.mktemp("pool"), store, 2, kubernetes_min=1, deadline_s=25) as it:
         yield it
 
 
@@ -182,7 +182,7 @@ def test_after_a_kill_or_a_cancel_a_persons_plain_up_goes_on(graph: Graph, victi
         assert providers
         for pid in providers:
             os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=7)
+    process.communicate(timeout=20)
     assert graph.cluster.last("shared-1").is_under_way
     with graph.cluster.slurm() as slurm:
         slurm.cancel(job)

@@ -263,6 +263,21 @@ def test_a_machine_that_was_just_busy_stays() -> None:
     ).endswith("shared-1 idle for 3 of 10 s")
 
 
+def test_a_machine_whose_pod_has_just_ended_was_just_busy() -> None:
+    """However long ago it came: its end is not said by Kubernetes, as Slurm says when a node was busy last."""
+    came = conversion("shared-1", "kubernetes", "done", 600)
+    serves: dict[str, Role] = {"shared-1": "kubernetes"}
+    seen = look(serves, of=ONE, jobs=(job(1),), conversions=(came,))
+    runs = bound("web", "shared-1", requests=Resources(4000, 0))
+    busy = look(serves, of=ONE, jobs=(job(1),), conversions=(came,), pods=(runs,))
+    memory = decide(busy, Memory()).memory
+    assert memory.pools.idle_since == {}
+    ended = decide(seen, memory)
+    assert not moves(ended)
+    assert ended.waiting[1].reason.endswith("shared-1 idle for 0 of 10 s")
+    assert moves(decide(replace(seen, at=AT + seconds(10)), ended.memory)) == {"shared-1": "slurm"}
+
+
 def test_what_a_person_holds_stays() -> None:
     drained = node("shared-1", "IDLE+DRAIN", reason="broken fan", user="ada")
     seen = look({"shared-1": "slurm"}, of=ONE, pods=(pod("web"),), nodes={"shared-1": drained})

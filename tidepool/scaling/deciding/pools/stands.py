@@ -338,8 +338,9 @@ class _Look:
         if busy is not None and busy > at:
             busy = None  # Slurm's clock may be ahead of ours.
         if known is None:
-            # Where nothing is remembered: since its last job, or since it came.
-            known = max((time for time in (busy, stand.since) if time is not None), default=at)
+            # Where nothing is remembered: since its last job, or since it came. When its last pod ended nobody says.
+            times = [] if stand.role == "kubernetes" else [busy, stand.since]
+            known = max((time for time in times if time is not None), default=at)
         elif busy is not None:
             known = max(known, busy)  # a job that began and ended between two looks
         return min(known, at)
