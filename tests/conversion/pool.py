@@ -41,7 +41,7 @@ from tidepool.conversion.role_program import RoleFile, RoleProgram, kubernetes_f
 from tidepool.kubernetes.client import KubernetesApi, connect
 from tidepool.kubernetes.control_plane import ControlPlane
 from tidepool.kubernetes.errors import Unreachable
-from tidepool.kubernetes.exchange import Exchange
+from tidepool.kubernetes.exchange import Answer, Exchange
 from tidepool.kubernetes.first_objects import API_SERVER_USER, first_objects
 from tidepool.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.local import (
@@ -83,19 +83,22 @@ class Pool:
             yield client
 
     def ask(self, method: str, path: str, body: Any = None) -> str:
-        """What the API answers an administrator."""
+        """What the API answers an administrator, who gets what was asked for."""
+        answer = self._answer(method, path, body)
+        assert answer.status in (200, 201), (path, answer)
+        return answer.body.decode()
+
+    def _answer(self, method: str, path: str, body: Any = None) -> Answer:
         exchange = Exchange(
             read_kubeconfig(self.admin), dialer(_connection(self.stack, "kube"), self.stack.data), 15
         )
         try:
             sent = json.dumps(body).encode() if body else b""
-            answer = exchange.ask(
+            return exchange.ask(
                 method, path, sent, content="application/json" if body else "", changes=bool(body)
             )
         finally:
             exchange.close()
-        assert answer.status in (200, 201), (path, answer)
-        return answer.body.decode()
 
     def program(self, node: str, token: str = "none.none", **more: Any) -> RoleProgram:
         """What gives it its roles; its kubelet asks for a certificate with ``token``."""
@@ -158,7 +161,12 @@ class Pool:
                 **spec,
             },
         }
-        self.ask("POST", "/api/v1/namespaces/default/pods", body)
+        # What pods may ask for in a namespace is known to the API server a little after it was written.
+        deadline = time.monotonic() + 20
+        while (answer := self._answer("POST", "/api/v1/namespaces/default/pods", body)).status == 403:
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.1)
+        assert answer.status == 201, answer
 
     def let_pods_ask_for(self, level: str) -> None:
         """As an administrator does: how much of their machine pods may have (Pod Security's level)."""

@@ -62,7 +62,9 @@ def start(real: RealKubernetes, tmp_path: Path) -> Iterator[Start]:
 
 def token_for(here: RealWorld, node: str) -> BootstrapToken:
     here.bind_bootstrappers()
-    return here.client.create_token(node, datetime.now(UTC) + timedelta(minutes=5))
+    token = here.client.create_token(node, datetime.now(UTC) + timedelta(minutes=5))
+    here.until_known(token)
+    return token
 
 
 def test_a_kubelet_gets_its_certificate_and_nothing_more(here: RealWorld, start: Start) -> None:

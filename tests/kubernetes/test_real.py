@@ -50,7 +50,7 @@ def test_who_is_not_known_is_told_so(real: RealKubernetes) -> None:
 
 
 def test_one_that_hangs_is_given_up_and_believed_again_when_it_goes_on(real: RealKubernetes) -> None:
-    with connect(real.admin_kubeconfig, timeout_s=0.5) as client:
+    with connect(real.admin_kubeconfig, timeout_s=2) as client:
         client.nodes()
         real.stop("kube-apiserver")
         try:
@@ -59,7 +59,7 @@ def test_one_that_hangs_is_given_up_and_believed_again_when_it_goes_on(real: Rea
                 client.nodes()
             with pytest.raises(TimedOut):  # on a new connection
                 client.nodes()
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 15
         finally:
             real.go_on("kube-apiserver")
     with connect(real.admin_kubeconfig) as client:

@@ -14,12 +14,13 @@ from tests.kubernetes.pki import asked
 from tests.kubernetes.real import ANY, RealKubernetes, kubeconfig
 from tidepool.kubernetes.client import KubernetesApi, connect
 from tidepool.kubernetes.contract import KUBELET_SIGNER, KubernetesClient
-from tidepool.kubernetes.errors import Conflict, NotFound
+from tidepool.kubernetes.errors import Conflict, NotFound, Unauthorized
 from tidepool.kubernetes.fake import FakeKubernetes
-from tidepool.kubernetes.objects import BootstrapToken, Pod, Taint
+from tidepool.kubernetes.objects import BootstrapToken, Pod, Right, Taint
 from tidepool.kubernetes.requests import Requests, named
 
-_SECONDS = 15.0
+#: Of its own clock in memory; by the wall in a real world, on a machine that may have other work.
+_SECONDS, _REAL_SECONDS = 15.0, 60.0
 
 
 class Clock:
@@ -44,7 +45,7 @@ class World(Protocol):
     def now(self) -> datetime: ...
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Let time pass until it holds; 15 s at most."""
+        """Let time pass until it holds; 15 s at most, 60 s in a real one."""
         ...
 
     def add_node(
@@ -132,7 +133,7 @@ class RealWorld:
         return datetime.now(UTC)
 
     def until(self, holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + _SECONDS
+        end = time.monotonic() + _REAL_SECONDS
         while True:
             self._kubelets()
             if holds():
@@ -243,9 +244,15 @@ class RealWorld:
 
     def ask_for_certificate(self, node: str, token: BootstrapToken) -> None:
         self.bind_bootstrappers()
-        self.post_request(
-            node, kubeconfig(self.real.port, self.real.authority.pair.certificate, token=token.text)
-        )
+        self.post_request(node, self.until_known(token))
+
+    def until_known(self, token: BootstrapToken) -> str:
+        """Its kubeconfig, when the API server has heard of it and of what it may: that is a little after both were written."""
+        text = kubeconfig(self.real.port, self.real.authority.pair.certificate, token=token.text)
+        right = Right("create", "certificatesigningrequests", "certificates.k8s.io")
+        with connect(text) as kubelet:
+            until_allowed(kubelet, right)
+        return text
 
     def add_namespace(self, name: str) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -375,8 +382,19 @@ def ensure(raw: Requests, collection: str, thing: Mapping[str, Any]) -> None:
         raw.post(collection, thing, ANY)
 
 
+def until_allowed(client: KubernetesApi, right: Right) -> None:
+    """Wait until the API server knows who asks, and that it may."""
+    end = time.monotonic() + 20
+    while True:
+        with contextlib.suppress(Unauthorized):
+            if not client.missing_rights([right]):
+                return
+        assert time.monotonic() < end, f"it still may not {right}"
+        time.sleep(0.05)
+
+
 def limited(real: RealKubernetes, name: str, rules: Sequence[Mapping[str, Any]]) -> KubernetesApi:
-    """A client of a user that may only what ``rules`` of a ClusterRole say."""
+    """A client of a user that may only what ``rules`` of a ClusterRole say, from the first of them on."""
     raw = real.requests()
     group = "/apis/rbac.authorization.k8s.io/v1"
     role = {
@@ -395,4 +413,11 @@ def limited(real: RealKubernetes, name: str, rules: Sequence[Mapping[str, Any]])
     ensure(raw, f"{group}/clusterroles", role)
     ensure(raw, f"{group}/clusterrolebindings", binding)
     raw.close()
-    return connect(real.kubeconfig(name))
+    client = connect(real.kubeconfig(name))
+    try:
+        first = rules[0]
+        until_allowed(client, Right(first["verbs"][0], first["resources"][0], first["apiGroups"][0]))
+    except BaseException:
+        client.close()
+        raise
+    return client

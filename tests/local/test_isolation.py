@@ -92,6 +92,8 @@ def test_a_capability_that_was_asked_for_is_there(stack: Stack) -> None:
 def test_the_first_process_is_not_reached_from_within(stack: Stack) -> None:
     stack.network()
     machine = stack.create(stack.answering())
+    # While it looks whether a service is ready, it has a socket open for moments.
+    wait_ready(stack.data, stack.name, "cpu-1", 20)
     # Its log and its table are files of the host.
     assert "Permission denied" in stack.run("ls", "-l", "/proc/1/fd/").stderr
     opened = set()

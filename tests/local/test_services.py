@@ -22,7 +22,9 @@ from tidepool.local import (
 )
 
 _SLEEP = ("/bin/sleep", "1000")
-_SLEEPS_UNTIL_TOLD = ("/bin/sh", "-ec", "trap 'exit 0' TERM; while :; do sleep 0.05; done", "said-to-end")
+#: It says when it is ready to be told.
+_UNTIL_TOLD = "trap 'exit 0' TERM; echo armed; while :; do sleep 0.05; done"
+_SLEEPS_UNTIL_TOLD = ("/bin/sh", "-ec", _UNTIL_TOLD, "said-to-end")
 
 
 def _ready(stack: Stack) -> Machine:
@@ -47,6 +49,14 @@ def _until(stack: Stack, *expected: tuple[str, str, int]) -> None:
         if found == expected:
             return
         assert time.monotonic() < deadline, (found, _log(stack))
+        time.sleep(0.005)
+
+
+def _armed(stack: Stack, times: int) -> None:
+    """Wait until who sleeps until it is told has begun so often, and hears what it is told."""
+    deadline = time.monotonic() + 20
+    while (log := _log(stack)).splitlines().count("armed") < times:
+        assert time.monotonic() < deadline, log
         time.sleep(0.005)
 
 
@@ -156,7 +166,10 @@ def test_what_cannot_run_says_why_and_holds_back_the_next(stack: Stack) -> None:
 def test_one_that_is_not_ready_in_time_is_killed_and_started_again(stack: Stack) -> None:
     stack.network()
     stack.create(stack.spec(1, Service("deaf", _SLEEP, ready="tcp:7000", ready_timeout_s=0.1)))
-    _until(stack, ("deaf", "starting", 2))
+    deadline = time.monotonic() + 20
+    while stack.read().services[0].restarts < 2:
+        assert time.monotonic() < deadline, _log(stack)
+        time.sleep(0.005)
     assert _log(stack).count("deaf: not ready after") >= 2
 
 
@@ -220,8 +233,10 @@ def test_one_that_is_for_failures_alone_stays_ended_until_it_is_asked_for(stack:
         stack.spec(1, Service("one", _SLEEPS_UNTIL_TOLD, restart="on-failure"), Service("next", _SLEEP))
     )
     _ready(stack)
+    _armed(stack, 1)
     _do(stack, "/usr/bin/pkill", "-KILL", "-f", "said-to-end")
     _until(stack, ("one", "up", 1), ("next", "up", 0))
+    _armed(stack, 2)
     _do(stack, "/usr/bin/pkill", "-TERM", "-f", "said-to-end")
     _until(stack, ("one", "ended", 1), ("next", "up", 0))
     # A look at the machine's roles is no reason; a file of its name is.
@@ -230,9 +245,11 @@ def test_one_that_is_for_failures_alone_stays_ended_until_it_is_asked_for(stack:
     _until(stack, ("one", "ended", 1), ("next", "up", 0))
     _do(stack, "/bin/sh", "-ec", "mkdir -p /run/tidepool/start; : >/run/tidepool/start/one; kill -HUP 1")
     _until(stack, ("one", "up", 2), ("next", "up", 0))
+    _armed(stack, 3)
     # One that was asked for before it ended starts again, and that is over by it.
     _do(stack, "/bin/sh", "-ec", ": >/run/tidepool/start/one; pkill -TERM -f [s]aid-to-end")
     _until(stack, ("one", "up", 3), ("next", "up", 0))
+    _armed(stack, 4)
     _do(stack, "/usr/bin/pkill", "-TERM", "-f", "said-to-end")
     _until(stack, ("one", "ended", 3), ("next", "up", 0))
     assert "it did so on purpose" in _log(stack)

@@ -41,9 +41,9 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> Non
     script = "import os, time\npid = os.fork()\nopen(%r, 'a').write(f'{os.getpid()}\\n')\ntime.sleep(600)\n"
     pids = tmp_path / "pids"
     began = time.monotonic()
-    with pytest.raises(TimedOut, match=r"python3 did not end within 0\.5 s"):
-        Here().run(["python3", "-c", script % str(pids)], timeout_s=0.5)
-    assert time.monotonic() - began < 3
+    with pytest.raises(TimedOut, match=r"python3 did not end within 3 s"):
+        Here().run(["python3", "-c", script % str(pids)], timeout_s=3)
+    assert time.monotonic() - began < 10
     both = [int(line) for line in pids.read_text().split()]
     assert len(both) == 2
     for pid in both:
@@ -55,7 +55,7 @@ def test_a_grandchild_that_left_does_not_hold_a_time_out_up(tmp_path: Path) -> N
     script = "import os, time\nif os.fork() == 0:\n os.setsid()\n open(%r, 'w').write(str(os.getpid()))\ntime.sleep(30)\n"
     began = time.monotonic()
     with pytest.raises(TimedOut):
-        Here().run(["python3", "-c", script % str(pids)], timeout_s=0.5)
+        Here().run(["python3", "-c", script % str(pids)], timeout_s=3)
     assert time.monotonic() - began < 10
     os.kill(int(pids.read_text()), 9)
 
@@ -70,6 +70,13 @@ def test_a_process_that_ended_has_no_namespaces() -> None:
 def gone_within(pid: int, seconds: float) -> None:
     """Wait until the process ``pid`` is gone, or fail."""
     deadline = time.monotonic() + seconds
-    while Path(f"/proc/{pid}").exists() and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+    while is_there(pid):
         assert time.monotonic() < deadline, f"{pid} is still there"
         time.sleep(0.01)
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it ends while it is read
+        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from tests.cli.pools.standins import NODE, PoolPerson, outputs
 from tidepool.cli import errors
 from tidepool.cli.pools.driving import Moves, carry_out_moves
+from tidepool.cli.pools.progress import Progress
 from tidepool.cli.stack import find_stack
 from tidepool.cluster.hostlist import HostSet
 from tidepool.conversion.record import Conversion, Order, Work
@@ -196,9 +197,19 @@ def test_json_is_the_conversions_with_the_seconds_of_their_phases(ada: PoolPerso
     assert told["tookS"] >= 0
 
 
-def test_what_holds_it_and_until_when_is_told_while_it_runs(ada: PoolPerson) -> None:
+def test_what_holds_it_and_until_when_is_told_while_it_runs(
+    ada: PoolPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ada.engine.work = (JOB,)
-    threading.Timer(0.5, ada.engine.may_go_on.set).start()
+    lines = Progress.lines
+
+    def goes_on_when_told(self: Progress, seen: Sequence[Conversion], now: datetime) -> Iterator[str]:
+        told = list(lines(self, seen, now))
+        yield from told
+        if any("waits for its work to end" in line for line in told):
+            ada.engine.may_go_on.set()
+
+    monkeypatch.setattr(Progress, "lines", goes_on_when_told)
     said = ada.runs("convert", "shared-3", "--to", "kubernetes", "--deadline", "2h")
     assert said.exit_code == 0, said.output
     assert "shared-3: waits for its work to end" in said.output

@@ -114,6 +114,6 @@ def is_running(pid: int) -> bool:
     """Whether the process exists, other than as a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it ends while it is read
         return False
     return state != "Z"

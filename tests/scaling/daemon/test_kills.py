@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ import pytest
 
 from tests.scaling.daemon.processes import CONTEXT, Keeper, run_daemon
 from tidepool.scaling.journal import open_journal
+from tidepool.scaling.journal.choice import JOURNAL_FILE
 
-_LEASE_S: Final = 0.5
-_LONG_S: Final = 15.0
+#: So long that a machine with other work does not keep a leader from renewing it.
+_LEASE_S: Final = 3.0
+_LONG_S: Final = 60.0
 _NEVER: Final = ("", 0)
 
 
@@ -47,6 +50,39 @@ def until(holds: Callable[[], object], what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"not within {_LONG_S:g} s: {what}"
         time.sleep(0.01)
+
+
+def stop_between_writes(pid: int, journal: Path) -> None:
+    """Stop it where it holds no lock of the journal: in the middle of a write it would keep everybody else out."""
+    deadline = time.monotonic() + _LONG_S
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: is_stopped(pid), "it is stopped")
+        if not is_locked(journal):
+            return
+        os.kill(pid, signal.SIGCONT)
+        assert time.monotonic() < deadline, "it writes whenever it is stopped"
+        time.sleep(0.02)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether all its threads are: the signal reaches them one after the other."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return {stat.rpartition(")")[2].split()[0] for stat in stats} == {"T"}
+
+
+def is_locked(journal: Path) -> bool:
+    connection = sqlite3.connect(journal, timeout=0, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
+            raise
+        return True
+    finally:
+        connection.close()
+    return False
 
 
 def is_done(cluster: Any) -> bool:
@@ -95,7 +131,7 @@ def test_a_leader_that_is_stopped_past_its_lease_and_woken_does_nothing_more(
 ) -> None:
     with a_daemon(cluster, tmp_path, "first") as first:
         until(lambda: ("first", "leads") in cluster.said(), "the first leads")
-        os.kill(first.pid, signal.SIGSTOP)
+        stop_between_writes(first.pid, tmp_path / JOURNAL_FILE)
         with a_daemon(cluster, tmp_path, "second"):
             until(lambda: ("second", "leads") in cluster.said(), "the second leads")
             cluster.submit(0.1)
