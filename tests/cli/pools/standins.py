@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -79,7 +80,9 @@ class Converting(FakeEngine):
         conversion = self._enter(conversion, "emptying", work=self.work)
         self.emptying.set()
         if self.work:
+            deadline = time.monotonic() + 60
             while not self.may_go_on.wait(0.01):
+                assert time.monotonic() < deadline, "nobody let it go on, or cancelled it"
                 if journal.conversion(conversion.id).cancel_by:
                     return self._enter(journal.conversion(conversion.id), "stopped", text="cancelled")
         return self._enter(conversion, self.ends, text=self.text)
