@@ -189,6 +189,18 @@ def test_after_one_that_failed_it_is_looked_at_first_and_done(ada: PoolPerson) -
     assert ordered(ada)[0].leaves is None
 
 
+def test_an_order_that_meets_one_under_way_is_told_whose_terms_hold(ada: PoolPerson) -> None:
+    started(ada, deadline_s=15, at_deadline="stop")
+    said = ada.runs("convert", "shared-3", "--to", "kubernetes", "--deadline", "2h", "--at-deadline", "force")
+    assert said.exit_code == 0, said.output
+    assert (
+        "shared-3: under way already, ordered by scaler for 15 s, after which it is given up; that holds"
+        in said.output
+    )
+    (only,) = ordered(ada)
+    assert (only.order.by, only.order.deadline_s) == ("scaler", 15)
+
+
 def test_json_is_the_conversions_with_the_seconds_of_their_phases(ada: PoolPerson) -> None:
     said = ada.runs("convert", "shared-3", "--to", "kubernetes", "--json")
     (told,) = json.loads(said.stdout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -68,7 +68,10 @@ def converted(
             if as_json:
                 show.emit([])
             return errors.OK
-        ordered = _ordered(journal, [_order(node, pools, terms) for node in going], known, last, pools)
+        orders = [_order(node, pools, terms) for node in going]
+        ordered = _ordered(journal, orders, known, last, pools)
+        for line in _other_terms(orders, ordered):
+            show.tell(line)
         waits = frozenset() if terms.is_forced else known.busy & set(going)
         is_unsure = any(
             node in last and (last[node].phase == "failed" or _is_unwritten(last[node], pools.role(node)))
@@ -194,6 +197,22 @@ def _ordered(
                 journal.cancel(each.order.node, "an order beside it that could not be")
         raise
     return written
+
+
+def _other_terms(orders: Iterable[Order], ordered: Iterable[Conversion]) -> Iterator[str]:
+    """Of those that were under way already: their terms hold, and not those that were asked for now."""
+    for wanted, there in zip(orders, ordered, strict=True):
+        holds = there.order
+        if wanted.is_forced or (holds.deadline_s, holds.at_deadline) == (
+            wanted.deadline_s,
+            wanted.at_deadline,
+        ):
+            continue
+        what_then = "is given up" if holds.at_deadline == "stop" else "is forced"
+        yield (
+            f"{holds.node}: under way already, ordered by {holds.by} for {holds.deadline_s:g} s, after which it {what_then}; "
+            f"that holds. For other terms: `tidepool convert {holds.node} --cancel`, and order it anew"
+        )
 
 
 def _left(ordered: Sequence[Conversion], as_json: bool) -> int:
