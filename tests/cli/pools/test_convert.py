@@ -54,6 +54,18 @@ def test_all_mistakes_are_told_at_once_and_nothing_is_changed(ada: PoolPerson) -
     assert ada.engine.ran == []
 
 
+def test_what_is_on_its_way_counts_where_it_goes(ada: PoolPerson) -> None:
+    for node in ("shared-1", "shared-2", "shared-3"):
+        started(ada, node)
+    said = ada.runs("convert", "shared-4", "--to", "kubernetes", "--no-wait")
+    assert said.exit_code == errors.USAGE, said.output
+    assert "0 machines would serve slurm, and slurm_min is 1; shared-4 cannot all go" in said.output
+    assert len(ordered(ada)) == 3
+    # One that is to go back is where it was; and the same order again asks for no machine more.
+    ada.journal.cancel("shared-3", "ada")
+    assert ada.runs("convert", "shared-2", "shared-4", "--to", "kubernetes", "--no-wait").exit_code == 0
+
+
 def test_a_node_of_another_cluster_is_not_taken_for_ours(ada: PoolPerson) -> None:
     ada.kubernetes.add_node("shared-3")
     said = ada.runs("convert", "shared-3", "--to", "kubernetes")

@@ -28,7 +28,11 @@ class KubernetesSeen:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known before a conversion. ``image_roles``: by image what its manifest says; one that is not there is not known."""
+    """What is known before a conversion.
+
+    ``under_way`` has those of all machines. ``image_roles``: by image what its manifest says; one that is not there is not
+    known.
+    """
 
     pools: Pools
     kubernetes: KubernetesSeen
@@ -49,7 +53,7 @@ def mistakes(nodes: Iterable[str], to: Role, known: Known) -> Iterator[str]:
     yield from _other_ways(ours, to, known.under_way)
     for name in dict.fromkeys(machines[node].name for node in ours):
         pool = known.pools.pools[name]
-        yield from _counts(pool, [node for node in ours if machines[node].name == name], to, known.pools)
+        yield from _counts(pool, [node for node in ours if machines[node].name == name], to, known)
         yield from image_mistakes(pool, known.image_roles)
     yield from kubernetes_mistakes(known.kubernetes)
     if to == "kubernetes":
@@ -97,12 +101,17 @@ def _other_ways(nodes: Iterable[str], to: Role, under_way: Mapping[str, Conversi
             )
 
 
-def _counts(pool: ConvergedPool, nodes: Collection[str], to: Role, pools: Pools) -> Iterator[str]:
-    moving = [node for node in nodes if pools.role(node) != to]
+def _counts(pool: ConvergedPool, nodes: Collection[str], to: Role, known: Known) -> Iterator[str]:
+    """Those that are on their way count where they go."""
+    will_be = {
+        name: _will_be(name, known) for name, its in known.pools.machines.items() if its.name == pool.name
+    }
+    moving = [node for node in nodes if will_be[node] != to]
     if not moving:
         return
     other: Role = "slurm" if to == "kubernetes" else "kubernetes"
-    more, less = pools.count(pool.name, to) + len(moving), pools.count(pool.name, other) - len(moving)
+    more = list(will_be.values()).count(to) + len(moving)
+    less = list(will_be.values()).count(other) - len(moving)
     if more > pool.most(to):
         yield (
             f"pool {pool.name}: {more} machines would serve {to}, and {to}_max is {pool.most(to)}; {_folded(moving)} cannot "
@@ -113,6 +122,14 @@ def _counts(pool: ConvergedPool, nodes: Collection[str], to: Role, pools: Pools)
             f"pool {pool.name}: {less} machines would serve {other}, and {other}_min is {pool.least(other)}; "
             f"{_folded(moving)} cannot all go"
         )
+
+
+def _will_be(node: str, known: Known) -> Role:
+    """The role that a machine will have when what is under way has ended as it is meant to."""
+    going = known.under_way.get(node)
+    if going is None or going.cancel_by or going.phase == "restoring":
+        return known.pools.role(node)
+    return going.order.to
 
 
 def _folded(names: Iterable[str]) -> str:

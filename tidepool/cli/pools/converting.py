@@ -128,7 +128,7 @@ def _look(
     with ThreadPoolExecutor(2) as beside:
         kubernetes = beside.submit(kubernetes_seen, stack, pools.kubernetes, with_rights=True)
         work = beside.submit(busy, stack, controller, pools, leaves)
-        now = {node: found for node in wanted if (found := journal.under_way(node)) is not None}
+        now = under_way(journal.conversions(limit=0))
         last = {}
         for node in wanted:
             if ended := [each for each in journal.conversions(node=node, limit=5) if not each.is_under_way]:
