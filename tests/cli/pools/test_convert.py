@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +18,7 @@ from tidepool.cli.stack import find_stack
 from tidepool.cluster.hostlist import HostSet
 from tidepool.conversion.record import Conversion, Order, Work
 from tidepool.kubernetes.objects import Right
+from tidepool.scaling.stack.turn import person_turn
 
 JOB = Work("job", "4711", "ada", "runs", "runs until 2026-12-24 18:00:00")
 
@@ -277,6 +280,32 @@ def test_an_up_that_fails_when_it_is_done_is_told_and_the_way_back_is_no_nothing
         ("kubernetes", "slurm"),
         ("slurm", "kubernetes"),
     ]
+
+
+def test_a_persons_operation_is_waited_for(ada: PoolPerson) -> None:
+    """Pulumi's own lock would fail the `up`; and what had been emptied for an hour was left to nobody."""
+    has, may_end, free_then = threading.Event(), threading.Event(), list[bool]()
+
+    def somebodys_up() -> None:
+        with person_turn(ada.world.data / "dev", lambda: None):
+            has.set()
+            assert may_end.wait(20)
+
+    def lets_go() -> None:
+        while not list(ada.journal.conversions()):
+            time.sleep(0.01)
+        time.sleep(0.2)
+        may_end.set()
+
+    ada.engine.before = lambda: free_then.append(may_end.is_set())
+    threads = [threading.Thread(target=each) for each in (somebodys_up, lets_go)]
+    threads[0].start()
+    assert has.wait(20)
+    threads[1].start()
+    assert ada.runs("convert", "shared-3", "--to", "kubernetes").exit_code == 0
+    for thread in threads:
+        thread.join(20)
+    assert free_then == [True]
 
 
 def test_without_waiting_it_ends_at_once_and_goes_on(ada: PoolPerson) -> None:

@@ -61,6 +61,25 @@ def test_a_person_waits_for_the_scaler_and_goes_before_its_next(tmp_path: Path) 
     let_go(try_turn(tmp_path))
 
 
+def test_what_was_ordered_before_waits_for_a_person_too(tmp_path: Path) -> None:
+    waited, came = threading.Event(), threading.Event()
+
+    def goes_on() -> None:
+        with person_turn(tmp_path, waited.set, after_persons=True):
+            came.set()
+
+    with a_person(tmp_path) as (_, has, may_end):
+        assert has.wait(_LONG_S)
+        thread = threading.Thread(target=goes_on)
+        thread.start()
+        assert waited.wait(_LONG_S)
+        assert not came.wait(0.2)
+        may_end.set()
+        assert came.wait(_LONG_S)
+        thread.join(_LONG_S)
+    let_go(try_turn(tmp_path))
+
+
 def test_a_person_who_need_not_wait_is_not_told_so(tmp_path: Path) -> None:
     with person_turn(tmp_path, lambda: (_ for _ in ()).throw(AssertionError)):
         assert try_turn(tmp_path) is None

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from tidepool.cli import show
 from tidepool.cli.engine import choose
 from tidepool.cli.errors import FAILED, OK, failure_of
 from tidepool.cli.operation import carry_out, parallel
@@ -118,7 +119,11 @@ def carry_out_moves(stack: Stack, moves: Moves) -> Driven:
     """
     from tidepool.scaling.stack.turn import person_turn
 
-    with _one_after_the_other(stack), stack.unsalted(), person_turn(stack.data / stack.name, lambda: None):
+    def waiting() -> None:
+        show.tell(f"an operation is under way on stack {stack.name}; its end is waited for")
+
+    turn = person_turn(stack.data / stack.name, waiting, after_persons=True)
+    with _one_after_the_other(stack), stack.unsalted(), turn:
         if not (moves := moves.only(_under_way(stack, moves.roles))).roles:
             return Driven(OK)  # all that was ordered was cancelled meanwhile
         # Only now: whoever had the turn may have moved other machines of the pool.

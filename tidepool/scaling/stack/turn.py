@@ -23,17 +23,20 @@ _POLL_S: Final = 0.05
 
 
 @contextlib.contextmanager
-def person_turn(folder: Path, waiting: Callable[[], object]) -> Iterator[None]:
+def person_turn(
+    folder: Path, waiting: Callable[[], object], *, after_persons: bool = False
+) -> Iterator[None]:
     """For a person: wait until the scaler is done. Meanwhile it begins nothing new. ``folder`` is the stack's.
 
     ``waiting`` is called once where it is not free at once, to say so. Another person is not waited for, who may be
-    asked something, or be stopped: then nothing is held here, and Pulumi's own lock says who is at work.
+    asked something, or be stopped: then nothing is held here, and Pulumi's own lock says who is at work. With
+    ``after_persons`` that one is waited for as well: for what was ordered before, and goes on by itself.
     """
     with contextlib.ExitStack() as held:
         is_told = False
         for name in (_NEXT, _OPERATION):
             while (taken := _try(folder / name)) is None:
-                if _holder(folder) == _PERSON:
+                if _holder(folder) == _PERSON and not after_persons:
                     yield
                     return
                 if not is_told:
