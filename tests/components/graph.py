@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -108,6 +110,21 @@ class _Mocks(mocks.Mocks):
         raise AssertionError(f"components ask nothing of the engine: {args.token}")
 
 
+@contextmanager
+def _a_loop_of_this_thread() -> Iterator[None]:
+    """Registrations are made in threads, to each of which Pulumi would give an event loop that nobody closes."""
+    if threading.current_thread() is threading.main_thread():
+        yield
+        return
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
 class _Recorder(mocks.MockMonitor):
     def __init__(self, answers: Answers, preview: bool) -> None:
         self.mocks = _Mocks(answers, preview)
@@ -116,7 +133,8 @@ class _Recorder(mocks.MockMonitor):
         self._names: dict[str, str] = {}
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
-        answer = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        with _a_loop_of_this_thread():
+            answer = super().RegisterResource(request)  # type: ignore[no-untyped-call]
         if request.type == "pulumi:pulumi:Stack":
             self._names[answer.urn] = ""
             return answer
