@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.provider.calls import Calls, plainly
-from tidepool.access import NoAccess, access_path, dialer, load_access
+from tidepool.access import Access, NoAccess, access_path, dialer, load_access
+from tidepool.kubernetes.fake import FakeKubernetes
 from tidepool.kubernetes.kubeconfig_text import kubeconfig_text
+from tidepool.kubernetes.objects import Right
 from tidepool.provider import x509
 from tidepool.provider.errors import Refusal
 from tidepool.provider.kinds import TOKENS
@@ -103,6 +107,27 @@ def test_an_api_that_is_not_there_is_refused_before_anything_is_kept(
     with pytest.raises(Refusal, match=r"machine kube of stack dev (is not running|does not exist)"):
         ways.create(wanted(kubeconfig=text, machine=MACHINE))
     assert not (tmp_path / "data").exists()
+
+
+def test_rights_that_were_given_a_moment_ago_are_waited_for(
+    ways: Calls, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server hears of its own bindings by a watch."""
+    kubernetes = FakeKubernetes()
+    late, looks = Right("create", "pods/eviction"), list[int]()
+
+    @contextmanager
+    def client(_access: Access, _data: Path) -> Iterator[FakeKubernetes]:
+        yield kubernetes
+
+    def missing(*_: object) -> tuple[Right, ...]:
+        looks.append(1)
+        return (late,) if len(looks) < 3 else ()
+
+    monkeypatch.setattr(Access, "client", client)
+    monkeypatch.setattr(FakeKubernetes, "missing_rights", missing)
+    ways.create(ways.checked(wanted(kubeconfig=text)))
+    assert len(looks) == 3
 
 
 def test_one_that_is_kept_is_not_asked_again_and_another_text_is_another_digest(

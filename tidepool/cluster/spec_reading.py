@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from tidepool.cluster.network_checks import subnet_suggestion
-from tidepool.cluster.part_reading import mistake_of
+from tidepool.cluster.part import Part
+from tidepool.cluster.part_reading import mistake_of, read_part
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_checks import disagreements
 from tidepool.cluster.spec_entries import Entry, Mistake
+
+_P = TypeVar("_P", bound=Part)
 
 
 class SpecError(ValueError):
@@ -138,3 +141,18 @@ def _mistake(error: ErrorDetails, mapping: Mapping[str, Any]) -> Mistake:
         if suggestion:
             return replace(mistake, message=f"{mistake.message} Here, {suggestion}.")
     return mistake
+
+
+def read_offerings(
+    spec: ClusterSpec, infrastructure: str, offering: type[_P], mistakes: list[Mistake]
+) -> dict[tuple[str, str], _P]:
+    """What fleets say of their machines on an ``infrastructure``, by fleet and the entry's key.
+
+    Where it cannot be, it is left out, and every mistake in it is added to ``mistakes``.
+    """
+    found = {}
+    for each in spec.entries(infrastructure):
+        told = read_part(offering, f"{each.path}.options", each.entry.options, mistakes)
+        if told is not None:
+            found[each.fleet.name, each.entry.key] = told
+    return found

@@ -10,7 +10,7 @@ from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
-from tidepool.cluster.spec_reading import SpecError
+from tidepool.cluster.spec_reading import SpecError, read_offerings
 from tidepool.libvirt.cpu_list import write_cpus
 from tidepool.libvirt.options import Offering, Place
 from tidepool.libvirt.own import OwnMachine, has_own_machines, own_seats
@@ -55,12 +55,7 @@ def read_options(spec: ClusterSpec) -> Options:
     mistakes: list[Mistake] = []
     said = spec.place(_NAME)
     place = read_part(Place, said.path, said.options, mistakes)
-    offerings = {
-        (found.fleet.name, found.entry.key): read_part(
-            Offering, f"{found.path}.options", found.entry.options, mistakes
-        )
-        for found in spec.entries(_NAME)
-    }
+    offerings = read_offerings(spec, _NAME, Offering, mistakes)
     mistakes += _unfit(spec)
     if place is not None:
         mistakes += _of_place(spec, said.path, place)
@@ -68,7 +63,7 @@ def read_options(spec: ClusterSpec) -> Options:
     if mistakes:
         raise SpecError(tuple(mistakes))
     assert place is not None
-    return Options(place, {at: offering for at, offering in offerings.items() if offering is not None})
+    return Options(place, offerings)
 
 
 def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
@@ -111,14 +106,14 @@ def _of_place(spec: ClusterSpec, path: str, place: Place) -> Iterator[Mistake]:
 
 
 def _claims(
-    spec: ClusterSpec, path: str, place: Place, offerings: Mapping[tuple[str, str], Offering | None]
+    spec: ClusterSpec, path: str, place: Place, offerings: Mapping[tuple[str, str], Offering]
 ) -> Iterator[_Claim]:
     if has_own_machines(spec):
         own = own_seats(spec, place.machines, place.machines.hosts or tuple(place.hosts))
         shapes = {machine.shape_path: machine.shape for machine, _ in own}
         yield _Claim(f"{path}.machines", place.machines, shapes, len(own), own)
     for found in spec.entries(_NAME):
-        fleet, offering = found.fleet, offerings[found.fleet.name, found.entry.key]
+        fleet, offering = found.fleet, offerings.get((found.fleet.name, found.entry.key))
         if offering is not None:
             shape_path = f"{found.path.partition('.')[0]}.shape"
             yield _Claim(f"{found.path}.options", offering, {shape_path: fleet.shape}, fleet.max_nodes)

@@ -10,7 +10,7 @@ from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
-from tidepool.cluster.spec_reading import SpecError
+from tidepool.cluster.spec_reading import SpecError, read_offerings
 from tidepool.nomad.options import Container, Offering, Place
 
 _NAME: Final = "nomad"
@@ -64,12 +64,7 @@ def read_options(spec: ClusterSpec) -> Options:
     mistakes: list[Mistake] = []
     said = spec.place(_NAME)
     place = read_part(Place, said.path, said.options, mistakes)
-    offerings = {
-        (found.fleet.name, found.entry.key): read_part(
-            Offering, f"{found.path}.options", found.entry.options, mistakes
-        )
-        for found in spec.entries(_NAME)
-    }
+    offerings = read_offerings(spec, _NAME, Offering, mistakes)
     if spec.pools and spec.controller.infrastructure.name == _NAME:
         mistakes.append(
             Mistake("pools", None, "machines of Nomad take no roles in this release; leave the pools out")
@@ -82,7 +77,7 @@ def read_options(spec: ClusterSpec) -> Options:
     if mistakes:
         raise SpecError(tuple(mistakes))
     assert place is not None
-    return Options(place, said.path, {at: each for at, each in offerings.items() if each is not None})
+    return Options(place, said.path, offerings)
 
 
 def label(fleet: str, offering: str | None) -> str:
