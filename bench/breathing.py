@@ -38,8 +38,8 @@ from bench import engine as engine_bench  # noqa: E402
 from bench.local import TIDEPOOL, scratch  # noqa: E402
 from bench.page import add_page_option  # noqa: E402
 from demo.breathing import AsUser  # noqa: E402
-from tidepool.connection import transport  # noqa: E402
-from tidepool.slurm import JobRequest, JobState, Slurm  # noqa: E402
+from tidepool.clients.slurm import JobRequest, JobState, Slurm  # noqa: E402
+from tidepool.infrastructures.connection import transport  # noqa: E402
 
 STACK: Final = "breathing"
 IDLE_S: Final = 5

@@ -29,11 +29,11 @@ from bench.local import scratch  # noqa: E402
 from bench.page import add_page_option  # noqa: E402
 from tests.golden import CONVERGED, golden_store  # noqa: E402
 from tests.whole.pools import POOL, PoolCluster, a_pool_cluster  # noqa: E402
+from tidepool.charts.box_plot import write_box_plots  # noqa: E402
+from tidepool.clients.slurm import JobState  # noqa: E402
 from tidepool.cluster.pool import Role  # noqa: E402
-from tidepool.conversion.box_plot import write_box_plots  # noqa: E402
 from tidepool.conversion.record import Phase  # noqa: E402
 from tidepool.conversion.report import PHASES, THESIS_S, Row, quantile, rows  # noqa: E402
-from tidepool.slurm import JobState  # noqa: E402
 
 #: Of the issue, in seconds: the machine to each role, the command, and how many times as long all at once may take.
 MACHINE_S: Final = {"kubernetes": 3.0, "slurm": 2.0}

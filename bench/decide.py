@@ -23,12 +23,12 @@ sys.path.insert(0, str(ROOT))
 
 from bench.queues import AT, MARK, cluster  # noqa: E402
 from bench.sizes import BySize, p99, peak_mib  # noqa: E402
-from tidepool.scaling.deciding.decide import decide  # noqa: E402
+from tidepool.clients.slurm.job import parse_queue  # noqa: E402
+from tidepool.clients.slurm.node import parse_node  # noqa: E402
+from tidepool.scaling.cluster_state import World  # noqa: E402
+from tidepool.scaling.decide.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402
 from tidepool.scaling.memory import Launch, Memory  # noqa: E402
-from tidepool.scaling.world import World  # noqa: E402
-from tidepool.slurm.job import parse_queue  # noqa: E402
-from tidepool.slurm.node import parse_node  # noqa: E402
 
 JOBS_PER_NODE: Final = 10
 #: Of the issue: seconds, MiB, at so many nodes.

@@ -27,19 +27,19 @@ sys.path.insert(0, str(ROOT))
 
 from bench.queues import AT  # noqa: E402
 from bench.sizes import BySize, p99, peak_mib  # noqa: E402
+from tidepool.clients.kubernetes.objects import POOL_LABEL  # noqa: E402
+from tidepool.clients.slurm import JobRequest, JobState  # noqa: E402
 from tidepool.cluster.spec import ClusterSpec  # noqa: E402
 from tidepool.cluster.spec_reading import read_spec  # noqa: E402
 from tidepool.conversion.record import Order  # noqa: E402
-from tidepool.kubernetes.fake import FakeKubernetes  # noqa: E402
-from tidepool.kubernetes.objects import POOL_LABEL  # noqa: E402
-from tidepool.scaling.deciding.decide import decide  # noqa: E402
+from tidepool.scaling.cluster_state import World  # noqa: E402
+from tidepool.scaling.decide.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Convert  # noqa: E402
 from tidepool.scaling.memory import Memory, PoolMemory  # noqa: E402
-from tidepool.scaling.observing.kubernetes_watch import AtOnce, KubernetesWatch  # noqa: E402
-from tidepool.scaling.observing.observe import Observer, PoolDoors  # noqa: E402
-from tidepool.scaling.simulation.cluster import SimulatedCluster, sleeping  # noqa: E402
-from tidepool.scaling.world import World  # noqa: E402
-from tidepool.slurm import JobRequest, JobState  # noqa: E402
+from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch  # noqa: E402
+from tidepool.scaling.observe.observe import Observer, PoolDoors  # noqa: E402
+from tidepool.simulation.cluster import SimulatedCluster, sleeping  # noqa: E402
+from tidepool.simulation.kubernetes.fake import FakeKubernetes  # noqa: E402
 
 POOLS: Final = 4
 #: The variant in which each pod is of a kind of its own.

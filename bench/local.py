@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 from bench import engine as engine_bench  # noqa: E402
 from bench import machines as bare  # noqa: E402
 from bench.page import add_page_option  # noqa: E402
-from tidepool import local  # noqa: E402
+from tidepool.infrastructures.local import kernel  # noqa: E402
 
 TIDEPOOL: Final = Path(sys.executable).with_name("tidepool")
 #: Of the issue: nodes -> seconds from `up` to all idle.
@@ -128,10 +128,10 @@ def measure_bare(folder: Path, images: Path, nodes: int, tell: Callable[[str, fl
         figures = bare.measure(data, root, nodes, with_slurm=True)
         tell("nodes added", figures["idle"])
     finally:
-        for machine in local.list_machines(data, "bench"):
-            local.delete_machine(data, "bench", machine.name)
-        for network in local.list_networks(data, "bench"):
-            local.delete_network(data, "bench", network.name)
+        for machine in kernel.list_machines(data, "bench"):
+            kernel.delete_machine(data, "bench", machine.name)
+        for network in kernel.list_networks(data, "bench"):
+            kernel.delete_network(data, "bench", network.name)
 
 
 @contextmanager

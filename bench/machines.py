@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tidepool.local import (
+from tidepool.infrastructures.local.kernel import (
     File,
     Folder,
     MachineSpec,

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from typing import Any, Final
 
+from tidepool.clients.slurm.job import OWN_COLUMNS, REQUEST_COLUMNS, STANDING_COLUMNS
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.infrastructure import Machine, MachineKey
-from tidepool.scaling.world import Recorded
-from tidepool.slurm.job import OWN_COLUMNS, REQUEST_COLUMNS, STANDING_COLUMNS
+from tidepool.infrastructures import Machine, MachineKey
+from tidepool.scaling.cluster_state import Recorded
 
 MARK: Final = "\x1emark\x1e"
 AT: Final = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

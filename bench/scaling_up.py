@@ -26,8 +26,8 @@ from pulumi import automation
 
 import tidepool
 from tests.whole.cluster import Cluster
+from tidepool.cluster.desired_state import Wish
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.wish import Wish
 from tidepool.engine import EmbeddedPulumiCommand
 from tidepool.engine.warm import warm_command
 

@@ -14,9 +14,9 @@ from rich.live import Live
 from demo.shown import Shown
 from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, Wave, waves
 from tidepool.cli.scaler.watching import WatchView
+from tidepool.clients.slurm import Completed, Job, JobState, Slurm, Transport
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, Journal, Sample
-from tidepool.slurm import Completed, Job, JobState, Slurm, Transport
 
 _CALL_S: Final = 30.0
 #: Longer than all jobs may take, and longer than nodes may take to go when they have ended.

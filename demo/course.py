@@ -16,14 +16,14 @@ from typing import Final
 from rich.console import Console, RenderableType
 
 from demo.scaler import ScalerError, scaler, until_it_leads
-from tidepool.access import NoAccess
-from tidepool.connection import data_folder, transport
+from tidepool.charts.drawing import DrawingError
+from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.conversion.ports import ConversionError
-from tidepool.drawing import DrawingError
-from tidepool.kubernetes.errors import KubernetesError
+from tidepool.infrastructures.connection import data_folder, transport
+from tidepool.infrastructures.kubernetes_access import NoAccess
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.ports import Journal, JournalError
-from tidepool.slurm import SlurmError, Transport
 
 _TIDEPOOL: Final = str(Path(sys.executable).with_name("tidepool"))
 _SUDO: Final = "sudo " if "SUDO_UID" in os.environ else ""

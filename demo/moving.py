@@ -16,10 +16,10 @@ from demo.pods import Pods, PodSeen
 from demo.shown import Shown
 from demo.turns import PodWave, Tasks, Turn, is_stamp, turns
 from demo.workload import USER, Stamp
+from tidepool.clients.slurm import Job, JobState, Slurm, Transport
 from tidepool.conversion.ports import Journal as Conversions
 from tidepool.conversion.record import Conversion
 from tidepool.scaling.ports import Journal, Look
-from tidepool.slurm import Job, JobState, Slurm, Transport
 
 #: Longer than all turns may take.
 _LONGEST_S: Final = 300.0

@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tidepool.access import dialer, load_access
-from tidepool.kubernetes.exchange import Exchange
-from tidepool.kubernetes.kubeconfig import read_kubeconfig
-from tidepool.kubernetes.objects import Right
-from tidepool.kubernetes.requests import Requests
+from tidepool.clients.kubernetes.exchange import Exchange
+from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
+from tidepool.clients.kubernetes.objects import Right
+from tidepool.clients.kubernetes.requests import Requests
+from tidepool.infrastructures.kubernetes_access import dialer, load_access
 
 #: Of the administrator, who may everything.
 ADMIN: Final = "kubernetes-admin"

@@ -45,8 +45,8 @@ def write_charts(breathed: Breathed, folder: Path, stack: str) -> tuple[Path, ..
         DrawingError: they cannot be drawn or written.
     """
     # Late: it takes most of a second.
-    from tidepool.drawing import DrawingError
-    from tidepool.scaling.chart import Series, write_chart
+    from tidepool.charts.drawing import DrawingError
+    from tidepool.charts.fleets import Series, write_chart
 
     paths = tuple(folder / f"breathing{suffix}" for suffix in (".svg", ".png"))
     try:

@@ -40,7 +40,7 @@ def write_report(moved: Moved, folder: Path) -> tuple[Path, ...]:
         DrawingError: there is nothing to draw, or it cannot be written.
     """
     # Late: it takes most of a second.
-    from tidepool.conversion.box_plot import write_box_plots
+    from tidepool.charts.box_plot import write_box_plots
 
     table, *plots = (folder / f"conversions{suffix}" for suffix in (".csv", ".svg", ".png"))
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from demo.workload import SCRIPTS, Stamp
-from tidepool.slurm import JobRequest
+from tidepool.clients.slurm import JobRequest
 
 #: How long a task and a pod run, in seconds.
 RUN_S: Final = 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from tidepool.slurm import JobRequest
+from tidepool.clients.slurm import JobRequest
 
 SCRIPTS: Final = Path(__file__).parent / "jobs"
 USER: Final = "researcher"

@@ -9,12 +9,12 @@ from typing import Final
 import pytest
 import yaml
 
-import tidepool.aws.reading
-import tidepool.kubernetes_fleet.reading
-import tidepool.libvirt
-import tidepool.nomad.reading
-import tidepool.ssh_hosts
-from tests.libvirt.hosts import host
+import tidepool.infrastructures.aws.reading
+import tidepool.infrastructures.kubernetes.reading
+import tidepool.infrastructures.libvirt
+import tidepool.infrastructures.nomad.reading
+import tidepool.infrastructures.ssh
+from tests.infrastructures.libvirt.hosts import host
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
 
@@ -22,28 +22,35 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 def aws(spec: ClusterSpec) -> None:
-    options = tidepool.aws.reading.read_options(spec, "aws")
+    options = tidepool.infrastructures.aws.reading.read_options(spec, "aws")
     assert [claim.offering.market for claim in options.claims] == ["on-demand", "spot", "on-demand"]
 
 
 def kubernetes(spec: ClusterSpec) -> None:
-    assert tidepool.kubernetes_fleet.reading.read_options(spec).namespace == "hpc"
+    assert tidepool.infrastructures.kubernetes.reading.read_options(spec).namespace == "hpc"
 
 
 def libvirt(spec: ClusterSpec) -> None:
     """A host has all that its machines need, one that only emulates too, and one with nothing set aside for them."""
-    asked = tidepool.libvirt.demands(spec, tidepool.libvirt.read_options(spec), "here")
+    asked = tidepool.infrastructures.libvirt.demands(
+        spec, tidepool.infrastructures.libvirt.read_options(spec), "here"
+    )
     assert [each.machines for each in asked] == [1, 2]
-    assert tidepool.libvirt.lacks(host(kvm=False, iommu="<iommu support='no'/>", pages={}), asked) == ()
+    assert (
+        tidepool.infrastructures.libvirt.lacks(
+            host(kvm=False, iommu="<iommu support='no'/>", pages={}), asked
+        )
+        == ()
+    )
 
 
 def nomad(spec: ClusterSpec) -> None:
-    found = tidepool.nomad.reading.read_options(spec)
+    found = tidepool.infrastructures.nomad.reading.read_options(spec)
     assert found.offerings["cpu", "nomad"].attributes == {"image": ("debian-12",)}
 
 
 def ssh(spec: ClusterSpec) -> None:
-    found = tidepool.ssh_hosts.read_options(spec)
+    found = tidepool.infrastructures.ssh.read_options(spec)
     assert (found.own, found.fleets) == (("head",), {"cpu": ("alpha", "beta")})
 
 

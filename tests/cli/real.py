@@ -1,4 +1,4 @@
-"""Real machines with a real Slurm, made by `tidepool.local` alone; and a project whose outputs tell of them."""
+"""Real machines with a real Slurm, made by `tidepool.infrastructures.local.kernel` alone; and a project whose outputs tell of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import machines as bench
-from tests.local.stacks import Stack, left_of
-from tidepool.local import (
+from tests.infrastructures.local.stacks import Stack, left_of
+from tidepool.infrastructures.local.kernel import (
     File,
     Folder,
     MachineSpec,

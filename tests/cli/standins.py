@@ -10,12 +10,12 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from tidepool.cli.context import World
 from tidepool.cli.contract import Answer
 from tidepool.cli.main import cli
-from tidepool.cli.world import World
+from tidepool.clients.slurm import SlurmClient
 from tidepool.engine.choice import EngineName
-from tidepool.slurm import SlurmClient
-from tidepool.slurm.fake import FakeSlurm
+from tidepool.simulation.slurm.fake import FakeSlurm
 
 SPEC: Mapping[str, Any] = {
     "name": "dev",

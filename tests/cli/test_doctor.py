@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.standins import SPEC, Person
-from tidepool import local
 from tidepool.cli import doctor, errors, fitness
-from tidepool.cli.elsewhere import named_elsewhere
+from tidepool.cli.remote_infrastructure import named_elsewhere
 from tidepool.cli.stack import find_stack
-from tidepool.infrastructure import Permanent
-from tidepool.infrastructure.finding import Finding
-from tidepool.local import Lack
-from tidepool.packages import PACKAGES
+from tidepool.cluster.failures import Permanent
+from tidepool.infrastructures.finding import Finding
+from tidepool.infrastructures.local import kernel
+from tidepool.infrastructures.local.kernel import Lack
+from tidepool.infrastructures.packages import PACKAGES
 from tidepool.toolchain import TOOLS
 
 
@@ -26,7 +26,7 @@ from tidepool.toolchain import TOOLS
 def lacks(monkeypatch: pytest.MonkeyPatch) -> list[Lack]:
     """What the machine's parts lack; nothing, and root is there."""
     found: list[Lack] = []
-    monkeypatch.setattr(local, "preflight", lambda _data: tuple(found))
+    monkeypatch.setattr(kernel, "preflight", lambda _data: tuple(found))
     monkeypatch.setattr("os.geteuid", lambda: 0)
     return found
 
@@ -107,7 +107,7 @@ def test_a_kubernetes_that_is_not_built_is_a_note_with_how_to_build_it(
 def test_how_many_kubelets_fit_is_told(
     somebody: Person, monkeypatch: pytest.MonkeyPatch, room: int, state: str
 ) -> None:
-    monkeypatch.setattr(local, "kubelets_at_most", lambda: room)
+    monkeypatch.setattr(kernel, "kubelets_at_most", lambda: room)
     found = findings(somebody)["kubelets"]
     assert found.state == state
     assert found.detail.startswith(f"room for {room} machines of converged pools")

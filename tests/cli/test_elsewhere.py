@@ -14,20 +14,15 @@ from typing import Any
 import pytest
 
 from tests.cli.standins import OUTPUTS, SPEC, Person
-from tests.infrastructure.conftest import a_request
-from tidepool.cli import described, elsewhere, errors
+from tests.infrastructures.conftest import a_request
+from tidepool.cli import described, errors, remote_infrastructure
+from tidepool.clients.slurm import ControllerDown, Slots
+from tidepool.cluster.failures import Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructure import (
-    FakeInfrastructure,
-    Infrastructure,
-    Machine,
-    MachineKey,
-    Permanent,
-    Transient,
-)
-from tidepool.infrastructure.several import Unknown
-from tidepool.infrastructure.sides import SIDES
-from tidepool.slurm import ControllerDown, Slots
+from tidepool.infrastructures import Infrastructure, Machine, MachineKey
+from tidepool.infrastructures.several import Unknown
+from tidepool.infrastructures.sides import SIDES
+from tidepool.simulation.infrastructure import FakeInfrastructure
 
 ROOT = Path(__file__).parents[2]
 SPANNING = {**SPEC, "fleets": [{**SPEC["fleets"][0], "infrastructures": ["libvirt", "aws"]}]}
@@ -60,7 +55,7 @@ class Clouds:
 @pytest.fixture
 def clouds(monkeypatch: pytest.MonkeyPatch) -> Clouds:
     made = Clouds()
-    monkeypatch.setattr(elsewhere, "side_of", made.side_of)
+    monkeypatch.setattr(remote_infrastructure, "side_of", made.side_of)
     monkeypatch.setattr(described, "preflight", lambda *_: ())
     return made
 
@@ -169,8 +164,8 @@ def test_one_that_hangs_is_not_waited_for(
             return ()
 
     clouds.aws = Hanging()
-    real = elsewhere.machines_of
-    monkeypatch.setattr(elsewhere, "machines_of", lambda stack, named: real(stack, named, 0.1))
+    real = remote_infrastructure.machines_of
+    monkeypatch.setattr(remote_infrastructure, "machines_of", lambda stack, named: real(stack, named, 0.1))
     try:
         assert status(spanning)["silent"] == {"aws": "it has not answered within 0.1 s"}
     finally:

@@ -15,8 +15,8 @@ from tests.cli.standins import OUTPUTS, Person
 from tidepool.cli import errors
 from tidepool.cli.engine import Embedded, Pulumi, choose
 from tidepool.cli.stack import find_stack
+from tidepool.cluster.desired_state import Wish
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.wish import Wish
 
 ROOT = Path(__file__).parents[2]
 #: Tells what it was given; `up` waits for a signal where it is asked to.

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.standins import Person, person
-from tidepool.access import Access, access_path
 from tidepool.cli import errors
-from tidepool.kubernetes.kubeconfig_text import kubeconfig_text
+from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
+from tidepool.infrastructures.kubernetes_access import Access, access_path
 
 TEXT = kubeconfig_text("https://10.0.0.1:6443", "A", "B", "THE KEY")
 

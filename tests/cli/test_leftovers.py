@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.access import Access, access_path
 from tidepool.cli.leftovers import Swept, kept, sweep
-from tidepool.kubernetes.kubeconfig_text import kubeconfig_text
-from tidepool.local import preflight
+from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
+from tidepool.infrastructures.kubernetes_access import Access, access_path
+from tidepool.infrastructures.local.kernel import preflight
 
 
 def test_keys_go_and_volumes_stay(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from tests.cli.standins import OUTPUTS, SPEC, Person
-from tidepool.cli import described, errors, settling
+from tidepool.cli import described, errors, job_wait
 from tidepool.cli.engine import Embedded
 from tidepool.cli.environment import engine_settings, prepare
-from tidepool.cluster.regardless import SETTINGS as REGARDLESS
-from tidepool.cluster.regardless import is_regardless
-from tidepool.local import Lack, Plans
-from tidepool.slurm import ControllerDown, JobRequest, JobState, Slots
-from tidepool.slurm.fake import FakeSlurm
+from tidepool.clients.slurm import ControllerDown, JobRequest, JobState, Slots
+from tidepool.cluster.force import SETTINGS as REGARDLESS
+from tidepool.cluster.force import is_regardless
+from tidepool.infrastructures.local.kernel import Lack, Plans
+from tidepool.simulation.slurm.fake import FakeSlurm
 
 _CHECKOUT = Path(__file__).parents[2]
 
@@ -246,7 +246,7 @@ def test_jobs_that_do_not_end_keep_nobody_who_forces(
 ) -> None:
     running(somebody)
     (somebody.world.data / "state").mkdir(parents=True)
-    monkeypatch.setattr(settling, "_CANCEL_S", 0.0)
+    monkeypatch.setattr(job_wait, "_CANCEL_S", 0.0)
     monkeypatch.setattr(FakeSlurm, "cancel", lambda *_: None)
     said = somebody.runs("down", "--yes", "--force")
     assert said.exit_code == 0, said.output

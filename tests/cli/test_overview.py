@@ -10,10 +10,10 @@ from tests.cli.standins import CONTROLLER
 from tidepool.cli.cluster import Cluster
 from tidepool.cli.overview import Overview, overview
 from tidepool.cli.problems import Elsewhere, Seen, state_word
-from tidepool.local import Machine, MachineState, ServiceState
-from tidepool.slurm import Controller, JobRequest, Node, NodeState, Slots
-from tidepool.slurm.fake import FakeSlurm
-from tidepool.slurm.node import Reason
+from tidepool.clients.slurm import Controller, JobRequest, Node, NodeState, Slots
+from tidepool.clients.slurm.node import Reason
+from tidepool.infrastructures.local.kernel import Machine, MachineState, ServiceState
+from tidepool.simulation.slurm.fake import FakeSlurm
 
 CLUSTER = Cluster("dev", "dev", CONTROLLER, fleets={"cpu": "cpu-[1-2]"})
 UP = (Controller("primary", "ctl", True),)

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.aws import specs as aws
 from tests.cli.standins import Person
-from tests.kubernetes_fleet import specs as kubernetes
-from tests.libvirt import specs as libvirt
-from tests.nomad import specs as nomad
+from tests.infrastructures.aws import specs as aws
+from tests.infrastructures.kubernetes import specs as kubernetes
+from tests.infrastructures.libvirt import specs as libvirt
+from tests.infrastructures.nomad import specs as nomad
 from tidepool.cli import described, errors, package_needs
-from tidepool.packages import PACKAGES
+from tidepool.infrastructures.packages import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 #: A cluster on each of those that need something.

@@ -16,7 +16,7 @@ from tidepool.cli import logs
 from tidepool.cli.errors import Failure
 from tidepool.cli.reach import command_on
 from tidepool.cli.stack import Stack, find_stack
-from tidepool.slurm import Completed
+from tidepool.clients.slurm import Completed
 
 NODE = {"kind": "ssh", "stack": "dev", "address": "10.99.1.1", "user": "root"}
 CONTROLLER = {"kind": "ssh", "stack": "dev", "address": "10.99.0.2", "user": "root"}
@@ -123,7 +123,7 @@ class _There:
 
 
 def test_logs_are_those_that_are_there(there: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidepool.connection.transport", lambda connection, data: _There())
+    monkeypatch.setattr("tidepool.infrastructures.connection.transport", lambda connection, data: _There())
     result = there.runs("logs", "cpu-1", "-n", "3", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == [

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.real import STACK, RealCluster
 from tidepool.cli import errors
-from tidepool.local import Service, create_machine, pull_plug
+from tidepool.infrastructures.local.kernel import Service, create_machine, pull_plug
 
 pytestmark = pytest.mark.slow
 
@@ -276,7 +276,7 @@ def test_machines_that_are_no_nodes_are_shown(real: RealCluster) -> None:
     try:
         assert _problems(real) == ["machine cpu-7 is no node of Slurm's"]
     finally:
-        from tidepool.local import delete_machine
+        from tidepool.infrastructures.local.kernel import delete_machine
 
         delete_machine(real.data, STACK, "cpu-7")
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from tests.cli.standins import Person
-from tests.scaling.replay.test_swf import HEAD, line
-from tests.scaling.simulation.scene import SPEC
+from tests.simulation.replay.test_swf import HEAD, line
+from tests.simulation.scene import SPEC
 
 
 @pytest.fixture

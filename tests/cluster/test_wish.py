@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidepool.cluster.desired_state import ONLY, ROLES, WISH, Wish, WishError
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.wish import ONLY, ROLES, WISH, Wish, WishError
 
 hosts = st.sets(st.integers(1, 99)).map(lambda found: HostSet.from_names(f"cpu-{n}" for n in found))
 

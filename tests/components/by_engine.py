@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from tests.whole.cluster import LONG_S, ROOT, Cluster
-from tidepool.local import list_machines
+from tidepool.infrastructures.local.kernel import list_machines
 
 
 class ByEngine(Cluster):

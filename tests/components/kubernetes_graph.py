@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pulumi.runtime.mocks import MockResourceArgs
 
+from tests.clients.kubernetes.applying import Applying
 from tests.components import cluster_graph
 from tests.components.cluster_graph import Outputs
 from tests.components.graph import Graph, Registered
-from tests.kubernetes.applying import Applying
 from tidepool.cluster.spec import ClusterSpec
 
 pytest.importorskip(

@@ -23,9 +23,9 @@ from tidepool.components import (
     SlurmControllerArgs,
     sites_of,
 )
-from tidepool.components.infrastructure import choice
-from tidepool.components.infrastructure.boot import Boot
-from tidepool.components.infrastructure.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures import choice
+from tidepool.infrastructures.boot import Boot
+from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 
 
 class Thing(pulumi.CustomResource):
@@ -105,7 +105,7 @@ def registered(
     there = {name: Elsewhere(name) for name in spec.infrastructure_names if name != "local"}
     real = choice.infrastructures_of
     monkeypatch.setattr(
-        "tidepool.components.sites.infrastructures_of",
+        "tidepool.components.contexts.infrastructures_of",
         lambda spec, stack: {
             name: there[name] if name in there else real(_local(), stack)["local"]
             for name in spec.infrastructure_names

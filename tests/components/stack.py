@@ -20,7 +20,7 @@ from tidepool.components import (
     SlurmController,
     SlurmControllerArgs,
 )
-from tidepool.components.infrastructure.contract import Infrastructure
+from tidepool.infrastructures.contract import Infrastructure
 
 DIGEST = "d" * 64
 NODES: Mapping[str, str] = {"cpu": "cpu-[1-2]", "gpu": "gpu-1"}

@@ -15,10 +15,10 @@ from pulumi.runtime import set_all_config
 
 from tests.cluster.specs import spec_mapping, with_pool
 from tests.components.stack import registered, spec_with
+from tidepool.cluster.desired_state import ONLY, ROLES, WISH
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.wish import ONLY, ROLES, WISH
 from tidepool.components import asked
-from tidepool.components.asked import Asked
+from tidepool.components.desired_state import Asked
 
 LAST = {"spec": spec_mapping(), "fleets": {"cpu": "cpu-[1-3]", "gpu": "gpu-2"}}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.aws.specs import COUPLED, ZONE, spec
 from tests.components.aws_graph import (
     FLEET,
     FORWARDING,
@@ -16,6 +15,7 @@ from tests.components.aws_graph import (
     plain,
     registered,
 )
+from tests.infrastructures.aws.specs import COUPLED, ZONE, spec
 
 SEVERAL = {**COUPLED, "efa": 4}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from tests.aws.specs import COUPLED, OTHER_ZONE, ZONE, mapping, spec
 from tests.components.aws_graph import (
     ACCESS,
     AMI,
@@ -20,6 +19,7 @@ from tests.components.aws_graph import (
     registered,
     told,
 )
+from tests.infrastructures.aws.specs import COUPLED, OTHER_ZONE, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.aws.specs import spec
 from tests.components.aws_graph import (
     AMI,
     FILE,
@@ -16,6 +15,7 @@ from tests.components.aws_graph import (
     changed,
     registered,
 )
+from tests.infrastructures.aws.specs import spec
 
 
 def test_another_image_is_another_ami_and_with_it_other_machines() -> None:

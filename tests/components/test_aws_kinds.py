@@ -7,7 +7,6 @@ import json
 import pulumi
 import pytest
 
-from tests.aws.specs import mapping, spec
 from tests.components.aws_graph import (
     AMI,
     EFS,
@@ -23,8 +22,9 @@ from tests.components.aws_graph import (
     told,
     user_data,
 )
-from tidepool.aws.user_data import MOST_BYTES, MOST_SECRET_BYTES
+from tests.infrastructures.aws.specs import mapping, spec
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.aws.user_data import MOST_BYTES, MOST_SECRET_BYTES
 
 
 def test_a_launch_template_has_tokens_for_metadata_and_encrypted_disks_alone() -> None:

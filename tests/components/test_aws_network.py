@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tests.aws.specs import GIVEN, OTHER_ZONE, ZONE, mapping, spec
-from tests.aws.specs import REGION as REGION_NAME
 from tests.components.aws_graph import (
     ARRIVES,
     ENDPOINT,
@@ -17,6 +15,8 @@ from tests.components.aws_graph import (
     of_aws,
     registered,
 )
+from tests.infrastructures.aws.specs import GIVEN, OTHER_ZONE, ZONE, mapping, spec
+from tests.infrastructures.aws.specs import REGION as REGION_NAME
 from tidepool.cluster.spec import ClusterSpec
 
 

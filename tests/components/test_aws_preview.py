@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.aws.front import front
-from tests.aws.specs import OTHER_ZONE, REGION, ZONE, mapping
 from tests.components.by_engine import ByEngine
+from tests.infrastructures.aws.front import front
+from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE, mapping
 
 pytest.importorskip("pulumi_aws", reason="pulumi-aws is not installed: scripts/setup installs it")
 

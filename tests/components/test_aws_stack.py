@@ -6,7 +6,6 @@ import pulumi
 import pytest
 from pulumi.output import Unknown
 
-from tests.aws.specs import COUPLED, GIVEN, ZONE, mapping, spec
 from tests.components.aws_graph import (
     ACCESS,
     CONTROLLER,
@@ -30,9 +29,10 @@ from tests.components.aws_graph import (
 )
 from tests.components.graph import register
 from tests.components.stack import answers
+from tests.infrastructures.aws.specs import COUPLED, GIVEN, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import infrastructure_of
-from tidepool.components.infrastructure.choice import infrastructures_of
+from tidepool.infrastructures.choice import infrastructures_of
 
 
 def test_all_that_is_made_for_a_node() -> None:

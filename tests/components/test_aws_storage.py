@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from tests.aws.specs import GIVEN, OTHER_ZONE, ZONE, spec
 from tests.components.aws_graph import (
     ARRIVES,
     ATTACHMENT,
@@ -18,6 +17,7 @@ from tests.components.aws_graph import (
     registered,
     told,
 )
+from tests.infrastructures.aws.specs import GIVEN, OTHER_ZONE, ZONE, spec
 
 
 def test_the_controllers_state_is_on_a_disk_that_outlives_its_machine() -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from tests.cluster.specs import spec_mapping, with_fleet
 from tests.components.stack import spec_with
-from tests.libvirt.specs import mapping
-from tests.libvirt.specs import spec as of_libvirt
+from tests.infrastructures.libvirt.specs import mapping
+from tests.infrastructures.libvirt.specs import spec as of_libvirt
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import Local, infrastructure_of, infrastructures_of
-from tidepool.components.infrastructure.choice import ENTRIES
-from tidepool.infrastructure.sides import SIDES
-from tidepool.packages import PACKAGES
+from tidepool.infrastructures.choice import ENTRIES
+from tidepool.infrastructures.packages import PACKAGES
+from tidepool.infrastructures.sides import SIDES
 
 ROOT = Path(__file__).parents[2]
 #: Imports all that the program of a stack does, and says which modules that loaded.
@@ -40,14 +40,14 @@ def test_a_stack_on_local_loads_nothing_of_another_infrastructure() -> None:
         [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
     )
     loaded = set(said.stdout.split())
-    assert "tidepool.components.infrastructure.local" in loaded
+    assert "tidepool.infrastructures.local.graph" in loaded
     assert {name for name in loaded if name.startswith("pulumi_")} == set()
     assert {
         name for name in loaded if name.partition(".")[0] in {"boto3", "nomad", "kubernetes", "paramiko"}
     } == set()
     others = {*ENTRIES.values()} - {ENTRIES["local"]}
     rooms = {side.machines.rpartition(".")[0] for name, side in SIDES.items() if name != "local"}
-    assert "tidepool.libvirt" in rooms
+    assert "tidepool.infrastructures.libvirt" in rooms
     assert not loaded & {*others, *rooms}
 
 

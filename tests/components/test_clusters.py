@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.components.by_engine import ByEngine
-from tests.local.stacks import Stack, left_of
+from tests.infrastructures.local.stacks import Stack, left_of
 from tests.whole.cluster import until
 from tests.whole.conftest import images
-from tidepool import local
-from tidepool.slurm import JobRequest, JobState, SlurmError
+from tidepool.clients.slurm import JobRequest, JobState, SlurmError
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +141,7 @@ def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -
     job = cluster.submit("until test -e go-on; do sleep 0.1; done")
     cluster.until_job(job, JobState.RUNNING)
     saved(cluster)
-    local.pull_plug(cluster.data, cluster.stack, "ctl")
+    kernel.pull_plug(cluster.data, cluster.stack, "ctl")
 
     def there() -> bool | None:
         try:
@@ -165,7 +165,7 @@ def test_machines_that_are_gone_from_outside_come_back_with_their_files(cluster:
     """All at once: the controllers' state is in a volume, and Slurm goes on with it."""
     saved(cluster)
     for machine in ("ctl", "ctlbackup", "login-1", "cpu-1"):
-        local.delete_machine(cluster.data, cluster.stack, machine)
+        kernel.delete_machine(cluster.data, cluster.stack, machine)
     cluster.up("--refresh")
     job = cluster.submit("true", nodes=2)  # as login-1 has slurm.conf again
     cluster.until_job(job, JobState.COMPLETED)

@@ -18,8 +18,8 @@ from pulumi import Output
 from pulumi.runtime.sync_await import _sync_await
 
 from tidepool.components.boots.shared import Keys
-from tidepool.components.infrastructure import container
-from tidepool.components.infrastructure.boot import Boot, File, Folder, Service
+from tidepool.infrastructures import container
+from tidepool.infrastructures.boot import Boot, File, Folder, Service
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 LOOP = "while :; do sleep 0.05; done"

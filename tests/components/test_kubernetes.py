@@ -31,7 +31,7 @@ from tests.components.kubernetes_graph import (
     of_kubernetes,
     registered,
 )
-from tests.kubernetes_fleet.specs import GPUS, TUNED, VOLUMES, mapping, of_machines, spec
+from tests.infrastructures.kubernetes.specs import GPUS, TUNED, VOLUMES, mapping, of_machines, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import infrastructure_of
 
@@ -501,7 +501,7 @@ def test_mistakes_in_options_end_the_program_with_all_of_them_and_register_nothi
 
 def test_no_part_of_the_package_is_imported_before_it_is_used() -> None:
     """All of it takes seconds."""
-    program = "import sys, tidepool.components.infrastructure.kubernetes; print(*sys.modules)"
+    program = "import sys, tidepool.infrastructures.kubernetes.graph; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = [name for name in said.stdout.split() if name.startswith("pulumi_kubernetes.")]
     assert loaded

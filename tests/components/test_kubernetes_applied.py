@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from tests import definitions
+from tests.clients.kubernetes.applying import Applying
+from tests.clients.kubernetes.real import ANY, RealKubernetes, shared
 from tests.components.kubernetes_graph import BUDGET, METAL3, NAMESPACE, POD, applied, registered
-from tests.kubernetes.applying import Applying
-from tests.kubernetes.real import ANY, RealKubernetes, shared
-from tests.kubernetes_fleet.specs import GPUS, TUNED, of_machines, spec
+from tests.infrastructures.kubernetes.specs import GPUS, TUNED, of_machines, spec
 from tests.whole.cluster import until
-from tidepool.kubernetes.client import connect
-from tidepool.kubernetes.errors import EvictionRefused, Forbidden, KubernetesError
-from tidepool.kubernetes.objects import Right
-from tidepool.kubernetes.requests import Requests
+from tidepool.clients.kubernetes.client import connect
+from tidepool.clients.kubernetes.errors import EvictionRefused, Forbidden, KubernetesError
+from tidepool.clients.kubernetes.objects import Right
+from tidepool.clients.kubernetes.requests import Requests
 
 pytestmark = pytest.mark.slow
 

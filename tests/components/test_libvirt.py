@@ -24,7 +24,7 @@ from tests.components.libvirt_graph import (
     connection,
     registered,
 )
-from tests.libvirt.specs import TUNED, TWO_HOSTS, mapping, spec
+from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import infrastructure_of
 

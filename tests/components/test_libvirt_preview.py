@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.components.by_engine import ByEngine
-from tests.libvirt.hosts import DEVICES, NODEINFO, capabilities
-from tests.libvirt.specs import mapping
+from tests.infrastructures.libvirt.hosts import DEVICES, NODEINFO, capabilities
+from tests.infrastructures.libvirt.specs import mapping
 
 pytest.importorskip("pulumi_libvirt", reason="pulumi-libvirt is not installed: scripts/setup installs it")
 

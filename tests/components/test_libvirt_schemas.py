@@ -10,9 +10,9 @@ import pytest
 
 from tests.components.graph import Graph
 from tests.components.libvirt_graph import DOMAIN, NETWORK, POOL, registered
-from tests.libvirt.rendering import domain_xml, missing, network_xml, pool_xml, wrong
-from tests.libvirt.specs import TUNED, TWO_HOSTS, spec
-from tidepool.libvirt.identity import Identity, read_identity
+from tests.infrastructures.libvirt.rendering import domain_xml, missing, network_xml, pool_xml, wrong
+from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, spec
+from tidepool.infrastructures.libvirt.identity import Identity, read_identity
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 

@@ -19,7 +19,7 @@ from tests.components.nomad_graph import (
     job,
     registered,
 )
-from tests.nomad.specs import mapping, spec
+from tests.infrastructures.nomad.specs import mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import infrastructure_of
 

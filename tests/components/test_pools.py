@@ -16,7 +16,7 @@ from tests.components.stack import answers, spec_with
 from tidepool.cluster.role_set import role_set
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import GoldenImage, Local, PoolsArgs, SlurmController, SlurmControllerArgs, pools_of
-from tidepool.components.asked import Asked
+from tidepool.components.desired_state import Asked
 
 ROOT = Path(__file__).parents[2]
 ROLE, BOOT = "tidepool:pool:Role", "tidepool:local:Boot"
@@ -101,7 +101,7 @@ from tests.components.graph import register
 from tidepool.provider.kinds import _import_all
 register(program_of(spec_with()), answers)
 _import_all()
-others = ("tidepool.kubernetes", "tidepool.conversion", "tidepool.access", "tidepool.components.pools", "kubernetes")
+others = ("tidepool.clients.kubernetes", "tidepool.conversion", "tidepool.infrastructures.kubernetes_access", "tidepool.components.pools", "kubernetes")
 assert "tidepool.provider.node" in sys.modules
 loaded = [name for name in sys.modules if name.startswith(others)]
 assert not loaded, loaded

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from tidepool.cluster import addresses
-from tidepool.components.infrastructure.boot import Boot, File, Folder, Mount, Service
-from tidepool.components.infrastructure.seed import Seed, Surroundings, written
+from tidepool.infrastructures.boot import Boot, File, Folder, Mount, Service
+from tidepool.infrastructures.cloud_init import Seed, Surroundings, written
 
 BOOT = Boot(
     services=(

@@ -9,8 +9,8 @@ from pulumi.output import Unknown
 from tests.cluster.specs import spec_mapping
 from tests.components.graph import Graph
 from tests.components.stack import DIGEST, connection, registered, spec_with
+from tidepool.cluster.backup_controller import IN_CHARGE_PROGRAM, STANDS_BY_PROGRAM
 from tidepool.cluster.power_saving import DOWN_PROGRAM, REQUEST_PROGRAM, SPOOL, UP_PROGRAM
-from tidepool.cluster.standing_by import IN_CHARGE_PROGRAM, STANDS_BY_PROGRAM
 from tidepool.scaling.power import request
 
 COMPONENT = "tidepool:components:SlurmController physics"

@@ -12,7 +12,7 @@ from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.components.graph import Graph, register
 from tests.components.stack import answers
-from tests.ssh_hosts.specs import HOSTS, mapping, spec
+from tests.infrastructures.ssh.specs import HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import (
     ComputeFleet,

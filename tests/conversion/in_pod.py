@@ -10,8 +10,8 @@ import struct
 import tempfile
 from urllib.parse import urlencode
 
-from tidepool.kubernetes.exchange import Dial
-from tidepool.kubernetes.kubeconfig import Access
+from tidepool.clients.kubernetes.exchange import Dial
+from tidepool.clients.kubernetes.kubeconfig import Access
 
 _STDOUT, _ERROR = 1, 3
 _CLOSE = 8

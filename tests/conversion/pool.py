@@ -1,6 +1,6 @@
 """A real pool for tests: a slurmctld, a Kubernetes control plane, and machines of the golden image that serve either.
 
-Nothing of Pulumi is in it: machines are made by `tidepool.local`, of the boots that components make them of.
+Nothing of Pulumi is in it: machines are made by `tidepool.infrastructures.local.kernel`, of the boots that components make them of.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.clients.kubernetes.pki import Authority, Pair
 from tests.cluster.specs import POOL, spec_mapping
 from tests.conversion import in_pod
 from tests.golden import CONVERGED, golden_image
-from tests.kubernetes.pki import Authority, Pair
-from tests.local import golden
-from tests.local.stacks import CIDR, Stack, left_of
+from tests.infrastructures.local import golden
+from tests.infrastructures.local.stacks import CIDR, Stack, left_of
 from tests.toolchain import kubernetes_tools
-from tidepool.access import dialer
+from tidepool.clients.kubernetes.client import KubernetesApi, connect
+from tidepool.clients.kubernetes.control_plane import ControlPlane
+from tidepool.clients.kubernetes.errors import Unreachable
+from tidepool.clients.kubernetes.exchange import Answer, Exchange
+from tidepool.clients.kubernetes.first_objects import API_SERVER_USER, first_objects
+from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.cluster import kubelet_files
 from tidepool.cluster.pod_network import PodRoute, pod_routes
 from tidepool.cluster.pool import Role
@@ -35,16 +40,11 @@ from tidepool.cluster.slurm_conf import configuration, future_slots
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import Keys, converged_boot, role_files
 from tidepool.components.boots import control_plane as kube
-from tidepool.components.infrastructure import boot as parts
-from tidepool.connection import transport
 from tidepool.conversion.role_program import RoleFile, RoleProgram, kubernetes_files
-from tidepool.kubernetes.client import KubernetesApi, connect
-from tidepool.kubernetes.control_plane import ControlPlane
-from tidepool.kubernetes.errors import Unreachable
-from tidepool.kubernetes.exchange import Answer, Exchange
-from tidepool.kubernetes.first_objects import API_SERVER_USER, first_objects
-from tidepool.kubernetes.kubeconfig import read_kubeconfig
-from tidepool.local import (
+from tidepool.infrastructures import boot as parts
+from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.kubernetes_access import dialer
+from tidepool.infrastructures.local.kernel import (
     File,
     Folder,
     MachineSpec,

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.conversion.world import Killed
+from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Pod
+from tidepool.clients.slurm import JobRequest, JobState, Slots
 from tidepool.cluster.roles import Role
 from tidepool.conversion.control import ControlPlanes
 from tidepool.conversion.convert import Parties, convert
@@ -20,10 +22,8 @@ from tidepool.conversion.kubernetes_side import KubernetesSide
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
-from tidepool.kubernetes.fake import FakeKubernetes
-from tidepool.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Pod
-from tidepool.slurm import JobRequest, JobState, Slots
-from tidepool.slurm.fake import FakeSlurm
+from tidepool.simulation.kubernetes.fake import FakeKubernetes
+from tidepool.simulation.slurm.fake import FakeSlurm
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NODE = "shared-1"

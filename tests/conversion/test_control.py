@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.kubernetes.real import RealKubernetes, shared
-from tests.kubernetes.world import FakeWorld as FakeKubernetesWorld
-from tests.kubernetes.world import RealWorld, World
-from tests.slurm.world import FakeWorld, up
+from tests.clients.kubernetes.real import RealKubernetes, shared
+from tests.clients.kubernetes.world import FakeWorld as FakeKubernetesWorld
+from tests.clients.kubernetes.world import RealWorld, World
+from tests.clients.slurm.world import FakeWorld, up
+from tidepool.clients.kubernetes.objects import Node
+from tidepool.clients.slurm import Controller, ControllerDown
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.conversion.control import MEMBER_LABEL, ControlPlanes
 from tidepool.conversion.control_nodes import Standing, verdict
 from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused
-from tidepool.kubernetes.fake import FakeKubernetes
-from tidepool.kubernetes.objects import Node
-from tidepool.slurm import Controller, ControllerDown
-from tidepool.slurm.fake import FakeSlurm
+from tidepool.simulation.kubernetes.fake import FakeKubernetes
+from tidepool.simulation.slurm.fake import FakeSlurm
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 PRIMARY = "fake"  # what the fake's is called

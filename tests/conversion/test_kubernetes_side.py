@@ -8,18 +8,18 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kubernetes.real import RealKubernetes, shared
-from tests.kubernetes.world import FakeWorld, RealWorld, World
+from tests.clients.kubernetes.real import RealKubernetes, shared
+from tests.clients.kubernetes.world import FakeWorld, RealWorld, World
+from tidepool.clients.kubernetes.client import connect
+from tidepool.clients.kubernetes.contract import NEEDED
+from tidepool.clients.kubernetes.control_plane import ControlPlane
+from tidepool.clients.kubernetes.errors import Forbidden, TimedOut
+from tidepool.clients.kubernetes.exchange import dial_here
+from tidepool.clients.kubernetes.first_objects import TIDEPOOL_USER, first_objects
+from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Right, Taint
 from tidepool.conversion.kubernetes_side import KubernetesSide
 from tidepool.conversion.ports import ConversionError, Refused, Side
-from tidepool.kubernetes.client import connect
-from tidepool.kubernetes.contract import NEEDED
-from tidepool.kubernetes.control_plane import ControlPlane
-from tidepool.kubernetes.errors import Forbidden, TimedOut
-from tidepool.kubernetes.exchange import dial_here
-from tidepool.kubernetes.fake import FakeKubernetes
-from tidepool.kubernetes.first_objects import TIDEPOOL_USER, first_objects
-from tidepool.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Right, Taint
+from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 NODE = "shared-1"
 OURS = {STACK_LABEL: "dev", POOL_LABEL: "shared"}

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conversion.world import World
+from tidepool.charts.box_plot import write_box_plots
+from tidepool.charts.drawing import DrawingError
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.conversion.box_plot import write_box_plots
 from tidepool.conversion.record import Conversion, Order, Work
 from tidepool.conversion.report import (
     COLUMNS,
@@ -23,7 +24,6 @@ from tidepool.conversion.report import (
     table_text,
     write_table,
 )
-from tidepool.drawing import DrawingError
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

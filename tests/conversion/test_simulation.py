@@ -18,11 +18,11 @@ from hypothesis import given
 
 from tests.conversion.site import NODE, Site
 from tests.properties import chances, comes, runs
+from tidepool.clients.slurm import NodeFlag
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.deadlines import longest_s
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion
-from tidepool.slurm import NodeFlag
 
 #: What the calls under way when a deadline passes may take, and waits between two looks, for each killed driver too.
 SLACK_S = 60.0

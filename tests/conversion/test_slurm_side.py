@@ -11,14 +11,14 @@ from threading import Barrier
 
 import pytest
 
-from tests.slurm.conftest import here, real
-from tests.slurm.real import eventually
-from tests.slurm.world import FakeWorld, World, up, wait_for_job, wait_for_nodes
+from tests.clients.slurm.conftest import here, real
+from tests.clients.slurm.real import eventually
+from tests.clients.slurm.world import FakeWorld, World, up, wait_for_job, wait_for_nodes
+from tidepool.clients.slurm import JobRequest, JobState, NodeBase, NodeFlag
 from tidepool.cluster.hostlist import expand
 from tidepool.conversion.ports import OUR_HOLD, ConversionError
 from tidepool.conversion.record import Work
 from tidepool.conversion.slurm_side import SlurmSide
-from tidepool.slurm import JobRequest, JobState, NodeBase, NodeFlag
 
 __all__ = ["here", "real"]
 

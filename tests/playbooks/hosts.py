@@ -22,11 +22,11 @@ from typing import Any
 import pytest
 
 from tests.golden import golden_store, image_of
-from tests.local.stacks import Stack
-from tidepool import local
+from tests.infrastructures.local.stacks import Stack
 from tidepool.images import Machine, MirrorError
 from tidepool.images.apt import private_apt
-from tidepool.local import File, Folder, MachineSpec, Mount, Service
+from tidepool.infrastructures.local import kernel
+from tidepool.infrastructures.local.kernel import File, Folder, MachineSpec, Mount, Service
 
 BARE = Path(__file__).parent / "bare"
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
@@ -126,8 +126,8 @@ class Host:
     def _lead(self, caller: socket.socket) -> None:
         with caller:
             try:
-                called = local.dial(self.stack.data, self.stack.name, self.name, self.address, 22, 60)
-            except (OSError, local.LocalError):
+                called = kernel.dial(self.stack.data, self.stack.name, self.name, self.address, 22, 60)
+            except (OSError, kernel.LocalError):
                 return
             with called:
                 back = threading.Thread(target=_pump, args=(called, caller), daemon=True)
@@ -183,9 +183,9 @@ def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Moun
     mounts = (Mount(str(repository()), "/srv/packages"), *mounts)
     try:
         for host in hosts:
-            local.create_machine(stack.data, _spec(host, mounts, key.with_suffix(".pub").read_text()))
+            kernel.create_machine(stack.data, _spec(host, mounts, key.with_suffix(".pub").read_text()))
         for host in hosts:
-            local.wait_ready(stack.data, stack.name, host.name, 60)
+            kernel.wait_ready(stack.data, stack.name, host.name, 60)
             # An ordinary file, as such machines have it; that of machines of ours is their network's.
             host.run("sh", "-c", "rm /etc/hosts; echo '127.0.0.1 localhost' >/etc/hosts")
             host.run("apt-get", "-q", "update")
@@ -197,7 +197,7 @@ def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Moun
     finally:
         for host in hosts:
             host.close()
-            local.delete_machine(stack.data, stack.name, host.name)
+            kernel.delete_machine(stack.data, stack.name, host.name)
 
 
 def _spec(host: Host, mounts: tuple[Mount, ...], public_key: str) -> MachineSpec:

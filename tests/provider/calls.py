@@ -11,10 +11,10 @@ from pulumi.provider.experimental import provider as requests
 from pulumi.provider.experimental.property_value import PropertyValue
 
 from tidepool.provider.engine_log import EngineLog
-from tidepool.provider.kind import Home
 from tidepool.provider.kinds import Kinds
 from tidepool.provider.provider import TidepoolProvider
-from tidepool.provider.values import plain, property_value
+from tidepool.resources.kind import Home
+from tidepool.resources.values import plain, property_value
 
 Values = Mapping[str, Any]
 _T = TypeVar("_T")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden import golden_store
 from tests.provider.stack import Stack, fleet
-from tidepool.local import preflight
+from tidepool.infrastructures.local.kernel import preflight
 
 
 @pytest.fixture(scope="session")

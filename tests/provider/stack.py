@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.local import stacks as local_stacks
-from tidepool import local
-from tidepool.connection import InMachine
-from tidepool.slurm import NodeFlag, Slurm
+from tests.infrastructures.local import stacks as local_stacks
+from tidepool.clients.slurm import NodeFlag, Slurm
+from tidepool.infrastructures.connection import InMachine
+from tidepool.infrastructures.local import kernel
 
 CHECKOUT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = CHECKOUT / "tests" / "provider" / "program"
@@ -159,7 +159,7 @@ class Stack:
 
     def on(self, machine: str, *argv: str) -> str:
         """What a command on a machine says."""
-        ended = local.execute(self.data, self.name, machine, argv, timeout_s=30)
+        ended = kernel.execute(self.data, self.name, machine, argv, timeout_s=30)
         assert ended.code == 0, ended
         return ended.stdout.strip()
 
@@ -191,7 +191,7 @@ class Stack:
 
     def end_jobs(self) -> None:
         """Cancel all jobs, where there is a cluster, and wait until nodes are rid of them."""
-        if local.read_machine(self.data, self.name, "ctl") is None:
+        if kernel.read_machine(self.data, self.name, "ctl") is None:
             return
         for job in self.slurm.jobs():
             self.slurm.cancel(job.job_id)
@@ -202,7 +202,7 @@ class Stack:
         return not any(node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags for node in nodes)
 
     def pid_of(self, service: str, machine: str = "ctl") -> int:
-        found = local.read_machine(self.data, self.name, machine)
+        found = kernel.read_machine(self.data, self.name, machine)
         assert found is not None
         return next(each.pid for each in found.services if each.name == service)
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from tests.provider.calls import Calls, plainly
-from tidepool.access import Access, NoAccess, access_path, dialer, load_access
-from tidepool.kubernetes.fake import FakeKubernetes
-from tidepool.kubernetes.kubeconfig_text import kubeconfig_text
-from tidepool.kubernetes.objects import Right
+from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
+from tidepool.clients.kubernetes.objects import Right
+from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
 from tidepool.provider import x509
-from tidepool.provider.errors import Refusal
 from tidepool.provider.kinds import TOKENS
-from tidepool.provider.values import UNKNOWN, property_value
+from tidepool.resources.errors import Refusal
+from tidepool.resources.values import UNKNOWN, property_value
+from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 TOKEN = "tidepool:kubernetes:Access"
 MACHINE = {"kind": "local", "stack": "dev", "machine": "kube"}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.aws.front import Front, client, front
-from tests.aws.specs import REGION
+from tests.infrastructures.aws.front import Front, client, front
+from tests.infrastructures.aws.specs import REGION
 from tests.provider.calls import Calls, plainly
-from tidepool.infrastructure import Permanent, Transient
+from tidepool.cluster.failures import Permanent, Transient
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def forwarding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     """The kind, which tells moto behind its front."""
     made, _ = front()
     made.forget()
-    monkeypatch.setattr("tidepool.aws.forwarding.client", lambda service, _: client(service))
+    monkeypatch.setattr("tidepool.infrastructures.aws.forwarding.client", lambda service, _: client(service))
     yield Calls(tmp_path, "tidepool:aws:Forwarding")
     made.forget()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.aws.front import Front, client, front
-from tests.aws.specs import OTHER_ZONE, REGION, ZONE
+from tests.infrastructures.aws.front import Front, client, front
+from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE
 from tests.provider.calls import Calls, plainly
 
 DEMAND: dict[str, Any] = {
@@ -35,7 +35,7 @@ def region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
     """The kind, which asks moto behind its front."""
     made, _ = front()
     made.forget()
-    monkeypatch.setattr("tidepool.aws.ask.client", lambda service, _: client(service))
+    monkeypatch.setattr("tidepool.infrastructures.aws.ask.client", lambda service, _: client(service))
     yield Calls(tmp_path, "tidepool:aws:Region")
     made.forget()
 

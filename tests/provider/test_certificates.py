@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.provider.calls import Calls, plainly
 from tidepool.provider import x509
 from tidepool.provider.certificates import AuthorityKind, CertificateKind
-from tidepool.provider.kind import Home
-from tidepool.provider.values import UNKNOWN
 from tidepool.provider.x509 import Signed, Subject
+from tidepool.resources.kind import Home
+from tidepool.resources.values import UNKNOWN
 
 NOW = datetime.now(UTC)
 AUTHORITY = x509.authority("of a test", 10, NOW)
@@ -223,7 +223,7 @@ def test_one_that_comes_near_its_end_is_drift_and_an_update_renews_it(tmp_path: 
     began = [NOW]
     kinds: list[Any] = [AuthorityKind(home, lambda: began[0]), CertificateKind(home, lambda: began[0])]
     inputs: list[dict[str, Any]] = [{"commonName": "it", "days": 10.0, "state": "valid"}, wanted(days=3.0)]
-    from tidepool.provider.reading import Reader
+    from tidepool.resources.reading import Reader
 
     for kind, given_ in zip(kinds, inputs, strict=True):
         began[0] = NOW

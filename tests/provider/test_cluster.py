@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from tests.provider.stack import Stack, eventually, fleet
-from tidepool import local
-from tidepool.cluster.regardless import SETTINGS as REGARDLESS
+from tidepool.cluster.force import SETTINGS as REGARDLESS
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def cluster(stack: Stack) -> Stack:
 def test_a_preview_before_anything_is_there_tells_all_and_makes_nothing(stack: Stack) -> None:
     ran = stack.done("preview")
     assert ran.changes == ["15 to create"]
-    assert "10.91" not in " ".join(map(str, local.list_networks(stack.data, stack.name)))
+    assert "10.91" not in " ".join(map(str, kernel.list_networks(stack.data, stack.name)))
     assert "configuration" in ran.text
     assert "mungeKey" in ran.text
 
@@ -115,7 +115,7 @@ def test_a_fleet_whose_nodes_run_jobs_is_not_removed(cluster: Stack) -> None:
     cluster.cancel(job)
     cluster.done("up")
     assert not [name for name in cluster.states() if name.startswith("big")]
-    assert {each.name for each in local.list_machines(cluster.data, cluster.name)} == {
+    assert {each.name for each in kernel.list_machines(cluster.data, cluster.name)} == {
         "ctl",
         "cpu-1",
         "cpu-2",
@@ -218,7 +218,7 @@ def test_slots_that_were_lost_are_made_again(cluster: Stack) -> None:
 
 def test_a_node_whose_plug_was_pulled_is_made_again_and_its_job_runs_again(cluster: Stack) -> None:
     job = cluster.job("cpu-1")
-    local.pull_plug(cluster.data, cluster.name, "cpu-1")
+    kernel.pull_plug(cluster.data, cluster.name, "cpu-1")
     ran = cluster.done("up", "--refresh")
     assert "2 updated" in ran.changes
     assert cluster.slurm.nodes("cpu-1")[0].state.base != "DOWN"
@@ -227,10 +227,10 @@ def test_a_node_whose_plug_was_pulled_is_made_again_and_its_job_runs_again(clust
 
 
 def test_what_died_and_is_no_longer_wanted_is_taken_away(cluster: Stack) -> None:
-    local.pull_plug(cluster.data, cluster.name, "cpu-2")
+    kernel.pull_plug(cluster.data, cluster.name, "cpu-2")
     cluster.want(fleet(max_nodes=6), nodes={"cpu": 1})
     cluster.done("up", "--refresh")
-    assert {each.name for each in local.list_machines(cluster.data, cluster.name)} == {"ctl", "cpu-1"}
+    assert {each.name for each in kernel.list_machines(cluster.data, cluster.name)} == {"ctl", "cpu-1"}
     assert cluster.states()["cpu-2"] == "FUTURE"
     cluster.want(fleet(max_nodes=6), nodes={"cpu": 2})
     cluster.done("up")

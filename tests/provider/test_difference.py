@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tidepool.provider.kind import Home
 from tidepool.provider.kinds import TOKENS, Kinds
-from tidepool.provider.values import UNKNOWN
+from tidepool.resources.kind import Home
+from tidepool.resources.values import UNKNOWN
 
 _KINDS = Kinds(Home(Path("/nowhere"), Path("/nowhere/images")))
 _CTL = {"kind": "local", "stack": "dev", "machine": "ctl"}

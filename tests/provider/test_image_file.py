@@ -9,7 +9,7 @@ import pytest
 from tests.golden import golden_image
 from tests.provider.calls import Calls, plainly
 from tidepool.images import ImageError
-from tidepool.provider.values import UNKNOWN
+from tidepool.resources.values import UNKNOWN
 
 TOKEN = "tidepool:image:File"
 

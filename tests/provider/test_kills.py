@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.provider.stack import Ran, Stack, eventually, fleet
-from tidepool import local
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def _has_begun(stack: Stack, service: str, machine: str) -> bool:
 
 def _whole(stack: Stack, nodes: int) -> None:
     """All that was asked for is there, and nothing else."""
-    machines = {machine.name: machine.state for machine in local.list_machines(stack.data, stack.name)}
+    machines = {machine.name: machine.state for machine in kernel.list_machines(stack.data, stack.name)}
     assert machines == {"ctl": "running"} | {f"cpu-{n}": "running" for n in range(1, nodes + 1)}
     assert stack.states() == {
         f"cpu-{n}": "IDLE" if n <= nodes else "FUTURE" for n in range(1, len(stack.states()) + 1)
@@ -113,7 +113,7 @@ def test_a_node_that_never_comes_is_told_of_with_its_boot_log_and_mended_by_the_
     assert "its machine's boot log ends:" in ran.text
     assert "init: slurmd: ended" in ran.text or "slurmd" in ran.text
     stack.want(fleet(), nodes={"cpu": 3})
-    local.pull_plug(stack.data, stack.name, "cpu-3")
+    kernel.pull_plug(stack.data, stack.name, "cpu-3")
     stack.done("up", "--refresh")
     _whole(stack, 3)
 
@@ -123,7 +123,7 @@ def test_the_plug_of_the_controller_is_pulled_and_jobs_go_on(stack: Stack) -> No
     stack.done("up")
     job = stack.job("cpu-1")
     stack.await_saved(job)
-    local.pull_plug(stack.data, stack.name, "ctl")
+    kernel.pull_plug(stack.data, stack.name, "ctl")
     stack.done("up", "--refresh")
     assert stack.job_state(job) == "RUNNING"
     stack.cancel(job)
@@ -133,10 +133,10 @@ def test_all_goes_down_without_a_controller_but_for_nodes_that_run_jobs(stack: S
     stack.want(fleet(), nodes={"cpu": 2})
     stack.done("up")
     job = stack.job("cpu-1")
-    local.pull_plug(stack.data, stack.name, "ctl")
+    kernel.pull_plug(stack.data, stack.name, "ctl")
     ran = stack.refused("destroy")
     assert f"node cpu-1 runs the jobs {job}, and its controller does not answer" in ran.text
     assert stack.on("cpu-1", "ps", "-C", "slurmstepd", "-o", "args=") == f"slurmstepd: [{job}.batch]"
-    local.pull_plug(stack.data, stack.name, "cpu-1")
+    kernel.pull_plug(stack.data, stack.name, "cpu-1")
     stack.done("destroy")
     assert stack.left() == []

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.provider.calls import Calls, plainly
-from tidepool.connection import transport
 from tidepool.images import Phase, Progress
-from tidepool.local import Lack, LocalError, Plans
-from tidepool.provider.errors import Refusal
+from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.local.kernel import Lack, LocalError, Plans
 from tidepool.provider.image import Telling
-from tidepool.provider.values import UNKNOWN, property_value
+from tidepool.resources.errors import Refusal
+from tidepool.resources.values import UNKNOWN, property_value
 
 _CHECKOUT = Path(__file__).parents[2]
 _IMAGE = {"recipe": str(_CHECKOUT / "images/debian-12"), "playbooks": str(_CHECKOUT / "playbooks")}
@@ -143,8 +143,8 @@ def test_what_this_machine_lacks_is_told_before_anything_is_made_and_looked_for_
     def read_network(*_: object) -> None:
         raise LocalError("no control groups")
 
-    monkeypatch.setattr("tidepool.provider.network.preflight", preflight)
-    monkeypatch.setattr("tidepool.provider.network.read_network", read_network)
+    monkeypatch.setattr("tidepool.infrastructures.local.kinds.network.preflight", preflight)
+    monkeypatch.setattr("tidepool.infrastructures.local.kinds.network.read_network", read_network)
     networks = Calls(tmp_path, "tidepool:local:Network")
     inputs = {"stack": "dev", "network": "net", "cidr": "10.77.0.0/16"}
     for _ in range(2):

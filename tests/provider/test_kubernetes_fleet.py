@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes.real import RealKubernetes, shared
-from tests.kubernetes.world import Clock
+from tests.clients.kubernetes.real import RealKubernetes, shared
+from tests.clients.kubernetes.world import Clock
 from tests.provider.calls import Calls, plainly
-from tidepool.infrastructure import InsufficientCapacity, Permanent
-from tidepool.kubernetes.fake import FakeKubernetes
-from tidepool.provider.errors import Unfinished
-from tidepool.provider.kind import Home, Task
-from tidepool.provider.kubernetes_machine import KubernetesMachineKind, Wanted
-from tidepool.slurm import Completed, Unreachable
+from tidepool.clients.slurm import Completed, Unreachable
+from tidepool.cluster.failures import InsufficientCapacity, Permanent
+from tidepool.infrastructures.kubernetes.kinds.machine import KubernetesMachineKind, Wanted
+from tidepool.resources.errors import Unfinished
+from tidepool.resources.kind import Home, Task
+from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 PODS: dict[str, Any] = {
     "path": "fleets[0].infrastructures[0].options",

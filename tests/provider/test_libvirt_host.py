@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.libvirt.hosts import DEVICES, NODEINFO, capabilities
+from tests.infrastructures.libvirt.hosts import DEVICES, NODEINFO, capabilities
 from tests.provider.calls import Calls, plainly
-from tidepool.provider.values import UNKNOWN
+from tidepool.resources.values import UNKNOWN
 
 DEMAND: dict[str, Any] = {
     "path": "fleets[0].infrastructures[0].options",

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.nomad.fake import Allocation, FakeNomad, hosts, served
+from tests.infrastructures.nomad.fake import Allocation, FakeNomad, hosts, served
 from tests.provider.calls import Calls, plainly
-from tidepool.provider.nomad_api import ApiPlace
-from tidepool.provider.values import UNKNOWN
+from tidepool.infrastructures.nomad.kinds.api import ApiPlace
+from tidepool.resources.values import UNKNOWN
 
 OWN: dict[str, Any] = {
     "path": "options.hosts.ctl",

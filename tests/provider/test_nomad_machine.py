@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.nomad.fake import FakeNomad, hosts, served
+from tests.infrastructures.nomad.fake import FakeNomad, hosts, served
 from tests.provider.calls import Calls, plainly
-from tidepool.infrastructure import InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructure.causes import unmarked
-from tidepool.provider.errors import Unfinished
-from tidepool.provider.kind import Home, Task
-from tidepool.provider.nomad_machine import NomadMachineKind, Wanted
+from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient, unmarked
+from tidepool.infrastructures.nomad.kinds.machine import NomadMachineKind, Wanted
 from tidepool.provider.provider import InitializationFailed
-from tidepool.provider.reading import Reader
+from tidepool.resources.errors import Unfinished
+from tidepool.resources.kind import Home, Task
+from tidepool.resources.reading import Reader
 
 JOBS = ["dev-munge-cpu", "dev-slurmd-cpu"]
 
@@ -257,7 +256,7 @@ def test_pulumi_keeps_what_is_not_finished_with_its_host_and_the_scaler_is_told_
     there: There, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del there.nomad.jobs["dev-slurmd-cpu"]
-    monkeypatch.setattr("tidepool.provider.nomad_machine._AGAIN_S", 1e9)
+    monkeypatch.setattr("tidepool.infrastructures.nomad.kinds.machine._AGAIN_S", 1e9)
     machines = there.machines()
     with pytest.raises(InitializationFailed) as raised:
         machines.create(machines.checked(there.machine()))

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.values import UNKNOWN, plain, property_value
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import UNKNOWN, plain, property_value
 
 _TEXT = st.text("a/.-ü0", max_size=5)
 _PLAIN = st.recursive(

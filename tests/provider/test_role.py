@@ -16,19 +16,19 @@ from pulumi.provider.experimental.provider import DiffResponse
 
 from tests.conversion.world import FakeControl, Killed, World
 from tests.provider.calls import Calls, plainly
+from tidepool.cluster.force import SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import ROLES, Role
-from tidepool.cluster.regardless import SETTINGS as REGARDLESS
 from tidepool.conversion.control_nodes import Standing
 from tidepool.conversion.convert import Parties
 from tidepool.conversion.journal import SqliteJournal
 from tidepool.conversion.step import other
 from tidepool.provider.engine_log import EngineLog
-from tidepool.provider.errors import Refusal
-from tidepool.provider.kind import Home
 from tidepool.provider.provider import InitializationFailed, TidepoolProvider
 from tidepool.provider.role import RoleKind
 from tidepool.provider.role_parties import Around, RoleWanted
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Home
 
 NODE = "shared-1"
 

@@ -16,12 +16,11 @@ import pytest
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from tests.provider.stack import CHECKOUT
-from tidepool.infrastructure import InsufficientCapacity, Transient
-from tidepool.infrastructure.causes import unmarked
-from tidepool.local import BadSpec, TimedOut
-from tidepool.provider.errors import Refusal
+from tidepool.clients.slurm import Refused
+from tidepool.cluster.failures import InsufficientCapacity, Transient, unmarked
+from tidepool.infrastructures.local.kernel import BadSpec, TimedOut
 from tidepool.provider.serving import told
-from tidepool.slurm import Refused
+from tidepool.resources.errors import Refusal
 
 _URN = "urn:pulumi:dev::cluster::{}::it"
 

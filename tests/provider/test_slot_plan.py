@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidepool.clients.slurm import Node, NodeBase, NodeFlag, NodeState
+from tidepool.clients.slurm.node import Reason
 from tidepool.cluster.hostlist import expand
 from tidepool.provider.retirement import REASON, left_behind
 from tidepool.provider.slot_plan import Shape, SlotPlan, forgettable, in_order, moved, plan
-from tidepool.slurm import Node, NodeBase, NodeFlag, NodeState
-from tidepool.slurm.node import Reason
 
 SHAPE = Shape(2, 1, 2, 1, 500, ("cpu",), "gpu:a100:2")
 ADDRESSES = {f"cpu-{n}": f"10.77.1.{n}" for n in range(1, 4)}

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidepool.clients.slurm import Node, NodeBase, NodeState
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.provider.partition_orders import PartitionOrder, Verb
@@ -19,7 +20,6 @@ from tidepool.provider.slurm_effects import (
     setting,
     why_restart_for,
 )
-from tidepool.slurm import Node, NodeBase, NodeState
 
 _TEXT = st.text("aK=# \\\n,1", max_size=40)
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidepool.clients.transport import Completed
 from tidepool.provider.slurmctld import Slurmctld
-from tidepool.slurm.transport import Completed
 
 ENDING = Completed(1, "", "slurm_reconfigure error: Operation now in progress\n")
 UP = Completed(0, "Slurmctld(primary) at ctl is UP\nSlurmctld(backup) at ctlbackup is UP\n", "")

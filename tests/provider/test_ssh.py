@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Calls, plainly
-from tests.slurm.sshd import Sshd, sshd
-from tidepool.connection import ssh_folder, transport
-from tidepool.provider.errors import Refusal
-from tidepool.provider.kind import Home, Task
+from tidepool.clients.slurm import Unreachable
+from tidepool.infrastructures.connection import ssh_folder, transport
 from tidepool.provider.ssh_machine import SshMachineKind, Wanted
-from tidepool.slurm import Unreachable
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Home, Task
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from tests.provider.calls import Calls
-from tidepool.local import File, Folder, Mount, Service
-from tidepool.provider import play as plays
-from tidepool.provider.boot import boot_path
-from tidepool.provider.boot_parts import BootParts
-from tidepool.provider.errors import Refusal
-from tidepool.provider.kind import Home, Task
-from tidepool.provider.play import Play, roles_digest, run_play
-from tidepool.provider.ssh_playbook import SshPlaybookKind, Wanted
+from tidepool.infrastructures.local.kernel import File, Folder, Mount, Service
+from tidepool.infrastructures.local.kinds.boot import boot_path
+from tidepool.infrastructures.local.kinds.boot_parts import BootParts
+from tidepool.infrastructures.ssh.kinds import play as plays
+from tidepool.infrastructures.ssh.kinds.play import Play, roles_digest, run_play
+from tidepool.infrastructures.ssh.kinds.playbook import SshPlaybookKind, Wanted
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Home, Task
 
 PLAYBOOK = "tidepool:ssh:Playbook"
 WAY = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.drawing import DrawingError
-from tidepool.scaling.chart import Series, write_chart
+from tidepool.charts.drawing import DrawingError
+from tidepool.charts.fleets import Series, write_chart
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Sample
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.whole.cluster import TIDEPOOL, Cluster, until
-from tidepool import local
+from tidepool.cli.context import World
 from tidepool.cli.stack import find_stack
-from tidepool.cli.world import World
-from tidepool.slurm import Job, JobState
+from tidepool.clients.slurm import Job, JobState
+from tidepool.infrastructures.local import kernel
 
 #: No node without a job; one that is idle goes soon.
 FLEETS: list[dict[str, Any]] = [
@@ -122,7 +122,9 @@ def breathing(cluster: Cluster) -> Iterator[Daemon]:
 def machines(cluster: Cluster) -> list[str]:
     """The machines of nodes that are there in whatever state."""
     return sorted(
-        each.name for each in local.list_machines(cluster.data, cluster.stack) if each.name.startswith("cpu-")
+        each.name
+        for each in kernel.list_machines(cluster.data, cluster.stack)
+        if each.name.startswith("cpu-")
     )
 
 

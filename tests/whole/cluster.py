@@ -17,9 +17,9 @@ from typing import Any, Self, TypeVar
 import yaml
 
 from demo.breathing import AsUser
-from tidepool.connection import transport
-from tidepool.slurm import Completed, Job, JobRequest, JobState, Slurm
-from tidepool.slurm.node import Node
+from tidepool.clients.slurm import Completed, Job, JobRequest, JobState, Slurm
+from tidepool.clients.slurm.node import Node
+from tidepool.infrastructures.connection import transport
 
 ROOT = Path(__file__).parents[2]
 TIDEPOOL = Path(sys.executable).with_name("tidepool")

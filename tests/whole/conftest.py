@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.golden import golden_store
-from tests.local.stacks import Stack, left_of
+from tests.infrastructures.local.stacks import Stack, left_of
 from tests.whole.cluster import Cluster
-from tidepool.local import preflight
+from tidepool.infrastructures.local.kernel import preflight
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from typing import Any, Final
 from demo.pods import Pods
 from tests.whole.cluster import until
 from tests.whole.pools import ANY, DEPLOYMENTS, PODS, POOL, PoolCluster, deployment
-from tidepool.kubernetes.errors import Unreachable
-from tidepool.slurm import JobState, SlurmError
+from tidepool.clients.kubernetes.errors import Unreachable
+from tidepool.clients.slurm import JobState, SlurmError
 
 _NAMESPACE: Final = "/api/v1/namespaces/default"
 _ENFORCED: Final = "pod-security.kubernetes.io/enforce"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.whole.pools import PoolCluster
+from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.pool import Role
 from tidepool.cluster.role_layout import KUBELET_PKI, MUNGE_KEY
-from tidepool.kubernetes.errors import KubernetesError
-from tidepool.slurm import SlurmError
 
 
 @dataclass

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from demo.pods import ADMIN, Pods, manifest
-from tests.kubernetes.applying import Applying
+from tests.clients.kubernetes.applying import Applying
 from tests.processes import children
 from tests.whole.cluster import TIDEPOOL, Cluster, until
-from tidepool.access import dialer, load_access
+from tidepool.clients.kubernetes.client import KubernetesApi
+from tidepool.clients.kubernetes.exchange import Exchange
+from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
+from tidepool.clients.kubernetes.objects import Pod, Right
 from tidepool.conversion.journal import SqliteJournal
 from tidepool.conversion.record import Conversion, Phase
-from tidepool.kubernetes.client import KubernetesApi
-from tidepool.kubernetes.exchange import Exchange
-from tidepool.kubernetes.kubeconfig import read_kubeconfig
-from tidepool.kubernetes.objects import Pod, Right
+from tidepool.infrastructures.kubernetes_access import dialer, load_access
 
 POOL = "shared"
 ANY = Right("*", "*")
@@ -215,7 +215,7 @@ class PoolCluster(Cluster):
 
     def root(self, node: str) -> Path:
         """The machine's file system, as its first process sees it."""
-        from tidepool.local import read_machine
+        from tidepool.infrastructures.local.kernel import read_machine
 
         machine = read_machine(self.data, self.stack, node)
         assert machine is not None, node
@@ -228,7 +228,7 @@ class PoolCluster(Cluster):
 
     def pids(self, node: str) -> dict[int, str]:
         """By number the names of the same."""
-        from tidepool.local import read_machine
+        from tidepool.infrastructures.local.kernel import read_machine
 
         machine = read_machine(self.data, self.stack, node)
         assert machine is not None, node
@@ -254,7 +254,7 @@ def a_pool_cluster(folder: Path, images: Path, machines: int, **pool: Any) -> It
     """One that is up, with nothing left of it afterwards."""
     import uuid
 
-    from tests.local.stacks import Stack, left_of
+    from tests.infrastructures.local.stacks import Stack, left_of
 
     cluster = PoolCluster.make(folder, images, f"t{uuid.uuid4().hex[:8]}", **spec(machines, **pool))
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.whole.cluster import Cluster
-from tidepool import local
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +21,8 @@ def never_up(images: Path, tmp_path: Path) -> Cluster:
 
 
 def _nothing_was_made(cluster: Cluster) -> None:
-    assert local.list_machines(cluster.data, cluster.stack) == ()
-    assert local.list_networks(cluster.data, cluster.stack) == ()
+    assert kernel.list_machines(cluster.data, cluster.stack) == ()
+    assert kernel.list_networks(cluster.data, cluster.stack) == ()
 
 
 def test_five_mistakes_are_five_lines_each_with_key_value_and_remedy(never_up: Cluster) -> None:

@@ -23,8 +23,8 @@ from tests.whole.breathing import (
 )
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
-from tidepool import local
-from tidepool.slurm import JobState, Node, NodeBase, NodeFlag, ReservationRequest, SlurmError
+from tidepool.clients.slurm import JobState, Node, NodeBase, NodeFlag, ReservationRequest, SlurmError
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -91,12 +91,12 @@ def test_slurmctld_hangs_and_nothing_is_taken_away(cluster: Cluster, daemon: Dae
     job = cluster.submit("sleep 4")
     cluster.until_job(job, JobState.RUNNING)
     there = machines(cluster)
-    local.freeze_machine(cluster.data, cluster.stack, "ctl")
+    kernel.freeze_machine(cluster.data, cluster.stack, "ctl")
     try:
         daemon.until_role("holds still")
         assert machines(cluster) == there
     finally:
-        local.thaw_machine(cluster.data, cluster.stack, "ctl")
+        kernel.thaw_machine(cluster.data, cluster.stack, "ctl")
     assert completed(cluster, [job])[0].restarts == 0
 
 
@@ -131,7 +131,7 @@ def test_a_node_that_a_person_set_down_is_theirs(cluster: Cluster, daemon: Daemo
 def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster, daemon: Daemon) -> None:
     job = cluster.submit(f"{_LONG_AT_FIRST}; echo done", output="plug.out")
     node = cluster.until_job(job, JobState.RUNNING).nodelist
-    local.pull_plug(cluster.data, cluster.stack, node)
+    kernel.pull_plug(cluster.data, cluster.stack, node)
     assert completed(cluster, [job])[0].restarts == 1
     assert cluster.on("login-1", "cat", "/home/researcher/plug.out").stdout == "done\n"
 
@@ -139,7 +139,7 @@ def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster, d
 def test_a_machine_is_gone_from_outside(cluster: Cluster, daemon: Daemon) -> None:
     job = cluster.submit(_LONG_AT_FIRST)
     node = cluster.until_job(job, JobState.RUNNING).nodelist
-    local.delete_machine(cluster.data, cluster.stack, node)
+    kernel.delete_machine(cluster.data, cluster.stack, node)
     assert completed(cluster, [job])[0].restarts == 1
 
 
@@ -345,7 +345,7 @@ def _silent_for_a_while(cluster: Cluster) -> tuple[int, Node]:
     """A job whose node is frozen until Slurm sees that it does not respond, and how Slurm sees it after that."""
     job = cluster.submit("sleep 2")
     node = cluster.until_job(job, JobState.RUNNING).nodelist
-    local.freeze_machine(cluster.data, cluster.stack, node)
+    kernel.freeze_machine(cluster.data, cluster.stack, node)
     try:
         until(
             lambda: NodeFlag.NOT_RESPONDING in cluster.nodes()[node].state.flags or None,
@@ -353,7 +353,7 @@ def _silent_for_a_while(cluster: Cluster) -> tuple[int, Node]:
             60,
         )
     finally:
-        local.thaw_machine(cluster.data, cluster.stack, node)
+        kernel.thaw_machine(cluster.data, cluster.stack, node)
     return job, cluster.nodes()[node]
 
 
@@ -368,11 +368,11 @@ def _frozen_early(cluster: Cluster) -> tuple[int, str]:
 def _frozen(cluster: Cluster, node: str) -> bool | None:
     """Freeze the machine of a node once it runs: before that, whoever makes it would wait for it."""
     try:
-        found = local.read_machine(cluster.data, cluster.stack, node)
+        found = kernel.read_machine(cluster.data, cluster.stack, node)
         if found is None or found.state != "running":
             return None
-        local.freeze_machine(cluster.data, cluster.stack, node)
-    except local.LocalError:
+        kernel.freeze_machine(cluster.data, cluster.stack, node)
+    except kernel.LocalError:
         return None
     return True
 

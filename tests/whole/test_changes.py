@@ -9,7 +9,7 @@ import pytest
 
 from tests.whole.cluster import Cluster, summary, until
 from tests.whole.conftest import a_cluster
-from tidepool.slurm import JobState
+from tidepool.clients.slurm import JobState
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
+from tidepool.clients.slurm import ControllerDown, JobState, SlurmError
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.conversion.control import ControlPlanes
 from tidepool.conversion.control_nodes import Standing, verdict
 from tidepool.conversion.ports import ConversionError
-from tidepool.slurm import ControllerDown, JobState, SlurmError
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
-from tidepool.connection import transport
-from tidepool.slurm import JobState
+from tidepool.clients.slurm import JobState
+from tidepool.infrastructures.connection import transport
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.whole.cluster import Cluster
-from tidepool import local
+from tidepool.infrastructures.local import kernel
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the whole machine is counted")]
 
@@ -33,7 +33,7 @@ def _everything(data: Path) -> Counter[str]:
     found["mount"] = Path("/proc/self/mountinfo").read_text().count(str(data))
     links = json.loads(subprocess.run(["ip", "-json", "link"], capture_output=True, check=True).stdout)
     found.update(f"interface {link['ifname']}" for link in links)
-    groups = local.layout.cgroup_of(data, "x", "machines").partition("-x/")[0]
+    groups = kernel.layout.cgroup_of(data, "x", "machines").partition("-x/")[0]
     found["cgroup"] = sum(1 for path in Path("/sys/fs/cgroup").rglob(f"{groups}*"))
     return +found
 
@@ -74,9 +74,9 @@ def test_down_again_and_down_of_half_a_cluster_end_well(images: Path, tmp_path: 
     cluster = Cluster.make(tmp_path, images, "half")
     before = _everything(cluster.data)
     cluster.up()
-    local.delete_machine(cluster.data, cluster.stack, "cpu-1")
-    local.pull_plug(cluster.data, cluster.stack, "cpu-2")
-    local.pull_plug(cluster.data, cluster.stack, "ctl")
+    kernel.delete_machine(cluster.data, cluster.stack, "cpu-1")
+    kernel.pull_plug(cluster.data, cluster.stack, "cpu-2")
+    kernel.pull_plug(cluster.data, cluster.stack, "ctl")
     cluster.tidepool("down", "--yes", "--force")
     cluster.tidepool("down", "--yes", "--purge")
     assert _everything(cluster.data) == before

@@ -10,8 +10,8 @@ import pytest
 
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
-from tidepool import local
-from tidepool.slurm import JobState
+from tidepool.clients.slurm import JobState
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def test_a_job_that_takes_more_memory_than_its_node_has_is_killed_in_its_node_on
     assert ended.state in (JobState.FAILED, JobState.OUT_OF_MEMORY)
     assert "never" not in cluster.on("login-1", "cat", "/home/researcher/hog.out").stdout
     cluster.until_job(other, JobState.COMPLETED)
-    kills = {m.name: m.memory_kills for m in local.list_machines(cluster.data, cluster.stack)}
+    kills = {m.name: m.memory_kills for m in kernel.list_machines(cluster.data, cluster.stack)}
     assert kills["cpu-1"] >= 1
     assert {name: count for name, count in kills.items() if name != "cpu-1"} == {
         "ctl": 0,
@@ -59,7 +59,7 @@ def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster) -
         output="again.out",
     )
     cluster.until_job(job, JobState.RUNNING)
-    local.pull_plug(cluster.data, cluster.stack, "cpu-2")
+    kernel.pull_plug(cluster.data, cluster.stack, "cpu-2")
     # A person, or the scaler: what died is made again.
     cluster.up()
     again = cluster.until_job(job, JobState.COMPLETED, timeout_s=90)
@@ -97,6 +97,6 @@ def test_slots_survive_a_controller_that_is_killed_before_it_saved_them(cluster:
 
 
 def test_a_machine_that_is_gone_from_outside_is_made_again(cluster: Cluster) -> None:
-    local.delete_machine(cluster.data, cluster.stack, "cpu-1")
+    kernel.delete_machine(cluster.data, cluster.stack, "cpu-1")
     cluster.up()
     assert cluster.idle() == ["cpu-1", "cpu-2"]

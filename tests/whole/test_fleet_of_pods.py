@@ -25,15 +25,15 @@ from tests.provider.calls import Calls, plainly
 from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import SPEC, until
 from tests.whole.pools import ANY, PoolCluster, a_pool_cluster
+from tidepool.clients.kubernetes.errors import EvictionRefused
+from tidepool.clients.slurm import JobState
+from tidepool.clients.transport import Completed
 from tidepool.cluster.role_layout import CNI_CONFIG
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.connection import transport
 from tidepool.images import Image, ImageStore, Machine, export
-from tidepool.infrastructure import MachineKey
-from tidepool.kubernetes.errors import EvictionRefused
-from tidepool.kubernetes_fleet.machines import KubernetesMachines
-from tidepool.slurm import JobState
-from tidepool.slurm.transport import Completed
+from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.kubernetes.machines import KubernetesMachines
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.whole.cluster import TIDEPOOL, Cluster, until
 from tests.whole.conftest import a_cluster
-from tidepool import local
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -94,18 +94,18 @@ def test_killed_while_nodes_leave(cluster: Cluster, left: int, victim: str) -> N
 @pytest.mark.parametrize("victim", ["provider", "everything"])
 def test_killed_in_a_down(images: Path, tmp_path: Path, victim: str) -> None:
     with a_cluster(tmp_path / "project", images) as cluster:
-        before = len(local.list_machines(cluster.data, cluster.stack))
+        before = len(kernel.list_machines(cluster.data, cluster.stack))
         _killed(
             cluster,
             victim,
             [1] * _TRIES,
             cluster.up,
-            lambda gone: len(local.list_machines(cluster.data, cluster.stack)) <= before - gone,
+            lambda gone: len(kernel.list_machines(cluster.data, cluster.stack)) <= before - gone,
             verb=("down", "--yes"),
         )
         cluster.tidepool("down", "--yes", "--force")
-        assert local.list_machines(cluster.data, cluster.stack) == ()
-        assert local.list_networks(cluster.data, cluster.stack) == ()
+        assert kernel.list_machines(cluster.data, cluster.stack) == ()
+        assert kernel.list_networks(cluster.data, cluster.stack) == ()
 
 
 def _fleet(cluster: Cluster, nodes: int) -> None:
@@ -126,7 +126,7 @@ def _emptied(cluster: Cluster) -> None:
 def _machines(cluster: Cluster) -> list[str]:
     """Those of nodes."""
     return sorted(
-        m.name for m in local.list_machines(cluster.data, cluster.stack) if m.name.startswith("cpu-")
+        m.name for m in kernel.list_machines(cluster.data, cluster.stack) if m.name.startswith("cpu-")
     )
 
 

@@ -17,21 +17,21 @@ import pytest
 
 from tests.components.libvirt_graph import FILE, registered
 from tests.golden import golden_image
-from tests.libvirt.daemon import Host, a_host, missing
-from tests.libvirt.plugin import Plugin
+from tests.infrastructures.libvirt.daemon import Host, a_host, missing
+from tests.infrastructures.libvirt.plugin import Plugin
 from tests.patience import until_booted
 from tests.provider.calls import Calls
 from tests.whole.cluster import SPEC, Cluster, until
 from tests.whole.conftest import a_cluster
+from tidepool.clients.slurm import JobState
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.images import ImageStore, Machine, export
-from tidepool.infrastructure import MachineKey
-from tidepool.libvirt.ask import heard, virsh
-from tidepool.libvirt.identity import pool_of
-from tidepool.libvirt.machines import machines_of
-from tidepool.local import read_network
-from tidepool.provider.errors import Refusal
-from tidepool.slurm import JobState
+from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.libvirt.ask import heard, virsh
+from tidepool.infrastructures.libvirt.identity import pool_of
+from tidepool.infrastructures.libvirt.machines import machines_of
+from tidepool.infrastructures.local.kernel import read_network
+from tidepool.resources.errors import Refusal
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.whole.cluster import Cluster, summary
-from tidepool.slurm import JobState
+from tidepool.clients.slurm import JobState
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from tests.whole.cluster import Cluster
-from tidepool.components.infrastructure.choice import ENTRIES
-from tidepool.infrastructure.sides import SIDES
+from tidepool.infrastructures.choice import ENTRIES
+from tidepool.infrastructures.sides import SIDES
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,11 @@ OTHERS: Final = (
 def test_an_up_on_this_machine_loads_no_other_infrastructure(
     another: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {"tidepool.aws", "tidepool.libvirt", "tidepool.nomad"} <= set(OTHERS)
+    assert {
+        "tidepool.infrastructures.aws",
+        "tidepool.infrastructures.libvirt",
+        "tidepool.infrastructures.nomad",
+    } <= set(OTHERS)
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(SITE)
@@ -56,8 +60,6 @@ def test_an_up_on_this_machine_loads_no_other_infrastructure(
     assert imported[COMMAND]
     assert imported[PROGRAM]
     assert imported[PLUGIN] - imported[COMMAND]
-    assert "tidepool.components.infrastructure.local" in imported, (
-        "by its name in a table, as others would be"
-    )
+    assert "tidepool.infrastructures.local.graph" in imported, "by its name in a table, as others would be"
     seen = {name for name in imported for other in OTHERS if f"{name}.".startswith(f"{other}.")}
     assert seen == set()

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes.real import shared
+from tests.clients.kubernetes.real import shared
 from tests.toolchain import needs_kubernetes
 from tests.whole.pools import ANY, PoolCluster, spec
-from tidepool import local
-from tidepool.kubernetes.contract import NEEDED
+from tidepool.clients.kubernetes.contract import NEEDED
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +23,8 @@ def never_up(images: Path, tmp_path: Path) -> PoolCluster:
 
 
 def _nothing_was_made(cluster: PoolCluster) -> None:
-    assert local.list_machines(cluster.data, cluster.stack) == ()
-    assert local.list_networks(cluster.data, cluster.stack) == ()
+    assert kernel.list_machines(cluster.data, cluster.stack) == ()
+    assert kernel.list_networks(cluster.data, cluster.stack) == ()
 
 
 Change = Callable[[dict[str, Any]], object]

@@ -15,8 +15,8 @@ from tests.toolchain import needs_kubernetes
 from tests.whole.breathing import Daemon, breathing, killed_after
 from tests.whole.cluster import until
 from tests.whole.pools import PoolCluster, a_pool_cluster
+from tidepool.clients.slurm import JobState
 from tidepool.scaling.journal import open_journal
-from tidepool.slurm import JobState
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 

@@ -13,7 +13,7 @@ from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import until
 from tests.whole.pools import PoolCluster, a_pool_cluster
 from tests.whole.test_control_nodes import in_charge, services
-from tidepool.slurm import JobState
+from tidepool.clients.slurm import JobState
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 

@@ -18,9 +18,9 @@ from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import LONG_S, ROOT, until
 from tests.whole.conftest import images
 from tests.whole.pools import PoolCluster, a_pool_cluster
-from tidepool.cluster.wish import ONLY, ROLES, WISH
-from tidepool.local import read_machine
-from tidepool.slurm import JobState
+from tidepool.clients.slurm import JobState
+from tidepool.cluster.desired_state import ONLY, ROLES, WISH
+from tidepool.infrastructures.local.kernel import read_machine
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 

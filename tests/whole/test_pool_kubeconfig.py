@@ -17,15 +17,15 @@ import pytest
 import yaml
 
 from demo.pods import manifest
+from tests.clients.kubernetes.real import RealKubernetes
 from tests.golden import CONVERGED, golden_store
-from tests.kubernetes.real import RealKubernetes
-from tests.local.stacks import Stack, left_of
+from tests.infrastructures.local.stacks import Stack, left_of
 from tests.toolchain import kubernetes_tools, needs_kubernetes
 from tests.whole.cluster import ROOT, until
 from tests.whole.pools import ANY, PODS, POOL, PoolCluster, spec
-from tidepool import local
-from tidepool.kubernetes.requests import Requests
-from tidepool.slurm import JobState
+from tidepool.clients.kubernetes.requests import Requests
+from tidepool.clients.slurm import JobState
+from tidepool.infrastructures.local import kernel
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 
@@ -54,7 +54,7 @@ class World:
 
     def plug_in(self) -> None:
         """The server's leg, into the switch of the cluster's network."""
-        network = local.read_network(self.cluster.data, self.cluster.stack, "net")
+        network = kernel.read_network(self.cluster.data, self.cluster.stack, "net")
         assert network is not None
         ip("link", "set", PLUG, "netns", str(network.pid))
         for words in (("master", "switch"), ("up",)):
@@ -136,7 +136,7 @@ def test_a_machine_joins_and_leaves_a_kubernetes_of_others_with_no_more_rights_t
             "delete nodes",
             "get leases.coordination.k8s.io in kube-node-lease",
         ], said
-    assert local.list_machines(cluster.data, cluster.stack) == ()
+    assert kernel.list_machines(cluster.data, cluster.stack) == ()
     for thing in objects():
         apply(world.admin, thing)
 
@@ -144,7 +144,7 @@ def test_a_machine_joins_and_leaves_a_kubernetes_of_others_with_no_more_rights_t
     stranger = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "shared-2"}}
     world.admin.post("/api/v1/nodes", stranger, ANY)
     assert "a Node shared-2 already, of another cluster" in cluster.refused("up", "--yes")
-    assert local.list_machines(cluster.data, cluster.stack) == ()
+    assert kernel.list_machines(cluster.data, cluster.stack) == ()
     world.admin.delete("/api/v1/nodes/shared-2", ANY)
 
     cluster.up()

@@ -17,11 +17,11 @@ from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import until
 from tests.whole.conftest import a_cluster
 from tests.whole.pools import ANY, NAMESPACE, PODS, POOL, PoolCluster, a_pool_cluster
-from tidepool.access import load_access
+from tidepool.clients.kubernetes.errors import Forbidden, Invalid
+from tidepool.clients.slurm import JobState
 from tidepool.cluster.role_layout import BOOTSTRAP, KUBECONFIG, KUBELET_PKI, MUNGE_KEY
-from tidepool.kubernetes.errors import Forbidden, Invalid
-from tidepool.local.layout import machine_place
-from tidepool.slurm import JobState
+from tidepool.infrastructures.kubernetes_access import load_access
+from tidepool.infrastructures.local.kernel.layout import machine_place
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 

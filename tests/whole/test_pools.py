@@ -20,9 +20,9 @@ from tests.whole.cluster import until
 from tests.whole.pool_load import told_by_us
 from tests.whole.pools import ANY, POOL, PoolCluster, a_pool_cluster
 from tests.whole.switching import kill_driver
+from tidepool.clients.slurm import JobState
 from tidepool.conversion.control import MEMBER_LABEL
 from tidepool.conversion.record import Conversion
-from tidepool.slurm import JobState
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 
@@ -265,7 +265,7 @@ def test_killed_in_any_phase_an_up_goes_on(pool: PoolCluster, phase: str, to: st
 
 @pytest.mark.parametrize("role", ["slurm", "kubernetes"])
 def test_a_machine_that_boots_again_takes_its_role_again(pool: PoolCluster, role: str) -> None:
-    from tidepool.local import read_machine
+    from tidepool.infrastructures.local.kernel import read_machine
 
     pool.to(role, "shared-3")
     machine = read_machine(pool.data, pool.stack, "shared-3")

@@ -11,8 +11,8 @@ import pytest
 from tests.whole.breathing import FLEETS, Daemon, breathing, killed_after, machines, wish
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
+from tidepool.clients.slurm import Completed, JobState, NodeFlag
 from tidepool.cluster.power_saving import SPOOL
-from tidepool.slurm import Completed, JobState, NodeFlag
 
 pytestmark = pytest.mark.slow
 

@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from tests.local.stacks import Stack
+from tests.infrastructures.local.stacks import Stack
 from tests.playbooks.hosts import Host, Site, bare_image, site
 from tests.provider.calls import Calls
 from tests.whole.cluster import Cluster, summary
 from tests.whole.conftest import a_cluster
+from tidepool.clients.slurm import JobState
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.local import Mount
-from tidepool.provider.kind import Home, Task
-from tidepool.provider.play import Play, run_play
-from tidepool.provider.reading import Reader
-from tidepool.provider.ssh_playbook import SshPlaybookKind
-from tidepool.slurm import JobState
-from tidepool.ssh_hosts.machines import machines_of
+from tidepool.infrastructures.local.kernel import Mount
+from tidepool.infrastructures.ssh.kinds.play import Play, run_play
+from tidepool.infrastructures.ssh.kinds.playbook import SshPlaybookKind
+from tidepool.infrastructures.ssh.machines import machines_of
+from tidepool.resources.kind import Home, Task
+from tidepool.resources.reading import Reader
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.whole.cluster import TIDEPOOL, Cluster, until
 from tests.whole.conftest import a_cluster
-from tidepool import local
-from tidepool.slurm import JobState
+from tidepool.clients.slurm import JobState
+from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def test_who_comes_while_another_is_at_work_is_told_so_however_slow_that_one_is(
         stdout=subprocess.DEVNULL,
     ) as first:
         until(
-            lambda: len(local.list_machines(cluster.data, cluster.stack)) > 4 or None,
+            lambda: len(kernel.list_machines(cluster.data, cluster.stack)) > 4 or None,
             "the first is at work",
             30,
             0.002,

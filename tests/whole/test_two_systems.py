@@ -10,7 +10,7 @@ import pytest
 from tests.golden import golden_store
 from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
-from tidepool.slurm import JobState
+from tidepool.clients.slurm import JobState
 
 pytestmark = pytest.mark.slow
 

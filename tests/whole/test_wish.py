@@ -15,14 +15,14 @@ import tidepool
 from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
 from tidepool.cluster import hostlist
+from tidepool.cluster.desired_state import Wish
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.cluster.wish import Wish
 from tidepool.engine.warm import WarmPulumiCommand, warm_command
-from tidepool.local import list_machines
+from tidepool.infrastructures.local.kernel import list_machines
+from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.ports import UpOutcome
 from tidepool.scaling.stack.pulumi_stack import Place, PulumiStack
-from tidepool.scaling.world import Recorded
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ def main() -> None:
         from tidepool.scaling.power.request import run
 
         sys.exit(run([sys.argv[1].removeprefix("power-"), *sys.argv[2:]]))
+    from tidepool.cli.context import World
     from tidepool.cli.main import PROGRAM, cli
-    from tidepool.cli.world import World
 
     try:
         cli.main(prog_name=PROGRAM, obj=World.of_process())

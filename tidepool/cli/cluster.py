@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tidepool.cli.context import Connection
 from tidepool.cli.errors import FAILED, NOT_THERE, Failure
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import Connection
 from tidepool.cluster.names import CONTROLLER_HOST
 
 #: What a person may call the machine of slurmctld.
@@ -102,7 +102,7 @@ def find_machines(stack: Stack, names: Iterable[str]) -> list[Connection]:
     Raises:
         Failure: one of them is not there.
     """
-    from tidepool.local.layout import names_in
+    from tidepool.infrastructures.local.kernel.layout import names_in
 
     wanted = [CONTROLLER_HOST if name == CONTROLLER else name for name in names]
     here = set(names_in(stack.data, stack.name, "machines"))

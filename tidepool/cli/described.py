@@ -14,7 +14,7 @@ from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
 from tidepool.engine.config import full_key, to_document
 from tidepool.engine.config_file import read
-from tidepool.local import Lack, Plans, preflight
+from tidepool.infrastructures.local.kernel import Lack, Plans, preflight
 
 #: Where in ``Pulumi.<stack>.yaml`` the spec is.
 SPEC_KEY = "cluster:spec"

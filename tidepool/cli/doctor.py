@@ -12,11 +12,11 @@ from typing import Final
 import click
 
 from tidepool.cli import errors, show
+from tidepool.cli.context import World
 from tidepool.cli.errors import Failure
 from tidepool.cli.options import json_option, perhaps_stack_options
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import World
-from tidepool.infrastructure.finding import Finding
+from tidepool.infrastructures.finding import Finding
 
 #: What is run on this machine, with the Debian package that has it, and what for. `make setup` installs them.
 COMMANDS: Final = (
@@ -76,8 +76,8 @@ def examine_stack(stack: Stack | Failure) -> Iterator[Finding]:
         )
         return
     from tidepool.cli.described import described_spec
-    from tidepool.cli.elsewhere import named_elsewhere
     from tidepool.cli.fitness import fitness
+    from tidepool.cli.remote_infrastructure import named_elsewhere
     from tidepool.engine.errors import EngineError
 
     try:
@@ -103,7 +103,7 @@ def _commands(world: World) -> Iterator[Finding]:
 
 
 def _kernel(world: World) -> Iterator[Finding]:
-    from tidepool.local import preflight
+    from tidepool.infrastructures.local.kernel import preflight
 
     if os.geteuid() != 0:
         # The rest cannot be tried without it.
@@ -209,7 +209,7 @@ def _kubernetes(world: World) -> Finding:
 
 
 def _kubelets() -> Finding:
-    from tidepool.local import kubelets_at_most
+    from tidepool.infrastructures.local.kernel import kubelets_at_most
 
     room = kubelets_at_most()
     detail = f"room for {room} machines of converged pools, by fs.inotify.max_user_instances"

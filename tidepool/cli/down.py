@@ -14,9 +14,9 @@ from tidepool.cli.options import json_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:
-    from tidepool.cli.elsewhere import Named, Sweep
     from tidepool.cli.leftovers import Swept
     from tidepool.cli.operation import Outcome
+    from tidepool.cli.remote_infrastructure import Named, Sweep
 
 
 @click.command("down")
@@ -44,8 +44,8 @@ def down_verb(
     be run again, also when half of the cluster is gone.
     """
     stack.require_root()
-    from tidepool.cli.elsewhere import named_elsewhere
     from tidepool.cli.leftovers import is_anything_left
+    from tidepool.cli.remote_infrastructure import named_elsewhere
 
     outputs = stack.outputs() if stack.has_books else None
     # Before the state is gone, which may alone know of one.
@@ -80,7 +80,7 @@ def _refuse_strange(stack: Stack, named: Named) -> None:
     Raises:
         Failure: there are some.
     """
-    from tidepool.cli.elsewhere import look_elsewhere
+    from tidepool.cli.remote_infrastructure import look_elsewhere
     from tidepool.cluster.hostlist import fold
 
     if not named:
@@ -110,11 +110,11 @@ def _taken_down(
     at_once: int | None,
     as_json: bool,
 ) -> int:
-    from tidepool.cli.elsewhere import DELETING_S, Sweep, machines_of, sweep_elsewhere
+    from tidepool.cli.job_wait import settle_jobs
     from tidepool.cli.leftovers import kept, remains, sweep
     from tidepool.cli.leftovers import purge as purge_all
     from tidepool.cli.operation import exit_code
-    from tidepool.cli.settling import settle_jobs
+    from tidepool.cli.remote_infrastructure import DELETING_S, Sweep, machines_of, sweep_elsewhere
 
     if not settle_jobs(stack, outputs or {}, named, cancel_jobs, yes):
         return errors.OK
@@ -212,7 +212,7 @@ def _nothing() -> Outcome:
 
 def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool, *, regardless: bool) -> Outcome:
     from tidepool.cli.operation import carry_out, parallel
-    from tidepool.cluster.regardless import SETTINGS
+    from tidepool.cluster.force import SETTINGS
 
     stack.prepare()
     approved = ("--yes", "--skip-preview") if yes else ()

@@ -13,7 +13,7 @@ from tidepool.cli.cluster import Cluster, require_cluster
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.options import json_option, node_names, stack_options
 from tidepool.cli.stack import Stack
-from tidepool.slurm import Node, SlurmClient
+from tidepool.clients.slurm import Node, SlurmClient
 
 
 @dataclass(frozen=True, slots=True)

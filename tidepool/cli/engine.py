@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
+from tidepool.cli.context import World
 from tidepool.cli.contract import Answer, Engine
 from tidepool.cli.errors import Failure
-from tidepool.cli.world import World
 from tidepool.engine.choice import EngineName, chosen_engine
 
 _ASK_S: Final = 60.0

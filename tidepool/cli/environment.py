@@ -28,7 +28,7 @@ def engine_settings(env: Mapping[str, str], data: Path, project_backend: str = "
     # An empty passphrase is one: it is that the variable is there that counts.
     if "PULUMI_CONFIG_PASSPHRASE" not in env and not env.get("PULUMI_CONFIG_PASSPHRASE_FILE"):
         settings["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(data / "passphrase")
-        # Then the salt is in the state alone: see `tidepool.cli.salt`.
+        # Then the salt is in the state alone: see `tidepool.cli.passphrase`.
         settings["PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER"] = "true"
     settings.update({name: value for name, value in _SETTINGS.items() if not env.get(name)})
     return settings

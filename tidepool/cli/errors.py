@@ -49,19 +49,19 @@ class Failure(Exception):
 def failure_of(error: BaseException) -> Failure | None:
     """The failure that an error of the parts below is to a person; None for a fault of ours."""
     # Late: this costs an import of each part, which only a failure pays for.
-    from tidepool.access import NoAccess
+    from tidepool.charts.drawing import DrawingError
+    from tidepool.clients.kubernetes.errors import KubernetesError, Unreachable
+    from tidepool.clients.slurm import SlurmError
     from tidepool.cluster.hostlist import HostlistError
     from tidepool.cluster.spec_reading import SpecError
     from tidepool.conversion.ports import ConversionError
-    from tidepool.drawing import DrawingError
     from tidepool.engine.config import ConfigError
     from tidepool.engine.errors import EngineError
     from tidepool.engine.project import ProjectError
     from tidepool.images import ImageError
-    from tidepool.kubernetes.errors import KubernetesError, Unreachable
-    from tidepool.local import BadSpec, LocalError, NoSuchMachine, NoSuchNetwork
+    from tidepool.infrastructures.kubernetes_access import NoAccess
+    from tidepool.infrastructures.local.kernel import BadSpec, LocalError, NoSuchMachine, NoSuchNetwork
     from tidepool.scaling.ports import JournalError, StackError
-    from tidepool.slurm import SlurmError
 
     match error:
         case Failure():
@@ -99,6 +99,6 @@ def failure_of(error: BaseException) -> Failure | None:
 
 
 def _code_of_slurm_error(error: Exception) -> int:
-    from tidepool.slurm import ControllerDown, NotFound, TimedOut, Unreachable
+    from tidepool.clients.slurm import ControllerDown, NotFound, TimedOut, Unreachable
 
     return NOT_THERE if isinstance(error, ControllerDown | NotFound | TimedOut | Unreachable) else FAILED

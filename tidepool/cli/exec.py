@@ -14,11 +14,11 @@ import click
 
 from tidepool.cli import show
 from tidepool.cli.cluster import find_machines
+from tidepool.cli.context import Connection
 from tidepool.cli.errors import EXEC_FAILED, USAGE, Failure, failure_of
 from tidepool.cli.options import machine_names, stack_options
 from tidepool.cli.reach import command_on
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import Connection
 
 #: How many machines a command runs on at once.
 _AT_ONCE: Final = 32
@@ -71,7 +71,7 @@ def as_user(user: str | None) -> tuple[str, ...]:
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
     """The environment of a command on a machine: of the caller's, what describes the terminal."""
-    from tidepool.local.spec import DEFAULT_PATH
+    from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH
 
     kept = {name: env[name] for name in ("TERM", "COLORTERM", "NO_COLOR") if name in env}
     return {"PATH": DEFAULT_PATH, "HOME": "/root", "LANG": "C.UTF-8", **kept}
@@ -79,7 +79,7 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
 
 def _side_by_side(stack: Stack, machines: Mapping[str, Connection], command: Sequence[str]) -> int:
     """The largest of the exit codes. One that does not run does not hold back the others."""
-    from tidepool.local import NoSuchMachine
+    from tidepool.infrastructures.local.kernel import NoSuchMachine
 
     env = environment(stack.world.env)
     lock = threading.Lock()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tidepool.cli.elsewhere import Named, unnamed
 from tidepool.cli.package_needs import installed, package_lacks_of
+from tidepool.cli.remote_infrastructure import Named, unnamed
 from tidepool.cli.stack import Stack
+from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructure import InfrastructureError
-from tidepool.infrastructure.answer import Answer
-from tidepool.infrastructure.finding import Finding
-from tidepool.infrastructure.sides import checks_of
-from tidepool.packages import PACKAGES
+from tidepool.infrastructures.answer import Answer
+from tidepool.infrastructures.finding import Finding
+from tidepool.infrastructures.packages import PACKAGES
+from tidepool.infrastructures.sides import checks_of
 
 #: Time-outs of what is asked are shorter, one by one.
 _PATIENCE_S: Final = 60.0

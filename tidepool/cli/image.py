@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidepool.cli import errors, show
+from tidepool.cli.context import World
 from tidepool.cli.errors import LACKS, NOT_THERE, Failure
 from tidepool.cli.options import chosen, json_option
-from tidepool.cli.world import World
 
 if TYPE_CHECKING:
     from tidepool.images import Entry, Image, ImageFile, ImageStore, Machine, Progress

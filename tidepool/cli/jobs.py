@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.hostlist import expand
-from tidepool.slurm import Job, JobState
 
 #: A job in one of these has nodes.
 _WITHOUT_NODES = frozenset({JobState.PENDING})

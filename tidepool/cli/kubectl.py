@@ -42,9 +42,9 @@ def kubectl_verb(stack: Stack, words: tuple[str, ...]) -> int:
 
 def _command(stack: Stack, words: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     """What is run, and in which environment. The key is in a file for root alone, and in neither of them."""
-    from tidepool.access import access_path, load_access
     from tidepool.cluster.names import KUBERNETES_ACCESS, KUBERNETES_ADMIN_ACCESS
-    from tidepool.local import network_prefix
+    from tidepool.infrastructures.kubernetes_access import access_path, load_access
+    from tidepool.infrastructures.local.kernel import network_prefix
 
     names = (KUBERNETES_ADMIN_ACCESS, KUBERNETES_ACCESS)
     paths = [access_path(stack.data, stack.name, name) for name in names]

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidepool.local import delete_machine, delete_network, list_machines, list_networks
-from tidepool.local.layout import machine_place, network_place
+from tidepool.infrastructures.local.kernel import delete_machine, delete_network, list_machines, list_networks
+from tidepool.infrastructures.local.kernel.layout import machine_place, network_place
 from tidepool.scaling.stack.turn import forget_turns
 
 #: Where a stack's folders that machines mount are (`tidepool.resources.Volume`), and what its machines boot with.
 VOLUMES: Final = "volumes"
 _BOOTS: Final = "boots"
-#: Ways to its Kubernetes, with their keys (`tidepool.access`).
+#: Ways to its Kubernetes, with their keys (`tidepool.infrastructures.kubernetes_access`).
 _WAYS: Final = "kubernetes"
 
 

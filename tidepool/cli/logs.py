@@ -14,11 +14,11 @@ import click
 
 from tidepool.cli import show
 from tidepool.cli.cluster import find_machine
+from tidepool.cli.context import Connection
 from tidepool.cli.errors import Failure
 from tidepool.cli.options import json_option, machine_names, stack_options
 from tidepool.cli.reach import command_on
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import Connection
 
 #: Where Slurm's daemons and the database's write, in a machine (`tidepool.cluster.slurm_conf`).
 _LOGS: Final = ("slurmctld.log", "slurmd.log", "slurmdbd.log")
@@ -85,7 +85,7 @@ def _here(stack: Stack, connection: Connection) -> list[_Log]:
 
 
 def _over_ssh(stack: Stack, connection: Connection) -> list[_Log]:
-    from tidepool.connection import transport
+    from tidepool.infrastructures.connection import transport
 
     there = transport(connection, stack.data)
 
@@ -122,8 +122,8 @@ def log_files(stack: Stack, connection: Connection) -> list[tuple[str, Path]]:
     Raises:
         NoSuchMachine: it is gone.
     """
-    from tidepool.local import NoSuchMachine, read_machine
-    from tidepool.local.layout import machine_place
+    from tidepool.infrastructures.local.kernel import NoSuchMachine, read_machine
+    from tidepool.infrastructures.local.kernel.layout import machine_place
 
     of, name = str(connection["stack"]), str(connection["machine"])
     machine = read_machine(stack.data, of, name)

@@ -11,8 +11,8 @@ from typing import Any, Final
 import click
 
 from tidepool.cli import errors, show
+from tidepool.cli.context import World
 from tidepool.cli.options import Choice
-from tidepool.cli.world import World
 
 #: Each verb, the module below `tidepool.cli` that has it, and what it does.
 VERBS: Final = {

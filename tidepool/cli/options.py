@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tidepool.cli.world import World
+from tidepool.cli.context import World
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 

@@ -18,9 +18,9 @@ from tidepool.cli.problems import (
     problems,
     state_word,
 )
+from tidepool.clients.slurm import Controller, Job, JobState
 from tidepool.cluster.hostlist import HostSet
-from tidepool.local import Machine
-from tidepool.slurm import Controller, Job, JobState
+from tidepool.infrastructures.local.kernel import Machine
 
 
 @dataclass(frozen=True, slots=True)

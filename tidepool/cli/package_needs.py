@@ -10,8 +10,8 @@ from pathlib import Path
 from tidepool.cli.stack import Stack
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.engine.providers import discovery, interpreters
-from tidepool.local import Lack
-from tidepool.packages import PACKAGES, Package
+from tidepool.infrastructures.local.kernel import Lack
+from tidepool.infrastructures.packages import PACKAGES, Package
 
 
 def package_lacks(spec: ClusterSpec, stack: Stack) -> Iterator[Lack]:

@@ -73,7 +73,7 @@ def report_verb(
             write_table(found, stream)
     if drawn := [path for path in (svg, png) if path is not None]:
         # Late: it takes most of a second.
-        from tidepool.conversion.box_plot import write_box_plots
+        from tidepool.charts.box_plot import write_box_plots
 
         write_box_plots(found, *drawn, title=f"Conversions of stack {stack.name}")
     table = quantiles(found)

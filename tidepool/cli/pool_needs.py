@@ -8,7 +8,7 @@ from pathlib import Path
 from tidepool.cluster.roles import ROLES
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.images import ImageError, read_lacks
-from tidepool.local import Lack
+from tidepool.infrastructures.local.kernel import Lack
 from tidepool.toolchain import ToolchainError, find
 
 

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from tidepool import infrastructure
+from tidepool import infrastructures
 from tidepool.cli.cluster import Cluster
+from tidepool.clients.slurm import Controller, Job, Node, NodeBase, NodeFlag, NodeState
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.names import (
     ACCOUNTING_HOST,
@@ -17,8 +18,7 @@ from tidepool.cluster.names import (
     CONTROLLER_HOST,
 )
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.local import Machine
-from tidepool.slurm import Controller, Job, Node, NodeBase, NodeFlag, NodeState
+from tidepool.infrastructures.local.kernel import Machine
 
 #: slurmctld does not run there, and is not to.
 _DOWN: Final = frozenset({"off", "ended"})
@@ -48,7 +48,7 @@ class Elsewhere:
     ``silent`` are those that cannot be asked, by name, and why: fleets that are ``unseen`` may have machines there.
     """
 
-    machines: tuple[infrastructure.Machine, ...] = ()
+    machines: tuple[infrastructures.Machine, ...] = ()
     silent: Mapping[str, str] = field(default_factory=dict)
     unseen: frozenset[str] = frozenset()
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.cli.context import Connection
 from tidepool.cli.errors import NOT_THERE, Failure
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import Connection
 
 _CONNECT_S: Final = 10
 
@@ -99,7 +99,7 @@ def ssh_options(key: str, known_hosts: str, port: int = 22) -> list[str]:
 def _in_machine(
     stack: Stack, connection: Connection, command: Sequence[str], _terminal: bool
 ) -> tuple[str, ...]:
-    from tidepool.local import enter_prefix
+    from tidepool.infrastructures.local.kernel import enter_prefix
 
     return (*enter_prefix(stack.data, str(connection["stack"]), str(connection["machine"])), *command)
 
@@ -119,7 +119,7 @@ def _over_ssh(
 
 
 def _folder(stack: Stack, connection: Connection) -> Path:
-    from tidepool.connection import ssh_folder
+    from tidepool.infrastructures.connection import ssh_folder
 
     return ssh_folder(stack.data, str(connection["stack"]))
 

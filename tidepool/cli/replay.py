@@ -11,15 +11,15 @@ from typing import Any, Final
 import click
 import yaml
 
+from tidepool.charts.drawing import DrawingError
+from tidepool.charts.fleets import Series, write_chart
 from tidepool.cli import errors, show
 from tidepool.cli.described import described_spec
 from tidepool.cli.errors import FAILED, USAGE, Failure
 from tidepool.cli.options import chosen, json_option
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.drawing import DrawingError
-from tidepool.scaling.chart import Series, write_chart
-from tidepool.scaling.replay import Replayed, Trace, TraceError, read_trace, replay
+from tidepool.simulation.replay import Replayed, Trace, TraceError, read_trace, replay
 
 #: Of what could not be used, so many lines are told.
 _TOLD: Final = 5

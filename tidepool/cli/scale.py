@@ -20,8 +20,8 @@ from tidepool.cli.scaler.place import scaler_folder
 from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:
+    from tidepool.clients.slurm import SlurmClient
     from tidepool.scaling.daemon.daemon import Daemon, Listen
-    from tidepool.slurm import SlurmClient
 
 _NOWHERE: Final = ("none", "off")
 
@@ -63,15 +63,15 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
     from tidepool.cli.scaler.stack_door import machines_of, policies_of, pool_doors, pulumi_stack, warm_engine
-    from tidepool.connection import transport
+    from tidepool.infrastructures.connection import transport
     from tidepool.scaling.daemon.daemon import Daemon, Voice
-    from tidepool.scaling.daemon.edges import Edges
+    from tidepool.scaling.daemon.dependencies import Edges
     from tidepool.scaling.daemon.holder import is_gone, this_process
     from tidepool.scaling.daemon.loop import Loop
-    from tidepool.scaling.deciding.decide import decide
-    from tidepool.scaling.deciding.remember import remember
+    from tidepool.scaling.decide.decide import decide
+    from tidepool.scaling.decide.remember import remember
     from tidepool.scaling.journal import open_journal
-    from tidepool.scaling.observing.observe import Observer
+    from tidepool.scaling.observe.observe import Observer
     from tidepool.scaling.power.spool import Spool
 
     folder = scaler_folder(stack)

@@ -16,11 +16,11 @@ from typing import Final
 import click
 
 from tidepool.cli.cluster import find_machine
+from tidepool.cli.context import Connection
 from tidepool.cli.errors import SSH_FAILED, Failure, failure_of
 from tidepool.cli.options import machine_names, stack_options
 from tidepool.cli.reach import ssh_options, ssh_place, ssh_program
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import Connection
 
 #: Who people are on login machines (the role `users`).
 RESEARCHER: Final = "researcher"
@@ -98,16 +98,16 @@ def _outside(stack: Stack, connection: Connection) -> _Target:
 
 
 def _here(stack: Stack, connection: Connection) -> _Target:
-    from tidepool import local
+    from tidepool.infrastructures.local import kernel
 
     of, machine = str(connection["stack"]), str(connection["machine"])
-    found = local.read_machine(stack.data, of, machine)
+    found = kernel.read_machine(stack.data, of, machine)
     if found is None or found.pid is None:
-        raise local.NoSuchMachine(f"machine {machine} of stack {of} is not running")
-    network = local.read_network(stack.data, of, found.network)
+        raise kernel.NoSuchMachine(f"machine {machine} of stack {of} is not running")
+    network = kernel.read_network(stack.data, of, found.network)
     if network is None:
-        raise local.NoSuchNetwork(f"network {found.network} of stack {of} is not there")
-    key = local.execute(stack.data, of, machine, ["cat", _HOST_KEY], timeout_s=_HOST_KEY_S)
+        raise kernel.NoSuchNetwork(f"network {found.network} of stack {of} is not there")
+    key = kernel.execute(stack.data, of, machine, ["cat", _HOST_KEY], timeout_s=_HOST_KEY_S)
     if key.code:
         raise Failure(
             f"machine {machine} has no host key yet, or no sshd: {key.stderr.strip()}",

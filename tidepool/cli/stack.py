@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.cli.context import World
 from tidepool.cli.contract import Answer, Engine
 from tidepool.cli.engine import choose
 from tidepool.cli.environment import engine_settings, prepare
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
-from tidepool.cli.salt import forget_salt, unsalted
-from tidepool.cli.world import World
+from tidepool.cli.passphrase import forget_salt, unsalted
+from tidepool.cluster.desired_state import ONLY, ROLES, WISH
+from tidepool.cluster.force import SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.regardless import SETTINGS as REGARDLESS
-from tidepool.cluster.wish import ONLY, ROLES, WISH
 from tidepool.engine.project import Project, find_project
 
 #: Of the engine: there is no stack of that name.
@@ -150,7 +150,7 @@ class Stack:
         return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
 
     def unsalted(self) -> AbstractContextManager[None]:
-        """For a verb that may make a salt: see `tidepool.cli.salt`. Within another, the outer one counts."""
+        """For a verb that may make a salt: see `tidepool.cli.passphrase`. Within another, the outer one counts."""
         return unsalted(self.file, ours=self._has_own_passphrase)
 
     def forget(self) -> None:
@@ -217,7 +217,7 @@ def _only(project: Project) -> str:
 
 
 def _checked_name(name: str) -> str:
-    from tidepool.local.spec import is_name
+    from tidepool.infrastructures.local.kernel.spec import is_name
 
     if not is_name(name) or name in _FORBIDDEN:
         raise Failure(

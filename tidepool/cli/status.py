@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tidepool import infrastructure
+from tidepool import infrastructures
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_outputs
-from tidepool.cli.elsewhere import look_elsewhere, named_elsewhere
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.overview import Overview, overview
 from tidepool.cli.problems import Elsewhere, Seen
+from tidepool.cli.remote_infrastructure import look_elsewhere, named_elsewhere
 from tidepool.cli.scaler.document import document
 from tidepool.cli.scaler.place import has_journal
 from tidepool.cli.scaler.summary import NOBODY, Summary, summary
 from tidepool.cli.stack import Stack
 from tidepool.cli.tables import problems_of_pools, tables
+from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.names import CONTROLLER_HOST
-from tidepool.local import Machine, started_at
-from tidepool.slurm import SlurmError
+from tidepool.infrastructures.local.kernel import Machine, started_at
 
 if TYPE_CHECKING:
     from tidepool.cli.pools.view import PoolsView
@@ -76,7 +76,7 @@ def look(stack: Stack) -> Overview:
         Failure: there is nothing of it.
     """
     stack.require_root()
-    from tidepool.local import list_machines
+    from tidepool.infrastructures.local.kernel import list_machines
 
     with ThreadPoolExecutor(6) as pool:
         machines = pool.submit(list_machines, stack.data, stack.name)
@@ -194,7 +194,7 @@ def _of_here(machine: Machine) -> Mapping[str, Any]:
     }
 
 
-def _of_elsewhere(machine: infrastructure.Machine) -> Mapping[str, Any]:
+def _of_elsewhere(machine: infrastructures.Machine) -> Mapping[str, Any]:
     return {
         "name": machine.key.node,
         "infrastructure": machine.key.infrastructure,

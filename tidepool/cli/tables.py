@@ -11,7 +11,7 @@ from tidepool.cli.overview import Overview
 from tidepool.cli.problems import BAD_WORDS, Problem
 from tidepool.cli.scaler.summary import Summary
 from tidepool.cli.scaler.words import clock
-from tidepool.local import Machine, started_at
+from tidepool.infrastructures.local.kernel import Machine, started_at
 
 if TYPE_CHECKING:
     from tidepool.cli.pools.view import PoolsView

@@ -113,7 +113,7 @@ def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
     Raises:
         Failure: jobs would be lost.
     """
-    from tidepool.cli.keep import refuse_lost_jobs
+    from tidepool.cli.job_guard import refuse_lost_jobs
 
     outputs = stack.outputs()
     if outputs is None:

@@ -31,9 +31,9 @@ from tidepool.cli.scaler.why_fleet import fleet_lines, why_fleet
 from tidepool.cli.scaler.why_job import find_job, job_lines, why_job
 from tidepool.cli.scaler.why_node import node_lines, why_node
 from tidepool.cli.stack import Stack
+from tidepool.clients.slurm import Job, NotFound, SlurmError
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.slurm import Job, NotFound, SlurmError
 
 if TYPE_CHECKING:
     from tidepool.conversion.record import Conversion

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-from tidepool.cluster import hostlist, names, power_saving, standing_by
+from tidepool.cluster import backup_controller, hostlist, names, power_saving
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_keys import (
@@ -237,7 +237,7 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
         ),
         {"SlurmdTimeout": 30, "SlurmctldTimeout": 10},
     )
-    if stands_by := standing_by.settings(spec):
+    if stands_by := backup_controller.settings(spec):
         yield (
             (
                 "A slurmctld of this release is in charge once: the second time it schedules by backfill alone, and hangs\n"

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from tidepool.clients.kubernetes.contract import KubernetesReader
+from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.slurm import Controller, SlurmClient, SlurmError
 from tidepool.cluster.roles import Role
 from tidepool.conversion.control_nodes import Standing
 from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused
-from tidepool.kubernetes.contract import KubernetesReader
-from tidepool.kubernetes.errors import KubernetesError
-from tidepool.slurm import Controller, SlurmClient, SlurmError
 
 #: What the Node of a member of Kubernetes' control plane is labelled with.
 MEMBER_LABEL: Final = "node-role.kubernetes.io/control-plane"

@@ -13,14 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.roles import Role
-from tidepool.conversion.ports import ConversionError, Refused, Sight
-from tidepool.conversion.record import Work
-from tidepool.kubernetes.contract import KubernetesClient
-from tidepool.kubernetes.errors import EvictionRefused, Invalid, KubernetesError, NotFound
-from tidepool.kubernetes.matching import guards
-from tidepool.kubernetes.objects import (
+from tidepool.clients.kubernetes.contract import KubernetesClient
+from tidepool.clients.kubernetes.errors import EvictionRefused, Invalid, KubernetesError, NotFound
+from tidepool.clients.kubernetes.matching import guards
+from tidepool.clients.kubernetes.objects import (
     POOL_LABEL,
     STACK_LABEL,
     BootstrapToken,
@@ -29,6 +25,10 @@ from tidepool.kubernetes.objects import (
     Pod,
     SigningRequest,
 )
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.roles import Role
+from tidepool.conversion.ports import ConversionError, Refused, Sight
+from tidepool.conversion.record import Work
 
 #: How long a machine may take to ask for its certificate.
 _TOKEN_LASTS: Final = timedelta(minutes=15)

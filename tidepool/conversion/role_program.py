@@ -10,15 +10,15 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Final, cast
 
+from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.cluster import kubelet_files
 from tidepool.cluster.role_layout import BOOTSTRAP, CNI_CONFIG, LAYOUTS, ROUTES
 from tidepool.cluster.roles import ROLES, Role
-from tidepool.conversion import within
+from tidepool.conversion import machine_agent
 from tidepool.conversion.ports import ConversionError
-from tidepool.slurm import SlurmError, Transport
 
 #: The text of what runs there: by no file that would have to be there, and without the site's modules.
-_PROGRAM: Final = ("/usr/bin/python3", "-ISc", Path(within.__file__).read_text("utf-8"))
+_PROGRAM: Final = ("/usr/bin/python3", "-ISc", Path(machine_agent.__file__).read_text("utf-8"))
 #: Beyond what services take to start or to stop.
 _MARGIN_S: Final = 15.0
 

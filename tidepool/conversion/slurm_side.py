@@ -12,11 +12,21 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from tidepool.clients.slurm import (
+    Job,
+    JobState,
+    Node,
+    NodeBase,
+    NodeFlag,
+    NotFound,
+    Refused,
+    SlurmClient,
+    SlurmError,
+)
 from tidepool.cluster.hostlist import expand
 from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import OUR_HOLD, ConversionError, Sight
 from tidepool.conversion.record import Work
-from tidepool.slurm import Job, JobState, Node, NodeBase, NodeFlag, NotFound, Refused, SlurmClient, SlurmError
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
 _AWAY: Final = frozenset(

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.cluster.roles import Role
-from tidepool.file_lock import StillHeld, file_lock
 from tidepool.images.errors import ImageError
 from tidepool.images.holding import roles_held
+from tidepool.toolchain.file_lock import StillHeld, file_lock
 
 _MANIFEST: Final = "manifest.json"
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.access import Access, NoAccess, access_path, dialer, load_access
-from tidepool.kubernetes.contract import NEEDED
-from tidepool.kubernetes.errors import KubernetesError
-from tidepool.kubernetes.kubeconfig import read_kubeconfig
-from tidepool.local.errors import told
-from tidepool.local.spec import is_name
-from tidepool.provider.difference import Rules
-from tidepool.provider.errors import Refusal
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.values import UNKNOWN, Inputs, Plain
-from tidepool.provider.volume import NAME_RULE, remove_if_empty
+from tidepool.clients.kubernetes.contract import NEEDED
+from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
+from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
+from tidepool.infrastructures.local.kernel.errors import told
+from tidepool.infrastructures.local.kernel.spec import is_name
+from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
+from tidepool.resources.difference import Rules
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
 _STATE: Final = "state"
 _ALLOWED: Final = "allowed"

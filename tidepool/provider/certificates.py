@@ -10,11 +10,11 @@ from ipaddress import ip_address
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from tidepool.provider import x509
-from tidepool.provider.difference import Change, Rules, differences
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.values import Inputs, Plain
 from tidepool.provider.x509 import Signed, Subject
+from tidepool.resources.difference import Change, Rules, differences
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Inputs, Plain
 
 #: The input that tells of one that comes near its end; see `Kind.always`.
 _STATE: Final = "state"

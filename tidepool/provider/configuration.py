@@ -9,13 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tidepool.clients.slurm import ControllerDown, JobState, Refused, Slurm, SlurmError, Transport
 from tidepool.cluster.hostlist import HostlistError, HostSet, expand
-from tidepool.connection import transport
-from tidepool.provider.difference import Change, Rules
-from tidepool.provider.errors import Refusal, Unfinished
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.infrastructures.connection import transport
 from tidepool.provider.machines import machine_is_gone
-from tidepool.provider.reading import Mistake, Reader
 from tidepool.provider.slurm_effects import (
     Effect,
     Impact,
@@ -28,8 +25,11 @@ from tidepool.provider.slurm_effects import (
 )
 from tidepool.provider.slurm_files import read_files, write_files
 from tidepool.provider.slurmctld import Slurmctld
-from tidepool.provider.values import UNKNOWN, Inputs, Plain
-from tidepool.slurm import ControllerDown, JobState, Refused, Slurm, SlurmError, Transport
+from tidepool.resources.difference import Change, Rules
+from tidepool.resources.errors import Refusal, Unfinished
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
 Connection = Mapping[str, Any]
 _CONF: Final = "slurm.conf"

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidepool import local
-from tidepool.access import Access, NoAccess, dialer, load_access
-from tidepool.kubernetes.control_plane import ControlPlane
-from tidepool.kubernetes.errors import Conflict, KubernetesError, NotFound, Unreachable
-from tidepool.kubernetes.first_objects import first_objects
-from tidepool.provider.boot import boot_path
-from tidepool.provider.boot_parts import load_parts
-from tidepool.provider.difference import Rules
-from tidepool.provider.errors import Refusal
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.clients.kubernetes.control_plane import ControlPlane
+from tidepool.clients.kubernetes.errors import Conflict, KubernetesError, NotFound, Unreachable
+from tidepool.clients.kubernetes.first_objects import first_objects
+from tidepool.infrastructures.kubernetes_access import Access, NoAccess, dialer, load_access
+from tidepool.infrastructures.local import kernel
+from tidepool.infrastructures.local.kinds.boot import boot_path
+from tidepool.infrastructures.local.kinds.boot_parts import load_parts
 from tidepool.provider.machines import boot_log_end
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.values import Plain
+from tidepool.resources.difference import Rules
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Plain
 
 _STATE: Final = "state"
 _WORKING: Final = "working"
@@ -122,7 +122,7 @@ class ControlPlaneKind(Kind[Wanted]):
     def _boot_as_wanted(self, wanted: Wanted, task: Task) -> None:
         """Boot the machine again, where it runs something else than its boot says now."""
         stack, name = _place(wanted.machine) or ("", "")
-        there = local.read_machine(self._home.data, stack, name)
+        there = kernel.read_machine(self._home.data, stack, name)
         if there is None:
             raise Refusal(f"machine {name} of stack {stack} is not there; `tidepool up` makes it")
         try:
@@ -141,10 +141,10 @@ class ControlPlaneKind(Kind[Wanted]):
             cpus=there.cpus,
             memory_mib=there.memory_mib,
         )
-        if local.create_machine(self._home.data, spec, task.left_s).outdated:
+        if kernel.create_machine(self._home.data, spec, task.left_s).outdated:
             task.status(f"machine {name} boots again")
-            local.stop_machine(self._home.data, stack, name, task.left_s / 2)
-            local.create_machine(self._home.data, spec, task.left_s)
+            kernel.stop_machine(self._home.data, stack, name, task.left_s / 2)
+            kernel.create_machine(self._home.data, spec, task.left_s)
 
     def _access(self, wanted: Wanted) -> Access:
         try:

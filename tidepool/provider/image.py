@@ -23,10 +23,10 @@ from tidepool.images import (
     read_source,
     refuse_forms,
 )
-from tidepool.provider.difference import Rules
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.values import Plain
+from tidepool.resources.difference import Rules
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Plain
 
 #: A build takes minutes; who reads a log of lines hears of it once in so long.
 _TEXT_EVERY_S: Final = 60.0

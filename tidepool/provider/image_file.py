@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from tidepool.images import FORMS, Form, ImageError, ImageStore, Machine, export
-from tidepool.provider.difference import Rules
 from tidepool.provider.image import Telling
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.values import Inputs, Plain
+from tidepool.resources.difference import Rules
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Inputs, Plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import hashlib
 import secrets
 from typing import Final
 
-from tidepool.provider.difference import Rules
-from tidepool.provider.kind import Home, Kind, Made, Task
-from tidepool.provider.reading import Reader
+from tidepool.resources.difference import Rules
+from tidepool.resources.kind import Home, Kind, Made, Task
+from tidepool.resources.reading import Reader
 
 #: As `mungekey` makes them.
 _MUNGE_BYTES: Final = 128

@@ -7,45 +7,48 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from tidepool.provider.kind import AnyKind, Home
+from tidepool.resources.kind import AnyKind, Home
 
 _CLASSES: Final = {
-    "tidepool:image:Image": ("image", "ImageKind"),
-    "tidepool:keys:MungeKey": ("keys", "MungeKeyKind"),
-    "tidepool:keys:SshKey": ("keys", "SshKeyKind"),
-    "tidepool:keys:SigningKey": ("keys", "SigningKeyKind"),
-    "tidepool:keys:EncryptionKey": ("keys", "EncryptionKeyKind"),
-    "tidepool:local:Network": ("network", "NetworkKind"),
-    "tidepool:local:Volume": ("volume", "VolumeKind"),
-    "tidepool:local:Boot": ("boot", "BootKind"),
-    "tidepool:local:Machine": ("machine", "MachineKind"),
-    "tidepool:slurm:Configuration": ("configuration", "ConfigurationKind"),
-    "tidepool:slurm:Slots": ("slots", "SlotsKind"),
-    "tidepool:slurm:Node": ("node", "NodeKind"),
+    "tidepool:image:Image": ("tidepool.provider.image", "ImageKind"),
+    "tidepool:keys:MungeKey": ("tidepool.provider.keys", "MungeKeyKind"),
+    "tidepool:keys:SshKey": ("tidepool.provider.keys", "SshKeyKind"),
+    "tidepool:keys:SigningKey": ("tidepool.provider.keys", "SigningKeyKind"),
+    "tidepool:keys:EncryptionKey": ("tidepool.provider.keys", "EncryptionKeyKind"),
+    "tidepool:local:Network": ("tidepool.infrastructures.local.kinds.network", "NetworkKind"),
+    "tidepool:local:Volume": ("tidepool.infrastructures.local.kinds.volume", "VolumeKind"),
+    "tidepool:local:Boot": ("tidepool.infrastructures.local.kinds.boot", "BootKind"),
+    "tidepool:local:Machine": ("tidepool.infrastructures.local.kinds.machine", "MachineKind"),
+    "tidepool:slurm:Configuration": ("tidepool.provider.configuration", "ConfigurationKind"),
+    "tidepool:slurm:Slots": ("tidepool.provider.slots", "SlotsKind"),
+    "tidepool:slurm:Node": ("tidepool.provider.node", "NodeKind"),
 }
 #: Of clusters with pools: no other cluster waits for what they import.
 _OF_POOLS: Final = {
-    "tidepool:keys:Authority": ("certificates", "AuthorityKind"),
-    "tidepool:keys:Certificate": ("certificates", "CertificateKind"),
-    "tidepool:kubernetes:Access": ("access", "AccessKind"),
-    "tidepool:kubernetes:ControlPlane": ("control_plane", "ControlPlaneKind"),
-    "tidepool:pool:Role": ("role", "RoleKind"),
+    "tidepool:keys:Authority": ("tidepool.provider.certificates", "AuthorityKind"),
+    "tidepool:keys:Certificate": ("tidepool.provider.certificates", "CertificateKind"),
+    "tidepool:kubernetes:Access": ("tidepool.provider.access", "AccessKind"),
+    "tidepool:kubernetes:ControlPlane": ("tidepool.provider.control_plane", "ControlPlaneKind"),
+    "tidepool:pool:Role": ("tidepool.provider.role", "RoleKind"),
 }
 #: Of infrastructures that are not this machine.
 _ELSEWHERE: Final = {
-    "tidepool:aws:Forwarding": ("aws_forwarding", "AwsForwardingKind"),
-    "tidepool:aws:Region": ("aws_region", "AwsRegionKind"),
-    "tidepool:image:File": ("image_file", "ImageFileKind"),
-    "tidepool:kubernetes:Place": ("kubernetes_place", "KubernetesPlaceKind"),
-    "tidepool:kubernetes:Machine": ("kubernetes_machine", "KubernetesMachineKind"),
-    "tidepool:libvirt:Host": ("libvirt_host", "LibvirtHostKind"),
-    "tidepool:nomad:Cluster": ("nomad_cluster", "NomadClusterKind"),
-    "tidepool:nomad:Machine": ("nomad_machine", "NomadMachineKind"),
-    "tidepool:ssh:Access": ("ssh_access", "SshAccessKind"),
-    "tidepool:ssh:Host": ("ssh_host", "SshHostKind"),
-    "tidepool:ssh:Inventory": ("ssh_inventory", "SshInventoryKind"),
-    "tidepool:ssh:Machine": ("ssh_machine", "SshMachineKind"),
-    "tidepool:ssh:Playbook": ("ssh_playbook", "SshPlaybookKind"),
+    "tidepool:aws:Forwarding": ("tidepool.infrastructures.aws.kinds.forwarding", "AwsForwardingKind"),
+    "tidepool:aws:Region": ("tidepool.infrastructures.aws.kinds.region", "AwsRegionKind"),
+    "tidepool:image:File": ("tidepool.provider.image_file", "ImageFileKind"),
+    "tidepool:kubernetes:Place": ("tidepool.infrastructures.kubernetes.kinds.cluster", "KubernetesPlaceKind"),
+    "tidepool:kubernetes:Machine": (
+        "tidepool.infrastructures.kubernetes.kinds.machine",
+        "KubernetesMachineKind",
+    ),
+    "tidepool:libvirt:Host": ("tidepool.infrastructures.libvirt.kinds.host", "LibvirtHostKind"),
+    "tidepool:nomad:Cluster": ("tidepool.infrastructures.nomad.kinds.cluster", "NomadClusterKind"),
+    "tidepool:nomad:Machine": ("tidepool.infrastructures.nomad.kinds.machine", "NomadMachineKind"),
+    "tidepool:ssh:Access": ("tidepool.provider.ssh_access", "SshAccessKind"),
+    "tidepool:ssh:Host": ("tidepool.infrastructures.ssh.kinds.host", "SshHostKind"),
+    "tidepool:ssh:Inventory": ("tidepool.infrastructures.ssh.kinds.inventory", "SshInventoryKind"),
+    "tidepool:ssh:Machine": ("tidepool.provider.ssh_machine", "SshMachineKind"),
+    "tidepool:ssh:Playbook": ("tidepool.infrastructures.ssh.kinds.playbook", "SshPlaybookKind"),
 }
 #: What no other cluster waits for.
 _LATER: Final = {**_OF_POOLS, **_ELSEWHERE}
@@ -69,7 +72,7 @@ class Kinds:
         module, name = _CLASSES.get(token) or _LATER[token]
         with self._lock:
             if token not in self._made:
-                make: Callable[[Home], AnyKind] = getattr(import_module(f"tidepool.provider.{module}"), name)
+                make: Callable[[Home], AnyKind] = getattr(import_module(module), name)
                 self._made[token] = make(self._home)
             return self._made[token]
 
@@ -82,6 +85,6 @@ def import_ahead() -> None:
 def _import_all() -> None:
     for module, _ in _CLASSES.values():
         try:
-            import_module(f"tidepool.provider.{module}")
+            import_module(module)
         except ImportError:
             return  # told to who asks for it

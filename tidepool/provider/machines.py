@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool import local
+from tidepool.infrastructures.local import kernel
 
 _LOG_LINES: Final = 15
 
@@ -16,7 +16,7 @@ def machine_runs(connection: Mapping[str, Any], data: Path) -> bool:
     """Whether the machine runs, frozen or not; of one that cannot be known so, that it does."""
     match connection:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
-            found = local.read_machine(data, stack, machine)
+            found = kernel.read_machine(data, stack, machine)
             return found is not None and found.pid is not None
     return True
 
@@ -25,7 +25,7 @@ def machine_is_gone(connection: Mapping[str, Any], data: Path) -> bool:
     """Whether there is no such machine, and no disk of it; of one that cannot be known so, that it is not."""
     match connection:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
-            return local.read_machine(data, stack, machine) is None
+            return kernel.read_machine(data, stack, machine) is None
     return False
 
 
@@ -33,9 +33,9 @@ def booted_at(connection: Mapping[str, Any], data: Path) -> datetime | None:
     """When the machine's present boot began; None where that cannot be known."""
     match connection:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
-            found = local.read_machine(data, stack, machine)
+            found = kernel.read_machine(data, stack, machine)
             if found is not None and found.pid is not None:
-                return local.started_at(found.pid)
+                return kernel.started_at(found.pid)
     return None
 
 
@@ -44,7 +44,7 @@ def boot_log_end(connection: Mapping[str, Any], data: Path) -> str:
     match connection:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
             try:
-                return local.boot_log(data, stack, machine, _LOG_LINES)
-            except local.NoSuchMachine:
+                return kernel.boot_log(data, stack, machine, _LOG_LINES)
+            except kernel.NoSuchMachine:
                 return ""
     return ""

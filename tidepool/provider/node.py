@@ -12,21 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.cluster.hostlist import expand
-from tidepool.cluster.regardless import is_regardless
-from tidepool.connection import transport
-from tidepool.provider.batches import Batches
-from tidepool.provider.difference import Rules
-from tidepool.provider.errors import Refusal, Unfinished
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.provider.machines import boot_log_end, booted_at, machine_runs
-from tidepool.provider.node_watch import NodeWatch, Sight
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.retirement import REASON, Leaving, Outcome, retire
-from tidepool.provider.shared_look import SharedLook
-from tidepool.provider.slurmd import Slurmd
-from tidepool.provider.values import Plain
-from tidepool.slurm import (
+from tidepool.clients.slurm import (
     ControllerDown,
     Job,
     JobState,
@@ -38,6 +24,20 @@ from tidepool.slurm import (
     TimedOut,
     Unreachable,
 )
+from tidepool.cluster.force import is_regardless
+from tidepool.cluster.hostlist import expand
+from tidepool.infrastructures.connection import transport
+from tidepool.provider.batches import Batches
+from tidepool.provider.machines import boot_log_end, booted_at, machine_runs
+from tidepool.provider.node_watch import NodeWatch, Sight
+from tidepool.provider.retirement import REASON, Leaving, Outcome, retire
+from tidepool.provider.shared_look import SharedLook
+from tidepool.provider.slurmd import Slurmd
+from tidepool.resources.difference import Rules
+from tidepool.resources.errors import Refusal, Unfinished
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Plain
 
 Connection = Mapping[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.hostlist import expand
-from tidepool.slurm import Job, JobState
 
 
 def job_ids(jobs: Iterable[Job], nodes: Collection[str]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidepool.slurm import Node, SlurmError
+from tidepool.clients.slurm import Node, SlurmError
 
 #: Between two looks. They take a process each, on the processors that nodes need for booting.
 _LEAST_S: Final = 0.03

@@ -33,13 +33,13 @@ from pulumi.provider.experimental.provider import (
     UpdateResponse,
 )
 
-from tidepool.infrastructure.causes import marked
-from tidepool.provider.difference import Change
+from tidepool.cluster.failures import marked
 from tidepool.provider.engine_log import EngineLog
-from tidepool.provider.errors import Refusal, Unfinished
-from tidepool.provider.kind import AnyKind, Task
-from tidepool.provider.reading import Reader
-from tidepool.provider.values import UNKNOWN, Inputs, Plain, plain, property_value
+from tidepool.resources.difference import Change
+from tidepool.resources.errors import Refusal, Unfinished
+from tidepool.resources.kind import AnyKind, Task
+from tidepool.resources.reading import Reader
+from tidepool.resources.values import UNKNOWN, Inputs, Plain, plain, property_value
 
 #: More than the engine runs at once: most of them only wait.
 _WORKERS: Final = 320

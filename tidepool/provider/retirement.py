@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tidepool.clients.slurm import Node, NodeBase, NodeFlag, Refused, SlurmClient
 from tidepool.cluster.hostlist import fold
 from tidepool.provider.node_jobs import job_ids
-from tidepool.slurm import Node, NodeBase, NodeFlag, Refused, SlurmClient
 
 #: By it a drain of ours is told from one of a person.
 REASON: Final = "tidepool: leaves the cluster"

@@ -8,21 +8,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, cast
 
-from tidepool.cluster.regardless import is_regardless
+from tidepool.cluster.force import is_regardless
 from tidepool.cluster.roles import ROLES, AtDeadline, Role
-from tidepool.connection import transport
 from tidepool.conversion.convert import convert
 from tidepool.conversion.drivers import is_driven
 from tidepool.conversion.ports import ConversionError, Journal
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.step import SAID
-from tidepool.provider.difference import Change, Rules
-from tidepool.provider.errors import Refusal, Unfinished
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.provider.reading import Mistake, Reader
+from tidepool.infrastructures.connection import transport
 from tidepool.provider.role_change import Refused, leave, seen_amiss, settle
 from tidepool.provider.role_parties import Around, RoleWanted, around_of, journal_path
-from tidepool.provider.values import Inputs, Plain
+from tidepool.resources.difference import Change, Rules
+from tidepool.resources.errors import Refusal, Unfinished
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Inputs, Plain
 
 _STATE: Final = "state"
 _SERVING: Final = "serving"

@@ -12,11 +12,12 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, cast
 
-from tidepool.access import Access, NoAccess, load_access
+from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
+from tidepool.clients.kubernetes.objects import BootstrapToken
+from tidepool.clients.slurm import Slurm
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.kubelet_files import bootstrap_kubeconfig
 from tidepool.cluster.roles import AtDeadline, Role
-from tidepool.connection import transport
 from tidepool.conversion.control import ControlPlanes
 from tidepool.conversion.convert import Parties
 from tidepool.conversion.journal import SqliteJournal
@@ -24,14 +25,13 @@ from tidepool.conversion.kubernetes_side import KubernetesSide
 from tidepool.conversion.ports import ConversionError, Journal, Side
 from tidepool.conversion.role_program import RoleFile, RoleProgram, kubernetes_files
 from tidepool.conversion.slurm_side import SlurmSide
-from tidepool.kubernetes.kubeconfig import read_kubeconfig
-from tidepool.kubernetes.objects import BootstrapToken
-from tidepool.local import File
-from tidepool.provider.boot import boot_path
-from tidepool.provider.boot_parts import load_parts
-from tidepool.provider.kind import Home
+from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_access
+from tidepool.infrastructures.local.kernel import File
+from tidepool.infrastructures.local.kinds.boot import boot_path
+from tidepool.infrastructures.local.kinds.boot_parts import load_parts
 from tidepool.provider.machines import machine_runs
-from tidepool.slurm import Slurm
+from tidepool.resources.kind import Home
 
 Connection = Mapping[str, Any]
 

@@ -22,13 +22,13 @@ from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.server import ProviderServicer
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
-from tidepool.connection import data_folder
-from tidepool.infrastructure.causes import marked
+from tidepool.cluster.failures import cause_of, marked
+from tidepool.infrastructures.connection import data_folder
 from tidepool.provider.engine_log import EngineLog
-from tidepool.provider.errors import Refusal, cause_of
-from tidepool.provider.kind import Home
 from tidepool.provider.kinds import Kinds, import_ahead
 from tidepool.provider.provider import InitializationFailed, TidepoolProvider
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Home
 
 _VERSION: Final = "0.1.0"
 #: As the SDK's own servers have it: files may be large, and a call may wait for its turn (in seconds).
@@ -140,10 +140,10 @@ def is_for_people(error: BaseException) -> bool:
     if isinstance(error, Refusal):
         return True
     # Those that can be raised are imported by then; who starts up does not wait for them.
+    from tidepool.clients.slurm.errors import SlurmError
     from tidepool.images.errors import ImageError
-    from tidepool.infrastructure import InfrastructureError
-    from tidepool.local.errors import LocalError
-    from tidepool.slurm.errors import SlurmError
+    from tidepool.cluster.failures import InfrastructureError
+    from tidepool.infrastructures.local.kernel.errors import LocalError
 
     return isinstance(error, ImageError | InfrastructureError | LocalError | SlurmError)
 

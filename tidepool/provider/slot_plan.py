@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tidepool.clients.slurm import Node, NodeFlag
+from tidepool.clients.slurm.request import SlotState
 from tidepool.cluster.hostlist import expand, fold
-from tidepool.slurm import Node, NodeFlag
-from tidepool.slurm.request import SlotState
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidepool.clients.slurm import ControllerDown, Node, Refused, Slots, Slurm, TimedOut, Unreachable
 from tidepool.cluster.hostlist import HostlistError, count, expand, fold
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.connection import transport
-from tidepool.provider.difference import Change, Rules
-from tidepool.provider.errors import Refusal
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.infrastructures.connection import transport
 from tidepool.provider.node_jobs import job_ids
-from tidepool.provider.reading import Mistake, Reader
 from tidepool.provider.retirement import left_behind
 from tidepool.provider.slot_plan import Shape, forgettable, in_order, moved, paired, plan
-from tidepool.provider.values import Inputs, Plain
-from tidepool.slurm import ControllerDown, Node, Refused, Slots, Slurm, TimedOut, Unreachable
+from tidepool.resources.difference import Change, Rules
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Inputs, Plain
 
 _SHAPE = frozenset({"cpus", "sockets", "coresPerSocket", "threadsPerCore", "memoryMib", "gres"})
 

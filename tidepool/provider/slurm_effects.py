@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from tidepool.clients.slurm import Node, NodeFlag
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.provider.partition_orders import PartitionOrder, partition_orders
-from tidepool.slurm import Node, NodeFlag
 
 #: In lower case. Those after the first group are not in slurm.conf(5): plugins that are loaded once, and the name
 #: that the saved state is of.

@@ -11,8 +11,8 @@ import tarfile
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from tidepool.provider.errors import Refusal
-from tidepool.slurm import Completed, Transport
+from tidepool.clients.slurm import Completed, Transport
+from tidepool.resources.errors import Refusal
 
 FOLDER: Final = "/etc/slurm"
 _LAST: Final = "slurm.conf"

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tidepool.provider.errors import Refusal
+from tidepool.clients.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
 from tidepool.provider.partition_orders import PartitionOrder, Verb
 from tidepool.provider.slurm_effects import setting
-from tidepool.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
+from tidepool.resources.errors import Refusal
 
 #: Slurm's commands wait 10 s for a controller that does not answer; one that starts answers at once.
 _ASKING_S: Final = 5.0

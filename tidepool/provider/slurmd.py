@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from tidepool.slurm import SlurmError, Transport
+from tidepool.clients.slurm import SlurmError, Transport
 
 #: As Tidepool's slurm.conf has it.
 _PID_FILE: Final = "/run/slurmd.pid"

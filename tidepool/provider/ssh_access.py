@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.cluster.hostlist import HostlistError, expand
-from tidepool.connection import ssh_folder
-from tidepool.local.errors import told
-from tidepool.local.private import make_private
-from tidepool.local.spec import is_name
-from tidepool.provider.difference import Rules
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.values import Plain
-from tidepool.provider.volume import NAME_RULE, remove_if_empty
+from tidepool.infrastructures.connection import ssh_folder
+from tidepool.infrastructures.local.kernel.errors import told
+from tidepool.infrastructures.local.kernel.private import make_private
+from tidepool.infrastructures.local.kernel.spec import is_name
+from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
+from tidepool.resources.difference import Rules
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Plain
 
 _KEY: Final = "key"
 _KNOWN: Final = "known_hosts"

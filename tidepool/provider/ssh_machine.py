@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidepool.connection import transport
-from tidepool.provider.difference import Rules
-from tidepool.provider.errors import Refusal
-from tidepool.provider.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.provider.reading import Mistake, Reader
-from tidepool.provider.values import Plain
-from tidepool.slurm import SlurmError, Transport
+from tidepool.clients.slurm import SlurmError, Transport
+from tidepool.infrastructures.connection import transport
+from tidepool.resources.difference import Rules
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Plain
 
 _AGAIN_S: Final = 1.0
 _ONE_S: Final = 15.0
@@ -37,7 +37,7 @@ class Wanted:
 
     @property
     def connection(self) -> Mapping[str, Any]:
-        """As `tidepool.connection` reads it."""
+        """As `tidepool.infrastructures.connection` reads it."""
         named = {"kind": "ssh", "stack": self.stack, "address": self.address, "user": self.user}
         return named if self.port == 22 else {**named, "port": self.port}
 

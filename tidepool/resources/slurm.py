@@ -1,6 +1,6 @@
 """What Slurm is told: its configuration, the slots of its fleets, and the nodes that are in service.
 
-``controller`` is the connection of slurmctld's machine, as `tidepool.connection` reads it.
+``controller`` is the connection of slurmctld's machine, as `tidepool.infrastructures.connection` reads it.
 """
 
 from __future__ import annotations

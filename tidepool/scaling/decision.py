@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.roles import Role
-from tidepool.infrastructure import MachineKey
+from tidepool.infrastructures import MachineKey
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.infrastructure import MachineKey
+from tidepool.infrastructures import MachineKey
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 

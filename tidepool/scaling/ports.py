@@ -1,6 +1,6 @@
 """What the daemon is handed: the stack that it changes and the journal that it writes.
 
-Slurm is `SlurmClient`, machines are `tidepool.infrastructure.Infrastructure`, the clock is a function that gives the
+Slurm is `SlurmClient`, machines are `tidepool.infrastructures.Infrastructure`, the clock is a function that gives the
 time in UTC.
 """
 
@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, Protocol
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.cluster_state import Recorded, RecordedRole, World
 from tidepool.scaling.decision import Action, Cost, Decision, Waiting, WaitingPod
 from tidepool.scaling.memory import Cause, Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.world import Recorded, RecordedRole, World
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
@@ -43,7 +43,7 @@ class Told:
     version: str
     #: What a person brought up last: edits of the file that were not brought up are not in it.
     spec: ClusterSpec
-    #: The connection to slurmctld's machine, for `tidepool.connection.transport`.
+    #: The connection to slurmctld's machine, for `tidepool.infrastructures.connection.transport`.
     controller: Mapping[str, Any]
     #: By fleet, as the outputs say it.
     fleets: Mapping[str, HostSet]
@@ -269,7 +269,7 @@ class SeenJob:
     submitted: datetime
     started: datetime | None
     ended: datetime | None
-    #: As the queue told it, the fields of `tidepool.slurm.Job` that say what it asks for.
+    #: As the queue told it, the fields of `tidepool.clients.slurm.Job` that say what it asks for.
     request: Mapping[str, Any]
 
 

@@ -7,7 +7,7 @@ tools.version                 # "1.36.3"
 
 from tidepool.toolchain.build import build
 from tidepool.toolchain.errors import BuildFailed, CannotBuild, ToolchainError, ToolchainMissing
-from tidepool.toolchain.place import TOOLCHAIN, Tool, Toolchain, find
+from tidepool.toolchain.paths import TOOLCHAIN, Tool, Toolchain, find
 from tidepool.toolchain.source import SOURCE, TOOLS, Source, read_source
 
 __all__ = [

@@ -19,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tidepool.file_lock import StillHeld, file_lock
 from tidepool.toolchain.errors import BuildFailed, CannotBuild, ToolchainError
-from tidepool.toolchain.place import MANIFEST, TOOLCHAIN, Toolchain, cache, find, lacking
+from tidepool.toolchain.file_lock import StillHeld, file_lock
+from tidepool.toolchain.paths import MANIFEST, TOOLCHAIN, Toolchain, cache, find, lacking
 from tidepool.toolchain.source import SOURCE, TOOLS, Source, read_source
 
 #: Of one tool, the first of which compiles most of what the others are made of.

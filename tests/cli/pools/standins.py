@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.standins import CONTROLLER, OUTPUTS, SPEC, FakeEngine, Person
+from tidepool.clients.kubernetes.contract import KubernetesClient
+from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL
+from tidepool.clients.slurm import Slots
+from tidepool.cluster.desired_state import Wish
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.wish import Wish
 from tidepool.conversion.drivers import new_driver
 from tidepool.conversion.journal import SqliteJournal
 from tidepool.conversion.record import Conversion, Phase, Work
-from tidepool.kubernetes.contract import KubernetesClient
-from tidepool.kubernetes.fake import FakeKubernetes
-from tidepool.kubernetes.objects import POOL_LABEL, STACK_LABEL
-from tidepool.slurm import Slots
+from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 POOL: Mapping[str, Any] = {
     "name": "shared",

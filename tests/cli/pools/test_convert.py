@@ -15,9 +15,9 @@ from tidepool.cli import errors
 from tidepool.cli.pools.driving import Moves, carry_out_moves
 from tidepool.cli.pools.progress import Progress
 from tidepool.cli.stack import find_stack
+from tidepool.clients.kubernetes.objects import Right
 from tidepool.cluster.hostlist import HostSet
 from tidepool.conversion.record import Conversion, Order, Work
-from tidepool.kubernetes.objects import Right
 from tidepool.scaling.stack.turn import person_turn
 
 JOB = Work("job", "4711", "ada", "runs", "runs until 2026-12-24 18:00:00")

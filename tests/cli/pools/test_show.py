@@ -12,11 +12,11 @@ import pytest
 from click.testing import Result
 
 from tests.cli.pools.standins import PoolPerson, outputs
-from tidepool import local
 from tidepool.cli import errors
+from tidepool.clients.slurm import JobRequest
 from tidepool.conversion.drivers import new_driver
 from tidepool.conversion.record import Order, Work
-from tidepool.slurm import JobRequest
+from tidepool.infrastructures.local import kernel
 
 BUDGET = Work("pod", "default/web-0", "ReplicaSet/web", "runs", "budget web allows no eviction")
 
@@ -24,7 +24,7 @@ BUDGET = Work("pod", "default/web-0", "ReplicaSet/web", "runs", "budget web allo
 @pytest.fixture(autouse=True)
 def _no_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of this machine's own is looked at."""
-    monkeypatch.setattr(local, "list_machines", lambda _data, _stack: ())
+    monkeypatch.setattr(kernel, "list_machines", lambda _data, _stack: ())
 
 
 def waiting(ada: PoolPerson, work: Work = BUDGET, node: str = "shared-2") -> None:
@@ -107,7 +107,7 @@ def test_who_serves_kubernetes_is_no_lost_node(ada: PoolPerson, monkeypatch: pyt
     from tests.cli.test_overview import machine
 
     machines = tuple(machine(name) for name in ("ctl", "kube", "shared-1", "shared-2"))
-    monkeypatch.setattr(local, "list_machines", lambda _data, _stack: machines)
+    monkeypatch.setattr(kernel, "list_machines", lambda _data, _stack: machines)
     ada.engine.outputs = outputs("shared-2")
     ada.slurm.drain("shared-2", "a conversion")
     ada.slurm.to_future("shared-2")
@@ -184,7 +184,7 @@ def test_with_a_kubernetes_of_its_own_all_pods_would_be_lost(
 ) -> None:
     from tests.cli.test_overview import machine
 
-    monkeypatch.setattr(local, "list_machines", lambda _data, _stack: (machine("kube"),))
+    monkeypatch.setattr(kernel, "list_machines", lambda _data, _stack: (machine("kube"),))
     ada.serving("shared-2")
     ada.kubernetes.add_pod("web-0", owner="ReplicaSet/web")
     ada.kubernetes.add_pod("log-0", owner="DaemonSet/log")

@@ -23,10 +23,10 @@ from tidepool.cli.scaler.watching import watching
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion, Order, Work
-from tidepool.kubernetes.fake import FakeKubernetes
+from tidepool.scaling.cluster_state import PoolsSeen
 from tidepool.scaling.decision import Convert, MachineView, WaitingPod
 from tidepool.scaling.memory import Memory, PoolMemory, Setback
-from tidepool.scaling.world import PoolsSeen
+from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 POD = Work("pod", "default/web-0", "ReplicaSet/web", "runs", "budget web allows no eviction")
 

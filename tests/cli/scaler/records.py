@@ -9,15 +9,15 @@ from typing import Any
 
 from tests.cluster.specs import spec_mapping
 from tidepool.cli.scaler.record import Record
+from tidepool.clients.slurm import Job, JobRequest, JobState, Node, NodeState, Slots
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.cluster_state import World
 from tidepool.scaling.decision import Action, Cost, Decision, Launch, NodeView, Waiting
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, Lease, Look, Result
-from tidepool.scaling.world import World
-from tidepool.slurm import Job, JobRequest, JobState, Node, NodeState, Slots
-from tidepool.slurm.fake import FakeSlurm
+from tidepool.simulation.slurm.fake import FakeSlurm
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 LEADER = Lease("ctl/77/boot/1/2", 3, NOW + timedelta(seconds=5))

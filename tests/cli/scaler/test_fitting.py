@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.cli.scaler.records import NOW, job, nodes, record, spec
 from tidepool.cli.scaler.fitting import fits
 from tidepool.cli.scaler.why_job import Fit
-from tidepool.scaling.deciding.decide import decide
+from tidepool.clients.slurm import Job, Node, NodeState
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.memory import Memory, Setback
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.world import World
-from tidepool.slurm import Job, Node, NodeState
 
 SPEC = spec()
 SLOTS = tuple(

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.scaler.records import NOW, job, launch, record, spec
 from tests.cluster.specs import spec_mapping
 from tidepool.cli.scaler.planning import PlanView, nodes_to_change, plan_lines, planning
-from tidepool.infrastructure import MachineKey
+from tidepool.infrastructures import MachineKey
 from tidepool.scaling.decision import Action, Cost, Drain, Mend, Remove, Sweep, Undrain, Waiting
 
 MADE = ("cpu-1", "cpu-2")

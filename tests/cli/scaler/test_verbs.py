@@ -14,14 +14,14 @@ import pytest
 from tests.cli.scaler.records import job, launch, nodes, spec
 from tests.cli.standins import OUTPUTS, Person
 from tidepool.cli import errors
+from tidepool.clients.slurm import JobRequest, JobState, Slots
 from tidepool.cluster.hostlist import HostSet
+from tidepool.scaling.cluster_state import World
 from tidepool.scaling.decision import Cost, Decision, Waiting
 from tidepool.scaling.journal import JOURNAL_FILE, open_journal
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Journal, Lease, Pause, SeenJob
-from tidepool.scaling.world import World
-from tidepool.slurm import JobRequest, JobState, Slots
 
 
 @dataclass

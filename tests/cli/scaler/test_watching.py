@@ -11,12 +11,12 @@ from tests.cluster.specs import spec_mapping
 from tidepool.cli.scaler.document import document
 from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.watching import action_view, watching
-from tidepool.infrastructure import MachineKey
+from tidepool.clients.slurm import JobState
+from tidepool.infrastructures import MachineKey
 from tidepool.scaling.decision import Action, Convert, Cost, Drain, Remove, Sweep, Waiting
 from tidepool.scaling.memory import Drained, Launch, Memory, Setback
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Sample
-from tidepool.slurm import JobState
 
 
 def test_where_nobody_looked_there_is_nothing_to_show() -> None:

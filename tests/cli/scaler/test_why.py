@@ -19,14 +19,14 @@ from tidepool.cli.scaler.watching import watching
 from tidepool.cli.scaler.why_fleet import fleet_lines, why_fleet
 from tidepool.cli.scaler.why_job import Fit, find_job, job_lines, why_job
 from tidepool.cli.scaler.why_node import node_lines, why_node
-from tidepool.infrastructure import Machine, MachineKey
+from tidepool.clients.slurm import JobState
+from tidepool.clients.slurm.node import Reason
+from tidepool.infrastructures import Machine, MachineKey
+from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.decision import Drain, Remove, Undrain, Waiting
 from tidepool.scaling.memory import Drained, Launch, Memory, Setback
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import SeenJob
-from tidepool.scaling.world import Recorded
-from tidepool.slurm import JobState
-from tidepool.slurm.node import Reason
 
 
 def said(lines: Any) -> str:

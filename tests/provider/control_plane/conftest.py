@@ -10,7 +10,7 @@ import pytest
 from tests.golden import golden_store
 from tests.provider.control_plane.kubernetes import ControlPlaneStack
 from tests.toolchain import kubernetes_tools
-from tidepool.local import preflight
+from tidepool.infrastructures.local.kernel import preflight
 
 
 @pytest.fixture(scope="session")

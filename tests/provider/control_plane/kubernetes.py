@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.provider.stack import CHECKOUT, Stack, fleet
-from tidepool.access import dialer, load_access
-from tidepool.kubernetes.client import KubernetesApi
-from tidepool.kubernetes.exchange import Answer, Exchange
-from tidepool.kubernetes.kubeconfig import read_kubeconfig
+from tidepool.clients.kubernetes.client import KubernetesApi
+from tidepool.clients.kubernetes.exchange import Answer, Exchange
+from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
+from tidepool.infrastructures.kubernetes_access import dialer, load_access
 
 KUBE = {"kind": "local", "stack": "dev", "machine": "kube"}
 MINE, ADMIN = "kubernetes", "kubernetes-admin"

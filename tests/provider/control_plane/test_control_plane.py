@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
+from tests.clients.kubernetes.pki import Authority, asked
 from tests.golden import CONVERGED, golden_image
-from tests.kubernetes.pki import Authority, asked
 from tests.provider.calls import Calls, plainly
 from tests.provider.control_plane.kubernetes import ADMIN, KUBE, MINE, ControlPlaneStack
 from tests.provider.stack import eventually
-from tidepool import local
-from tidepool.access import Access, access_path, dialer, load_access
-from tidepool.kubernetes.contract import NEEDED
-from tidepool.kubernetes.objects import Right
+from tidepool.clients.kubernetes.contract import NEEDED
+from tidepool.clients.kubernetes.objects import Right
+from tidepool.infrastructures.kubernetes_access import Access, access_path, dialer, load_access
+from tidepool.infrastructures.local import kernel
 from tidepool.provider import x509
-from tidepool.provider.errors import Refusal
+from tidepool.resources.errors import Refusal
 
 pytestmark = pytest.mark.slow
 
@@ -111,14 +111,14 @@ def test_secrets_are_not_in_the_state_the_arguments_the_logs_or_etcd(kube: Contr
     keys = _private_keys(kube)
     assert len(keys) == 7
     checkpoint = (kube.root / "state/.pulumi/stacks/cluster/dev.json").read_text()
-    machine = local.read_machine(kube.data, "dev", "kube")
+    machine = kernel.read_machine(kube.data, "dev", "kube")
     assert machine is not None
     pids = [str(service.pid) for service in machine.services if service.state == "up"]
     said_of_processes = kube.on(
         "kube", "cat", *(f"/proc/{pid}/{what}" for pid in pids for what in ("cmdline", "environ"))
     )
     assert "--secure-port=6443" in said_of_processes
-    log = local.boot_log(kube.data, "dev", "kube")
+    log = kernel.boot_log(kube.data, "dev", "kube")
     record = (kube.data / "dev/machines/kube/record.json").read_text()
     shown = kube.done("up").text
     for text in (checkpoint, said_of_processes, log, record, shown):
@@ -298,7 +298,7 @@ def test_an_api_server_that_is_killed_comes_back_with_all_objects(kube: ControlP
 
 
 def test_a_machine_that_lost_its_power_boots_with_all_objects(kube: ControlPlaneStack) -> None:
-    local.pull_plug(kube.data, "dev", "kube")
+    kernel.pull_plug(kube.data, "dev", "kube")
     kube.done("up", "--refresh")
     assert kube.is_ready()
     assert _word(kube) == SHOWN
@@ -306,9 +306,9 @@ def test_a_machine_that_lost_its_power_boots_with_all_objects(kube: ControlPlane
 
 
 def test_a_machine_that_does_not_run_is_said_so_at_once(kube: ControlPlaneStack) -> None:
-    from tidepool.kubernetes.errors import Unreachable
+    from tidepool.clients.kubernetes.errors import Unreachable
 
-    local.stop_machine(kube.data, "dev", "kube")
+    kernel.stop_machine(kube.data, "dev", "kube")
     with kube.client() as mine, pytest.raises(Unreachable, match="machine kube of stack dev is not running"):
         mine.nodes()
     kube.done("up", "--refresh")
@@ -385,11 +385,11 @@ def _open(value: Any) -> str:
 
 def test_on_another_image_it_is_another_machine_with_the_same_objects(kube: ControlPlaneStack) -> None:
     golden_image(CONVERGED)
-    before = local.read_machine(kube.data, "dev", "kube")
+    before = kernel.read_machine(kube.data, "dev", "kube")
     kube.want_control_plane(kube.wanted["toolchain"], image=CONVERGED)
     assert kube.done("preview").changes == ["3 to replace", "20 unchanged"]
     kube.done("up")
-    after = local.read_machine(kube.data, "dev", "kube")
+    after = kernel.read_machine(kube.data, "dev", "kube")
     assert before is not None
     assert after is not None
     assert before.image != after.image

@@ -9,18 +9,8 @@ import pulumi
 from tidepool.cluster.slots import slots as slots_of
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.resources import (
-    Boot,
-    Configuration,
-    Image,
-    Machine,
-    MungeKey,
-    Network,
-    Node,
-    Slots,
-    SshKey,
-    Volume,
-)
+from tidepool.infrastructures.local.resources import Boot, Machine, Network, Volume
+from tidepool.resources import Configuration, Image, MungeKey, Node, Slots, SshKey
 
 wanted = json.loads(Path(os.environ["WANTED"]).read_text())
 checkout = Path(os.environ["CHECKOUT"])

@@ -17,20 +17,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from tidepool.clients.slurm import JobRequest, Slots
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.infrastructure import FakeInfrastructure, Machine, MachineKey, MachineRequest
-from tidepool.scaling.daemon.edges import Edges
+from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.scaling.cluster_state import Recorded
+from tidepool.scaling.daemon.dependencies import Edges
 from tidepool.scaling.daemon.loop import Loop
-from tidepool.scaling.deciding.decide import decide
-from tidepool.scaling.deciding.remember import remember
+from tidepool.scaling.decide.decide import decide
+from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.journal import open_journal
-from tidepool.scaling.observing.observe import Observer
+from tidepool.scaling.observe.observe import Observer
 from tidepool.scaling.ports import Failure, Occupied, Told, UpOutcome
-from tidepool.scaling.world import Recorded
-from tidepool.slurm import JobRequest, Slots
-from tidepool.slurm.fake import FakeSlurm
+from tidepool.simulation.infrastructure import FakeInfrastructure
+from tidepool.simulation.slurm.fake import FakeSlurm
 
 SPEC: Final = read_spec(
     {

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.scaler.records import job, nodes, spec
-from tidepool.scaling.daemon.chronicle import Chronicle
+from tidepool.clients.slurm import Job, JobState
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.daemon.audit import Chronicle
 from tidepool.scaling.decision import Cost, Decision
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Journal, Lease
-from tidepool.scaling.world import World
-from tidepool.slurm import Job, JobState
 
 AT = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 SPEC = spec()

@@ -21,15 +21,15 @@ from typing import Any
 import pytest
 
 from tests.scaling.journal.values import SPEC
+from tidepool.scaling.cluster_state import PoolsSeen
 from tidepool.scaling.daemon.daemon import ADDRESS_FILE, Daemon, Listen, NoAddress, Voice
 from tidepool.scaling.daemon.holder import is_gone, this_process
 from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.daemon.notify import notify
 from tidepool.scaling.decision import Convert, Decision, Drain, Launch, MachineView, Remove, WaitingPod
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observing.seen import Seen
+from tidepool.scaling.observe.observation import Seen
 from tidepool.scaling.ports import Failure, Intent, Told, UpOutcome
-from tidepool.scaling.world import PoolsSeen
 
 _LONG_S = 20.0
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from tidepool.clients.slurm import ControllerDown, JobRequest, JobState
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.daemon.loop import Loop
-from tidepool.scaling.deciding.decide import decide
-from tidepool.scaling.deciding.remember import remember
+from tidepool.scaling.decide.decide import decide
+from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Drain, Launch, Remove
 from tidepool.scaling.ports import Intent, JournalError, NotUp, Pause
-from tidepool.scaling.simulation.cluster import Daemon, SimulatedCluster, Speeds, sleeping
-from tidepool.scaling.simulation.scaler import simulated_scaler
-from tidepool.slurm import ControllerDown, JobRequest, JobState
+from tidepool.simulation.cluster import Daemon, SimulatedCluster, Speeds, sleeping
+from tidepool.simulation.scaler import simulated_scaler
 
 IDLE_S = 30
 LEASE_S = 10.0

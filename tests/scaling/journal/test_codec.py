@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tests.scaling.journal.values import NOW, TEXTS, a_world, values
 from tidepool.cluster.hostlist import HostSet
+from tidepool.scaling.cluster_state import World
 from tidepool.scaling.decision import Action, Cost, Launch, MachineView, Waiting, WaitingPod
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import Kept, Pause, Sample, SeenJob
-from tidepool.scaling.world import World
 
 KINDS: list[Any] = [
     Action,

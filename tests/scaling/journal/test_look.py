@@ -10,15 +10,15 @@ from random import Random
 import pytest
 
 from tests.cluster.specs import spec_mapping
+from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.cluster_state import World
 from tidepool.scaling.decision import Cost, Decision, NodeView, Waiting
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory, Spent
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Fenced, Journal, Trouble
-from tidepool.scaling.world import World
-from tidepool.slurm import Node, NodeState
 
 AT = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 WORLD = World(

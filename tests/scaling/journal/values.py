@@ -12,14 +12,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
+from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructure import MachineKey
+from tidepool.infrastructures import MachineKey
+from tidepool.scaling.cluster_state import World
 from tidepool.scaling.decision import Action, Decision, Drain, Launch, Sweep, Waiting
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.world import World
-from tidepool.slurm import Node, NodeState
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 250, tzinfo=UTC)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.hostlist import HostSet
-from tidepool.infrastructure import Machine
-from tidepool.scaling.power.asked import Asked, asked
+from tidepool.infrastructures import Machine
+from tidepool.scaling.power.desired import Asked, asked
 from tidepool.scaling.power.spool import Request
-from tidepool.slurm import Node, NodeState
 
 UP, DOWN = frozenset({"cpu-1"}), frozenset({"cpu-1"})
 NOBODY: frozenset[str] = frozenset()

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tidepool.clients.slurm import Completed, Here, Malformed, Unreachable
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.power_saving import REQUEST_PROGRAM
 from tidepool.scaling.power import request
-from tidepool.scaling.power.heard import Heard
+from tidepool.scaling.power.power_requests import Heard
 from tidepool.scaling.power.request import write
 from tidepool.scaling.power.spool import Request, Spool
-from tidepool.slurm import Completed, Here, Malformed, Unreachable
 
 
 @dataclass

@@ -11,9 +11,9 @@ from tests.scaling.journal.values import SPEC
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.engine.deployment.options import Targets
+from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.ports import NotUp, StackError
 from tidepool.scaling.stack.deployment import read_deployment, told, urns_of
-from tidepool.scaling.world import Recorded, RecordedRole
 
 FLEET = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet::cpu"
 PLACE = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet$"

@@ -17,8 +17,8 @@ from semver import VersionInfo
 from tests.scaling.journal.values import SPEC
 from tests.scaling.stack.test_deployment import PLACE, document, machine, node
 from tests.scaling.stack.test_outcome import made
+from tidepool.cluster.desired_state import Wish
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.wish import Wish
 from tidepool.engine.errors import EngineError
 from tidepool.scaling.ports import NotUp, Occupied, StackError
 from tidepool.scaling.stack.folder import clear

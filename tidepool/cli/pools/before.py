@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
-from tidepool.cli.keep import leaving
+from tidepool.cli.job_guard import leaving
 from tidepool.cli.pools.checks import foreign_nodes, kubernetes_mistakes
 from tidepool.cli.pools.looking import kubernetes_seen
 from tidepool.cli.pools.losing import refuse_lost_pods

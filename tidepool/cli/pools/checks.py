@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidepool.cli.pools.place import Pools
+from tidepool.clients.kubernetes.objects import STACK_LABEL
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import ROLES, Role
-from tidepool.kubernetes.objects import STACK_LABEL
 
 if TYPE_CHECKING:
+    from tidepool.clients.kubernetes.objects import Node, Right
     from tidepool.conversion.record import Conversion
-    from tidepool.kubernetes.objects import Node, Right
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import parse_outputs
+from tidepool.cli.context import Connection
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.pools.checks import Known, mistakes
 from tidepool.cli.pools.driving import Driven, Driver, Moves
@@ -20,7 +21,6 @@ from tidepool.cli.pools.place import Pools, open_conversions, require_pools
 from tidepool.cli.pools.progress import Progress
 from tidepool.cli.pools.result import as_document, lines
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import Connection
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.roles import AtDeadline, Role
 from tidepool.conversion.drivers import is_driven

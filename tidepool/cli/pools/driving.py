@@ -27,9 +27,9 @@ from tidepool.cli.operation import carry_out, parallel
 from tidepool.cli.pools.ahead import ahead
 from tidepool.cli.pools.place import open_conversions, pools_of
 from tidepool.cli.stack import Stack
+from tidepool.cluster.desired_state import Wish
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.roles import Role
-from tidepool.cluster.wish import Wish
 
 #: In the stack's folder: what the operation said, and the lock by which conversions wait for each other's `up`.
 LOG: Final = "convert.log"

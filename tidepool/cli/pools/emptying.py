@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tidepool.cli.cluster import local_connection
+from tidepool.cli.context import Connection
 from tidepool.cli.pools.place import Pools, open_conversions
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import Connection
+from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.roles import ROLES
-from tidepool.connection import transport
 from tidepool.conversion.control import ControlPlanes
 from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.kubernetes_side import KubernetesSide
@@ -26,8 +27,7 @@ from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion
 from tidepool.conversion.role_program import RoleProgram
 from tidepool.conversion.slurm_side import SlurmSide
-from tidepool.kubernetes.errors import KubernetesError
-from tidepool.slurm import SlurmError
+from tidepool.infrastructures.connection import transport
 
 #: What cannot be asked here is told by the `up`, which asks as well.
 _UNKNOWN: Final = (ConversionError, KubernetesError, SlurmError)

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidepool.cli.context import Connection
 from tidepool.cli.pools.checks import KubernetesSeen
 from tidepool.cli.pools.place import Pools
 from tidepool.cli.stack import Stack
-from tidepool.cli.world import Connection
 
 if TYPE_CHECKING:
+    from tidepool.clients.kubernetes.objects import Pod
+    from tidepool.clients.slurm import Job, Node
     from tidepool.cluster.pool import ConvergedPool
     from tidepool.cluster.roles import Role
     from tidepool.conversion.record import Conversion
-    from tidepool.kubernetes.objects import Pod
-    from tidepool.slurm import Job, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def kubernetes_seen(
 ) -> tuple[KubernetesSeen, tuple[Pod, ...]]:
     """What the API server says; why it cannot be asked, where it cannot."""
     # Late: it is not needed where no pool is.
-    from tidepool.kubernetes.errors import KubernetesError
+    from tidepool.clients.kubernetes.errors import KubernetesError
 
     if connection is None:
         return KubernetesSeen("the stack's outputs tell of no Kubernetes; `tidepool up` makes it"), ()
@@ -95,7 +95,7 @@ def image_roles(stack: Stack, pools: Iterable[ConvergedPool]) -> dict[str, Colle
 
 
 def _slurm(stack: Stack, controller: Connection) -> SlurmSeen:
-    from tidepool.slurm import SlurmError
+    from tidepool.clients.slurm import SlurmError
 
     try:
         with closing(stack.world.open_slurm(controller, stack.data)) as slurm:

@@ -13,17 +13,17 @@ from tidepool.cli import show
 from tidepool.cli.errors import JOBS, NOT_THERE, Failure
 from tidepool.cli.pools.place import Pools, pools_of, read_conversions
 from tidepool.cli.stack import Stack
+from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.names import CONTROL_PLANE_HOST
 from tidepool.conversion.drivers import is_driven
 from tidepool.conversion.ports import NotOrdered
-from tidepool.kubernetes.errors import KubernetesError
 
 if TYPE_CHECKING:
+    from tidepool.clients.kubernetes.contract import KubernetesClient
+    from tidepool.clients.kubernetes.objects import Pod
     from tidepool.conversion.ports import Journal
     from tidepool.conversion.record import Conversion
-    from tidepool.kubernetes.contract import KubernetesClient
-    from tidepool.kubernetes.objects import Pod
 
 _GONE_S: Final = 90.0
 #: Longer than a machine takes to be made again what it was.
@@ -179,6 +179,6 @@ def _control_plane_runs(stack: Stack) -> bool:
 
 
 def _machines(stack: Stack) -> dict[str, str]:
-    from tidepool.local import list_machines
+    from tidepool.infrastructures.local.kernel import list_machines
 
     return {machine.name: machine.state for machine in list_machines(stack.data, stack.name)}

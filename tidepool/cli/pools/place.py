@@ -27,7 +27,7 @@ class Pools:
     stack: str
     pools: Mapping[str, ConvergedPool] = field(default_factory=dict)
     serving: Mapping[str, HostSet] = field(default_factory=dict)
-    #: The way to the Kubernetes that they serve: ``stack`` and ``access`` (`tidepool.access`); None where there is none.
+    #: The way to the Kubernetes that they serve: ``stack`` and ``access`` (`tidepool.infrastructures.kubernetes_access`); None where there is none.
     kubernetes: Mapping[str, Any] | None = None
 
     @property

@@ -11,11 +11,11 @@ from tidepool.cli.pools.looking import Sides, SlurmSeen
 from tidepool.cli.pools.place import Pools
 from tidepool.cli.problems import state_word
 from tidepool.cli.scaler.conversion_words import deadline, holds, moment, phase_words, phases
+from tidepool.clients.kubernetes.objects import Node as KubernetesNode
+from tidepool.clients.kubernetes.objects import Pod
 from tidepool.cluster.hostlist import expand
 from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Conversion, Phase, Work
-from tidepool.kubernetes.objects import Node as KubernetesNode
-from tidepool.kubernetes.objects import Pod
 
 #: What a side is said to see where it could not be asked.
 UNKNOWN = "not known"

@@ -9,11 +9,11 @@ from typing import Literal
 
 from tidepool.cli.pools.lines import conversion_lines
 from tidepool.cli.pools.view import ConversionView, MachineView, conversion_view
+from tidepool.cli.scaler.backoff import setback_words
 from tidepool.cli.scaler.conversion_words import moment, phases, took_s, way, work_words
 from tidepool.cli.scaler.frame import Cell, Line
 from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record
-from tidepool.cli.scaler.setbacks import setback_words
 from tidepool.cli.scaler.story import Fact, fact_lines, source_line
 from tidepool.cli.scaler.words import span
 from tidepool.cluster.roles import Role

@@ -12,8 +12,8 @@ from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.story import Fact, fact_lines, source_line
 from tidepool.cli.scaler.words import between
+from tidepool.clients.kubernetes.objects import Pod, Requirement, Resources
 from tidepool.conversion.record import Conversion
-from tidepool.kubernetes.objects import Pod, Requirement, Resources
 
 _MIB = 1 << 20
 

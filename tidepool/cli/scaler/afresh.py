@@ -14,17 +14,17 @@ from tidepool.cli.scaler.opening import Source
 from tidepool.cli.scaler.record import Record, fleet_of
 from tidepool.cli.scaler.stack_door import machines_of, policies_of, pool_doors, pulumi_stack, warm_engine
 from tidepool.cli.stack import Stack
-from tidepool.scaling.acting.act import nodes_of
-from tidepool.scaling.acting.adopted import adopted, applied
-from tidepool.scaling.deciding.decide import decide
+from tidepool.clients.slurm import SlurmClient
+from tidepool.scaling.act.act import nodes_of
+from tidepool.scaling.act.adopted import adopted, applied
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import Decision, Launch, Remove
-from tidepool.scaling.observing.kubernetes_watch import AtOnce
-from tidepool.scaling.observing.observe import Observer, Unseen
-from tidepool.scaling.observing.seen import Seen
+from tidepool.scaling.observe.kubernetes_watch import AtOnce
+from tidepool.scaling.observe.observation import Seen
+from tidepool.scaling.observe.observe import Observer, Unseen
 from tidepool.scaling.ports import Intent, Kept
 from tidepool.scaling.ports import Stack as ScaledStack
-from tidepool.scaling.world import World
-from tidepool.slurm import SlurmClient
 
 
 def with_a_decision(stack: Stack, source: Source) -> Record:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidepool.cli.scaler.words import number, span
-from tidepool.slurm import Job
+from tidepool.clients.slurm import Job
 
 #: What Slurm takes a job without a time limit to be, where its partition has none either.
 _ENDLESS_S: Final = 365 * 86_400

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidepool.cli.scaler.backoff import fleet_setback_words, is_closed
 from tidepool.cli.scaler.record import Record, by_fleet
-from tidepool.cli.scaler.setbacks import fleet_setback_words, is_closed
 from tidepool.cli.scaler.why_job import Fit
 from tidepool.cli.scaler.words import number
+from tidepool.clients.slurm import Job
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.deciding.demand.ask import Ask, ask_of
-from tidepool.scaling.deciding.demand.constraint import CannotTell, parse
-from tidepool.scaling.deciding.demand.fit import least, most_tasks
-from tidepool.scaling.deciding.demand.offer import Offer, offers
+from tidepool.scaling.decide.demand.ask import Ask, ask_of
+from tidepool.scaling.decide.demand.constraint import CannotTell, parse
+from tidepool.scaling.decide.demand.fit import least, most_tasks
+from tidepool.scaling.decide.demand.offer import Offer, offers
 from tidepool.scaling.phase import Phase
-from tidepool.slurm import Job
 
 
 def fits(record: Record, job: Job) -> Iterator[Fit]:

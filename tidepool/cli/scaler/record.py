@@ -9,9 +9,9 @@ from typing import Final
 
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.cluster_state import World
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.ports import Intent, Journal, Lease, Look, Pause, Sample, Trouble
-from tidepool.scaling.world import World
 
 #: So many actions are shown at most.
 _INTENTS: Final = 100

@@ -14,12 +14,12 @@ from tidepool.engine.state.layout import Layout, StackReference, backend_url, ro
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from tidepool.clients.kubernetes.contract import KubernetesReader
     from tidepool.cluster.spec import ClusterSpec
     from tidepool.engine.warm import WarmPulumiCommand
-    from tidepool.infrastructure import Infrastructure
-    from tidepool.kubernetes.contract import KubernetesReader
-    from tidepool.scaling.observing.observe import PoolDoors
-    from tidepool.scaling.observing.policies_file import PoliciesFile
+    from tidepool.infrastructures import Infrastructure
+    from tidepool.scaling.observe.observe import PoolDoors
+    from tidepool.scaling.observe.policies_file import PoliciesFile
     from tidepool.scaling.stack.pulumi_stack import PulumiStack
 
 #: What the program imports, and what starts no threads.
@@ -70,8 +70,8 @@ def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
 
 def machines_of(stack: Stack, changed: PulumiStack) -> Infrastructure:
     """The machines of the stack, wherever a person had it brought up last."""
-    from tidepool.infrastructure import Transient
-    from tidepool.infrastructure.several import machines_of_stack
+    from tidepool.cluster.failures import Transient
+    from tidepool.infrastructures.several import machines_of_stack
     from tidepool.scaling.ports import StackError
 
     def spec() -> ClusterSpec:
@@ -87,8 +87,8 @@ def pool_doors(
     stack: Stack, beside: Executor, monotonic_s: Callable[[], float], wake: Callable[[], None] = lambda: None
 ) -> PoolDoors:
     """Ways to the Kubernetes of the stack's pools, at which is looked in ``beside``, and to the journal of conversions."""
-    from tidepool.scaling.observing.kubernetes_watch import KubernetesWatch
-    from tidepool.scaling.observing.observe import PoolDoors
+    from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
+    from tidepool.scaling.observe.observe import PoolDoors
 
     world = stack.world
 
@@ -105,7 +105,7 @@ def policies_of(stack: Stack) -> PoliciesFile:
     """The section ``scaling`` of the stack's file."""
     from tidepool.cli.errors import Failure
     from tidepool.engine.errors import EngineError
-    from tidepool.scaling.observing.policies_file import PoliciesFile
+    from tidepool.scaling.observe.policies_file import PoliciesFile
 
     return PoliciesFile(stack.file, lambda: described_spec(stack).scaling, (Failure, EngineError))
 

@@ -10,11 +10,12 @@ from itertools import groupby
 from typing import Final
 
 from tidepool.cli.jobs import ids_text
+from tidepool.cli.scaler.backoff import fleet_setbacks
 from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.pool_watching import PoolWatch, WaitingPodsView, pool_watches, waiting_pods
 from tidepool.cli.scaler.record import Record, by_fleet, fleet_of
-from tidepool.cli.scaler.setbacks import fleet_setbacks
 from tidepool.cli.scaler.words import hosts, number
+from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.decision import (
     Action,
@@ -33,7 +34,6 @@ from tidepool.scaling.decision import (
 )
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, Result
-from tidepool.slurm import Job, JobState
 
 #: The first to be looked at first.
 STANDINGS: Final[tuple[Standing, ...]] = ("coming", "room", "setback", "limit", "held", "never")

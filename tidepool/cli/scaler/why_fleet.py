@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tidepool.cli.scaler.backoff import fleet_setback_words, setback_words
 from tidepool.cli.scaler.frame import Cell, Line
 from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record, by_fleet, fleet_of
-from tidepool.cli.scaler.setbacks import fleet_setback_words, setback_words
 from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
 from tidepool.cli.scaler.watching import price
 from tidepool.cli.scaler.words import hosts, number, span, usd
 from tidepool.cluster.scaling import Account, Schedule
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.deciding.policies import wants
+from tidepool.scaling.decide.policies import wants
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent

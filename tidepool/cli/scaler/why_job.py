@@ -13,10 +13,10 @@ from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
 from tidepool.cli.scaler.words import ago, between, clock, hosts, number
+from tidepool.clients.slurm import Job, JobState
 from tidepool.scaling.decision import Launch, Standing
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, SeenJob
-from tidepool.slurm import Job, JobState
 
 _STANDINGS: Final[dict[Standing, str]] = {
     "never": "it can never run",

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidepool.cli.jobs import ids_text, jobs_by_node
+from tidepool.cli.scaler.backoff import fleet_setback_words, setback_words
 from tidepool.cli.scaler.frame import Cell, Line
 from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record, fleet_of
-from tidepool.cli.scaler.setbacks import fleet_setback_words, setback_words
 from tidepool.cli.scaler.story import Event, Fact, event_lines, events, fact_lines, source_line
 from tidepool.cli.scaler.watching import jobs_text
 from tidepool.cli.scaler.words import between, clock
+from tidepool.clients.slurm import Node
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.decision import Launch
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent
-from tidepool.slurm import Node
 
 
 @dataclass(frozen=True, slots=True)

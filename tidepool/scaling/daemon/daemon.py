@@ -15,12 +15,12 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.scaling.daemon.events import document, line
 from tidepool.scaling.daemon.garbage import Garbage
 from tidepool.scaling.daemon.health import HealthServer, Pages
 from tidepool.scaling.daemon.loop import Loop, Turn
 from tidepool.scaling.daemon.metrics import Metrics
 from tidepool.scaling.daemon.notify import notify
-from tidepool.scaling.daemon.telling import document, line
 
 _LOG: Final = "log.jsonl"
 _LOG_BYTES: Final = 10 << 20

@@ -11,18 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.acting.act import Hands, is_for_the_stack, nodes_of
-from tidepool.scaling.acting.adopted import adopted
-from tidepool.scaling.acting.validity import names_with_jobs
-from tidepool.scaling.daemon.chronicle import Chronicle
-from tidepool.scaling.daemon.edges import Edges
+from tidepool.scaling.act.act import Hands, is_for_the_stack, nodes_of
+from tidepool.scaling.act.adopted import adopted
+from tidepool.scaling.act.validity import names_with_jobs
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.daemon.audit import Chronicle
+from tidepool.scaling.daemon.dependencies import Edges
+from tidepool.scaling.daemon.operations import Ups
 from tidepool.scaling.daemon.state import State
-from tidepool.scaling.daemon.ups import Ups
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observing.observe import Unseen
-from tidepool.scaling.observing.pace import Pace, backoff_s
-from tidepool.scaling.observing.seen import Seen
+from tidepool.scaling.observe.observation import Seen
+from tidepool.scaling.observe.observe import Unseen
+from tidepool.scaling.observe.poll_interval import Pace, backoff_s
 from tidepool.scaling.ports import (
     Fenced,
     Intent,
@@ -30,9 +31,8 @@ from tidepool.scaling.ports import (
     Kept,
     Lease,
 )
-from tidepool.scaling.power.asked import Asked, asked
-from tidepool.scaling.power.heard import Heard
-from tidepool.scaling.world import World
+from tidepool.scaling.power.desired import Asked, asked
+from tidepool.scaling.power.power_requests import Heard
 
 _LOOK: Final = {True: Pace(0.1, 0.1, 1), False: Pace(0.012, 0.5, 2)}
 _PAUSED: Final = Pace(0.02, 1, 10)

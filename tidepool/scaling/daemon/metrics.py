@@ -10,13 +10,13 @@ from typing import Any, Final, get_args
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client import Counter as Count
 
+from tidepool.clients.slurm import JobState
+from tidepool.cluster.failures import Cause
 from tidepool.cluster.pool import ROLES, ConvergedPool
-from tidepool.infrastructure.causes import Cause
 from tidepool.scaling.daemon.loop import Role, Turn
 from tidepool.scaling.decision import Convert, Decision, Launch, Sweep
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, UpOutcome
-from tidepool.slurm import JobState
 
 _ROLES: Final = get_args(Role)
 _UP_S: Final = (0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600)

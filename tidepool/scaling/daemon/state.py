@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.acting.act import Batch
-from tidepool.scaling.acting.conversions import Moves
+from tidepool.scaling.act.act import Batch
+from tidepool.scaling.act.conversions import Moves
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import Intent, Kept, UpOutcome
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
+from tidepool.scaling.cluster_state import World
 from tidepool.scaling.decision import Action, Cost, Decision, Sweep, Waiting, WaitingPod
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
 from tidepool.scaling.journal.database import Database, Row, Transaction
@@ -31,7 +32,6 @@ from tidepool.scaling.ports import (
     SeenJob,
     Trouble,
 )
-from tidepool.scaling.world import World
 
 #: A world of more than this is not kept whole: of JSON, before it is compressed.
 LARGEST_WORLD_BYTES: Final = 4 << 20

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from tidepool.clients.slurm import Malformed, Transport
 from tidepool.cluster.hostlist import HostlistError, HostSet
 from tidepool.cluster.power_saving import REQUEST_PROGRAM
-from tidepool.slurm import Malformed, Transport
 
 _TAKE: Final = ("/usr/bin/python3", "-I", "-S", REQUEST_PROGRAM, "take")
 _TIMEOUT_S: Final = 10.0

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_places import read_places
+from tidepool.cluster.node_placements import read_places
 from tidepool.cluster.pool import ROLES, Role
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.infrastructure.sides import SIDES, infrastructure_of_type
+from tidepool.infrastructures.sides import SIDES, infrastructure_of_type
+from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.memory import at_place
 from tidepool.scaling.ports import NotUp, StackError, Told
-from tidepool.scaling.world import Recorded, RecordedRole
 
 FLEET_TYPE: Final = "tidepool:components:ComputeFleet"
 NODE_TYPE: Final = "tidepool:slurm:Node"

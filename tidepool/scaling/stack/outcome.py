@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from tidepool.infrastructure.causes import Cause, unmarked
+from tidepool.cluster.failures import Cause, unmarked
 from tidepool.scaling.ports import Failure, StackError, UpOutcome
 
 #: What a node, or a machine of a pool, is when it serves.

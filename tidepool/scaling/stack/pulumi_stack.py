@@ -16,22 +16,21 @@ from pulumi import automation
 from pulumi.automation._stack import StackInitMode  # the package forgot to name it
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackNotFoundError
 
+from tidepool.cluster.desired_state import Wish
+from tidepool.cluster.failures import Cause, InfrastructureError
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.cluster.wish import Wish
 from tidepool.engine.errors import EngineError
 from tidepool.engine.warm import WarmPulumiCommand
-from tidepool.infrastructure import InfrastructureError
-from tidepool.infrastructure.causes import Cause, cause_of_kind
-from tidepool.infrastructure.sides import kind_of
+from tidepool.infrastructures.sides import kind_of
+from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.ports import NotUp, Occupied, StackError, Told, UpOutcome
 from tidepool.scaling.stack.deployment import Deployment, infrastructure_at, read_deployment, told, urns_of
 from tidepool.scaling.stack.folder import Folder, clear
 from tidepool.scaling.stack.outcome import outcome
 from tidepool.scaling.stack.turn import try_turn
 from tidepool.scaling.stack.unattended import Terms, Unattended
-from tidepool.scaling.world import Recorded
 
 _PARALLEL: Final = 256
 _NOWHERE: Final[Mapping[str, str]] = FrozenDict()
@@ -277,7 +276,7 @@ class PulumiStack:
         place = errand.places.get(node) or recorded.place
         name = infrastructure_at(at.spec, node, place) or recorded.infrastructure
         try:
-            return cause_of_kind(kind_of(name)(text))
+            return kind_of(name)(text).cause
         except InfrastructureError:
             return "transient"
 

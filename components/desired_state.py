@@ -1,0 +1,171 @@
+"""What a program is asked for: by a person's file, or by a wish, which is for nodes and roles and for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+from pulumi.runtime import is_config_secret
+
+from tidepool.cluster.desired_state import PLACES, ROLES, WISH, Wish, WishError
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.node_placements import node_places, read_places, told_places
+from tidepool.cluster.node_set import node_set
+from tidepool.cluster.role_set import role_set
+from tidepool.cluster.roles import Role
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec_reading import SpecError, read_spec
+from tidepool.components.last_outputs import last_outputs
+
+_SPEC: Final = "spec"
+_PLACES: Final = "places"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A spec, by fleet the names of the nodes that should be there, and by pool the role of each of its machines."""
+
+    spec: ClusterSpec
+    nodes: Mapping[str, HostSet]
+    #: By fleet and node, the key of the infrastructure that its machine is from.
+    places: Mapping[str, Mapping[str, str]]
+    roles: Mapping[str, Mapping[str, Role]]
+    #: By pool a hostlist of those that served Kubernetes when the stack was brought up last.
+    serving: Mapping[str, str]
+    #: Those of the nodes that are registered; None for all.
+    only: HostSet | None
+    #: For the stack to export: ``spec``, as the person wrote it who brought it up; ``places`` of fleets on several
+    #: infrastructures, by fleet and key a hostlist.
+    outputs: Mapping[str, Any]
+
+
+def asked(config: pulumi.Config, environment: Mapping[str, str]) -> Asked:
+    """What the spec in ``config`` asks for; where the scaler has a wish in ``environment``, what that asks for.
+
+    A wish is for the cluster as a person brought it up last: it never carries out what somebody has edited since.
+
+    Raises:
+        pulumi.RunError: the spec or the wish is not right, or a node is none of its fleet.
+    """
+    last = last_outputs()
+    fleets: Mapping[str, str] = last.get("fleets", {})
+    try:
+        wish = Wish.read(environment)
+    except WishError as error:
+        raise pulumi.RunError(str(error)) from None
+    if wish is not None:
+        return _wished(config, wish, last, fleets)
+    written = config.require_object(_SPEC)
+    spec = _spec(written, f"Pulumi.{pulumi.get_stack()}.yaml")
+    # Nodes that the scaler asked for stay, whoever runs this.
+    nodes = {fleet.name: _nodes(fleet, None, fleets.get(fleet.name), "fleets") for fleet in spec.fleets}
+    serving = _serving(last)
+    roles = _roles(spec, {}, serving)
+    is_secret = is_config_secret(config.full_key(_SPEC))
+    outputs = {_SPEC: pulumi.Output.secret(written) if is_secret else written}
+    places = _places(spec, nodes, _last_places(spec, last, fleets), "fleets")
+    return Asked(spec, nodes, places, roles, serving, None, {**outputs, **_told_places(spec, places)})
+
+
+def _wished(config: pulumi.Config, wish: Wish, last: Mapping[str, Any], fleets: Mapping[str, str]) -> Asked:
+    if _SPEC in last:
+        spec, outputs = _spec(last[_SPEC], "the spec in the stack's outputs"), {_SPEC: last[_SPEC]}
+    else:
+        # Brought up when there was no such output; and whether the file still says what was brought up, nobody knows.
+        spec, outputs = _spec(config.require_object(_SPEC), f"Pulumi.{pulumi.get_stack()}.yaml"), {}
+    _refuse_unknown(WISH, "fleet", wish.nodes, [fleet.name for fleet in spec.fleets])
+    _refuse_unknown(ROLES, "pool", wish.kubernetes, [pool.name for pool in spec.pools])
+    wished = {**fleets, **{fleet: str(nodes) for fleet, nodes in wish.nodes.items()}}
+    nodes = {
+        fleet.name: _nodes(fleet, wished.get(fleet.name, ""), fleets.get(fleet.name), WISH)
+        for fleet in spec.fleets
+    }
+    serving = _serving(last)
+    known = {
+        name: {**of_fleet, **wish.places.get(name, {})}
+        for name, of_fleet in _last_places(spec, last, fleets).items()
+    }
+    places = _places(spec, nodes, known, PLACES)
+    outputs = {**outputs, **_told_places(spec, places)}
+    return Asked(spec, nodes, places, _roles(spec, wish.kubernetes, serving), serving, wish.only, outputs)
+
+
+def _last_places(
+    spec: ClusterSpec, last: Mapping[str, Any], fleets: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
+    """By fleet and node, where the nodes of the last outputs are.
+
+    Of a fleet that had one infrastructure no place was told: all of its nodes were there.
+    """
+    told = last.get(_PLACES, {})
+    found: dict[str, Mapping[str, str]] = {
+        fleet.name: read_places(told.get(fleet.name, {})) for fleet in spec.fleets
+    }
+    if all(not fleets.get(name) or name in told for name in found):
+        return found
+    try:
+        before = {fleet.name: fleet for fleet in read_spec(last.get(_SPEC, {})).fleets}
+    except SpecError:
+        return found  # of an older release, which had one infrastructure for all
+    for name in found:
+        if name not in told and name in before and len(before[name].infrastructures) == 1:
+            key = before[name].infrastructures[0].key
+            found[name] = dict.fromkeys(HostSet(fleets.get(name, "")), key)
+    return found
+
+
+def _places(
+    spec: ClusterSpec,
+    nodes: Mapping[str, HostSet],
+    known: Mapping[str, Mapping[str, str]],
+    where: str,
+) -> dict[str, Mapping[str, str]]:
+    try:
+        return {fleet.name: node_places(fleet, nodes[fleet.name], known[fleet.name]) for fleet in spec.fleets}
+    except ValueError as error:
+        raise pulumi.RunError(f"{where}: {error}") from None
+
+
+def _told_places(spec: ClusterSpec, places: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    several = [fleet.name for fleet in spec.fleets if len(fleet.infrastructures) > 1]
+    return {_PLACES: {name: told_places(places[name]) for name in several}} if several else {}
+
+
+def _spec(written: Any, where: str) -> ClusterSpec:
+    try:
+        return read_spec(written)
+    except SpecError as mistakes:
+        raise pulumi.RunError(f"{where}: {mistakes}") from None
+
+
+def _nodes(fleet: Fleet, wish: str | None, last: str | None, where: str) -> HostSet:
+    try:
+        return node_set(fleet, wish=wish, last=last)
+    except ValueError as error:
+        raise pulumi.RunError(f"{where}: {error}") from None
+
+
+def _roles(
+    spec: ClusterSpec, wish: Mapping[str, HostSet], serving: Mapping[str, str]
+) -> dict[str, Mapping[str, Role]]:
+    """By pool and node: what the wish says; of pools that it does not name, what they were."""
+    found: dict[str, Mapping[str, Role]] = {}
+    for pool in spec.pools:
+        wished = str(wish[pool.name]) if pool.name in wish else None
+        try:
+            found[pool.name] = role_set(pool, wish=wished, last=serving.get(pool.name))
+        except ValueError as error:
+            raise pulumi.RunError(f"{'pools' if wished is None else ROLES}: {error}") from None
+    return found
+
+
+def _serving(last: Mapping[str, Any]) -> dict[str, str]:
+    return {pool: by_role["kubernetes"] for pool, by_role in last.get("pools", {}).items()}
+
+
+def _refuse_unknown(variable: str, kind: str, wished: Mapping[str, HostSet], known: list[str]) -> None:
+    if unknown := sorted(wished.keys() - set(known)):
+        there = ", ".join(known) or "none"
+        raise pulumi.RunError(f"{variable}: there is no {kind} {unknown[0]}; the {kind}s are {there}")

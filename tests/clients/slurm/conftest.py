@@ -1,0 +1,82 @@
+"""What is slow to make is made once for each process of tests: a real slurmctld."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.slurm.real import RealSlurm, missing
+from tests.clients.slurm.sshd import Sshd, sshd
+from tests.clients.slurm.world import FakeWorld, RealWorld, World
+from tidepool.clients.slurm import Here, InNamespaces, Slurm
+from tidepool.clients.ssh import Ssh
+
+__all__ = ["sshd"]  # a fixture, which pytest finds here
+
+#: Shorter than Slurm's own (MessageTimeout), so that it is ours that a test of a hanging controller sees.
+TIMEOUT_S = 20.0
+IMPATIENT_S = 1.0
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+    """A running slurmctld of its own, with its munged."""
+    if missing():
+        pytest.skip(missing())
+    running = RealSlurm(tmp_path_factory.mktemp("slurm"))
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def here(real: RealSlurm) -> Iterator[RealWorld]:
+    """The real one, asked on this machine."""
+    transport = Here(real.environment)
+    with Slurm(transport, TIMEOUT_S) as slurm:
+        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
+        yield world
+        world.clear()
+
+
+@pytest.fixture
+def inside(real: RealSlurm) -> Iterator[RealWorld]:
+    """The real one, asked in its own namespaces."""
+    transport = InNamespaces(real.pid, ("mount", "pid"), real.environment)
+    with Slurm(transport, TIMEOUT_S) as slurm:
+        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
+        yield world
+        world.clear()
+
+
+@pytest.fixture
+def remote(real: RealSlurm, sshd: Sshd) -> Iterator[RealWorld]:
+    """The real one, asked over SSH."""
+    transport = Ssh(
+        "127.0.0.1",
+        port=sshd.port,
+        user="root",
+        key=sshd.key,
+        known_hosts=sshd.known_hosts,
+        environment=real.environment,
+    )
+    with Slurm(transport, TIMEOUT_S) as slurm:
+        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
+        yield world
+        world.clear()
+
+
+@pytest.fixture(params=["inside", "remote"])
+def elsewhere(request: pytest.FixtureRequest) -> World:
+    """The real one, asked from somewhere else."""
+    found: RealWorld = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["fake", "here"])
+def world(request: pytest.FixtureRequest) -> World:
+    """Each world in turn."""
+    if request.param == "fake":
+        return FakeWorld()
+    found: RealWorld = request.getfixturevalue(request.param)
+    return found

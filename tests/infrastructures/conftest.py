@@ -1,0 +1,125 @@
+"""Worlds that the contract is tried in: fakes of infrastructures, this machine, and libvirt for real."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.infrastructures.aws_world import aws_world
+from tests.infrastructures.kubernetes_world import KubernetesWorld
+from tests.infrastructures.libvirt.daemon import Host, a_host, missing
+from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
+from tests.infrastructures.libvirt_world import LibvirtWorld, Made, on_libvirtd
+from tests.infrastructures.local.conftest import data, image
+from tests.infrastructures.local.stacks import Stack, left_of
+from tests.infrastructures.nomad_world import nomad_world
+from tests.infrastructures.ssh_world import ssh_world
+from tests.infrastructures.this_machine import ThisMachine
+from tidepool.infrastructures import Infrastructure, MachineKey, MachineRequest
+from tidepool.infrastructures.local import kernel
+from tidepool.simulation.infrastructure import FakeInfrastructure
+
+__all__ = ["data", "image"]  # fixtures, which pytest finds here
+
+
+class World(Protocol):
+    """An infrastructure, and what happens to machines from outside."""
+
+    stack: str
+
+    @property
+    def infrastructure(self) -> Infrastructure: ...
+
+    def stop(self, key: MachineKey) -> None:
+        """Pull its plug."""
+
+    def vanish(self, key: MachineKey) -> None:
+        """Take it away without asking."""
+
+
+@dataclass
+class FakeWorld:
+    infrastructure: FakeInfrastructure = field(default_factory=FakeInfrastructure)
+    stack: str = "one"
+
+    def stop(self, key: MachineKey) -> None:
+        self.infrastructure.stop(key)
+
+    def vanish(self, key: MachineKey) -> None:
+        self.infrastructure.vanish(key)
+
+
+@dataclass
+class LocalWorld:
+    infrastructure: ThisMachine
+    stack: str
+
+    def stop(self, key: MachineKey) -> None:
+        kernel.pull_plug(self.infrastructure.data, key.stack, key.node)
+
+    def vanish(self, key: MachineKey) -> None:
+        kernel.delete_machine(self.infrastructure.data, key.stack, key.node)
+
+
+def libvirt_world() -> LibvirtWorld:
+    fake = FakeHosts(alpha=FakeHost(), beta=FakeHost())
+    return LibvirtWorld(
+        Made({"alpha": "qemu+ssh://root@alpha/system", "beta": "qemu+ssh://root@beta/system"}, fake)
+    )
+
+
+#: Worlds in memory, by name. Each is made anew for each test.
+FAKES: Mapping[str, Callable[[], World]] = {
+    "aws": aws_world,
+    "fake": FakeWorld,
+    "kubernetes": KubernetesWorld,
+    "libvirt": libvirt_world,
+}
+
+#: Those that answer at an address, or are in a folder, for as long as a test lasts.
+SERVED: Mapping[str, Callable[[], AbstractContextManager[World]]] = {"nomad": nomad_world, "ssh": ssh_world}
+
+
+@pytest.fixture(scope="module")
+def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A real one. Skips where it cannot be."""
+    if why := missing():
+        pytest.skip(why)
+    with a_host(tmp_path_factory.mktemp("host") / "h") as host:
+        yield host
+
+
+@pytest.fixture(params=[*FAKES, *SERVED, "local", "libvirtd"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    if request.param in FAKES:
+        yield FAKES[request.param]()
+        return
+    if request.param in SERVED:
+        with SERVED[request.param]() as served:
+            yield served
+        return
+    if request.param == "libvirtd":
+        host: Host = request.getfixturevalue("libvirtd")
+        with on_libvirtd(host, request.getfixturevalue("tmp_path")) as real:
+            yield real
+        return
+    folder: Path = request.getfixturevalue("data")
+    stack = Stack(folder, f"t{uuid.uuid4().hex[:8]}", request.getfixturevalue("image"))
+    try:
+        stack.network()
+        yield LocalWorld(ThisMachine(folder, stack.image), stack.name)
+    finally:
+        stack.delete_all()
+    assert left_of(stack) == []
+
+
+def a_request(stack: str, number: int = 1, generation: int = 1) -> MachineRequest:
+    key = MachineKey(stack, f"cpu-{number}", generation)
+    return MachineRequest(key, IPv4Address(f"10.77.1.{number}"), 1, 64, "image", "boot")

@@ -1,0 +1,108 @@
+"""Hosts that are really asked, over SSH: what refuses is told at once for all of them, with the key and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.slurm.sshd import Sshd, sshd
+from tests.provider.calls import Calls
+from tidepool.infrastructures.ssh import HostError
+from tidepool.infrastructures.ssh.ask import FACTS_S, ask
+from tidepool.infrastructures.ssh.kinds.inventory import SshInventoryKind
+from tidepool.resources.kind import Home
+from tidepool.resources.reading import Reader
+
+__all__ = ["sshd"]  # a fixture, which pytest finds here
+
+INVENTORY = "tidepool:ssh:Inventory"
+
+
+def way(sshd: Sshd, **changes: Any) -> Mapping[str, Any]:
+    return {
+        "kind": "host",
+        "address": "127.0.0.1",
+        "port": sshd.port,
+        "user": "root",
+        "key": str(sshd.key),
+        "known_hosts": str(sshd.known_hosts),
+        **changes,
+    }
+
+
+def host(path: str, connection: Mapping[str, Any], **shape: int) -> Mapping[str, Any]:
+    name = connection["address"]
+    return {"path": path, "host": name, "cpus": 1, "memoryMib": 64, "connection": connection, **shape}
+
+
+def failures(tmp_path: Path, *hosts: Mapping[str, Any], **more: Any) -> list[str]:
+    """What a preview says of these hosts."""
+    calls = Calls(tmp_path, INVENTORY)
+    inputs = {"stack": "physics", "systems": ["debian 12"], "users": [], "hosts": list(hosts), **more}
+    answer = calls._check(inputs)
+    return [failure.reason for failure in answer.failures or []]
+
+
+def test_a_host_says_what_it_has(sshd: Sshd) -> None:
+    facts = ask(way(sshd), "facts", {"users": ["root"]}, FACTS_S)
+    assert facts["users"] == {"root": [0, 0]}
+    assert facts["cpus"] >= 1
+
+
+def test_a_host_that_refuses_says_why_and_what_mends_it(tmp_path: Path, sshd: Sshd) -> None:
+    empty, changed = tmp_path / "empty", tmp_path / "changed"
+    empty.write_text("")
+    changed.write_text(f"[127.0.0.1]:{sshd.port} {(sshd.folder / 'other_key.pub').read_text()}")
+    for change, words in (
+        ({"known_hosts": str(empty)}, "none of .* is in .*ssh-keyscan -p"),
+        ({"known_hosts": str(changed)}, "installed anew, or another machine answers.*ssh-keygen -f .* -R"),
+        ({"known_hosts": str(tmp_path / "none")}, "there is no file .* of hosts' keys"),
+        ({"key": str(sshd.other_key)}, "is not accepted of root: add its public half"),
+        ({"key": str(tmp_path / "none")}, "there is no private key"),
+        ({"port": 1.0, "address": "127.0.0.9"}, r"nothing answers at 127\.0\.0\.9, port 1 "),
+        ({"address": "no-such-host.invalid"}, "there is no such name no-such-host.invalid"),
+    ):
+        with pytest.raises(HostError, match=words):
+            ask(way(sshd, **change), "facts", {}, FACTS_S)
+
+
+def test_all_hosts_are_told_of_at_once_in_a_preview(tmp_path: Path, sshd: Sshd) -> None:
+    large, closed = (
+        host("fleets[0]", way(sshd), cpus=4096),
+        host("fleets[1]", way(sshd, port=1, address="127.0.0.9")),
+    )
+    refused = host("fleets[2]", way(sshd, key=str(sshd.other_key)))
+    said = failures(tmp_path, large, closed, refused)
+    assert any(each.startswith("fleets[0]: the host 127.0.0.1: it has") and "4096" in each for each in said)
+    assert any(each.startswith("fleets[1]: the host 127.0.0.9: nothing answers") for each in said)
+    assert any(each.startswith("fleets[2]: the host 127.0.0.1: the key") for each in said)
+
+
+def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(tmp_path: Path, sshd: Sshd) -> None:
+    """Both are asked as they are; of the one that answers, another cluster's claim is what it says besides."""
+    elsewhere = {
+        "key": {"stack": "chemistry", "fleet": "cpu", "node": "cpu-7", "generation": 1},
+        "state": "claimed",
+    }
+
+    def asked(connection: Mapping[str, Any], verb: str, told: Mapping[str, Any], timeout_s: float) -> Any:
+        facts = ask(connection, verb, told, timeout_s)
+        return {**facts, "claim": elsewhere}
+
+    kind = SshInventoryKind(Home(tmp_path, tmp_path / "images"), asked)
+    hosts = [
+        host("fleets[0].hosts[0]", way(sshd)),
+        host("fleets[0].hosts[1]", way(sshd, key=str(sshd.other_key))),
+    ]
+    reader = Reader({"stack": "physics", "systems": ["debian 12"], "users": [], "hosts": hosts})
+    said = [mistake.reason for mistake in kind.mistakes(kind.read(reader))]
+    assert any(
+        each.startswith(
+            "fleets[0].hosts[0]: the host 127.0.0.1: it is the node cpu-7 of the stack chemistry: give it back"
+        )
+        for each in said
+    ), said
+    assert any(each.startswith("fleets[0].hosts[1]: the host 127.0.0.1: the key") for each in said), said

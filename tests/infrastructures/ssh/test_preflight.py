@@ -1,0 +1,103 @@
+"""What a host lacks to be a node, and whose it is; and of which kind a failure is, by its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+from tidepool.infrastructures.ssh import Demand
+from tidepool.infrastructures.ssh.failures import kind_of
+from tidepool.infrastructures.ssh.preflight import lacks
+
+FIT: dict[str, Any] = {
+    "claim": None,
+    "os": {"ID": "debian", "VERSION_ID": "12"},
+    "architecture": "x86_64",
+    "cpus": 8,
+    "memory_mib": 16000,
+    "python": [3, 11],
+    "tools": ["apt-get", "unshare", "setpriv", "ip", "mount", "start-stop-daemon"],
+    "daemons": [],
+    "users": {},
+    "numbers": {},
+    "addresses": ["192.0.2.11"],
+}
+
+
+def wrong(**facts: Any) -> tuple[str, ...]:
+    demand = Demand("fleets[0]", "alpha", 8, 16000)
+    users = {"slurm": (64030, 64030), "munge": (980, 980)}
+    return lacks({**FIT, **facts}, demand, stack="physics", systems=("debian 12",), users=users)
+
+
+def claimed(stack: str) -> dict[str, Any]:
+    return {"key": {"stack": stack, "fleet": "cpu", "node": "cpu-1", "generation": 1}, "state": "claimed"}
+
+
+def test_a_fit_host_lacks_nothing_and_one_that_is_ours_runs_what_we_told_it_to() -> None:
+    assert wrong() == ()
+    assert wrong(users={"slurm": [64030, 64030]}, numbers={"980": "munge"}) == ()
+    assert wrong(claim=claimed("physics"), daemons=["munged", "slurmd"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (
+            {"claim": claimed("chemistry")},
+            "it is the node cpu-1 of the stack chemistry: give it back there first",
+        ),
+        ({"daemons": ["slurmd"]}, "slurmd runs there, so it is a node of another cluster"),
+        ({"os": {"ID": "ubuntu", "VERSION_ID": "24.04"}}, "it runs ubuntu 24.04, and hosts run debian 12"),
+        ({"architecture": "aarch64"}, "it is aarch64"),
+        ({"python": [3, 7]}, "its Python is 3.7"),
+        (
+            {"tools": ["apt-get", "unshare", "setpriv", "mount"]},
+            "it has no ip; run there: apt-get install iproute2",
+        ),
+        ({"tools": ["ip", "mount", "unshare", "setpriv"]}, "no apt-get"),
+        ({"cpus": 4}, "it has 4 cpus, and the shape 8"),
+        ({"memory_mib": 8000}, "it has 8000 MiB of memory, and the shape 16000 MiB"),
+        ({"users": {"slurm": [64030, 100]}}, "its user slurm has the numbers 64030 and 100"),
+        (
+            {"numbers": {"980": "systemd-oom"}},
+            "its user systemd-oom has the number 980, which munge is to have",
+        ),
+    ],
+)
+def test_what_it_lacks_is_told_with_the_remedy(facts: dict[str, Any], words: str) -> None:
+    (told,) = wrong(**facts)
+    assert words in told
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    assert len(wrong(cpus=1, memory_mib=1, architecture="riscv64", daemons=["kubelet"])) == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (
+            InsufficientCapacity,
+            "the host alpha is the node cpu-1 (generation 1) of the stack chemistry: give it back",
+        ),
+        (InsufficientCapacity, "it is the node cpu-1 of the stack chemistry: give it back there first"),
+        (InsufficientCapacity, "OSError: [Errno 28] No space left on device"),
+        (Permanent, "the host's key is not the one that is known in /keys/known_hosts"),
+        (Permanent, "the key /keys/id is not accepted of admin"),
+        (Permanent, "admin may not use sudo there without a password (sudo: a password is required)"),
+        (
+            Permanent,
+            "root@alpha cannot be told to release: OSError: [Errno 30] Read-only file system: '/etc'",
+        ),
+        (Permanent, "the play failed on 192.0.2.11: it ended with 2\nTASK [users : Groups]"),
+        (Transient, "nothing answers at 192.0.2.11, port 22 (timed out)"),
+        (Transient, "somebody else claims this host or gives it back at the moment"),
+        (Transient, "something that nobody has seen yet"),
+    ],
+)
+def test_words_tell_the_kind_of_a_failure(kind: type[InfrastructureError], text: str) -> None:
+    assert kind_of(text) is kind
+    assert kind_of(f"tidepool:ssh:Host (cpu-1): {text}") is kind

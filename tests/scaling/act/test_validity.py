@@ -1,0 +1,206 @@
+"""Whether an action is still right just before it is taken."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidepool.clients.slurm import Job, JobState, Node, NodeBase, NodeFlag, NodeState, Reason
+from tidepool.clients.slurm.request import JobRequest, Slots
+from tidepool.infrastructures import Machine, MachineKey
+from tidepool.scaling.act.validity import (
+    wrong_drain,
+    wrong_forget,
+    wrong_mend,
+    wrong_remove,
+    wrong_sweep,
+    wrong_undrain,
+)
+from tidepool.scaling.cluster_state import Recorded
+from tidepool.scaling.observe.recheck import Fresh
+from tidepool.simulation.slurm.fake import FakeSlurm
+
+OURS = Reason("tidepool: idle for 5 s", "root")
+KEY = MachineKey("dev", "cpu-1")
+RECORDED = Recorded(machine=True, membership=True)
+
+
+def node(state: str = "IDLE+DYNAMIC_NORM", *, reason: Reason | None = None, cpus_alloc: int = 0) -> Node:
+    return Node("cpu-1", NodeState.parse(state), cpus=2, cpus_alloc=cpus_alloc, reason=reason)
+
+
+def machine(state: Any = "running", key: MachineKey = KEY) -> Machine:
+    return Machine(f"{key}", key, IPv4Address("10.0.0.1"), state)
+
+
+def fresh(
+    node: Node | None = None,
+    *,
+    jobs: tuple[Job, ...] = (),
+    machines: tuple[Machine, ...] | None = (machine(),),
+    recorded: Recorded | None = RECORDED,
+) -> Fresh:
+    return Fresh(
+        {node.name: node} if node else {}, jobs, machines, {"cpu-1": recorded} if recorded is not None else {}
+    )
+
+
+def a_job_on(name: str) -> Job:
+    slurm = FakeSlurm()
+    slurm.create_slots(Slots(name, addresses="10.0.0.1", cpus=2, memory_mib=64))
+    slurm.boot(name)
+    slurm.submit(JobRequest("#!/bin/sh\n"))
+    (job,) = slurm.jobs()
+    assert job.state is JobState.RUNNING
+    return job
+
+
+DRAINED = node("IDLE+DRAIN", reason=OURS)
+BUSY = node("MIXED+DRAIN", reason=OURS, cpus_alloc=1)
+THEIRS = node("IDLE+DRAIN", reason=Reason("new disk", "root"))
+SLOT = node("FUTURE")
+
+
+@pytest.mark.parametrize(
+    ("seen", "wrong"),
+    [
+        (fresh(node()), ""),
+        (fresh(None), "no such node"),
+        (fresh(SLOT), "no such node"),
+        (fresh(DRAINED), "drained already"),
+        (fresh(node("MIXED", cpus_alloc=1)), "a job has started"),
+        (fresh(node("IDLE+COMPLETING")), "a job has started"),
+        (fresh(node(), jobs=(a_job_on("cpu-1"),)), "a job has started"),
+    ],
+)
+def test_only_what_is_still_idle_is_drained(seen: Fresh, wrong: str) -> None:
+    said = wrong_drain(seen, "cpu-1", {"cpu-1"})
+    assert wrong in said
+    assert bool(said) == bool(wrong)
+
+
+def test_what_was_busy_when_it_was_decided_may_be_drained_busy() -> None:
+    assert wrong_drain(fresh(node("MIXED", cpus_alloc=1)), "cpu-1", set()) == ""
+
+
+@pytest.mark.parametrize(
+    ("seen", "wrong"),
+    [
+        (fresh(DRAINED), ""),
+        (fresh(BUSY), ""),
+        (fresh(node()), "not drained"),
+        (fresh(THEIRS), "somebody else"),
+        (fresh(SLOT), "no such node"),
+    ],
+)
+def test_only_what_is_ours_is_undrained(seen: Fresh, wrong: str) -> None:
+    assert wrong in wrong_undrain(seen, "cpu-1")
+    assert bool(wrong_undrain(seen, "cpu-1")) == bool(wrong)
+
+
+@pytest.mark.parametrize(
+    ("seen", "wrong"),
+    [
+        (fresh(DRAINED), ""),
+        (fresh(None), ""),
+        (fresh(SLOT), ""),
+        (fresh(node("DOWN", reason=Reason("Not responding", "slurm"))), ""),
+        (fresh(node()), "not drained"),
+        (fresh(BUSY), "it has jobs"),
+        (fresh(node("IDLE+DRAIN+COMPLETING", reason=OURS)), "it has jobs"),
+        (fresh(DRAINED, jobs=(a_job_on("cpu-1"),)), "it has jobs"),
+        (fresh(THEIRS), "somebody else"),
+        # Dead is dead, whatever Slurm still believes.
+        (fresh(BUSY, machines=()), ""),
+        (fresh(BUSY, machines=(machine("stopped"),)), ""),
+        # What was not looked for is not known to be dead.
+        (fresh(BUSY, machines=None), "it has jobs"),
+    ],
+)
+def test_only_what_is_drained_and_empty_or_dead_is_removed(seen: Fresh, wrong: str) -> None:
+    assert wrong in wrong_remove(seen, "cpu-1")
+    assert bool(wrong_remove(seen, "cpu-1")) == bool(wrong)
+
+
+def test_what_is_well_again_is_not_mended() -> None:
+    assert wrong_mend(fresh(node()), "cpu-1", is_wished=True) == "it is well again"
+    for amiss in (
+        fresh(node(), machines=()),
+        fresh(node(), recorded=Recorded(machine=True)),
+        fresh(node(), recorded=Recorded(machine=True, membership=True, pending=True)),
+        fresh(node("DOWN")),
+        fresh(None),
+    ):
+        assert wrong_mend(amiss, "cpu-1", is_wished=True) == ""
+    # By mending what is not wished, it goes.
+    assert wrong_mend(fresh(BUSY), "cpu-1", is_wished=False) == "it has jobs"
+
+
+@pytest.mark.parametrize(
+    ("seen", "wrong"),
+    [
+        (fresh(DRAINED, machines=(), recorded=None), ""),
+        (fresh(node("DOWN"), machines=(), recorded=None), ""),
+        (fresh(node("DOWN"), recorded=None), "has a machine"),
+        (fresh(node("DOWN"), machines=None, recorded=None), "has a machine"),
+        (fresh(node("DOWN"), machines=()), "recorded"),
+        (fresh(BUSY, machines=(), recorded=None), "has jobs"),
+        (fresh(SLOT, machines=(), recorded=None), "a slot already"),
+        (fresh(node(), machines=(), recorded=None), "somebody else"),
+    ],
+)
+def test_only_what_is_gone_is_forgotten(seen: Fresh, wrong: str) -> None:
+    assert wrong in wrong_forget(seen, "cpu-1")
+    assert bool(wrong_forget(seen, "cpu-1")) == bool(wrong)
+
+
+@pytest.mark.parametrize(
+    ("seen", "wrong"),
+    [
+        (fresh(None, recorded=None), ""),
+        (fresh(SLOT, recorded=None), ""),
+        (fresh(DRAINED, recorded=None), ""),
+        (fresh(None), "recorded"),
+        (fresh(None, recorded=Recorded(pending=True)), "recorded"),
+        (fresh(None, machines=(), recorded=None), "no such machine"),
+        (fresh(None, machines=None, recorded=None), "no such machine"),
+        (fresh(BUSY, recorded=None), "has jobs"),
+        (fresh(node(), recorded=None), "takes jobs"),
+        # A later life of the name is what is recorded and has jobs.
+        (fresh(BUSY, machines=(machine(), machine(key=MachineKey("dev", "cpu-1", 2)))), ""),
+    ],
+)
+def test_only_what_no_record_knows_and_runs_nothing_is_swept(seen: Fresh, wrong: str) -> None:
+    assert wrong in wrong_sweep(seen, KEY, is_busy=False)
+    assert bool(wrong_sweep(seen, KEY, is_busy=False)) == bool(wrong)
+    assert wrong_sweep(seen, KEY, is_busy=True) != ""
+
+
+_STATES = st.builds(
+    NodeState, st.sampled_from(NodeBase), st.frozensets(st.sampled_from(NodeFlag), max_size=3)
+)
+
+
+@given(
+    state=_STATES,
+    cpus_alloc=st.integers(0, 2),
+    reason=st.sampled_from([None, OURS, Reason("new disk", "alice")]),
+    is_recorded=st.booleans(),
+)
+def test_no_machine_that_runs_jobs_is_ever_taken_away(
+    state: NodeState, cpus_alloc: int, reason: Reason | None, is_recorded: bool
+) -> None:
+    seen = fresh(
+        Node("cpu-1", state, cpus=2, cpus_alloc=cpus_alloc, reason=reason),
+        recorded=RECORDED if is_recorded else None,
+    )
+    if seen.has_jobs("cpu-1") and not state.is_slot:
+        assert wrong_remove(seen, "cpu-1")
+        assert wrong_mend(seen, "cpu-1", is_wished=False)
+    if seen.has_jobs("cpu-1"):
+        assert wrong_sweep(seen, KEY, is_busy=False)
+        assert wrong_forget(seen, "cpu-1")

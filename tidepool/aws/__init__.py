@@ -1,5 +1,0 @@
-"""AWS: what may be asked of it, whether a region has it, what its machines are told, and those that are there.
-
-Nothing here makes anything: machines are made by the resources of `tidepool.components.infrastructure.aws`. AWS is asked by
-`ask`, `machines` and `prices`, which alone import boto3.
-"""

@@ -1,0 +1,1 @@
+"""Charts written as SVG and PNG."""

@@ -1,0 +1,90 @@
+"""What a verb may know of the world around it, and how it gets at a cluster: handed to it, so that tests can."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidepool.cli.contract import Engine
+    from tidepool.clients.kubernetes.contract import KubernetesClient
+    from tidepool.clients.slurm import SlurmClient
+    from tidepool.conversion.ports import Journal
+
+Connection = Mapping[str, Any]
+
+
+def _slurm(connection: Connection, data: Path) -> SlurmClient:
+    from tidepool.clients.slurm import Slurm
+    from tidepool.infrastructures.connection import transport
+
+    return Slurm(transport(connection, data))
+
+
+def _kubernetes(connection: Connection, data: Path) -> KubernetesClient:
+    from tidepool.clients.kubernetes.client import connect
+    from tidepool.clients.kubernetes.errors import Unreachable
+    from tidepool.infrastructures.kubernetes_access import NoAccess, load_access
+
+    try:
+        match connection:
+            case {"kubeconfig": str(path)}:
+                return connect(Path(path).read_text(), folder=Path(path).parent)
+            case {"stack": str(stack), "access": str(name)}:
+                return load_access(data, stack, name).client(data)
+            case _:
+                raise Unreachable(f"{dict(connection)!r} is no way to a Kubernetes that is known here")
+    except (NoAccess, OSError, ValueError) as error:
+        raise Unreachable(str(error)) from error
+
+
+def _conversions(path: Path) -> Journal:
+    from tidepool.conversion.journal import SqliteJournal
+
+    return SqliteJournal(path)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """``cwd`` is absolute. ``person`` says that there is a terminal and so somebody to ask; ``root`` that it is root's.
+
+    ``owns_process`` lets the embedded engine run the program in this process, which is quickest, and which a
+    process can do only once.
+    """
+
+    env: Mapping[str, str]
+    cwd: Path
+    person: bool = False
+    owns_process: bool = False
+    root: bool = True
+    #: None chooses it by ``env``.
+    engine: Engine | None = None
+    #: The client of the Slurm whose controller a connection names; by the data folder.
+    open_slurm: Callable[[Connection, Path], SlurmClient] = field(default=_slurm)
+    #: The client of the Kubernetes that pools serve; by the data folder.
+    open_kubernetes: Callable[[Connection, Path], KubernetesClient] = field(default=_kubernetes)
+    #: The journal of conversions in a file, which is made where there is none.
+    open_conversions: Callable[[Path], Journal] = field(default=_conversions)
+
+    @classmethod
+    def of_process(cls) -> World:
+        """This process's own."""
+        person = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+        return cls(os.environ, Path.cwd(), person, owns_process=True, root=os.geteuid() == 0)
+
+    @property
+    def who(self) -> str:
+        """The person's name, also behind sudo."""
+        return self.env.get("SUDO_USER") or self.env.get("USER") or getpass.getuser()
+
+    @property
+    def data(self) -> Path:
+        """The data folder."""
+        from tidepool.infrastructures.connection import data_folder
+
+        return data_folder(self.env)

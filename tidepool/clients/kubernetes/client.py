@@ -1,0 +1,344 @@
+"""The client of Kubernetes over HTTP: what `contract` promises, by the API's own objects."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import string
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tidepool.clients.kubernetes import reading
+from tidepool.clients.kubernetes.contract import BOOTSTRAPPERS, CLUSTER_API, NEEDED
+from tidepool.clients.kubernetes.errors import Conflict, Malformed, NotFound
+from tidepool.clients.kubernetes.exchange import Dial, Exchange, dial_here
+from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
+from tidepool.clients.kubernetes.objects import (
+    POOL_LABEL,
+    REASON_ANNOTATION,
+    BootstrapToken,
+    Budget,
+    ClusterMachine,
+    Lease,
+    Namespace,
+    Node,
+    Pod,
+    Right,
+    SigningRequest,
+    Taint,
+)
+from tidepool.clients.kubernetes.requests import Json, Requests, named
+from tidepool.clients.kubernetes.signing import refuse_unless_of, signing_request
+
+_NODES: Final = "/api/v1/nodes"
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+_REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+_SECRETS: Final = "/api/v1/namespaces/kube-system/secrets"
+_MACHINES: Final = f"/apis/{CLUSTER_API}/v1beta2"
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_LETTERS: Final = string.ascii_lowercase + string.digits
+#: So many reviews at once: together they take as long as a few.
+_AT_ONCE: Final = 6
+_TRIES: Final = 5
+
+_LIST_PODS: Final = Right("list", "pods")
+_PATCH_NODES: Final = Right("patch", "nodes")
+_APPROVE: Final = Right("update", "certificatesigningrequests/approval", "certificates.k8s.io")
+
+
+def connect(
+    kubeconfig: str, *, folder: Path = Path(), dial: Dial = dial_here, timeout_s: float = 15.0
+) -> KubernetesApi:
+    """A client of the API server that a kubeconfig's current context names. Nothing is asked yet.
+
+    Args:
+        kubeconfig: its text.
+        folder: where relative paths in it begin.
+        dial: what opens connections, where the server is not reached from here.
+        timeout_s: within how many seconds each request has its answer, or ends.
+
+    Raises:
+        ValueError: the kubeconfig is none, or leads nowhere safe; says what.
+    """
+    return KubernetesApi(Requests(Exchange(read_kubeconfig(kubeconfig, folder), dial, timeout_s)))
+
+
+class KubernetesApi:
+    """A `KubernetesClient` over HTTP, for several threads at once."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._api = requests
+        self.where = requests.where
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._api.close()
+
+    # Looking
+
+    def version(self) -> str:
+        said = self._api.get("/version", Right("get", "/version")).get("gitVersion")
+        if not isinstance(said, str) or not said:
+            raise Malformed(f"{self.where} does not tell its version: see whether it is an API server")
+        return said
+
+    def missing_rights(self, rights: Iterable[Right] = NEEDED) -> tuple[Right, ...]:
+        wanted = tuple(rights)
+        with ThreadPoolExecutor(_AT_ONCE, "rights") as threads:
+            allowed = tuple(threads.map(self._may, wanted))
+        return tuple(right for right, may in zip(wanted, allowed, strict=True) if not may)
+
+    def nodes(self, pool: str | None = None) -> tuple[Node, ...]:
+        only = {} if pool is None else {"labelSelector": f"{POOL_LABEL}={pool}"}
+        return self._api.listed(_NODES, Right("list", "nodes"), "Node", reading.node, only)
+
+    def node(self, name: str) -> Node | None:
+        right = Right("get", "nodes")
+        found = self._api.find(named(_NODES, name), right, "Node")
+        return None if found is None else self._read(right, reading.node, found)
+
+    def pods(self, node: str | None = None) -> tuple[Pod, ...]:
+        only = {} if node is None else {"fieldSelector": f"spec.nodeName={node}"}
+        return self._api.listed("/api/v1/pods", _LIST_PODS, "Pod", reading.pod, only)
+
+    def pods_in(self, namespace: str, labels: Mapping[str, str] | None = None) -> tuple[Pod, ...]:
+        right = Right("list", "pods", "", namespace)
+        return self._api.listed(_in("/api/v1", namespace, "pods"), right, "Pod", reading.pod, _with(labels))
+
+    def namespace(self, name: str) -> Namespace | None:
+        right = Right("get", "namespaces", name=name)
+        found = self._api.find(named("/api/v1/namespaces", name), right, "Namespace")
+        return None if found is None else self._read(right, reading.namespace, found)
+
+    def cluster_machines(
+        self, namespace: str, labels: Mapping[str, str] | None = None
+    ) -> tuple[ClusterMachine, ...]:
+        right = Right("list", "machines", CLUSTER_API, namespace)
+        path = _in(_MACHINES, namespace, "machines")
+        return self._api.listed(path, right, "Machine", reading.cluster_machine, _with(labels))
+
+    def pending_pods(self) -> tuple[Pod, ...]:
+        only = {"fieldSelector": "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed"}
+        return self._api.listed("/api/v1/pods", _LIST_PODS, "Pod", reading.pod, only)
+
+    def budgets(self) -> tuple[Budget, ...]:
+        right = Right("list", "poddisruptionbudgets", "policy")
+        path = "/apis/policy/v1/poddisruptionbudgets"
+        return self._api.listed(path, right, "PodDisruptionBudget", reading.budget)
+
+    def lease(self, node: str) -> Lease | None:
+        right = Right("get", "leases", "coordination.k8s.io", "kube-node-lease")
+        found = self._api.find(named(_LEASES, node), right, "Lease")
+        return None if found is None else self._read(right, reading.lease, found)
+
+    def signing_requests(self) -> tuple[SigningRequest, ...]:
+        right = Right("list", "certificatesigningrequests", "certificates.k8s.io")
+        return self._api.listed(_REQUESTS, right, "CertificateSigningRequest", signing_request)
+
+    # Nodes
+
+    def cordon(self, node: str, reason: str) -> None:
+        def change(seen: Json) -> Json | None:
+            there = self._read(_PATCH_NODES, reading.node, seen)
+            if there.unschedulable and there.reason in ("", reason):
+                return None
+            return {"spec": {"unschedulable": True}, "metadata": {"annotations": {REASON_ANNOTATION: reason}}}
+
+        self._api.alter(named(_NODES, node), _PATCH_NODES, "Node", change)
+
+    def uncordon(self, node: str) -> None:
+        changes = {"spec": {"unschedulable": None}, "metadata": {"annotations": {REASON_ANNOTATION: None}}}
+        self._api.patch(named(_NODES, node), changes, _PATCH_NODES)
+
+    def label(self, node: str, labels: Mapping[str, str | None]) -> None:
+        self._api.patch(named(_NODES, node), {"metadata": {"labels": dict(labels)}}, _PATCH_NODES)
+
+    def taint(self, node: str, taints: Iterable[Taint], remove: Iterable[str] = ()) -> None:
+        new, gone = tuple(taints), frozenset(remove)
+        same = {(taint.key, taint.effect) for taint in new}
+
+        def change(seen: Json) -> Json | None:
+            # As they are written: they may say when they were added, and that stays.
+            there = list((seen.get("spec") or {}).get("taints") or ())
+            kept = [
+                t for t in there if t.get("key") not in gone and (t.get("key"), t.get("effect")) not in same
+            ]
+            added = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in new]
+            return None if [*kept, *added] == there else {"spec": {"taints": [*kept, *added]}}
+
+        self._api.alter(named(_NODES, node), _PATCH_NODES, "Node", change)
+
+    def delete_node(self, node: str, uid: str | None = None) -> None:
+        self._api.delete(named(_NODES, node), Right("delete", "nodes"), uid=uid)
+        lease = Right("delete", "leases", "coordination.k8s.io", "kube-node-lease")
+        self._api.delete(named(_LEASES, node), lease)
+
+    # Pods
+
+    def evict(self, pod: Pod, grace_s: int | None = None) -> None:
+        options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        asked = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": options,
+        }
+        try:
+            self._api.post(f"{_path(pod)}/eviction", asked, Right("create", "pods/eviction"))
+        except NotFound:
+            return
+        except Conflict:
+            self._unless_another(pod)
+
+    def delete_pod(self, pod: Pod, grace_s: int | None = None) -> None:
+        try:
+            self._api.delete(_path(pod), Right("delete", "pods"), uid=pod.uid, grace_s=grace_s)
+        except Conflict:
+            self._unless_another(pod)
+
+    def delete_cluster_machine(self, machine: ClusterMachine) -> None:
+        right = Right("delete", "machines", CLUSTER_API, machine.namespace)
+        path = named(_in(_MACHINES, machine.namespace, "machines"), machine.name)
+        # One of another uid has only its name.
+        with contextlib.suppress(Conflict):
+            self._api.delete(path, right, uid=machine.uid)
+
+    def tell(self, pod: Pod, reason: str, message: str) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{pod.name[:230]}.{secrets.token_hex(8)}", "namespace": pod.namespace},
+            "involvedObject": {
+                "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
+            },
+            "type": "Warning",
+            "reason": reason,
+            # More is refused.
+            "message": message[:1024],
+            "source": {"component": "tidepool"},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }  # fmt: skip
+        with contextlib.suppress(NotFound):
+            self._api.post(f"/api/v1/namespaces/{pod.namespace}/events", event, Right("create", "events"))
+
+    # Joining
+
+    def create_token(self, node: str, until: datetime, token_id: str = "") -> BootstrapToken:
+        token = BootstrapToken(token_id or _random(6), _random(16), until, node)
+        right = Right("create", "secrets", "", "kube-system")
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": _secret(token.id), "labels": {"tidepool/node": node}},
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": {
+                "token-id": token.id,
+                "token-secret": token.secret,
+                "description": f"for the kubelet of {node}, by tidepool",
+                "expiration": until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "usage-bootstrap-authentication": "true",
+                "auth-extra-groups": BOOTSTRAPPERS,
+            },
+        }
+        if token_id:
+            self.delete_token(token_id)
+        self._api.post(_SECRETS, secret, right)
+        return token
+
+    def delete_token(self, token_id: str) -> None:
+        self._api.delete(named(_SECRETS, _secret(token_id)), Right("delete", "secrets", "", "kube-system"))
+
+    def approve(self, request: SigningRequest, node: str, token_id: str) -> None:
+        path = named(_REQUESTS, request.name)
+        for _ in range(_TRIES):
+            # What is approved is what is read here: nothing can come between, by its version.
+            read = self._api.get(path, Right("get", "certificatesigningrequests", "certificates.k8s.io"))
+            seen = self._read(_APPROVE, signing_request, read)
+            refuse_unless_of(seen, node, token_id)
+            if seen.is_approved:
+                return
+            condition = {
+                "type": "Approved",
+                "status": "True",
+                "reason": "Tidepool",
+                "message": f"the kubelet of {node} asks for it with the token that was made for it",
+            }
+            status = dict(read.get("status") or {})
+            status["conditions"] = [*(status.get("conditions") or ()), condition]
+            try:
+                self._api.put(f"{path}/approval", {**read, "status": status}, _APPROVE)
+            except Conflict:
+                continue
+            return
+        raise Conflict(f"{self.where}: others change the request {request.name} all the time")
+
+    def delete_signing_request(self, name: str) -> None:
+        right = Right("delete", "certificatesigningrequests", "certificates.k8s.io")
+        self._api.delete(named(_REQUESTS, name), right)
+
+    def _may(self, right: Right) -> bool:
+        resource, _, part = right.resource.partition("/")
+        attributes = {
+            "verb": right.verb, "resource": resource, "subresource": part, "group": right.group,
+            "namespace": right.namespace, "name": right.name,
+        }  # fmt: skip
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        asked = Right("create", "selfsubjectaccessreviews", "authorization.k8s.io")
+        status = self._api.post(_REVIEWS, review, asked, changes=False).get("status")
+        allowed = status.get("allowed") if isinstance(status, dict) else None
+        if not isinstance(allowed, bool):
+            raise Malformed(f"{self.where} does not tell whether the credential may {right}")
+        return allowed
+
+    def _unless_another(self, pod: Pod) -> None:
+        """A conflict is none where the pod is gone, or another one has its name; else it is raised again."""
+        seen = self._api.find(_path(pod), Right("get", "pods"), "Pod")
+        if seen is not None and self._read(_LIST_PODS, reading.pod, seen).uid == pod.uid:
+            raise Conflict(f"{self.where}: the pod {pod.key} was changed meanwhile; ask again")
+
+    def _read(self, right: Right, read: Any, found: Json) -> Any:
+        try:
+            return read(found)
+        except (KeyError, TypeError, ValueError) as fault:
+            raise Malformed(
+                f"{self.where}: the answer to {right} is not what was asked for: {fault}"
+            ) from fault
+
+
+def _in(group: str, namespace: str, resource: str) -> str:
+    return f"{named(f'{group}/namespaces', namespace)}/{resource}"
+
+
+def _with(labels: Mapping[str, str] | None) -> dict[str, str]:
+    """What selects objects that have all these labels."""
+    told = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
+    return {"labelSelector": told} if told else {}
+
+
+def _path(pod: Pod) -> str:
+    return named(named("/api/v1/namespaces", pod.namespace) + "/pods", pod.name)
+
+
+def _secret(token_id: str) -> str:
+    return f"bootstrap-token-{token_id}"
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(length))

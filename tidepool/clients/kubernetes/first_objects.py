@@ -1,0 +1,110 @@
+"""The first objects of a control plane of ours: who may join it, and what Tidepool may do. Pure; applied as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from tidepool.clients.kubernetes.contract import BOOTSTRAPPERS, NEEDED
+from tidepool.clients.kubernetes.objects import Right
+
+#: Whom the certificate of Tidepool's own client names.
+TIDEPOOL_USER: Final = "tidepool"
+#: Whom the API server's certificate names, with which it asks kubelets.
+API_SERVER_USER: Final = "tidepool:kube-apiserver"
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_PATH: Final = f"/apis/{_GROUP}/v1"
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstObject:
+    """An object, and where the API has it."""
+
+    path: str
+    body: Json
+
+    @property
+    def name(self) -> str:
+        """``ClusterRole tidepool``."""
+        return f"{self.body['kind']} {self.body['metadata']['name']}"
+
+    def is_as_in(self, there: Json) -> bool:
+        """Whether the object of the API says what this one says."""
+        return all(
+            there.get(key) == self.body[key] for key in ("rules", "roleRef", "subjects") if key in self.body
+        )
+
+
+def first_objects(needed: Iterable[Right] = NEEDED) -> tuple[FirstObject, ...]:
+    """All of them, in the order in which they are made."""
+    needed = tuple(needed)
+    return (
+        # A kubelet with a token may ask for its certificate. Nobody approves it by itself: Tidepool does, one by one.
+        _cluster_binding("tidepool:kubelet-bootstrap", "system:node-bootstrapper", _group(BOOTSTRAPPERS)),
+        # One that has a certificate may have the next one of the same name.
+        _cluster_binding(
+            "tidepool:kubelet-renewal",
+            "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+            _group("system:nodes"),
+        ),
+        _cluster_binding("tidepool:kubelet-api", "system:kubelet-api-admin", _user(API_SERVER_USER)),
+        *_role_of(needed),
+    )
+
+
+def _role_of(needed: tuple[Right, ...]) -> Iterable[FirstObject]:
+    """Roles with these rights and no others, and that Tidepool has them."""
+    for namespace in sorted({right.namespace for right in needed}):
+        rules = _rules(right for right in needed if right.namespace == namespace)
+        if not namespace:
+            yield _object("clusterroles", "ClusterRole", TIDEPOOL_USER, rules=rules)
+            yield _cluster_binding(TIDEPOOL_USER, TIDEPOOL_USER, _user(TIDEPOOL_USER))
+            continue
+        yield _object("roles", "Role", TIDEPOOL_USER, namespace, rules=rules)
+        yield _object(
+            "rolebindings",
+            "RoleBinding",
+            TIDEPOOL_USER,
+            namespace,
+            roleRef={"apiGroup": _GROUP, "kind": "Role", "name": TIDEPOOL_USER},
+            subjects=[_user(TIDEPOOL_USER)],
+        )
+
+
+def _rules(rights: Iterable[Right]) -> list[Json]:
+    def what(right: Right) -> tuple[str, str, str]:
+        return right.group, right.resource, right.name
+
+    return [
+        {
+            "apiGroups": [group],
+            "resources": [resource],
+            "verbs": sorted(right.verb for right in alike),
+            **({"resourceNames": [name]} if name else {}),
+        }
+        for (group, resource, name), alike in groupby(sorted(rights, key=what), what)
+    ]
+
+
+def _cluster_binding(name: str, role: str, subject: Json) -> FirstObject:
+    reference = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role}
+    return _object("clusterrolebindings", "ClusterRoleBinding", name, roleRef=reference, subjects=[subject])
+
+
+def _object(plural: str, kind: str, name: str, namespace: str = "", **content: Any) -> FirstObject:
+    where = f"/namespaces/{namespace}" if namespace else ""
+    metadata = {"name": name, "labels": {"app.kubernetes.io/managed-by": "tidepool"}}
+    body = {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, **content}
+    return FirstObject(f"{_PATH}{where}/{plural}/{name}", body)
+
+
+def _user(name: str) -> Json:
+    return {"apiGroup": _GROUP, "kind": "User", "name": name}
+
+
+def _group(name: str) -> Json:
+    return {"apiGroup": _GROUP, "kind": "Group", "name": name}

@@ -1,0 +1,258 @@
+"""The client of Slurm by its commands, over any transport."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Iterable
+from typing import Final, Self
+
+from tidepool.clients.slurm.accounting import Accounting
+from tidepool.clients.slurm.answer import error_of, judge
+from tidepool.clients.slurm.commands import Commands
+from tidepool.clients.slurm.contract import Controller, Submitted
+from tidepool.clients.slurm.errors import NotFound, Refused
+from tidepool.clients.slurm.job import Job, JobState, parse_queue, squeue_format
+from tidepool.clients.slurm.node import Node, parse_node
+from tidepool.clients.slurm.partition import Partition, parse_partition
+from tidepool.clients.slurm.request import (
+    JobRequest,
+    NextState,
+    ReservationRequest,
+    Slots,
+    node_names,
+    one_line,
+)
+from tidepool.clients.slurm.reservation import Reservation, parse_reservation
+from tidepool.clients.transport import Transport
+
+#: Slurm itself waits 10 s for an answer (MessageTimeout) before it says that none came.
+TIMEOUT_S: Final = 15.0
+
+_PING = re.compile(r"Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)")
+_VERSION = re.compile(r"^SLURM_VERSION\s*=\s*(\S+)", re.MULTILINE)
+_RESERVED = re.compile(r"Reservation created: (\S+)")
+_SUBMITTED = re.compile(r"(\d+)(?:;\S+)?")
+
+
+class Slurm:
+    """A client of the cluster that ``transport`` leads to; every call ends within ``timeout_s`` seconds.
+
+    See `SlurmClient` for what it can do. It may be used by several threads at once.
+    """
+
+    def __init__(self, transport: Transport, timeout_s: float = TIMEOUT_S) -> None:
+        self._commands = Commands(transport, timeout_s)
+        self.accounting = Accounting(self._commands)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._commands.transport.close()
+
+    # Looking
+
+    def ping(self) -> tuple[Controller, ...]:
+        argv = ["scontrol", "ping"]
+        completed = self._commands.run(argv)
+        found = _PING.findall(completed.stdout)
+        if not found:
+            raise error_of(argv, completed, self._commands.transport.where)
+        return tuple(Controller(role, host, state == "UP") for role, host, state in found)
+
+    def version(self) -> str:
+        argv = ["scontrol", "show", "config"]
+        found = _VERSION.search(self._commands.ask(argv))
+        if not found:
+            raise self._commands.malformed(argv, "SLURM_VERSION is missing")
+        return found[1]
+
+    def nodes(self, names: str = "") -> tuple[Node, ...]:
+        chosen = [node_names(names)] if names else []
+        return self._commands.show(
+            ["scontrol", "--all", "--future", "--oneliner", "show", "node", *chosen], parse_node
+        )
+
+    def jobs(self, states: Collection[JobState] = ()) -> tuple[Job, ...]:
+        return self._queue([f"--states={','.join(sorted(states))}"] if states else [])
+
+    def job(self, job_id: int) -> tuple[Job, ...]:
+        return self._queue([f"--jobs={job_id:d}", "--states=all"])
+
+    def partitions(self) -> tuple[Partition, ...]:
+        return self._commands.show(["scontrol", "--all", "--oneliner", "show", "partition"], parse_partition)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        return self._commands.show(
+            ["scontrol", "--all", "--oneliner", "show", "reservation"], parse_reservation
+        )
+
+    # Nodes
+
+    def create_slots(self, slots: Slots) -> None:
+        argv = ["scontrol", "create", *slots.arguments()]
+        self._commands.ask(argv)
+        # scontrol says nothing of those that found no room.
+        try:
+            self.nodes(slots.names)
+        except NotFound as missing:
+            raise Refused(
+                f"not all slots were made: {missing.words}",
+                words=missing.words,
+                where=missing.where,
+                remedy="raise MaxNodeCount in slurm.conf and restart slurmctld, or ask for fewer",
+            ) from missing
+
+    def to_future(self, nodes: str) -> None:
+        self._update(nodes, "FUTURE")
+
+    def power_down(self, nodes: str) -> None:
+        self._update(nodes, "POWER_DOWN")
+
+    def delete_nodes(self, nodes: str) -> None:
+        self._commands.ask(["scontrol", "delete", f"NodeName={node_names(nodes)}"])
+
+    def set_features(self, nodes: str, features: Collection[str]) -> None:
+        written = one_line(",".join(features), "the features")
+        # Those that are active follow only where no plugin changes them at a boot.
+        self._commands.ask(
+            [
+                "scontrol",
+                "update",
+                f"NodeName={node_names(nodes)}",
+                f"AvailableFeatures={written}",
+                f"ActiveFeatures={written}",
+            ]
+        )
+
+    def drain(self, nodes: str, reason: str) -> None:
+        self._update(nodes, "DRAIN", f"Reason={one_line(reason, 'the reason')}")
+
+    def undrain(self, nodes: str) -> None:
+        self._update(nodes, "UNDRAIN")
+
+    def resume(self, nodes: str) -> None:
+        self._update(nodes, "RESUME")
+
+    def down(self, nodes: str, reason: str) -> None:
+        self._update(nodes, "DOWN", f"Reason={one_line(reason, 'the reason')}")
+
+    def reboot(self, nodes: str, *, reason: str, asap: bool = False, next_state: NextState = "") -> None:
+        options = ["ASAP"] if asap else []
+        if next_state:
+            options.append(f"nextstate={next_state}")
+        self._commands.ask(
+            ["scontrol", "reboot", *options, f"reason={one_line(reason, 'the reason')}", node_names(nodes)]
+        )
+
+    def reconfigure(self) -> None:
+        self._commands.ask(["scontrol", "reconfigure"])
+
+    def takeover(self) -> None:
+        self._commands.ask(["scontrol", "takeover"])
+
+    # Partitions
+
+    def create_partition(self, name: str, settings: Iterable[tuple[str, str]]) -> None:
+        """Make a partition; ``settings`` are keys and values of its line in slurm.conf, which is to have it too."""
+        self._commands.ask(
+            ["scontrol", "create", f"PartitionName={one_line(name, 'the name')}", *_pairs(settings)]
+        )
+
+    def update_partition(self, name: str, settings: Iterable[tuple[str, str]]) -> None:
+        """Change ``settings`` of a partition; jobs in it go on."""
+        self._commands.ask(
+            ["scontrol", "update", f"PartitionName={one_line(name, 'the name')}", *_pairs(settings)]
+        )
+
+    def delete_partition(self, name: str) -> None:
+        """Take a partition away.
+
+        Raises:
+            Refused: there are jobs in it.
+        """
+        self._commands.ask(["scontrol", "delete", f"PartitionName={one_line(name, 'the name')}"])
+
+    # Reservations
+
+    def create_reservation(self, request: ReservationRequest) -> str:
+        argv = ["scontrol", "create", "reservation", *request.arguments()]
+        found = _RESERVED.search(self._commands.ask(argv))
+        if not found:
+            raise self._commands.malformed(argv, "it names no reservation")
+        return found[1]
+
+    def delete_reservation(self, name: str) -> None:
+        self._commands.ask(["scontrol", "delete", f"ReservationName={one_line(name, 'the name')}"])
+
+    # Jobs
+
+    def submit(self, request: JobRequest) -> Submitted:
+        argv = ["sbatch", "--parsable", *request.arguments()]
+        completed = self._commands.run_plainly(argv, request.script)
+        # A submit plugin may write what looks like an error for a job that was taken: the number decides.
+        found = _SUBMITTED.fullmatch(completed.stdout.strip())
+        if completed.exit_code == 0 and found:
+            return Submitted(int(found[1]), completed.stderr.strip())
+        judge(argv, completed, self._commands.transport.where)
+        raise self._commands.malformed(argv, "it has no job id")
+
+    def cancel(self, job_id: int, *, array_id: str = "") -> None:
+        # Without --verbose it says nothing of a job that is not there.
+        argv = ["scancel", "--verbose", array_id or f"{job_id:d}"]
+        completed = self._commands.run(argv)
+        if completed.exit_code == 0 and "already completing or completed" in completed.stderr:
+            return
+        judge(argv, completed, self._commands.transport.where)
+
+    def requeue(self, job_id: int, *, array_id: str = "") -> None:
+        self._commands.ask(["scontrol", "requeue", array_id or f"{job_id:d}"])
+
+    def tell(self, job_id: int, message: str, *, array_id: str = "") -> None:
+        said = one_line(message, "the message")
+        mark = f"\x1e{secrets.token_urlsafe(9)}\x1e"
+        answer = self._commands.ask(
+            [
+                "squeue",
+                "--local",
+                "--states=all",
+                f"--jobs={array_id or job_id}",
+                f"--Format=JobID:{mark},admin_comment:{mark}",
+            ]
+        )
+        fields = answer.split(mark)
+        if len(fields) < 5 or fields[2].strip() != f"{job_id:d}":
+            raise self._commands.malformed(["squeue"], "the comment is missing")
+        before = "" if fields[3] == "(null)" else fields[3]
+        if said not in before:
+            comment = f"{before}; {said}" if before else said
+            self._commands.ask(
+                ["scontrol", "update", f"JobId={array_id or job_id}", f"AdminComment={comment}"]
+            )
+        try:
+            # By its own number, also a task of an array: scontrol reads no further than the underscore here.
+            self._commands.ask(["scontrol", "notify", f"{job_id:d}", said])
+        except Refused:
+            # It does not run, or not in a way that has a standard error of Slurm's.
+            return
+
+    def _update(self, nodes: str, state: str, *more: str) -> None:
+        self._commands.ask(["scontrol", "update", f"NodeName={node_names(nodes)}", f"State={state}", *more])
+
+    def _queue(self, selection: list[str]) -> tuple[Job, ...]:
+        # Another one each time, so that nobody can give a job a name that holds it.
+        mark = f"\x1e{secrets.token_urlsafe(9)}\x1e"
+        argv = ["squeue", "--all", "--local", "--noconvert", f"--Format={squeue_format(mark)}", *selection]
+        answer = self._commands.ask(argv)
+        try:
+            return tuple(parse_queue(answer, mark))
+        except (KeyError, ValueError) as fault:
+            raise self._commands.malformed(argv, str(fault)) from fault
+
+
+def _pairs(settings: Iterable[tuple[str, str]]) -> list[str]:
+    return [one_line(f"{key}={value}", key) for key, value in settings]

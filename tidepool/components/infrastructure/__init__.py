@@ -1,1 +1,0 @@
-"""Where machines come from: the contract, and a file for each infrastructure that fulfils it."""

@@ -1,0 +1,50 @@
+"""Whether a region of AWS can give what is asked of it: what a preview looks at, and `tidepool doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidepool.cluster.failures import InfrastructureError
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.aws.demand import Wanted, architecture, wanted
+from tidepool.infrastructures.aws.facts import Facts
+from tidepool.infrastructures.aws.preflight import lacks
+from tidepool.infrastructures.aws.reading import read_options
+from tidepool.infrastructures.finding import Finding
+
+Ask = Callable[[Wanted], Facts]
+
+
+def ask_aws(wanted: Wanted) -> Facts:
+    """What the region has."""
+    # It imports boto3, which the provider of a stack that has no AWS is spared.
+    from tidepool.infrastructures.aws.ask import ask
+
+    return ask(wanted)
+
+
+def lacks_of_region(wanted: Wanted, ask: Ask = ask_aws) -> tuple[str, ...]:
+    """All that the region lacks, each with the remedy; that it cannot be asked."""
+    if find_spec("boto3") is None:
+        return ("the Python package boto3 is not installed; run: .venv/bin/pip install boto3",)
+    try:
+        facts = ask(wanted)
+    except InfrastructureError as error:
+        return (f"{error}; try it by hand: aws ec2 describe-vpcs --region {wanted.region}",)
+    return lacks(facts, wanted)
+
+
+def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask_aws) -> Iterator[Finding]:
+    """The region, as whoever the environment and ~/.aws say sees it.
+
+    Raises:
+        SpecError: the options of AWS have mistakes.
+    """
+    asked = wanted(spec, read_options(spec, stack), architecture())
+    what = f"region {asked.region} of AWS"
+    found = lacks_of_region(asked, ask)
+    yield from (Finding(what, "lacks", lack) for lack in found)
+    if not found:
+        yield Finding(what, "well", "it answers, and has all that is asked of it")

@@ -1,0 +1,242 @@
+"""AWS as an infrastructure, by the resources of pulumi-aws: an instance for each machine, a launch template for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from ipaddress import IPv4Network
+from typing import Any, Final
+
+import pulumi
+import pulumi_aws as aws
+from pulumi import Input, Output, ResourceOptions
+from pulumi_aws import ebs, ec2
+
+from tidepool import resources
+from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures.aws.demand import Wanted, architecture, wanted
+from tidepool.infrastructures.aws.image import FORM, Importer, ami, importer
+from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
+from tidepool.infrastructures.aws.mounting import mounting
+from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
+from tidepool.infrastructures.aws.network import Ground, ground
+from tidepool.infrastructures.aws.options import Offering
+from tidepool.infrastructures.aws.reading import Options, read_options
+from tidepool.infrastructures.aws.resources import AwsForwarding, AwsRegion
+from tidepool.infrastructures.aws.storage import attached, disk, shared_by_efs, shared_by_lustre
+from tidepool.infrastructures.aws.user_data import guest_program
+from tidepool.infrastructures.boot import Boot, File, Service
+from tidepool.infrastructures.cloud_init import Surroundings, seed
+from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.remote import Ssh, ssh
+
+#: Of the plugin's own: what is sold out stays so, and is to be told soon.
+_RETRIES: Final = 4
+#: Whose volume each is, where it is one machine's.
+_DISKS: Final = {"slurmctld": CONTROLLER_HOST, "database": ACCOUNTING_HOST}
+_SPOT: Final = "/usr/local/lib/tidepool/spot"
+
+
+def make(spec: ClusterSpec, stack: str) -> Infrastructure:
+    """The infrastructure of that spec's machines; registers what a stack has before any of them.
+
+    Raises:
+        pulumi.RunError: the options of AWS have mistakes; says all of them.
+    """
+    try:
+        options = read_options(spec, stack)
+    except SpecError as error:
+        raise pulumi.RunError(str(error)) from error
+    place = options.place
+    built_for = architecture()
+    fit = AwsRegion("aws", **_told(wanted(spec, options, built_for)))
+    provider = aws.Provider(
+        "aws",
+        region=place.region,
+        max_retries=_RETRIES,
+        # All that is made there waits for what says that the region has it.
+        opts=ResourceOptions(depends_on=[fit]),
+    )
+    opts, tags = ResourceOptions(provider=provider), dict(stack_tags(stack))
+    made = ground(stack, place, spec.network, tags, opts, has_own=options.has_own)
+    groups = {
+        claim.offering.placement_group: ec2.PlacementGroup(
+            claim.offering.placement_group,
+            name=named(stack, claim.offering.placement_group),
+            strategy="cluster",
+            tags=tags,
+            opts=ResourceOptions.merge(opts, ResourceOptions(delete_before_replace=True)),
+        ).name
+        for claim in {each.offering.placement_group: each for each in options.claims}.values()
+        if claim.offering.placement_group is not None
+    }
+    return Aws(
+        stack,
+        options,
+        made,
+        importer(stack, place, built_for, tags, opts),
+        groups,
+        Surroundings(spec.own_hosts, mounting=mounting),
+        ssh(spec, stack),
+        place.machines,
+        one_controller=not spec.controller.backup,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Aws:
+    """Machines of AWS, of one offering. ``disks`` are those that were made so far, by the machine that has each."""
+
+    stack: str
+    options: Options
+    ground: Ground
+    importer: Importer
+    groups: Mapping[str, Output[str]]
+    surroundings: Surroundings
+    ssh: Ssh
+    offering: Offering
+    one_controller: bool = True
+    smt: bool = True
+    disks: dict[str, ebs.Volume] = field(default_factory=dict)
+
+    @property
+    def forms(self) -> Sequence[str]:
+        return (FORM,)
+
+    def for_fleet(self, fleet: Fleet) -> Infrastructure:
+        offering = self.options.of_fleet(fleet.name, fleet.infrastructures[0])
+        return replace(self, offering=offering, smt=fleet.shape.threads_per_core > 1)
+
+    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+        return ami(name, digest, self.stack, self.importer, opts)
+
+    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+        """The VPC, in which the cluster's network is routes."""
+        return Output.from_input(self.ground.vpc)
+
+    def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:
+        """A disk, where it is one machine's; else a file system, which all reach."""
+        place, merged = self.options.place, self._on(opts)
+        owner = _DISKS.get(order.name)
+        # Two controllers share the state, and a disk is one machine's.
+        if owner == ACCOUNTING_HOST or (owner == CONTROLLER_HOST and self.one_controller):
+            size = place.state_gib if owner == CONTROLLER_HOST else place.database_gib
+            self.disks[owner] = made = disk(order, size, self.ground, merged)
+            return made.id
+        if order.name == "home" and place.home != "efs":
+            if place.home == "lustre":
+                return shared_by_lustre(order, self.ground, merged)
+            return Output.from_input(place.home)
+        return shared_by_efs(order, self.ground, merged)
+
+    def boot(self, name: str, boot: Boot, opts: ResourceOptions | None = None) -> Output[str]:
+        all_of_it = replace(boot, files=(*boot.files, *self.ssh.files))
+        if self.offering.market == "spot":
+            all_of_it = _watching(all_of_it)
+        told = seed(all_of_it, self.surroundings).apply(lambda parts: parts.user_data)
+        group = self.offering.placement_group
+        order = KindOrder(
+            name,
+            self.offering,
+            self.options.zone_of(self.offering),
+            self.smt,
+            self.groups[group] if group else None,
+        )
+        return launch_template(order, Output.secret(told), self.ground, self._on(opts))
+
+    def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
+        merged = self._on(opts)
+        # Of several interfaces EC2 wants to be told by which, and no longer by the instance. One adapter may become several.
+        adapters = self.offering.efa > 0
+        whole = ResourceOptions(
+            delete_before_replace=True,
+            # What a launch template says is looked at when a machine is made; a type is another machine's.
+            replace_on_changes=["instanceType", "subnetId"],
+            # Once the template has another version, the plugin reads the number of a machine's own in place of $Default, and would
+            # make another machine of it. One that is made takes $Default all the same.
+            ignore_changes=["launchTemplate.version", *(["sourceDestCheck"] if adapters else [])],
+        )
+        made = ec2.Instance(
+            order.name,
+            ami=order.image,
+            instance_type=self.offering.instance_type,
+            launch_template=ec2.InstanceLaunchTemplateArgs(id=order.boot, version="$Default"),
+            subnet_id=None if self.offering.efa else self.ground.subnets[self._zone_of(order.name)],
+            # It answers to an address that is none of its subnet.
+            source_dest_check=None if adapters else False,
+            tags=dict(machine_tags(self.stack, order.name, order.address)),
+            opts=ResourceOptions.merge(merged, whole),
+        )
+        if (volume := self.disks.get(order.name)) is not None:
+            attached(order.name, volume, made, merged)
+        leads = ec2.Route(
+            order.name,
+            route_table_id=self.ground.route_table,
+            destination_cidr_block=f"{order.address}/32",
+            network_interface_id=made.primary_network_interface_id,
+            opts=merged,
+        )
+        reachable: list[pulumi.Resource] = [leads]
+        if adapters:
+            reachable.append(
+                AwsForwarding(
+                    order.name,
+                    region=self.options.place.region,
+                    interface=made.primary_network_interface_id,
+                    opts=opts,
+                )
+            )
+        answers = resources.SshMachine(
+            order.name,
+            machine=made.id,
+            stack=self.stack,
+            address=str(order.address),
+            user="root",
+            access=self.ssh.access.id,
+            opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=reachable)),
+        )
+        return Machine(answers, made.id, Output.from_input(str(order.address)), answers.connection)
+
+    def _zone_of(self, machine: str) -> str:
+        """A backup controller is in the second zone, where there is one: not both go down with a zone."""
+        zones = self.options.place.all_zones
+        if machine == BACKUP_CONTROLLER_HOST:
+            return zones[1 % len(zones)]
+        return self.options.zone_of(self.offering)
+
+    def _on(self, opts: ResourceOptions | None) -> ResourceOptions:
+        return ResourceOptions.merge(self.ground.opts, opts)
+
+
+def _watching(boot: Boot) -> Boot:
+    """The same on a machine that AWS may take back: it drains its node when AWS says so."""
+    watch = Service("spot", ("/bin/sh", "-ec", f'exec /usr/bin/python3 -I {_SPOT} "$(hostname)"'))
+    return replace(
+        boot,
+        services=(*boot.services, watch),
+        files=(*boot.files, File(_SPOT, guest_program("spot"))),
+    )
+
+
+def _told(asked: Wanted) -> dict[str, Any]:
+    """All that is asked, as the resource takes it; what is not asked for is left out."""
+    demands = [
+        {_camel(key): value for key, value in asdict(demand).items() if value} for demand in asked.demands
+    ]
+    return {
+        "region": asked.region,
+        "path": asked.path,
+        "network": str(asked.network),
+        "demands": demands,
+        "vpc": asked.vpc,
+        "subnets": dict(asked.subnets) if asked.subnets else None,
+        "counted": asked.counted or None,
+        "architecture": asked.architecture,
+    }
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

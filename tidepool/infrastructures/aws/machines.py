@@ -1,0 +1,99 @@
+"""The instances of a stack at AWS, as the scaler lists and sweeps them: they are found by their tags, whoever made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.cluster.failures import Permanent
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures import Infrastructure, Machine, MachineKey, MachineRequest
+from tidepool.infrastructures.aws.names import ADDRESS, GENERATION, NODE, STACK
+from tidepool.infrastructures.aws.reading import read_options
+from tidepool.infrastructures.aws.session import client, kinds_of_failures, tags_of
+
+#: Of an instance that has lost its tag.
+_NO_ADDRESS: Final = IPv4Address(0)
+#: Those that are there. One that shuts down for good is gone: it never comes back, and its disk goes with it.
+_THERE: Final = ("pending", "running", "stopping", "stopped")
+_RUNS: Final = ("pending", "running")
+#: Of one question: DescribeInstances answers so many at once.
+_PAGE: Final = 1000
+
+
+def machines_of(spec: ClusterSpec, stack: str, _data: Path) -> Infrastructure:
+    """The machines of a stack in the region of its spec.
+
+    Raises:
+        SpecError: the options of AWS have mistakes.
+        InfrastructureError: who asks is not known.
+    """
+    place = read_options(spec, stack).place
+    with kinds_of_failures("the machines of AWS cannot be listed"):
+        return AwsMachines(client("ec2", place.region))
+
+
+@dataclass(frozen=True, slots=True)
+class AwsMachines:
+    """`tidepool.infrastructures.Infrastructure`, of the region of ``ec2``, a client of boto3."""
+
+    ec2: Any
+
+    def create(self, request: MachineRequest) -> Machine:
+        """Only Pulumi makes them, which knows images and launch templates.
+
+        Raises:
+            Permanent: always.
+        """
+        raise Permanent(f"{request.key}: machines of AWS are made by the resource aws:ec2/instance:Instance")
+
+    def read(self, key: MachineKey) -> Machine | None:
+        found = self._instances(_by_key(key))
+        return told(found[0]) if found else None
+
+    def list(self, stack: str) -> tuple[Machine, ...]:
+        filters = [_tagged(STACK, stack), {"Name": "tag-key", "Values": [NODE]}]
+        return tuple(sorted(map(told, self._instances(filters)), key=lambda machine: machine.key))
+
+    def delete(self, key: MachineKey) -> None:
+        # All of that key: where an answer was lost and nobody asked again, there may be one that no state knows.
+        ids = [each["InstanceId"] for each in self._instances(_by_key(key))]
+        if ids:
+            with kinds_of_failures(f"{key} is not deleted"):
+                self.ec2.terminate_instances(InstanceIds=ids)
+
+    def _instances(self, filters: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Those that are there, the oldest first."""
+        asked = [*filters, {"Name": "instance-state-name", "Values": [*_THERE]}]
+        with kinds_of_failures("the machines of AWS cannot be listed"):
+            return sorted(self._pages(asked), key=lambda each: (each["LaunchTime"], each["InstanceId"]))
+
+    def _pages(self, filters: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        pages = self.ec2.get_paginator("describe_instances")
+        for page in pages.paginate(Filters=filters, PaginationConfig={"PageSize": _PAGE}):
+            for reservation in page["Reservations"]:
+                yield from reservation["Instances"]
+
+
+def told(instance: Mapping[str, Any]) -> Machine:
+    """An instance as EC2 describes it, in the words of the contract."""
+    tags = tags_of(instance)
+    generation = tags.get(GENERATION, "1")
+    key = MachineKey(
+        tags.get(STACK, ""), tags.get(NODE, ""), int(generation) if generation.isdecimal() else 1
+    )
+    address = IPv4Address(tags[ADDRESS]) if ADDRESS in tags else _NO_ADDRESS
+    runs = instance["State"]["Name"] in _RUNS
+    since = instance.get("LaunchTime")
+    return Machine(instance["InstanceId"], key, address, "running" if runs else "stopped", since)
+
+
+def _by_key(key: MachineKey) -> list[Mapping[str, Any]]:
+    return [_tagged(STACK, key.stack), _tagged(NODE, key.node), _tagged(GENERATION, str(key.generation))]
+
+
+def _tagged(name: str, value: str) -> Mapping[str, Any]:
+    return {"Name": f"tag:{name}", "Values": [value]}

@@ -1,0 +1,260 @@
+"""What a stack has at AWS before any machine: its VPC or a given one, and a security group for each part of a cluster.
+
+A machine's address is no address of its subnet but a route in the tables of the VPC, so that it keeps it in every zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Any
+
+from pulumi import Input, Output, ResourceOptions
+from pulumi_aws import ec2, ec2transitgateway, vpc
+
+from tidepool.infrastructures.aws.names import named
+from tidepool.infrastructures.aws.options import Place
+from tidepool.infrastructures.aws.parts import LUSTRE, MACHINES, Part, Rule, rules, to_nodes_from_elsewhere
+from tidepool.infrastructures.aws.policies import through_endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where machines of a stack are made. ``subnets`` are by zone, ``groups`` by the part of the cluster."""
+
+    stack: str
+    place: Place
+    vpc: Input[str]
+    subnets: Mapping[str, Input[str]]
+    route_table: Input[str]
+    groups: Mapping[Part, Output[str]]
+    tags: Mapping[str, str]
+    opts: ResourceOptions
+
+    def tagged(self, what: str) -> dict[str, str]:
+        """Tags of something that the stack has."""
+        return {"Name": named(self.stack, what), **self.tags}
+
+
+def ground(
+    stack: str,
+    place: Place,
+    network: IPv4Network,
+    tags: Mapping[str, str],
+    opts: ResourceOptions,
+    *,
+    has_own: bool = True,
+) -> Ground:
+    """Register it. ``has_own`` says whether the cluster's own machines are in it, or elsewhere."""
+    if place.given is not None:
+        of_vpc: Input[str] = place.given.vpc
+        subnets: Mapping[str, Input[str]] = place.given.subnets
+        table: Input[str] = place.given.route_table
+        owner = None
+    else:
+        made = ec2.Vpc(
+            "vpc",
+            cidr_block=str(place.cidr),
+            enable_dns_support=True,
+            enable_dns_hostnames=True,
+            tags={"Name": named(stack, "vpc"), **tags},
+            opts=opts,
+        )
+        of_vpc, owner = made.id, made.owner_id
+        subnets, table = _own_subnets(stack, place, made, tags, opts)
+    groups = {
+        part: ec2.SecurityGroup(
+            part,
+            # It is there as long as rules of others name it.
+            name=named(stack, part),
+            description=f"Tidepool: {part} of {stack}",
+            vpc_id=of_vpc,
+            tags={"Name": named(stack, part), **tags},
+            opts=ResourceOptions.merge(opts, ResourceOptions(delete_before_replace=True)),
+        ).id
+        for part in (*MACHINES, "files", "endpoints")
+    }
+    made_ground = Ground(stack, place, of_vpc, subnets, table, groups, tags, opts)
+    for rule in rules(lustre=place.home == "lustre"):
+        _arrives(made_ground, rule)
+    if not has_own:
+        for ports, why in to_nodes_from_elsewhere().items():
+            _ingress(
+                made_ground, f"node-from-elsewhere-{ports[0]}", "node", ports, cidr=str(network), why=why
+            )
+    _leaves(made_ground, network, outside=place.outside or place.given is not None)
+    for i, administrators in enumerate(place.administrators):
+        for part in MACHINES:
+            _ingress(made_ground, f"{part}-from-administrators-{i}", part, (22, 22), cidr=str(administrators))
+    if owner is not None:
+        _endpoint(made_ground, owner)
+    return made_ground
+
+
+def _own_subnets(
+    stack: str, place: Place, of: ec2.Vpc, tags: Mapping[str, str], opts: ResourceOptions
+) -> tuple[Mapping[str, Input[str]], Input[str]]:
+    """A subnet for each zone, all with one route table: what is a route there leads to any of them."""
+    # Sixteen parts: zones never move when another one comes, and the last is for the way out.
+    parts = list(place.cidr.subnets(prefixlen_diff=4))
+    table = ec2.RouteTable(
+        "machines", vpc_id=of.id, tags={"Name": named(stack, "machines"), **tags}, opts=opts
+    )
+    subnets: dict[str, Input[str]] = {}
+    for zone in place.zones:
+        # By its letter, not by its place in the list.
+        made = ec2.Subnet(
+            zone,
+            vpc_id=of.id,
+            availability_zone=zone,
+            cidr_block=str(parts[ord(zone[-1]) - ord("a")]),
+            tags={"Name": named(stack, zone), **tags},
+            opts=ResourceOptions.merge(opts, ResourceOptions(delete_before_replace=True)),
+        )
+        ec2.RouteTableAssociation(zone, subnet_id=made.id, route_table_id=table.id, opts=opts)
+        subnets[zone] = made.id
+    if place.outside:
+        _way_out(stack, place, of, table, str(parts[-1]), tags, opts)
+    if place.transit_gateway is not None:
+        attachment = ec2transitgateway.VpcAttachment(
+            "administrators",
+            transit_gateway_id=place.transit_gateway,
+            vpc_id=of.id,
+            subnet_ids=list(subnets.values()),
+            tags={"Name": named(stack, "administrators"), **tags},
+            opts=opts,
+        )
+        for i, administrators in enumerate(place.administrators):
+            ec2.Route(
+                f"administrators-{i}",
+                route_table_id=table.id,
+                destination_cidr_block=str(administrators),
+                transit_gateway_id=place.transit_gateway,
+                opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[attachment])),
+            )
+    return subnets, table.id
+
+
+def _way_out(
+    stack: str,
+    place: Place,
+    of: ec2.Vpc,
+    table: ec2.RouteTable,
+    cidr: str,
+    tags: Mapping[str, str],
+    opts: ResourceOptions,
+) -> None:
+    """A NAT gateway in a subnet of its own, in the first zone."""
+    tagged: dict[str, Any] = {"tags": {"Name": named(stack, "outside"), **tags}, "opts": opts}
+    gateway = ec2.InternetGateway("outside", vpc_id=of.id, **tagged)
+    subnet = ec2.Subnet("outside", vpc_id=of.id, availability_zone=place.zones[0], cidr_block=cidr, **tagged)
+    public = ec2.RouteTable("outside", vpc_id=of.id, **tagged)
+    ec2.RouteTableAssociation("outside", subnet_id=subnet.id, route_table_id=public.id, opts=opts)
+    everywhere = "0.0.0.0/0"
+    leads = ec2.Route(
+        "internet",
+        route_table_id=public.id,
+        destination_cidr_block=everywhere,
+        gateway_id=gateway.id,
+        opts=opts,
+    )
+    address = ec2.Eip("outside", domain="vpc", **tagged)
+    translates = ec2.NatGateway(
+        "outside",
+        allocation_id=address.id,
+        subnet_id=subnet.id,
+        tags=tagged["tags"],
+        opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[leads])),
+    )
+    ec2.Route(
+        "outside",
+        route_table_id=table.id,
+        destination_cidr_block=everywhere,
+        nat_gateway_id=translates.id,
+        opts=opts,
+    )
+
+
+def _endpoint(made: Ground, owner: Output[str]) -> None:
+    """Where machines read their secrets, within the VPC."""
+    stack, region = made.stack, made.place.region
+    ec2.VpcEndpoint(
+        "secrets",
+        vpc_id=made.vpc,
+        service_name=f"com.amazonaws.{region}.secretsmanager",
+        vpc_endpoint_type="Interface",
+        private_dns_enabled=True,
+        subnet_ids=list(made.subnets.values()),
+        security_group_ids=[made.groups["endpoints"]],
+        policy=owner.apply(lambda account: through_endpoint(stack, region, account)),
+        tags=made.tagged("secrets"),
+        opts=made.opts,
+    )
+
+
+def _arrives(made: Ground, rule: Rule) -> None:
+    _ingress(made, rule.name, rule.to, rule.ports, source=made.groups[rule.source], why=rule.why)
+
+
+def _ingress(
+    made: Ground,
+    name: str,
+    to: Part,
+    ports: tuple[int, int] | None,
+    *,
+    source: Input[str] | None = None,
+    cidr: str | None = None,
+    why: str = "SSH",
+) -> None:
+    vpc.SecurityGroupIngressRule(
+        name,
+        security_group_id=made.groups[to],
+        referenced_security_group_id=source,
+        cidr_ipv4=cidr,
+        description=why,
+        tags=dict(made.tags),
+        opts=made.opts,
+        **_ports(ports),
+    )
+
+
+def _leaves(made: Ground, network: IPv4Network, *, outside: bool) -> None:
+    for part in MACHINES:
+        to: dict[str, tuple[tuple[int, int] | None, dict[str, Any]]] = {
+            # Addresses of the cluster are of no group: AWS knows them as routes alone.
+            "cluster": (None, {"cidr_ipv4": str(network)}),
+            "files": (None, {"referenced_security_group_id": made.groups["files"]}),
+            "endpoints": ((443, 443), {"referenced_security_group_id": made.groups["endpoints"]}),
+        }
+        if part == "node":
+            to["node"] = (None, {"referenced_security_group_id": made.groups["node"]})
+        if outside:
+            to["outside"] = (None, {"cidr_ipv4": "0.0.0.0/0"})
+        for where, (ports, destination) in to.items():
+            vpc.SecurityGroupEgressRule(
+                f"{part}-to-{where}",
+                security_group_id=made.groups[part],
+                tags=dict(made.tags),
+                opts=made.opts,
+                **_ports(ports),
+                **destination,
+            )
+    if made.place.home == "lustre":
+        parts: tuple[Part, ...] = ("files", *MACHINES)
+        for part in parts:
+            for ports in LUSTRE:
+                vpc.SecurityGroupEgressRule(
+                    f"files-to-{part}-{ports[0]}",
+                    security_group_id=made.groups["files"],
+                    referenced_security_group_id=made.groups[part],
+                    tags=dict(made.tags),
+                    opts=made.opts,
+                    **_ports(ports),
+                )
+
+
+def _ports(ports: tuple[int, int] | None) -> dict[str, Any]:
+    if ports is None:
+        return {"ip_protocol": "-1"}
+    return {"ip_protocol": "tcp", "from_port": ports[0], "to_port": ports[1]}

@@ -1,0 +1,207 @@
+"""The options of AWS in a spec, read with all their mistakes at once: what can be known without asking AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tidepool.cluster.part_reading import read_part
+from tidepool.cluster.spec import ClusterSpec, Fleet, Infrastructure
+from tidepool.cluster.spec_entries import Mistake
+from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures.aws import user_data
+from tidepool.infrastructures.aws.names import LONGEST_NAME, named
+from tidepool.infrastructures.aws.options import Offering, Place
+
+NAME: Final = "aws"
+#: A VPC's, by AWS.
+_LARGEST_VPC: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An offering with where it stands, and the fleet that it is for; None of the cluster's own machines."""
+
+    path: str
+    offering: Offering
+    fleet: Fleet | None
+    entry: Infrastructure
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a spec says of AWS. ``claims`` are the offerings, the cluster's own machines' first where they are here."""
+
+    path: str
+    place: Place
+    claims: tuple[Claim, ...]
+
+    @property
+    def has_own(self) -> bool:
+        """Whether the cluster's own machines are here."""
+        return any(claim.fleet is None for claim in self.claims)
+
+    def zone_of(self, offering: Offering) -> str:
+        """The zone that its machines are in."""
+        return offering.zone or self.place.all_zones[0]
+
+    def of_fleet(self, fleet: str, entry: Infrastructure) -> Offering:
+        """The offering of one of a fleet's infrastructures."""
+        (found,) = (
+            claim.offering
+            for claim in self.claims
+            if claim.fleet and claim.fleet.name == fleet and claim.entry == entry
+        )
+        return found
+
+
+def read_options(spec: ClusterSpec, stack: str) -> Options:
+    """The options of AWS in a spec that names it, for the stack of that name.
+
+    Raises:
+        SpecError: with every mistake in them.
+    """
+    mistakes: list[Mistake] = []
+    said = spec.place(NAME)
+    place = read_part(Place, said.path, said.options, mistakes)
+    claims = []
+    if place is not None and _has_own(spec):
+        own = f"{said.path}.machines"
+        claims.append(Claim(own, place.machines, None, spec.controller.infrastructure))
+        mistakes += _of_own_machines(own, place.machines)
+    for found in spec.entries(NAME):
+        path = f"{found.path}.options"
+        if (offering := read_part(Offering, path, found.entry.options, mistakes)) is not None:
+            claims.append(Claim(path, offering, found.fleet, found.entry))
+    mistakes += _unfit(spec, stack)
+    if place is not None:
+        mistakes += _of_place(said.path, spec, place)
+        mistakes += _of_claims(place, claims)
+    if mistakes:
+        raise SpecError(tuple(mistakes))
+    assert place is not None
+    return Options(said.path, place, tuple(claims))
+
+
+def _has_own(spec: ClusterSpec) -> bool:
+    return spec.controller.infrastructure.name == NAME
+
+
+def _unfit(spec: ClusterSpec, stack: str) -> Iterator[Mistake]:
+    """What of a cluster machines of AWS do not carry."""
+    if spec.pools and _has_own(spec):
+        yield Mistake("pools", None, "machines of AWS take no roles in this release; leave the pools out")
+    # Roles are called as what machines boot by, and one as the images that it imports.
+    kinds = [found.fleet.boot_name(found.entry) for found in spec.entries(NAME)]
+    longest = max((named(stack, kind) for kind in [*kinds, "images"]), key=len)
+    if len(longest) > LONGEST_NAME:
+        yield Mistake(
+            "name",
+            None,
+            f"IAM knows the role {longest}, which has {len(longest)} letters, by {LONGEST_NAME} at most: give the stack, "
+            "the fleet or its offering a shorter name",
+        )
+
+
+def _of_own_machines(path: str, machines: Offering) -> Iterator[Mistake]:
+    refused = {
+        "zone": (machines.zone, "the cluster's own machines are in the first of the place's zones"),
+        "market": (
+            machines.market if machines.market == "spot" else None,
+            "AWS would take the controller back; leave it out",
+        ),
+        "placement_group": (machines.placement_group, "it is for nodes; leave it out"),
+        "efa": (machines.efa or None, "it is for nodes; leave it out"),
+    }
+    for key, (value, words) in refused.items():
+        if value is not None:
+            yield Mistake(f"{path}.{key}", value, words)
+
+
+def _of_place(path: str, spec: ClusterSpec, place: Place) -> Iterator[Mistake]:
+    zones_path = f"{path}.given.subnets" if place.given else f"{path}.zones"
+    if not place.all_zones:
+        yield Mistake(
+            zones_path, None, f"it is missing: name the zones to be in, such as [{place.region}a], or `given`"
+        )
+    for i, zone in enumerate(place.all_zones):
+        where = f"{zones_path}.{zone}" if place.given else f"{zones_path}[{i}]"
+        if not zone.startswith(place.region):
+            yield Mistake(where, zone, f"it is no zone of the region {place.region}")
+        elif zone in place.all_zones[:i]:
+            yield Mistake(where, zone, "it stands here twice")
+    if place.given:
+        for key, said in (
+            ("zones", bool(place.zones)),
+            ("outside", place.outside),
+            ("transit_gateway", place.transit_gateway is not None),
+            ("cidr", "cidr" in place.model_fields_set),
+        ):
+            if said:
+                yield Mistake(
+                    f"{path}.{key}", None, "it is of a VPC of the stack's own; leave it out, or `given`"
+                )
+    else:
+        yield from _of_own_vpc(path, spec, place)
+    if place.home not in ("efs", "lustre") and not place.given:
+        yield Mistake(
+            f"{path}.home",
+            place.home,
+            "nothing leads from a VPC of the stack's own to a file server; write efs or lustre, or `given`",
+        )
+    if place.home != "lustre" and "lustre" in place.model_fields_set:
+        yield Mistake(f"{path}.lustre", None, "/home is no Lustre; write home: lustre, or leave it out")
+
+
+def _of_own_vpc(path: str, spec: ClusterSpec, place: Place) -> Iterator[Mistake]:
+    if place.cidr.overlaps(spec.network):
+        yield Mistake(
+            f"{path}.cidr",
+            str(place.cidr),
+            f"it overlaps the cluster's network {spec.network}, whose addresses are routes within the VPC and lead anywhere in "
+            "it: write another",
+        )
+    if not _LARGEST_VPC <= place.cidr.prefixlen <= 24:
+        yield Mistake(f"{path}.cidr", str(place.cidr), "a VPC of the stack's own has a prefix of /16 to /24")
+    for i, network in enumerate(place.administrators):
+        if network.overlaps(spec.network) or network.overlaps(place.cidr):
+            yield Mistake(
+                f"{path}.administrators[{i}]", str(network), "it overlaps the cluster's own network"
+            )
+    if place.administrators and place.transit_gateway is None:
+        yield Mistake(
+            f"{path}.transit_gateway",
+            None,
+            "it is missing: nothing leads from a VPC of the stack's own to its administrators; name one, or `given`",
+        )
+
+
+def _of_claims(place: Place, claims: list[Claim]) -> Iterator[Mistake]:
+    groups: dict[str, tuple[str, str]] = {}
+    for claim in claims:
+        offering = claim.offering
+        zone = offering.zone or next(iter(place.all_zones), "")
+        if offering.zone is not None and offering.zone not in place.all_zones:
+            yield Mistake(
+                f"{claim.path}.zone",
+                offering.zone,
+                f"the place has the zones {', '.join(place.all_zones) or 'none'}; add it there, or take one of them",
+            )
+        if (group := offering.placement_group) is not None:
+            path, other = groups.setdefault(group, (claim.path, zone))
+            if other != zone:
+                yield Mistake(
+                    f"{claim.path}.placement_group",
+                    group,
+                    f"it is in {zone} here, and in {other} by {path}: machines of a placement group are near each other, in "
+                    "one zone; give it another name here, or the same zone",
+                )
+        over = user_data.size(offering.first_boot) - user_data.MOST_BYTES
+        if over > 0:
+            yield Mistake(
+                f"{claim.path}.first_boot",
+                None,
+                f"user data would have {over} bytes more than the {user_data.MOST_BYTES} that EC2 takes: put the script into "
+                "the image, by a role of its recipe",
+            )

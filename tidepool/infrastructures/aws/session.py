@@ -1,0 +1,50 @@
+"""Clients of AWS: made once, with time-outs that a person waits for; and what AWS answers, in the kinds that we know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import boto3
+import botocore.config
+import botocore.exceptions
+
+from tidepool.cluster.failures import Permanent, Transient
+from tidepool.infrastructures.aws.failures import kind_of
+
+_CONFIG: Final = botocore.config.Config(
+    connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3}
+)
+
+
+def client(service: str, region: str, endpoint: str | None = None) -> Any:
+    """A client; who asks is what the environment and ~/.aws say. ``endpoint`` is another than AWS's own."""
+    return boto3.client(service, region_name=region, config=_CONFIG, endpoint_url=endpoint)
+
+
+@contextmanager
+def kinds_of_failures(what: str) -> Iterator[None]:
+    """Failures as the contract knows them.
+
+    Raises:
+        InfrastructureError: of one of the three kinds.
+    """
+    try:
+        yield
+    except botocore.exceptions.ClientError as error:
+        raise kind_of(str(error))(f"{what}: {error}") from error
+    except (
+        botocore.exceptions.NoCredentialsError,
+        botocore.exceptions.PartialCredentialsError,
+        botocore.exceptions.ProfileNotFound,
+    ) as error:
+        raise Permanent(f"{what}: {error}; set AWS_PROFILE, or run `aws configure`") from error
+    except botocore.exceptions.BotoCoreError as error:
+        # No answer, or none that is understood: it may have been done.
+        raise Transient(f"{what}: {error}") from error
+
+
+def tags_of(said: Mapping[str, Any]) -> Mapping[str, str]:
+    """Of a resource as EC2 describes it."""
+    return {tag["Key"]: tag["Value"] for tag in said.get("Tags", ())}

@@ -1,0 +1,264 @@
+"""A boot as user data of cloud-init: for machines that systemd starts, wherever they are.
+
+Files are written once for each seed, which its digest names; folders, mounts and services are each boot's. Services are
+units of systemd, in the order and with the promises of `boot`: the next one starts when the one before is ready.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Any, Final
+
+from pulumi import Output
+
+from tidepool.cluster.cloud_config import cloud_config
+from tidepool.infrastructures.boot import Boot, File, Service
+
+_LIBRARY: Final = "/usr/local/lib/tidepool"
+_UNITS: Final = "/etc/systemd/system"
+_TARGET: Final = "tidepool.target"
+#: What images bring that would take the place of our services.
+_OF_THE_IMAGE: Final = (
+    "munge.service",
+    "slurmctld.service",
+    "slurmd.service",
+    "slurmdbd.service",
+    "mariadb.service",
+    "ssh.service",
+    "ssh.socket",
+)
+#: Waits until $1 is: path:FILE exists, unix:FILE is a socket, something listens on tcp:PORT.
+_WAIT: Final = """\
+#!/bin/sh
+until case $1 in
+    path:*) test -e "${1#path:}" ;;
+    unix:*) test -S "${1#unix:}" ;;
+    tcp:*) ss -Hltn "sport = :${1#tcp:}" | grep -q . ;;
+    *) echo "$0: $1 is nothing to wait for" >&2; exit 2 ;;
+esac; do sleep 0.2; done
+"""
+#: An address from the hardware address, of which it is the last four bytes (tidepool.cluster.addresses).
+_ADDRESS: Final = """\
+#!/bin/sh
+set -eu
+for link in ${2:-/sys/class/net}/*; do
+    case $(cat "$link/address") in 02:74:*) ;; *) continue ;; esac
+    hex=$(sed 's/^02:74:/0x/; s/:/ 0x/g' "$link/address")
+    printf '[Match]\\nMACAddress=%s\\n[Network]\\nAddress=%d.%d.%d.%d/%s\\n' \\
+        "$(cat "$link/address")" $hex "$1" >${3:-/etc/systemd/network}/05-tidepool.network
+done
+"""
+#: For a seed that cloud-init finds beside itself: it has done all of it in its first stage. Each of the three that are left is
+#: a Python more, many seconds of an emulated processor, and all else waits for the next one.
+_NO_MORE_STAGES: Final = """\
+if [ "$(systemctl is-active cloud-init-local.service)" = activating ]; then
+    systemctl stop --no-block cloud-init.service cloud-config.service cloud-final.service
+fi
+"""
+#: What such a seed is for, in the order of cloud-init; people and their keys come with the boot.
+_MODULES: Final = ("bootcmd", "write_files", "set_hostname", "update_hostname", "runcmd", "scripts_user")
+#: Each thing that is told is told once.
+_SAY: Final = """\
+told=
+say() { [ "$told" = "$*" ] || echo "tidepool: $*"; told=$*; }
+"""
+
+
+#: Lines of shell by which a volume is mounted, by its source, its target and `ro` or `rw`. `say` tells people of it.
+Mounting = Callable[[str, str, str], Sequence[str]]
+
+
+def by_nfs(source: str, target: str, mode: str) -> Sequence[str]:
+    """An export of a file server, which may be late. Of NFS before version 4 machines have no daemons."""
+    at, told = shlex.quote(target), shlex.quote(f"mounts {source} at {target}")
+    # It is tried again here, where why it does not work is told.
+    mount = f"mount -t nfs4 -o {mode},hard,retry=0 {shlex.quote(source)} {at}"
+    tries = f'until why=$({mount} 2>&1); do say {told}, and waits for it: "$why"; sleep 2; done'
+    return [f"mountpoint -q {at} || {{ say {told}; {tries}; }}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all machines of a cluster are told besides: who else there is, and where their addresses come from.
+
+    ``hosts`` are the cluster's own machines by name. With ``prefix``, the network's, a machine gives itself the address
+    that its hardware address says, and asks nobody for one. ``mounting`` is how it comes to its volumes. With ``beside``
+    seeds are on disks of their machines, whose images are ours: there is nothing more for cloud-init to do.
+    """
+
+    hosts: Mapping[str, IPv4Address]
+    prefix: int | None = None
+    mounting: Mounting = by_nfs
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """The files of cloud-init's source `NoCloud`. ``user_data`` holds keys."""
+
+    user_data: str
+    meta_data: str
+    network_config: str
+
+
+def seed(boot: Boot, surroundings: Surroundings) -> Output[Seed]:
+    """What machines of that boot are told; secret, where a part of it is."""
+    contents = Output.all(*(file.content for file in boot.files))
+    sources = Output.all(*(mount.source for mount in boot.mounts))
+    return Output.all(contents, sources).apply(
+        lambda known: written(boot, surroundings, tuple(known[0]), tuple(known[1]))
+    )
+
+
+def written(boot: Boot, surroundings: Surroundings, contents: Sequence[str], sources: Sequence[str]) -> Seed:
+    """The same of contents and sources that are known.
+
+    Raises:
+        ValueError: a service is one of a role, which machines of systemd do not take.
+    """
+    if roles := sorted({service.role for service in boot.services if service.role}):
+        raise ValueError(f"services of the role {', '.join(roles)} run on machines of `local` alone")
+    files = [
+        *(_file(file, content) for file, content in zip(boot.files, contents, strict=True)),
+        _text("/etc/hosts", _hosts(surroundings)),
+        _text(f"{_LIBRARY}/wait", _WAIT, "0755"),
+        _text(f"{_LIBRARY}/prepare", _prepare(boot, sources, surroundings.mounting), "0755"),
+        _text(f"{_UNITS}/tidepool-prepare.service", _PREPARE_UNIT),
+        *_units(boot.services),
+    ]
+    bootcmd: list[list[str]] = [["systemctl", "mask", "--now", *_OF_THE_IMAGE]]
+    if surroundings.prefix is not None:
+        files.append(_text(f"{_LIBRARY}/address", _ADDRESS, "0755"))
+        # Before files are written: it is there from the second boot on as a file as well.
+        bootcmd.append(["sh", "-c", _ADDRESS, "address", str(surroundings.prefix)])
+        # Where the network is not set up yet, it will be by that file.
+        bootcmd.append(["sh", "-c", "networkctl reload || true"])
+    if surroundings.beside:
+        bootcmd.append(["sh", "-c", _NO_MORE_STAGES])
+    data = {
+        "ssh_deletekeys": False,
+        # The one that comes with the boot, if it does: nobody asks for more of them.
+        "ssh_genkeytypes": ["ed25519"],
+        "manage_etc_hosts": False,
+        "bootcmd": bootcmd,
+        "write_files": files,
+        "runcmd": [
+            ["ln", "-sf", f"{_UNITS}/{_TARGET}", f"{_UNITS}/multi-user.target.wants/{_TARGET}"],
+            ["systemctl", "daemon-reload"],
+            ["systemctl", "start", "--no-block", _TARGET],
+        ],
+    }
+    if surroundings.beside:
+        data |= {"cloud_init_modules": [*_MODULES], "cloud_config_modules": [], "cloud_final_modules": []}
+    user_data = cloud_config(data, indent=1)
+    # Another seed is another instance to cloud-init, which does all of it again.
+    meta_data = f"instance-id: {hashlib.sha256(user_data.encode()).hexdigest()[:32]}\n"
+    # Never waited for by a boot: in a network without DHCP there is nothing to wait for. Whose name the server tells, the
+    # seed has told: to set it again a daemon is started.
+    asks = {
+        "dhcp4": surroundings.prefix is None,
+        "dhcp4-overrides": {"use-hostname": False},
+        "optional": surroundings.prefix is not None,
+    }
+    # To networkd cloud-init gives the key, not the match, and `all` is no name of a link.
+    network = {"version": 2, "ethernets": {"e*": {"match": {"name": "e*"}, **asks}}}
+    return Seed(user_data, meta_data, json.dumps(network) + "\n")
+
+
+_PREPARE_UNIT: Final = f"""\
+[Unit]
+Description=Folders and shared file systems of this machine
+Wants=network-online.target
+After=network-online.target
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={_LIBRARY}/prepare
+TimeoutStartSec=infinity
+# All else waits for it, SSH too: the console is where a person can see what for.
+StandardOutput=journal+console
+"""
+
+
+def _prepare(boot: Boot, sources: Sequence[str], mounting: Mounting) -> str:
+    """Each boot's: /run is empty then, and file servers may be late."""
+    lines = ["#!/bin/sh", "set -eu", _SAY]
+    for mount, source in zip(boot.mounts, sources, strict=True):
+        lines.append(f"mkdir -p {shlex.quote(mount.target)}")
+        lines += mounting(source, mount.target, "ro" if mount.read_only else "rw")
+    for folder in boot.folders:
+        path = shlex.quote(folder.path)
+        lines.append(f"mkdir -p {path}")
+        lines.append(f"chown {shlex.quote(folder.owner)}:{shlex.quote(folder.group)} {path}")
+        lines.append(f"chmod {folder.mode} {path}")
+    return "\n".join(lines) + "\n"
+
+
+def _units(services: Sequence[Service]) -> list[dict[str, Any]]:
+    names = [f"tidepool-{service.name}.service" for service in services]
+    before = ["tidepool-prepare.service", *names]
+    target = f"[Unit]\nDescription=What this machine is for\nWants={' '.join(before)}\n"
+    units = [_text(f"{_UNITS}/{_TARGET}", target + "[Install]\nWantedBy=multi-user.target\n")]
+    for service, name, after in zip(services, names, before, strict=False):
+        units.append(_text(f"{_UNITS}/{name}", _unit(service, after)))
+    return units
+
+
+def _unit(service: Service, after: str) -> str:
+    lines = [
+        "[Unit]",
+        f"Description={service.name}",
+        f"After={after}",
+        # A service that ends is started again for as long as it takes.
+        "StartLimitIntervalSec=0",
+        "[Service]",
+        f"Type={'oneshot' if service.once else 'exec'}",
+        f"User={service.user}",
+        "TimeoutStartSec=infinity",
+        f"TimeoutStopSec={service.stop_timeout_s:g}",
+        "LimitMEMLOCK=infinity",
+        "Delegate=yes",
+        # Jobs outlive a slurmd that is started again, and people's sessions an sshd.
+        "KillMode=process",
+    ]
+    lines += ["RemainAfterExit=yes"] if service.once else [f"Restart={service.restart}", "RestartSec=1"]
+    if service.begins:
+        lines.append(f"ExecStartPre={_LIBRARY}/wait {_quoted(service.begins)}")
+    lines.append("ExecStart=" + " ".join(map(_quoted, service.argv)))
+    if service.ready != "started":
+        lines.append(f"ExecStartPost={_LIBRARY}/wait {_quoted(service.ready)}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(word: str) -> str:
+    """A word of a unit's command: systemd takes $, % and backslashes for its own, within quotes too."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return '"' + escaped.replace("$", "$$").replace("%", "%%") + '"'
+
+
+def _hosts(surroundings: Surroundings) -> str:
+    lines = ["127.0.0.1 localhost", "::1 localhost"]
+    return "".join(
+        f"{line}\n" for line in (*lines, *(f"{at} {name}" for name, at in surroundings.hosts.items()))
+    )
+
+
+def _file(file: File, content: str) -> dict[str, Any]:
+    told = base64.b64encode(content.encode()).decode() if not file.is_base64 else content
+    return {
+        "path": file.path,
+        "content": told,
+        "encoding": "b64",
+        "permissions": f"0{file.mode.lstrip('0') or '0'}",
+        "owner": f"{file.owner}:{file.group}",
+    }
+
+
+def _text(path: str, content: str, mode: str = "0644") -> dict[str, Any]:
+    return {"path": path, "content": content, "permissions": mode}

@@ -1,0 +1,111 @@
+"""How a machine is reached: a *connection*, as the outputs of a stack say it, and the transport that it leads to.
+
+A connection is a mapping that names a machine and holds no secret::
+
+    {"kind": "local", "stack": "dev", "machine": "ctl"}
+    {"kind": "ssh", "stack": "dev", "address": "10.77.0.2", "user": "root"}
+
+It stays true when the machine boots again: what changes with a boot (a process, a port) is looked up by each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.clients.slurm import Completed, Transport, Unreachable
+from tidepool.clients.slurm import TimedOut as SlurmTimedOut
+from tidepool.infrastructures.local import kernel
+
+#: Everything that Tidepool keeps on this machine, unless TIDEPOOL_DATA says otherwise.
+DEFAULT_DATA: Final = Path("/var/lib/tidepool")
+
+
+def data_folder(environment: Mapping[str, str]) -> Path:
+    """The data folder that ``environment`` names, or `DEFAULT_DATA`; absolute."""
+    return Path(environment.get("TIDEPOOL_DATA") or DEFAULT_DATA).absolute()
+
+
+def ssh_folder(data: Path, stack: str) -> Path:
+    """Where the key is by which a stack's machines are reached (``key``), and theirs (``known_hosts``)."""
+    return data / stack / "ssh"
+
+
+def transport(connection: Mapping[str, Any], data: Path) -> Transport:
+    """What runs commands on the machine that ``connection`` names.
+
+    Raises:
+        ValueError: it is no connection that is known here.
+    """
+    match connection:
+        case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
+            return InMachine(data, stack, machine)
+        case {"kind": "ssh", "stack": str(stack), "address": str(address), "user": str(user)}:
+            # Its library takes a tenth of a second to import, and most stacks have no use for it.
+            from tidepool.clients.ssh import Ssh
+
+            folder = ssh_folder(data, stack)
+            port = int(connection.get("port", 22))
+            return Ssh(address, user=user, key=folder / "key", known_hosts=folder / "known_hosts", port=port)
+        case {
+            "kind": "host",
+            "address": str(address),
+            "user": str(user),
+            "key": str(key),
+            "known_hosts": str(known_hosts),
+        }:
+            from tidepool.clients.ssh import Ssh
+
+            port = int(connection.get("port", 22))
+            reached = Ssh(address, user=user, key=Path(key), known_hosts=Path(known_hosts), port=port)
+            return reached if user == "root" else AsRoot(reached)
+        case _:
+            raise ValueError(f"{dict(connection)!r} is no connection; known kinds are: local, ssh, host")
+
+
+@dataclass(frozen=True, slots=True)
+class AsRoot:
+    """Runs commands as root by sudo, which asks for no password, where somebody else logs in."""
+
+    other: Transport
+
+    @property
+    def where(self) -> str:
+        return self.other.where
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
+        return self.other.run(["sudo", "-n", "--", *argv], stdin=stdin, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        self.other.close()
+
+
+@dataclass(frozen=True, slots=True)
+class InMachine:
+    """Runs commands as root in a machine of this machine, whichever boot it is in."""
+
+    data: Path
+    stack: str
+    machine: str
+
+    @property
+    def where(self) -> str:
+        return f"on machine {self.machine} of stack {self.stack}"
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
+        try:
+            ended = kernel.execute(
+                self.data, self.stack, self.machine, argv, timeout_s=timeout_s, stdin=stdin
+            )
+        except kernel.NoSuchMachine as error:
+            raise Unreachable(str(error), where=self.where, remedy="`tidepool up` boots it again") from error
+        except kernel.TimedOut as error:
+            raise SlurmTimedOut(
+                str(error), where=self.where, remedy="see its boot log: `tidepool logs`"
+            ) from error
+        return Completed(ended.code, ended.stdout, ended.stderr)
+
+    def close(self) -> None:
+        """Nothing is kept between commands."""

@@ -1,0 +1,349 @@
+"""A Kubernetes as an infrastructure, by the resources of pulumi-kubernetes: machines are pods, or of Cluster API.
+
+A stack has a namespace to itself. In it each kind of machine has a Secret with what it does when it boots, each fleet a
+budget that keeps busy nodes from eviction, and each node name a Pod: no controller of Kubernetes' own chooses which of them
+goes. Fleets of machines are `kubernetes_machines`' business.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, Final, cast
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+from pulumi import Input, Output, ResourceOptions
+from pulumi_kubernetes import apiextensions
+from pulumi_kubernetes.core import v1 as core
+from pulumi_kubernetes.networking import v1 as networking
+from pulumi_kubernetes.policy import v1 as policy
+from pulumi_kubernetes.rbac import v1 as rbac
+
+from tidepool import resources
+from tidepool.cluster import hostlist
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures import container
+from tidepool.infrastructures.boot import Boot
+from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.kubernetes import namespace, pod, rights
+from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines
+from tidepool.infrastructures.kubernetes.demand import Demand, architecture, demands, uses_of
+from tidepool.infrastructures.kubernetes.options import Offering
+from tidepool.infrastructures.kubernetes.reading import Options, has_own_machines, read_options
+from tidepool.infrastructures.kubernetes.resources import KubernetesMachine, KubernetesPlace
+from tidepool.infrastructures.remote import Ssh, ssh
+
+_FORM: Final = "oci"
+#: How long a pod waits for room, before its demand is another fleet's.
+_ROOM_S: Final = 20
+_ROOM_OF_AUTOSCALED_S: Final = 420
+
+
+def make(spec: ClusterSpec, stack: str) -> Infrastructure:
+    """The infrastructure of that spec's machines; registers what a stack has in its namespace.
+
+    Raises:
+        pulumi.RunError: the options of Kubernetes have mistakes; says all of them.
+    """
+    try:
+        options = read_options(spec)
+    except SpecError as error:
+        raise pulumi.RunError(str(error)) from error
+    place = options.place
+    built_for = architecture()
+    asked = demands(spec, options, built_for, tuple(spec.own_hosts))
+    uses = uses_of(spec, options)
+    fit = KubernetesPlace(
+        "kubernetes",
+        stack=stack,
+        kubeconfig=place.kubeconfig,
+        path=options.path,
+        namespace=options.namespace,
+        own_namespace=place.own_namespace,
+        uses=uses,
+        demands=[_told(demand) for demand in asked],
+    )
+    # All that is made there waits for what says that it can be.
+    provider = kubernetes.Provider(
+        "kubernetes",
+        kubeconfig=place.kubeconfig,
+        namespace=options.namespace,
+        enable_server_side_apply=True,
+        # Else another boot would be another Secret, and with it other pods.
+        enable_secret_mutable=True,
+        opts=ResourceOptions(depends_on=[fit]),
+    )
+    there = _Namespace(options.namespace, stack, provider, _namespace(options, stack, provider, uses))
+    # No pod runs before it is known who reaches it.
+    room = replace(there, first=(*there.first, *_policies(there, spec, options)))
+    keys = ssh(spec, stack)
+    machines = (
+        ClusterApiMachines.of(spec, stack, options, room.options(), keys) if options.has_machines else None
+    )
+    return Kubernetes(
+        stack,
+        options,
+        room,
+        keys,
+        # Hardly anything of a pod can be changed: were they those that are there, one more would end all pods, and their jobs.
+        spec.possible_own_hosts,
+        built_for,
+        place.machines,
+        "pods" in uses,
+        machines=machines,
+    )
+
+
+@dataclass(frozen=True)
+class _Namespace:
+    """Where all of it is: what is made there goes by ``provider``, after ``first``."""
+
+    name: str
+    stack: str
+    provider: kubernetes.Provider
+    first: tuple[pulumi.Resource, ...]
+
+    def options(self, given: ResourceOptions | None = None, **more: Any) -> ResourceOptions:
+        """Of a resource there."""
+        mine = ResourceOptions(provider=self.provider, depends_on=list(self.first), **more)
+        return ResourceOptions.merge(given, mine)
+
+    def meta(self, name: str, **more: Any) -> Any:
+        """Who an object is; the namespace is said, for two clusters of one program may have two."""
+        labels = {"tidepool/stack": self.stack, **more.pop("labels", {})}
+        return {"name": name, "namespace": self.name, "labels": labels, **more}
+
+
+def _namespace(
+    options: Options, stack: str, provider: kubernetes.Provider, uses: Sequence[str]
+) -> tuple[pulumi.Resource, ...]:
+    """The namespace, what a department may have at most in it, and what the scaler may do there."""
+    if not options.place.own_namespace:
+        return ()
+    by = ResourceOptions(provider=provider)
+    made = core.Namespace(
+        "kubernetes",
+        metadata=_any({"name": options.namespace, "labels": namespace.namespace_labels(stack)}),
+        opts=by,
+    )
+    there = _Namespace(options.namespace, stack, provider, (made,))
+    if options.place.quota:
+        hard = dict(options.place.quota)
+        core.ResourceQuota(
+            "kubernetes", metadata=there.meta("stack"), spec={"hard": hard}, opts=there.options()
+        )
+    table = rights.scaler_table(pods="pods" in uses, machines="machines" in uses)
+    role = rbac.Role(
+        "scaler", metadata=there.meta("scaler"), rules=_any(rights.rules(table)), opts=there.options()
+    )
+    rbac.RoleBinding(
+        "scaler",
+        metadata=there.meta("scaler"),
+        role_ref={"api_group": rights.RBAC, "kind": "Role", "name": "scaler"},
+        subjects=[{"api_group": rights.RBAC, "kind": "User", "name": options.place.scaler}],
+        # What a binding refers to cannot be changed.
+        opts=there.options(ResourceOptions(depends_on=[role]), delete_before_replace=True),
+    )
+    return (made,)
+
+
+def _policies(there: _Namespace, spec: ClusterSpec, options: Options) -> tuple[pulumi.Resource, ...]:
+    """Who reaches pods, under which names they are found, what keeps them; and that they may nothing in Kubernetes."""
+    has_own = has_own_machines(spec)
+    if not (options.fleets_of_pods or has_own):
+        return ()
+    place = options.place
+    reach = namespace.network_policy(there.stack, spec.network, place.reached_from, place.reaches)
+    kept = {f"busy-{fleet}": fleet for fleet in options.fleets_of_pods} | ({"own": None} if has_own else {})
+    return (
+        networking.NetworkPolicy(
+            "machines", metadata=there.meta("machines"), spec=_any(reach), opts=there.options()
+        ),
+        core.Service(
+            "machines",
+            metadata=there.meta(pod.SERVICE, annotations={"pulumi.com/skipAwait": "true"}),
+            spec=_any(namespace.service(there.stack)),
+            opts=there.options(),
+        ),
+        core.ServiceAccount(
+            "machine",
+            metadata=there.meta(pod.ACCOUNT),
+            automount_service_account_token=False,
+            opts=there.options(),
+        ),
+        *(
+            policy.PodDisruptionBudget(
+                name,
+                metadata=there.meta(name),
+                spec=_any(namespace.budget(there.stack, fleet)),
+                opts=there.options(),
+            )
+            for name, fleet in kept.items()
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Kubernetes:
+    """Machines of a Kubernetes, of one offering. ``fleet`` is empty for the cluster's own."""
+
+    stack: str
+    options: Options
+    room: _Namespace
+    ssh: Ssh
+    hosts: Mapping[str, IPv4Address]
+    architecture: str
+    offering: Offering
+    has_pods: bool
+    fleet: str = ""
+    machines: ClusterApiMachines | None = None
+
+    @property
+    def forms(self) -> Sequence[str]:
+        of_pods = (_FORM,) if self.has_pods else ()
+        return (*of_pods, *(ClusterApiMachines.FORMS if self.machines else ()))
+
+    def for_fleet(self, fleet: Fleet) -> Infrastructure:
+        offering = self.options.offerings[fleet.name, fleet.infrastructures[0].key]
+        if offering.kind == "machines":
+            assert self.machines is not None  # options with such a fleet have it
+            return self.machines.for_fleet(fleet)
+        return replace(self, offering=offering, fleet=fleet.name)
+
+    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+        """What nodes pull, or what hosts load; the file for a registry is written first.
+
+        It is a name and a digest, ``debian-12-0f3a...``: pods and machines have each their own way from there.
+        """
+        files = [
+            resources.ImageFile(f"{name}@{form}", image=digest, form=form, opts=opts) for form in self.forms
+        ]
+        return Output.all(digest, *(file.path for file in files)).apply(lambda known: f"{name}-{known[0]}")
+
+    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+        named = f"{name}-{cidr.prefixlen}"
+        interface = self.options.place.interface
+        if interface is None:
+            return Output.from_input(named)
+        made = apiextensions.CustomResource(
+            name,
+            api_version="k8s.cni.cncf.io/v1",
+            kind="NetworkAttachmentDefinition",
+            metadata=self.room.meta(named),
+            spec=_any(namespace.attachment(interface)),
+            opts=self.room.options(opts),
+        )
+        return made.id.apply(lambda _: named)
+
+    def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:
+        volume = self.options.place.volumes[order.name]
+        if volume.nfs is not None:
+            return Output.from_input(volume.nfs)
+        if volume.claim is not None:
+            return Output.from_input(f"claim:{volume.claim}")
+        claim = core.PersistentVolumeClaim(
+            order.name,
+            metadata=self.room.meta(order.name, annotations={"pulumi.com/skipAwait": "true"}),
+            spec={
+                # Machines of several nodes have it at once.
+                "access_modes": ["ReadWriteMany"],
+                "storage_class_name": volume.storage_class,
+                "resources": {"requests": {"storage": volume.size or ""}},
+            },
+            opts=self.room.options(opts, retain_on_delete=order.retain),
+        )
+        return claim.id.apply(lambda _: f"claim:{order.name}")
+
+    def boot(self, name: str, boot: Boot, opts: ResourceOptions | None = None) -> Output[str]:
+        """A Secret; gives its name and what is mounted, which the pod itself has to say."""
+        told = replace(boot, files=(*boot.files, *self.ssh.files))
+        program = container.start(told, pod.BOOT_FOLDER)
+        data: Output[dict[str, str]] = Output.secret(
+            container.files(told).apply(lambda files: {pod.START: container.packed(program), **files})
+        )
+        made = core.Secret(
+            name,
+            metadata=self.room.meta(f"boot-{name}"),
+            data=data,
+            opts=self.room.options(opts, additional_secret_outputs=["data"]),
+        )
+        mounts = [(mount.target, mount.read_only) for mount in boot.mounts]
+        return Output.all(made.id, *(mount.source for mount in boot.mounts)).apply(
+            lambda known: json.dumps(
+                {
+                    "secret": f"boot-{name}",
+                    "mounts": [[source, *how] for source, how in zip(known[1:], mounts, strict=True)],
+                }
+            )
+        )
+
+    def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
+        place = self.options.place
+        known = Output.all(network=order.network, image=order.image, boot=order.boot).apply(
+            lambda known: self._ordered(order, known["network"], known["image"], known["boot"])
+        )
+        made = core.Pod(
+            order.name,
+            metadata=_any(known.apply(lambda ordered: pod.metadata(ordered, place))),
+            spec=_any(known.apply(lambda ordered: pod.spec(ordered, self.offering, place))),
+            # A pod has the name of its node, and hardly anything of one can be changed.
+            opts=self.room.options(opts, delete_before_replace=True, replace_on_changes=["spec"]),
+        )
+        answers = KubernetesMachine(
+            order.name,
+            stack=self.stack,
+            kubeconfig=place.kubeconfig,
+            namespace=self.room.name,
+            kind="pods",
+            object=_any(made.metadata.uid),
+            address=str(order.address),
+            access=self.ssh.access.id,
+            room_s=_ROOM_OF_AUTOSCALED_S if self.offering.autoscaled else _ROOM_S,
+            opts=opts,
+        )
+        return Machine(answers, made.id, Output.from_input(str(order.address)), answers.connection)
+
+    def _ordered(self, order: MachineOrder, network: str, image: str, boot: str) -> pod.PodOrder:
+        place, told = self.options.place, json.loads(boot)
+        name, _, digest = image.rpartition("-")
+        return pod.PodOrder(
+            stack=self.stack,
+            fleet=self.fleet,
+            name=order.name,
+            address=order.address,
+            mac=order.mac,
+            shape=order.shape,
+            # As a container image is called that Tidepool writes.
+            image=f"{place.images}/{name}:{digest[:12]}",
+            boot=told["secret"],
+            mounts=tuple(pod.Mounted(*mount) for mount in told["mounts"]),
+            hosts=self.hosts,
+            namespace=self.room.name,
+            network=network,
+            architecture=self.architecture,
+        )
+
+
+def _told(demand: Demand) -> Mapping[str, Any]:
+    """A demand as the resource takes it; what is not asked for is left out."""
+    told = {
+        "path": demand.path,
+        "names": hostlist.fold(demand.names),
+        "kind": demand.kind,
+        "cpuMilli": demand.cpu_milli,
+        "memoryMib": demand.memory_mib,
+        "architecture": demand.architecture,
+        "nodeSelector": dict(demand.node_selector),
+        "extended": {name: str(count) for name, count in demand.extended.items()},
+        "autoscaled": demand.autoscaled,
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _any(value: object) -> Any:
+    """JSON by the API's own names, which the package takes as it takes its own types."""
+    return cast(Any, value)

@@ -1,0 +1,174 @@
+"""tidepool:kubernetes:Machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.clients.kubernetes.contract import KubernetesReader
+from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.slurm import SlurmError, Transport
+from tidepool.cluster.failures import InsufficientCapacity, Permanent
+from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.kubernetes.labels import NODE_LABEL, STACK_LABEL
+from tidepool.infrastructures.kubernetes_access import Access
+from tidepool.resources.difference import Rules
+from tidepool.resources.errors import Unfinished
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Plain
+
+_AGAIN_S: Final = 1.0
+_ONE_S: Final = 15.0
+_KINDS: Final = ("pods", "machines")
+#: What a kubelet says of containers that will never start, however long they are waited for.
+_NEVER: Final = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    stack: str
+    kubeconfig: str
+    namespace: str
+    kind: str
+    machine: str
+    object: str
+    address: str
+    room_s: int
+
+    @property
+    def connection(self) -> Mapping[str, Any]:
+        """As `tidepool.infrastructures.connection` reads it."""
+        return {"kind": "ssh", "stack": self.stack, "address": self.address, "user": "root"}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far Kubernetes is with it: in words; whether there is no room for it; whether there never will be."""
+
+    words: str
+    is_without_room: bool = False
+    is_hopeless: bool = False
+
+
+class KubernetesMachineKind(Kind[Wanted]):
+    """A machine that answers by SSH; while it does not, Kubernetes is asked why. Others made it, and take it away."""
+
+    token = "tidepool:kubernetes:Machine"  # noqa: S105 - a type of resource
+    keys = frozenset(
+        {"stack", "kubeconfig", "namespace", "kind", "machine", "object", "address", "access", "roomS"}
+    )
+    rules = Rules(replaces=frozenset({"stack", "namespace", "kind", "machine", "object", "address"}))
+    #: Metal takes minutes to start, and minutes more to be written.
+    timeout_s = 1800.0
+
+    def __init__(
+        self,
+        home: Home,
+        open: Callable[[str, Path], AbstractContextManager[KubernetesReader]] | None = None,
+        reach: Callable[[Mapping[str, Any], Path], Transport] = transport,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._home = home
+        self._open = open or _opened
+        self._reach = reach
+        self._now = now
+        self._sleep = sleep
+
+    def read(self, reader: Reader) -> Wanted:
+        reader.text("access")
+        return Wanted(
+            reader.text("stack"),
+            reader.text("kubeconfig"),
+            reader.text("namespace"),
+            reader.text("kind"),
+            reader.text("machine"),
+            reader.text("object"),
+            reader.text("address"),
+            reader.integer("roomS", least=1),
+        )
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        if wanted.kind not in _KINDS:
+            yield Mistake("kind", f"it is {wanted.kind!r}; allowed: {', '.join(_KINDS)}")
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        """Wait.
+
+        Raises:
+            InsufficientCapacity: nothing had room for it for as long as that is waited for.
+            Permanent: it will never run.
+            Unfinished: it runs, or may run, and does not answer.
+        """
+        id = f"{wanted.namespace}/{wanted.machine}"
+        reached = self._reach(wanted.connection, self._home.data)
+        without_room_since: float | None = None
+        try:
+            while why := _why_not(reached):
+                progress = self._progress(wanted)
+                if progress.is_hopeless:
+                    raise Permanent(f"{id} will not run: {progress.words}")
+                if not progress.is_without_room:
+                    without_room_since = None
+                else:
+                    without_room_since = without_room_since or self._now()
+                    if self._now() - without_room_since >= wanted.room_s:
+                        raise InsufficientCapacity(f"there is no room for {id}: {progress.words}")
+                said = progress.words or why
+                if task.left_s <= _AGAIN_S:
+                    raise Unfinished(
+                        id,
+                        f"the machine {id} does not answer at {wanted.address} within {task.timeout_s:g} s: {said}. See "
+                        f"`kubectl --namespace {wanted.namespace} describe {wanted.kind} {wanted.machine}` and its log",
+                        cause="boot",
+                    )
+                task.status(f"waiting for {wanted.machine}: {said}")
+                self._sleep(_AGAIN_S)
+        finally:
+            reached.close()
+        return Made(id, {"connection": wanted.connection})
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        # Not seen is not gone: whether it is there, who made it says.
+        return AS_KNOWN
+
+    def _progress(self, wanted: Wanted) -> Progress:
+        try:
+            with self._open(wanted.kubeconfig, self._home.data) as kubernetes:
+                return _progress(kubernetes, wanted)
+        except (KubernetesError, ValueError) as error:
+            return Progress(f"Kubernetes cannot be asked: {error}")
+
+
+def _progress(kubernetes: KubernetesReader, wanted: Wanted) -> Progress:
+    labels = {STACK_LABEL: wanted.stack, NODE_LABEL: wanted.machine}
+    if wanted.kind == "pods":
+        for pod in kubernetes.pods_in(wanted.namespace, labels):
+            if pod.unschedulable:
+                return Progress(pod.unschedulable, is_without_room=True)
+            return Progress(pod.waiting, is_hopeless=pod.waiting.startswith(_NEVER))
+        return Progress("its pod is not seen")
+    for machine in kubernetes.cluster_machines(wanted.namespace, labels):
+        words = f"it is {machine.phase or 'new'}" + (f": {machine.why_not}" if machine.why_not else "")
+        has_no_host = "no available host" in machine.why_not.lower()
+        return Progress(words, has_no_host, is_hopeless=machine.phase == "Failed")
+    return Progress("its Machine is not seen")
+
+
+def _opened(kubeconfig: str, data: Path) -> AbstractContextManager[KubernetesReader]:
+    return Access.in_file(Path(kubeconfig)).client(data)
+
+
+def _why_not(reached: Transport) -> str:
+    try:
+        ended = reached.run(["true"], timeout_s=_ONE_S)
+    except SlurmError as error:
+        return error.what
+    return "" if ended.exit_code == 0 else f"`true` ended with {ended.exit_code}: {ended.stderr.strip()}"

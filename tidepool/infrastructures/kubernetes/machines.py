@@ -1,0 +1,132 @@
+"""The pods and Machines of a stack as the infrastructure that the scaler looks at and sweeps.
+
+They are made by Pulumi's resources; here they are found and deleted, with what the scaler's role allows and no more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from tidepool.clients.kubernetes.contract import KubernetesClient
+from tidepool.clients.kubernetes.errors import NotFound
+from tidepool.clients.kubernetes.objects import ClusterMachine, Pod
+from tidepool.cluster.failures import Permanent, Transient
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.kubernetes.failures import kinds_of_failures
+from tidepool.infrastructures.kubernetes.labels import NODE_LABEL, STACK_LABEL, address_of, generation_of
+from tidepool.infrastructures.kubernetes.reading import has_own_machines, read_options
+from tidepool.infrastructures.kubernetes_access import Access
+from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey, MachineRequest
+
+_RUNS: Final = ("Pending", "Running")
+#: Longer than a pod is given to stop.
+_PATIENCE_S: Final = 45.0
+_AGAIN_S: Final = 0.2
+
+
+def machines_of(spec: ClusterSpec, _stack: str, data: Path) -> Infrastructure:
+    """Those of a stack: its namespace follows from the spec.
+
+    Raises:
+        SpecError: the options of Kubernetes have mistakes.
+    """
+    options = read_options(spec)
+    kubeconfig = Path(options.place.kubeconfig)
+    return KubernetesMachines(
+        # Read for each call: it may be renewed while the scaler runs.
+        lambda: Access.in_file(kubeconfig).client(data),
+        options.namespace,
+        pods=bool(options.fleets_of_pods) or has_own_machines(spec),
+        machines=options.has_machines,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesMachines:
+    """`tidepool.infrastructures.Infrastructure`, of one namespace. A name has one object there, so one life at a time."""
+
+    client: Callable[[], AbstractContextManager[KubernetesClient]] = field(repr=False)
+    namespace: str
+    pods: bool = True
+    machines: bool = False
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def create(self, request: MachineRequest) -> Machine:
+        """Only Pulumi's resources make them.
+
+        Raises:
+            Permanent: always.
+        """
+        raise Permanent(f"{request.key}: machines here are made by resources of pulumi-kubernetes")
+
+    def read(self, key: MachineKey) -> Machine | None:
+        found = (each for each in self._all(key.stack, key.node) if _told(each).key == key)
+        return next(map(_told, found), None)
+
+    def list(self, stack: str) -> tuple[Machine, ...]:
+        return tuple(sorted(map(_told, self._all(stack)), key=lambda machine: machine.key))
+
+    def delete(self, key: MachineKey) -> None:
+        """Take it away: of a pod it is waited for, which stops its daemons meanwhile; a Machine's host is wiped for long.
+
+        Raises:
+            Transient: the pod is still ending.
+            Permanent: something keeps it: finalizers of somebody else's, or a right that is missing.
+        """
+        for each in self._all(key.stack, key.node):
+            if _told(each).key != key:
+                continue
+            with kinds_of_failures(), self.client() as kubernetes:
+                if isinstance(each, Pod):
+                    kubernetes.delete_pod(each)
+                else:
+                    kubernetes.delete_cluster_machine(each)
+            if isinstance(each, Pod):
+                self._await_end(each)
+
+    def _await_end(self, pod: Pod) -> None:
+        until = self.now() + _PATIENCE_S
+        while True:
+            found = self._all(pod.labels[STACK_LABEL], pod.labels[NODE_LABEL])
+            seen = next((each for each in found if isinstance(each, Pod) and each.uid == pod.uid), None)
+            if seen is None:
+                return
+            if seen.finalizers:
+                raise Permanent(
+                    f"the pod {pod.key} is kept by {', '.join(seen.finalizers)}: whoever put that there has to take it "
+                    "away, or you: kubectl edit pod"
+                )
+            if self.now() >= until:
+                raise Transient(
+                    f"the pod {pod.key} is still ending after {_PATIENCE_S:g} s: see its node's kubelet"
+                )
+            self.sleep(_AGAIN_S)
+
+    def _all(self, stack: str, node: str = "") -> Iterator[Pod | ClusterMachine]:
+        labels = {STACK_LABEL: stack, **({NODE_LABEL: node} if node else {})}
+        found: list[Pod | ClusterMachine] = []
+        with kinds_of_failures(), self.client() as kubernetes:
+            if self.pods:
+                found += kubernetes.pods_in(self.namespace, labels)
+            if self.machines:
+                try:
+                    found += kubernetes.cluster_machines(self.namespace, labels)
+                except NotFound as error:
+                    raise Permanent(str(error)) from error
+        return (each for each in found if each.labels.get(NODE_LABEL))
+
+
+def _told(found: Pod | ClusterMachine) -> Machine:
+    """In the words of the contract."""
+    generation = generation_of(found.labels)
+    key = MachineKey(found.labels[STACK_LABEL], found.labels[NODE_LABEL], generation)
+    runs = found.phase in _RUNS if isinstance(found, Pod) else found.phase != "Failed"
+    machine_id = f"{found.namespace}/{found.name}/{generation}"
+    state: Literal["running", "stopped"] = "running" if runs else "stopped"
+    return Machine(machine_id, key, address_of(found.labels), state, found.created)

@@ -1,0 +1,100 @@
+"""What the package has no field for, of machines and networks of libvirt: as XSLT, by which its plugin changes the XML.
+
+Nothing is added that the plugin reads back and has an input for: that would be a difference at each refresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+from tidepool.cluster.shape import Shape
+from tidepool.infrastructures.libvirt import Offering, Seat
+from tidepool.infrastructures.libvirt.cpu_list import write_cpus
+from tidepool.infrastructures.libvirt.identity import Identity
+
+_HEAD: Final = """\
+<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
+<xsl:output omit-xml-declaration="yes"/>
+<xsl:template match="@*|node()"><xsl:copy><xsl:apply-templates select="@*|node()"/></xsl:copy></xsl:template>
+"""
+
+#: No spanning tree, which costs seconds for each machine, and DHCP for those alone that have a reservation.
+NETWORK: Final = (
+    _HEAD
+    + """\
+<xsl:template match="/network/bridge/@stp"><xsl:attribute name="stp">off</xsl:attribute></xsl:template>
+<xsl:template match="/network/ip/dhcp/range"/>
+</xsl:stylesheet>
+"""
+)
+
+#: Memory of QEMU's translated code; its default is a fourth of the machine's memory.
+_TRANSLATED_MIB: Final = 96
+
+
+def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat) -> str:
+    """Of the domain of that machine."""
+    sockets, cores, threads = shape.layout
+    topology = f'<topology sockets="{sockets}" cores="{cores}" threads="{threads}"/>'
+    templates = [
+        # The seed's drive is on IDE, which q35 does not have, and Debian's cloud kernels have no driver of its SATA. The
+        # screen is one that nobody looks at.
+        _replace("/domain/devices/disk[@device='cdrom']/target", '<target dev="sda" bus="scsi"/>'),
+        _replace("/domain/devices/graphics", ""),
+        _inside("/domain/cpu", topology),
+        # cloud-init takes the machine's name from here: the seed is the same for all machines of a fleet.
+        _inside("/domain/os", '<smbios mode="sysinfo"/>'),
+        _inside("/domain", "".join((_metadata(identity), _serial(identity.node), *_tuning(offering, seat)))),
+    ]
+    if offering.virtualization == "qemu":
+        templates.append(
+            _inside("/domain/features", f'<tcg><tb-cache unit="MiB">{_TRANSLATED_MIB}</tb-cache></tcg>')
+        )
+    devices = ('<controller type="scsi" model="virtio-scsi"/>', *map(_device, seat.pci))
+    templates.append(_inside("/domain/devices", "".join(devices)))
+    return _HEAD + "".join(templates) + "</xsl:stylesheet>\n"
+
+
+def _tuning(offering: Offering, seat: Seat) -> Sequence[str]:
+    parts = []
+    if offering.page_kib:
+        parts.append(
+            f'<memoryBacking><hugepages><page size="{offering.page_kib}" unit="KiB"/></hugepages></memoryBacking>'
+        )
+    pins = [f'<vcpupin vcpu="{vcpu}" cpuset="{cpu}"/>' for vcpu, cpu in enumerate(seat.cpus)]
+    if offering.emulator_cpus:
+        pins.append(f'<emulatorpin cpuset="{write_cpus(offering.emulator_cpus)}"/>')
+    if pins:
+        parts.append(f"<cputune>{''.join(pins)}</cputune>")
+    if seat.node is not None:
+        parts.append(f'<numatune><memory mode="strict" nodeset="{seat.node}"/></numatune>')
+    return parts
+
+
+def _metadata(identity: Identity) -> str:
+    """By which a sweep finds machines that no state knows."""
+    return f"<metadata>{identity.xml}</metadata>"
+
+
+def _serial(name: str) -> str:
+    return (
+        f'<sysinfo type="smbios"><system><entry name="serial">ds=nocloud;h={name}</entry></system></sysinfo>'
+    )
+
+
+def _device(address: str) -> str:
+    domain, bus, rest = address.split(":")
+    slot, function = rest.split(".")
+    where = f'domain="0x{domain}" bus="0x{bus}" slot="0x{slot}" function="0x{function}"'
+    return f'<hostdev mode="subsystem" type="pci" managed="yes"><source><address {where}/></source></hostdev>'
+
+
+def _replace(path: str, by: str) -> str:
+    return f"<xsl:template match={quoteattr(path)}>{by}</xsl:template>\n"
+
+
+def _inside(path: str, more: str) -> str:
+    whole = '<xsl:apply-templates select="@*|node()"/>'
+    return f"<xsl:template match={quoteattr(path)}><xsl:copy>{whole}{more}</xsl:copy></xsl:template>\n"

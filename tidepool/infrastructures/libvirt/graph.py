@@ -1,0 +1,262 @@
+"""Hosts that run libvirt as an infrastructure, by the resources of pulumi-libvirt; one provider for each host.
+
+On each host a stack has a folder of disks (Pool), a network, each image once (Volume), and the seed of each kind of
+machine (CloudInitDisk). A machine is a thin Volume over its image and a Domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, Final
+
+import pulumi
+import pulumi_libvirt as libvirt
+from pulumi import CustomTimeouts, Input, Output, ResourceOptions
+
+from tidepool import resources
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures.boot import Boot
+from tidepool.infrastructures.cloud_init import Surroundings, seed
+from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.libvirt import Demand, Offering, Options, Seat, demands, own_seats, read_options
+from tidepool.infrastructures.libvirt import seat as seat_of
+from tidepool.infrastructures.libvirt.cpu_list import write_cpus
+from tidepool.infrastructures.libvirt.domain import NETWORK, stylesheet
+from tidepool.infrastructures.libvirt.identity import Identity, pool_of
+from tidepool.infrastructures.libvirt.resources import LibvirtHost
+from tidepool.infrastructures.remote import Ssh, ssh
+
+_ARCHITECTURE: Final = "x86_64"
+#: The form that is uploaded: a whole disk, packed.
+_FORM: Final = "disk.qcow2"
+
+
+def make(spec: ClusterSpec, stack: str) -> Infrastructure:
+    """The infrastructure of that spec's machines; registers what a stack has on each host.
+
+    Raises:
+        pulumi.RunError: the options of libvirt have mistakes; says all of them.
+    """
+    try:
+        options = read_options(spec)
+    except SpecError as error:
+        raise pulumi.RunError(str(error)) from error
+    hosts = {}
+    for name, uri in options.place.hosts.items():
+        told = [_told(demand) for demand in demands(spec, options, name)]
+        fit = LibvirtHost(f"libvirt@{name}", uri=uri, demands=told)
+        # All that is made there waits for what says that the host has it.
+        provider = libvirt.Provider(f"libvirt@{name}", uri=uri, opts=ResourceOptions(depends_on=[fit]))
+        folder = f"{options.place.pool}/{stack}"
+        pool = libvirt.Pool(
+            f"pool@{name}",
+            name=pool_of(stack),
+            type="dir",
+            target={"path": folder},
+            opts=ResourceOptions(provider=provider, delete_before_replace=True),
+        )
+        hosts[name] = _Host(provider, pool, folder)
+    offering = options.place.machines
+    own = own_seats(spec, offering, options.hosts_of(offering))
+    prefix = spec.network.prefixlen if options.place.bridge else None
+    return Libvirt(
+        stack,
+        options,
+        hosts,
+        Surroundings(spec.own_hosts, prefix, beside=True),
+        ssh(spec, stack),
+        offering,
+        {machine.address: seat for machine, seat in own if seat is not None},
+        {},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """What a stack has on one host. ``folder`` is the pool's."""
+
+    provider: libvirt.Provider
+    pool: libvirt.Pool
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Libvirt:
+    """Machines of hosts that run libvirt: of one offering, each in its seat.
+
+    By their addresses, ``own`` are the seats of the cluster's own machines, ``numbers`` those of a fleet's: a machine's
+    host, processors and devices follow from it.
+    """
+
+    stack: str
+    options: Options
+    hosts: Mapping[str, _Host]
+    surroundings: Surroundings
+    ssh: Ssh
+    offering: Offering
+    own: Mapping[IPv4Address, Seat]
+    numbers: Mapping[IPv4Address, int]
+
+    @property
+    def forms(self) -> Sequence[str]:
+        return (_FORM,)
+
+    def for_fleet(self, fleet: Fleet) -> Infrastructure:
+        numbers = {slot.address: slot.number for slot in fleet.slots()}
+        offering = self.options.offerings[fleet.name, fleet.infrastructures[0].key]
+        return replace(self, offering=offering, numbers=numbers)
+
+    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+        file = resources.ImageFile(name, image=digest, form=_FORM, opts=opts)
+        named = Output.from_input(digest).apply(lambda known: f"{name}-{known[:16]}.qcow2")
+        names = [
+            libvirt.Volume(
+                f"{name}@{at}",
+                name=named,
+                pool=host.pool.name,
+                source=file.path,
+                format="qcow2",
+                opts=_on(host, opts),
+            ).name
+            for at, host in self.hosts.items()
+        ]
+        return Output.all(*names).apply(lambda known: str(known[0]))
+
+    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+        place = self.options.place
+        named = f"tidepool-{self.stack}"
+        names = []
+        for at, host in self.hosts.items():
+            alone = _on(host, opts, delete_before_replace=True)
+            if place.bridge is not None:
+                made = libvirt.Network(
+                    f"{name}@{at}", name=named, mode="bridge", bridge=place.bridge, autostart=True, opts=alone
+                )
+            else:
+                made = libvirt.Network(
+                    f"{name}@{at}",
+                    name=named,
+                    mode="nat" if place.outside else "none",
+                    addresses=[str(cidr)],
+                    dhcp={"enabled": True},
+                    autostart=True,
+                    xml={"xslt": NETWORK},
+                    opts=alone,
+                )
+            names.append(made.name)
+        return Output.all(*names).apply(lambda known: str(known[0]))
+
+    def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:
+        """It is on a file server, and nobody here makes it or takes it away."""
+        return Output.from_input(self.options.place.volumes[order.name])
+
+    def boot(self, name: str, boot: Boot, opts: ResourceOptions | None = None) -> Output[str]:
+        parts = seed(replace(boot, files=(*boot.files, *self.ssh.files)), self.surroundings)
+        user_data: Output[str] = Output.secret(parts.apply(lambda known: known.user_data))
+        names = [
+            libvirt.CloudInitDisk(
+                f"{name}@{at}",
+                # The same name for whatever is in it: machines find the new one when they boot the next time.
+                name=_seed_name(name),
+                pool=host.pool.name,
+                user_data=user_data,
+                # Digests of what is random tell nothing of it.
+                meta_data=Output.unsecret(parts.apply(lambda known: known.meta_data)),
+                network_config=Output.unsecret(parts.apply(lambda known: known.network_config)),
+                opts=_on(host, opts, delete_before_replace=True, additional_secret_outputs=["user_data"]),
+            ).name
+            for at, host in self.hosts.items()
+        ]
+        return Output.all(*names).apply(lambda _: name)
+
+    def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
+        offering, shape = self.offering, order.shape
+        seat = self.own.get(order.address) or seat_of(
+            offering, self.options.hosts_of(offering), shape.cpus, self.numbers[order.address]
+        )
+        host = self.hosts[seat.host]
+        alone = _on(host, opts, delete_before_replace=True)
+        disk = libvirt.Volume(
+            order.name,
+            name=f"{order.name}.qcow2",
+            pool=host.pool.name,
+            base_volume_name=order.image,
+            base_volume_pool=host.pool.name,
+            size=offering.disk_mib * 1024**2,
+            opts=alone,
+        )
+        folder, identity = host.folder, Identity(self.stack, order.name)
+        domain = libvirt.Domain(
+            order.name,
+            name=identity.domain,
+            description=f"tidepool stack={self.stack} machine={order.name}",
+            type=offering.virtualization,
+            arch=_ARCHITECTURE,
+            machine=offering.machine_type,
+            cpu={"mode": offering.cpu},
+            vcpu=shape.cpus,
+            memory=shape.memory_mib + offering.overhead_mib,
+            disks=[{"volume_id": disk.id}],
+            # Its path is its key to libvirt; what follows the semicolon only tells the plugin's own ids apart.
+            cloudinit=Output.from_input(order.boot).apply(lambda name: f"{folder}/{_seed_name(name)};seed"),
+            network_interfaces=_interfaces(order, offering),
+            consoles=[{"type": "pty", "target_port": "0", "target_type": "serial"}],
+            autostart=True,
+            xml={"xslt": stylesheet(identity, shape, offering, seat)},
+            opts=alone,
+        )
+        answers = resources.SshMachine(
+            order.name,
+            machine=domain.id,
+            stack=self.stack,
+            address=str(order.address),
+            user="root",
+            access=self.ssh.access.id,
+            opts=ResourceOptions.merge(
+                opts,
+                ResourceOptions(custom_timeouts=CustomTimeouts(create=f"{offering.boot_timeout_s}s")),
+            ),
+        )
+        return Machine(answers, domain.id, Output.from_input(str(order.address)), answers.connection)
+
+
+def _interfaces(order: MachineOrder, offering: Offering) -> list[Mapping[str, Any]]:
+    """The cluster's network, with the machine's reservation; and where it is asked for a virtual function."""
+    first = {
+        "network_name": order.network,
+        "mac": order.mac.upper(),
+        "addresses": [str(order.address)],
+        "hostname": order.name,
+    }
+    if offering.sriov_network is None:
+        return [first]
+    # Locally administered as the first one, and another: 06 for 02.
+    return [first, {"network_name": offering.sriov_network, "mac": f"06{order.mac[2:]}".upper()}]
+
+
+def _on(host: _Host, opts: ResourceOptions | None, **more: Any) -> ResourceOptions:
+    return ResourceOptions.merge(opts, ResourceOptions(provider=host.provider, **more))
+
+
+def _seed_name(boot: str) -> str:
+    return f"{boot}-seed.iso"
+
+
+def _told(demand: Demand) -> Mapping[str, Any]:
+    """A demand as the resource takes it; what is not asked for is left out."""
+    told = {
+        "path": demand.path,
+        "machines": demand.machines,
+        "cpus": demand.cpus,
+        "memoryMib": demand.memory_mib,
+        "virtualization": demand.virtualization,
+        "machineType": demand.machine_type,
+        "cells": {str(node): write_cpus(cpus) for node, cpus in (demand.cells or {}).items()},
+        "emulatorCpus": write_cpus(demand.emulator_cpus),
+        "pageKib": demand.page_kib,
+        "pci": list(demand.pci),
+    }
+    return {key: value for key, value in told.items() if value}

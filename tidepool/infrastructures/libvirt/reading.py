@@ -1,0 +1,202 @@
+"""The options of libvirt in a spec, read with all their mistakes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tidepool.cluster.part_reading import read_part
+from tidepool.cluster.shape import Shape
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec_entries import Mistake
+from tidepool.cluster.spec_reading import SpecError, read_offerings
+from tidepool.infrastructures.libvirt.cpu_list import write_cpus
+from tidepool.infrastructures.libvirt.options import Offering, Place
+from tidepool.infrastructures.libvirt.own import OwnMachine, has_own_machines, own_seats
+from tidepool.infrastructures.libvirt.seat import Seat, seats_on_each_host
+
+_NAME: Final = "libvirt"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a spec says of libvirt: the place; by fleet and key of its infrastructure, the offerings."""
+
+    place: Place
+    offerings: Mapping[tuple[str, str], Offering]
+
+    def hosts_of(self, offering: Offering) -> tuple[str, ...]:
+        """The names of its hosts, in turns of which its machines are."""
+        return offering.hosts or tuple(self.place.hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """An offering with where it stands, and the machines that it is for: of a fleet those of all its slots.
+
+    For which of them are here is decided later, and a machine's seat follows from its slot. ``shapes`` are theirs, by
+    where each stands: of the cluster's ``own`` machines there are several.
+    """
+
+    path: str
+    offering: Offering
+    shapes: Mapping[str, Shape]
+    machines: int
+    own: tuple[tuple[OwnMachine, Seat | None], ...] = ()
+
+
+def read_options(spec: ClusterSpec) -> Options:
+    """The options of libvirt in a spec, for those of its machines that are libvirt's.
+
+    Raises:
+        SpecError: with every mistake in them.
+    """
+    mistakes: list[Mistake] = []
+    said = spec.place(_NAME)
+    place = read_part(Place, said.path, said.options, mistakes)
+    offerings = read_offerings(spec, _NAME, Offering, mistakes)
+    mistakes += _unfit(spec)
+    if place is not None:
+        mistakes += _of_place(spec, said.path, place)
+        mistakes += _of_claims(place, tuple(_claims(spec, said.path, place, offerings)))
+    if mistakes:
+        raise SpecError(tuple(mistakes))
+    assert place is not None
+    return Options(place, offerings)
+
+
+def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
+    """What of a cluster machines of libvirt do not carry."""
+    if spec.pools and has_own_machines(spec):
+        yield Mistake("pools", None, "machines of libvirt take no roles in this release; leave the pools out")
+
+
+def _of_place(spec: ClusterSpec, path: str, place: Place) -> Iterator[Mistake]:
+    needed = ["home"]
+    if has_own_machines(spec):
+        needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
+    for name in needed:
+        if name not in place.volumes:
+            yield Mistake(
+                f"{path}.volumes.{name}",
+                None,
+                "it is missing: libvirt has disks and no folders that machines share; name an NFS export, SERVER:/PATH",
+            )
+    for name in sorted(set(place.volumes) - {*needed}):
+        yield Mistake(
+            f"{path}.volumes.{name}", place.volumes[name], f"this cluster mounts {', '.join(needed)}"
+        )
+    hosts = place.machines.hosts or tuple(place.hosts)
+    if len(place.hosts) > 1 and place.bridge is None:
+        yield Mistake(
+            f"{path}.bridge",
+            None,
+            "it is missing: a network of libvirt's own is on one host; name a bridge that all hosts have",
+        )
+    if place.bridge is not None and place.outside:
+        yield Mistake(f"{path}.outside", True, "the bridge decides what machines reach; leave it out")
+    if has_own_machines(spec) and spec.controller.backup and place.apart and len(set(hosts)) < 2:
+        yield Mistake(
+            f"{path}.apart",
+            None,
+            "the backup controller would be on the controller's host, and go down with it: name two hosts, or write "
+            "apart: false",
+        )
+
+
+def _claims(
+    spec: ClusterSpec, path: str, place: Place, offerings: Mapping[tuple[str, str], Offering]
+) -> Iterator[_Claim]:
+    if has_own_machines(spec):
+        own = own_seats(spec, place.machines, place.machines.hosts or tuple(place.hosts))
+        shapes = {machine.shape_path: machine.shape for machine, _ in own}
+        yield _Claim(f"{path}.machines", place.machines, shapes, len(own), own)
+    for found in spec.entries(_NAME):
+        fleet, offering = found.fleet, offerings.get((found.fleet.name, found.entry.key))
+        if offering is not None:
+            shape_path = f"{found.path.partition('.')[0]}.shape"
+            yield _Claim(f"{found.path}.options", offering, {shape_path: fleet.shape}, fleet.max_nodes)
+
+
+def _of_claims(place: Place, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
+    for claim in claims:
+        yield from _of_claim(place, claim)
+    yield from _shared(place, claims)
+
+
+def _of_claim(place: Place, claim: _Claim) -> Iterator[Mistake]:
+    offering = claim.offering
+    for i, name in enumerate(offering.hosts or ()):
+        if name not in place.hosts:
+            yield Mistake(f"{claim.path}.hosts[{i}]", name, f"hosts are {', '.join(place.hosts)}")
+        elif offering.hosts is not None and name in offering.hosts[:i]:
+            yield Mistake(f"{claim.path}.hosts[{i}]", name, "it stands here twice")
+    for shape_path, shape in claim.shapes.items():
+        memory = shape.memory_mib + offering.overhead_mib
+        if offering.page_kib and memory * 1024 % offering.page_kib:
+            page = offering.page_kib // 1024
+            yield Mistake(
+                f"{claim.path}.hugepages",
+                offering.hugepages,
+                f"memory ({shape_path}) and overhead are {memory} MiB, which no whole number of such pages is; write "
+                f"overhead: {offering.overhead_mib + -memory % page}MiB",
+            )
+    shape_path, shape = min(claim.shapes.items(), key=lambda each: each[1].cpus)
+    small = [i for i, cell in enumerate(offering.cells) if len(cell.cpus) < shape.cpus]
+    for i in small:
+        yield Mistake(
+            f"{claim.path}.cells[{i}].cpus",
+            write_cpus(offering.cells[i].cpus),
+            f"a machine has {shape.cpus} processors ({shape_path}), and none is over two cells",
+        )
+    if small:
+        return
+    if claim.own:
+        yield from _of_own(claim)
+        return
+    hosts = len(offering.hosts or place.hosts)
+    wanted = -(-claim.machines // hosts)
+    seats = seats_on_each_host(offering, shape.cpus)
+    if seats is not None and seats < wanted:
+        yield Mistake(
+            f"{claim.path}.{'cells' if offering.cells else 'pci_devices'}",
+            None,
+            f"they are enough for {seats} machines on each host, and there can be {wanted}: name more, or have "
+            f"at most {seats * hosts} machines",
+        )
+
+
+def _of_own(claim: _Claim) -> Iterator[Mistake]:
+    """The first of the cluster's own machines that its host has no more for."""
+    lacking = next((machine.name for machine, seat in claim.own if seat is None), None)
+    if lacking is not None:
+        names = ", ".join(machine.name for machine, _ in claim.own)
+        yield Mistake(
+            f"{claim.path}.{'cells' if claim.offering.cells else 'pci_devices'}",
+            None,
+            f"the cluster's own machines are {names}, and for {lacking} its host has no more: name more, or have fewer "
+            "machines",
+        )
+
+
+def _shared(place: Place, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
+    """What two offerings have of one host, and only one can."""
+    for at, claim in enumerate(claims):
+        for other in claims[:at]:
+            if not {*(claim.offering.hosts or place.hosts)} & {*(other.offering.hosts or place.hosts)}:
+                continue
+            if cpus := _pinned(claim.offering) & _pinned(other.offering):
+                yield Mistake(
+                    f"{claim.path}.cells", write_cpus(cpus), f"{other.path}.cells has them on the same host"
+                )
+            if devices := {*claim.offering.pci_devices} & {*other.offering.pci_devices}:
+                yield Mistake(
+                    f"{claim.path}.pci_devices",
+                    ", ".join(sorted(devices)),
+                    f"{other.path}.pci_devices has them on the same host",
+                )
+
+
+def _pinned(offering: Offering) -> set[int]:
+    return {cpu for cell in offering.cells for cpu in cell.cpus}

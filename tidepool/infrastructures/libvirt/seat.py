@@ -1,0 +1,84 @@
+"""Which host, processors and devices a machine has: they follow from its number, so nobody has to remember them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidepool.infrastructures.libvirt.options import Cell, Offering
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What of a host is a machine's own. ``cpus`` are pinned in the order of its vcpus, in NUMA node ``node``."""
+
+    host: str
+    node: int | None = None
+    cpus: tuple[int, ...] = ()
+    pci: tuple[str, ...] = ()
+
+
+def seat(offering: Offering, hosts: Sequence[str], cpus: int, number: int) -> Seat:
+    """The seat of the machine ``number``, from 1, with so many vcpus: hosts in turns, on each the next free ones.
+
+    Raises:
+        ValueError: there are no more.
+    """
+    at = number - 1
+    host, index = hosts[at % len(hosts)], at // len(hosts)
+    slices = list(_slices(offering.cells, cpus))
+    devices = offering.pci_devices[index * offering.pci_per_machine : (index + 1) * offering.pci_per_machine]
+    if offering.cells and index >= len(slices):
+        raise ValueError(f"host {host} has processors for {len(slices)} machines, and this would be one more")
+    if offering.pci_devices and len(devices) < offering.pci_per_machine:
+        raise ValueError(
+            f"host {host} has devices for {len(offering.pci_devices) // offering.pci_per_machine} machines, and this "
+            "would be one more"
+        )
+    node, pinned = slices[index] if offering.cells else (None, ())
+    return Seat(host, node, pinned, devices)
+
+
+def seats(
+    offering: Offering, hosts: Sequence[str], machines: Sequence[tuple[int, int]]
+) -> tuple[Seat | None, ...]:
+    """The seats of machines that are not alike, by the number and the vcpus of each; None where its host has no more.
+
+    Its number decides a machine's host alone, so that none moves to another when one before it comes. Numbers may be
+    nobody's: of its host each machine has the next that is free.
+    """
+    cells = {host: [cell.cpus for cell in offering.cells] for host in hosts}
+    devices = dict.fromkeys(hosts, offering.pci_devices)
+    per_machine = offering.pci_per_machine if offering.pci_devices else 0
+    found: list[Seat | None] = []
+    for number, cpus in machines:
+        host = hosts[(number - 1) % len(hosts)]
+        at = next((i for i, left in enumerate(cells[host]) if len(left) >= cpus), None)
+        if (offering.cells and at is None) or len(devices[host]) < per_machine:
+            found.append(None)
+            continue
+        given, devices[host] = devices[host][:per_machine], devices[host][per_machine:]
+        if at is None:
+            found.append(Seat(host, pci=given))
+            continue
+        pinned, cells[host][at] = cells[host][at][:cpus], cells[host][at][cpus:]
+        found.append(Seat(host, offering.cells[at].node, pinned, given))
+    return tuple(found)
+
+
+def seats_on_each_host(offering: Offering, cpus: int) -> int | None:
+    """How many machines with so many vcpus a host has seats for; None where nothing limits them."""
+    limits = []
+    if offering.cells:
+        limits.append(len(list(_slices(offering.cells, cpus))))
+    if offering.pci_devices:
+        limits.append(len(offering.pci_devices) // offering.pci_per_machine)
+    return min(limits, default=None)
+
+
+def _slices(cells: Sequence[Cell], cpus: int) -> Sequence[tuple[int, tuple[int, ...]]]:
+    return [
+        (cell.node, cell.cpus[start : start + cpus])
+        for cell in cells
+        for start in range(0, len(cell.cpus) - cpus + 1, cpus)
+    ]

@@ -1,0 +1,1 @@
+"""This machine: networks and machines made of the kernel's namespaces."""

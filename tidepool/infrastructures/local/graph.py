@@ -1,0 +1,99 @@
+"""This machine as an infrastructure: machines of its kernel, by the resources of the provider `tidepool`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from ipaddress import IPv4Network
+from typing import Any
+
+import pulumi
+from pulumi import Input, Output
+
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.infrastructures.boot import Boot, File, Folder, Mount, Service
+from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.local import resources
+
+
+def make(_spec: ClusterSpec, stack: str) -> Infrastructure:
+    """The infrastructure of that spec's machines."""
+    return Local(stack)
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Machines of this machine. ``stack`` is whose they are: the Pulumi stack's name.
+
+    A machine has no device but those that every container has: each of a boot's ``devices`` is one that takes all
+    and gives nothing.
+    """
+
+    stack: str
+
+    @property
+    def forms(self) -> Sequence[str]:
+        return ()
+
+    def for_fleet(self, fleet: Fleet) -> Infrastructure:
+        return self
+
+    def image(self, name: str, digest: Input[str], opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+        """It is used as it is in this machine's store."""
+        return Output.from_input(digest)
+
+    def network(
+        self, name: str, cidr: IPv4Network, opts: pulumi.ResourceOptions | None = None
+    ) -> Output[str]:
+        made = resources.Network(name, stack=self.stack, network=name, cidr=str(cidr), opts=opts)
+        return made.network
+
+    def volume(self, order: VolumeOrder, opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+        made = resources.Volume(
+            order.name, stack=self.stack, volume=order.name, retain=order.retain, opts=opts
+        )
+        return made.path
+
+    def boot(self, name: str, boot: Boot, opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+        made = resources.Boot(
+            name,
+            stack=self.stack,
+            boot=name,
+            services=[_told(service) for service in boot.services],
+            files={file.path: _told(file, but="path") for file in boot.files},
+            folders=[_told(folder) for folder in boot.folders],
+            mounts=[_told(mount) for mount in boot.mounts],
+            devices=[{"path": path} for path in boot.devices],
+            containers=boot.containers or None,
+            opts=opts,
+        )
+        return made.boot
+
+    def machine(self, order: MachineOrder, opts: pulumi.ResourceOptions | None = None) -> Machine:
+        made = resources.Machine(
+            order.name,
+            stack=self.stack,
+            machine=order.name,
+            network=order.network,
+            address=str(order.address),
+            mac=order.mac,
+            image=order.image,
+            boot=order.boot,
+            cpus=order.shape.cpus,
+            memory_mib=order.shape.memory_mib,
+            # Not said where it is not so: there are many machines.
+            wait_ready=order.wait_ready or None,
+            opts=opts,
+        )
+        return Machine(made, made.id, made.address, made.connection)
+
+
+def _told(part: Service | File | Folder | Mount, but: str = "") -> Mapping[str, Any]:
+    """A part of a boot as the resource takes it, in camelCase, without the field ``but``."""
+    told = {field.name: getattr(part, field.name) for field in fields(part) if field.name != but}
+    return {_camel(name): list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,115 @@
+"""A machine's boot; and what changes of a running machine without one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from tidepool.infrastructures.local.kernel import hosts
+from tidepool.infrastructures.local.kernel.birth import newborn
+from tidepool.infrastructures.local.kernel.cabling import cable, plug_in
+from tidepool.infrastructures.local.kernel.cgroup import Cgroups, Limits
+from tidepool.infrastructures.local.kernel.layout import Place
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline
+from tidepool.infrastructures.local.kernel.plan import HOST_SETTINGS, Surroundings, encode, machine_steps
+from tidepool.infrastructures.local.kernel.record import Record, load
+from tidepool.infrastructures.local.kernel.remains import end_all
+from tidepool.infrastructures.local.kernel.spec import MachineSpec, boot_fingerprint
+
+
+def boot(
+    program: Path,
+    place: Place,
+    network: Place,
+    spec: MachineSpec,
+    cgroups: Cgroups,
+    switch: Lifeline,
+    prefix_length: int,
+    deadline: float,
+) -> None:
+    """Make its first process, its limits and its cable, and have it carry out its plan, on the disk that it has.
+
+    Args:
+        program: the first process (:func:`tidepool.infrastructures.local.kernel.birth.init_program`).
+        place: the machine's, locked by the caller.
+        network: its network's place.
+        spec: what to boot.
+        cgroups: those of this machine.
+        switch: of its network.
+        prefix_length: of its network.
+        deadline: on the clock ``time.monotonic``.
+
+    Raises:
+        BootFailed: a step failed; says which and why.
+        TimedOut: the deadline passed.
+    """
+    ordinary = cgroups
+    for folder in (place.root, place.upper, place.work):
+        folder.mkdir(parents=True, exist_ok=True)
+    os.chmod(place.folder, 0o700)
+    shutil.copymode(spec.image, place.upper)  # the upper layer's is the one of /
+    known = load(place.record)
+    public = spec.public()
+    record = Record(public, spec.fingerprint, booted=boot_fingerprint(public))
+    record.save(place.record)
+    end_all(cgroups, place.cgroup, known.lifeline if known else None)
+    if spec.containers:
+        place.containers.mkdir(exist_ok=True)
+        cgroups = cgroups.for_containers()
+    cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
+    cgroups.create(place.inner_cgroup, Limits())
+    hosts.register(network, spec.address, (spec.name, *spec.aliases))
+    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    status = os.open(place.status, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with newborn(program, log, status, deadline) as first:
+            try:
+                cgroups.add(place.inner_cgroup, first.lifeline.pid)
+                # From here on its maker may die: whoever comes next finds it.
+                record = replace(record, lifeline=first.lifeline)
+                record.save(place.record)
+                surroundings = Surroundings(
+                    root=str(place.root),
+                    upper=str(place.upper),
+                    work=str(place.work),
+                    hosts=str(network.hosts),
+                    cable=cable(first.lifeline, switch, spec, prefix_length),
+                    host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
+                    cgroups=ordinary.mounts(),
+                    container_cgroups=cgroups.mounts(),
+                    home_group=cgroups.home,
+                    containers=str(place.containers) if spec.containers else "",
+                )
+                first.boot(encode(machine_steps(spec, surroundings)), deadline)
+            except BaseException:
+                first.lifeline.signal(signal.SIGKILL)
+                raise
+    finally:
+        os.close(log)
+        os.close(status)
+    replace(record, complete=True, switch=switch).save(place.record)
+
+
+def change(
+    program: Path,
+    place: Place,
+    network: Place,
+    spec: MachineSpec,
+    cgroups: Cgroups,
+    known: Record,
+    switch: Lifeline,
+    prefix_length: int,
+) -> None:
+    """Bring a running machine to its specification, as far as that goes without a boot."""
+    if known.switch != switch and known.lifeline is not None:
+        plug_in(program, known.lifeline, switch, spec, prefix_length)
+        known = replace(known, switch=switch)
+        known.save(place.record)
+    if known.fingerprint != spec.fingerprint:
+        hosts.register(network, spec.address, (spec.name, *spec.aliases))
+        cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
+        # Last: a change that was cut short is made again.
+        replace(known, spec=spec.public(), fingerprint=spec.fingerprint).save(place.record)

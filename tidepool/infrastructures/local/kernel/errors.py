@@ -1,0 +1,72 @@
+"""What a person is told when this machine cannot do what was asked: what, where, what is allowed, the remedy."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Final
+
+from tidepool.cluster.failures import Cause
+
+_REMEDIES: Final = {
+    errno.ENOSPC: " (free some space, or put the data folder on another disk)",
+    errno.EPERM: " (this needs root, with all capabilities: run it with sudo, outside of a container)",
+    errno.EACCES: " (this needs root: run it with sudo)",
+    errno.EROFS: " (it is mounted read-only)",
+    errno.EMFILE: " (too many open files: ulimit -n 65536)",
+}
+
+
+class LocalError(Exception):
+    """A person's mistake or a fault of their machine. Its text is shown as it is, without a traceback."""
+
+    #: The kind of failure (`tidepool.cluster.failures`), for who decides what to do next; None where it may be any.
+    cause: ClassVar[Cause | None] = None
+
+
+class BadSpec(LocalError):
+    """What was asked for cannot be: all mistakes of one network or machine, a line each."""
+
+    cause = "permanent"
+
+
+class NoSuchMachine(LocalError):
+    """There is no machine, or no running one, of that name in that stack."""
+
+
+class NoSuchNetwork(LocalError):
+    """There is no network, or none that is up, of that name in that stack."""
+
+
+class InUse(LocalError):
+    """Something else stands on it or has its place: machines on a network, another machine's address."""
+
+    cause = "permanent"
+
+
+class BootFailed(LocalError):
+    """A machine did not come up. The text holds the reason and the end of the boot log."""
+
+    cause = "boot"
+
+
+class TimedOut(LocalError):
+    """It took longer than allowed. What was made so far is known, and the same call goes on from there."""
+
+    cause = "boot"
+
+
+@contextmanager
+def told(doing: str) -> Iterator[None]:
+    """What the kernel refuses (a full disk, a file that may not be written) is told to a person.
+
+    Raises:
+        LocalError: in the place of an ``OSError``.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        raise LocalError(f"{doing}: {where}{error.strerror}{remedy}") from error

@@ -1,0 +1,130 @@
+"""Where things are in the data folder. Nothing outside of it, but the control groups, is ever written.
+
+<data>/init-<digest>                    the compiled first process
+<data>/<stack>/networks/<name>/         record.json, init.log, status, root/, hosts/hosts
+<data>/<stack>/networks/<name>.lock
+<data>/<stack>/machines/<name>/         record.json, boot.log, status, root/, upper/, work/
+<data>/<stack>/machines/<name>.lock
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidepool.infrastructures.local.kernel.errors import BadSpec
+from tidepool.infrastructures.local.kernel.spec import is_name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder, the lock and the control group of a machine or of a network."""
+
+    folder: Path
+    cgroup: str
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever changes it."""
+        return self.folder.with_name(self.folder.name + ".lock")
+
+    @property
+    def inner_cgroup(self) -> str:
+        """What the machine sees as the root of control groups. It may change it, so its limits are not there."""
+        return f"{self.cgroup}/inside"
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything of it."""
+        return self.folder.is_dir() or self.lock.exists()
+
+    @property
+    def record(self) -> Path:
+        """What is known of it."""
+        return self.folder / "record.json"
+
+    @property
+    def log(self) -> Path:
+        """What its first process and its services said; kept over boots."""
+        return self.folder / "boot.log"
+
+    @property
+    def status(self) -> Path:
+        """The table of services that its first process keeps."""
+        return self.folder / "status"
+
+    @property
+    def root(self) -> Path:
+        """Where the root file system is put together; seen from the host, an empty folder."""
+        return self.folder / "root"
+
+    @property
+    def upper(self) -> Path:
+        """What the machine wrote: the writable layer over the image."""
+        return self.folder / "upper"
+
+    @property
+    def work(self) -> Path:
+        """The overlay's scratch folder."""
+        return self.folder / "work"
+
+    @property
+    def containers(self) -> Path:
+        """What those have written who run containers in the machine: no overlay can stand on an overlay."""
+        return self.folder / "containers"
+
+    @property
+    def hosts(self) -> Path:
+        """Of a network: the folder with the ``hosts`` file that all of its machines see."""
+        return self.folder / "hosts"
+
+
+def cgroup_of(data: Path, stack: str, kind: str) -> str:
+    """The control group that those of a stack's ``machines`` or ``networks`` are in."""
+    _checked(data, stack)
+    # Two data folders may have stacks of one name, and the kernel's control groups are one for all.
+    folder_digest = hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:8]
+    return f"tidepool/{folder_digest}-{stack}/{kind}"
+
+
+def machine_place(data: Path, stack: str, name: str) -> Place:
+    """Where a machine is."""
+    return _place(data, stack, "machines", name)
+
+
+def network_place(data: Path, stack: str, name: str) -> Place:
+    """Where a network is."""
+    return _place(data, stack, "networks", name)
+
+
+def names_in(data: Path, stack: str, kind: str) -> tuple[str, ...]:
+    """The names of a stack's ``machines`` or ``networks``, sorted."""
+    folder = _checked(data, stack) / kind
+    if not folder.is_dir():
+        return ()
+    # One whose deletion was cut short may have left no more than its lock.
+    return tuple(sorted({each.name.removesuffix(".lock") for each in folder.iterdir()}))
+
+
+def stacks_in(data: Path) -> tuple[str, ...]:
+    """The names of all stacks that have machines or networks, sorted."""
+    if not data.is_dir():
+        return ()
+    return tuple(sorted(each.name for each in data.iterdir() if is_name(each.name) and _holds_any(each)))
+
+
+def _holds_any(stack: Path) -> bool:
+    return (stack / "machines").is_dir() or (stack / "networks").is_dir()
+
+
+def _place(data: Path, stack: str, kind: str, name: str) -> Place:
+    folder = _checked(data, stack, name) / kind / name
+    return Place(folder, f"{cgroup_of(data, stack, kind)}/{name}")
+
+
+def _checked(data: Path, stack: str, *names: str) -> Path:
+    for name in (stack, *names):
+        if not is_name(name):
+            raise BadSpec(f"{name!r} is no name; allowed are lower-case letters, digits and '-' within")
+    return data.resolve() / stack

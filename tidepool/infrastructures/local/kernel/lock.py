@@ -1,0 +1,58 @@
+"""One caller at a time on a machine or a network. The kernel lets go of a lock when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidepool.infrastructures.local.kernel.errors import TimedOut
+from tidepool.infrastructures.local.kernel.private import make_private
+
+
+@contextmanager
+def locked(path: Path, timeout_s: float) -> Iterator[None]:
+    """Hold the lock that the file ``path`` stands for. The file may be removed while it is held.
+
+    Raises:
+        TimedOut: somebody else held it for ``timeout_s``.
+    """
+    descriptor = _acquire(path, time.monotonic() + timeout_s)
+    if descriptor is None:
+        raise TimedOut(f"{path} was locked by another process for {timeout_s:g} s; is it stuck?")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(path: Path, deadline: float) -> int | None:
+    pause = threading.Event()  # never set: flock has no time-out, and signals belong to the caller
+    while True:
+        make_private(path.parent)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # the folder went between the two: whoever had it before was deleting
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            if time.monotonic() > deadline:
+                return None
+            pause.wait(0.005)
+            continue
+        if _is_still(path, descriptor):
+            return descriptor
+        os.close(descriptor)  # its holder removed the file: a lock on it excludes nobody
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

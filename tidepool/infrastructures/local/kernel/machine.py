@@ -1,0 +1,373 @@
+"""The machines of a stack: made, found again, stopped, deleted; and what tests of faults do to them.
+
+All functions take the data folder and nothing else of the world but the kernel: what they need to know of a
+machine is there, so that any process can go on where another one died. They may be called from many threads and
+processes at once; each machine has a lock.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tidepool.infrastructures.local.kernel import hosts
+from tidepool.infrastructures.local.kernel.birth import init_program
+from tidepool.infrastructures.local.kernel.boot import boot, change
+from tidepool.infrastructures.local.kernel.cgroup import Cgroups
+from tidepool.infrastructures.local.kernel.cgroup_choice import choose
+from tidepool.infrastructures.local.kernel.errors import (
+    BadSpec,
+    BootFailed,
+    InUse,
+    NoSuchMachine,
+    NoSuchNetwork,
+    TimedOut,
+    told,
+)
+from tidepool.infrastructures.local.kernel.layout import (
+    Place,
+    cgroup_of,
+    machine_place,
+    names_in,
+    network_place,
+)
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline
+from tidepool.infrastructures.local.kernel.lock import locked
+from tidepool.infrastructures.local.kernel.network import standing_switch
+from tidepool.infrastructures.local.kernel.record import Record, load
+from tidepool.infrastructures.local.kernel.remains import end_all, forget
+from tidepool.infrastructures.local.kernel.services import ServiceState, service_states
+from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec, boot_fingerprint
+
+_LOCK_S: Final = 60.0
+_TOLD_LINES: Final = 20
+
+#: ``running``; ``frozen``; ``dead``: its disk is there, and nothing runs; ``half-made``: its maker died, or is
+#: at work; ``unplugged``: it runs, but its network's switch died. ``create_machine`` makes all but ``frozen`` run.
+MachineState = Literal["running", "frozen", "dead", "half-made", "unplugged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine as it is now. What cannot be told, because its record was lost, is empty."""
+
+    stack: str
+    name: str
+    state: MachineState
+    network: str
+    address: str
+    mac: str
+    image: str
+    cpus: float
+    memory_mib: int
+    #: Tells with which specification it was made (:attr:`MachineSpec.fingerprint`).
+    fingerprint: str
+    #: Whether it runs, and its next boot would bring other services, files, ... than it booted with.
+    outdated: bool
+    #: Its PID 1, as the host sees it; None where it does not run.
+    pid: int | None
+    services: tuple[ServiceState, ...]
+    #: How many of its processes were killed because it has no more memory.
+    memory_kills: int
+    boot_log: Path
+
+
+def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Machine:
+    """Make a machine run as specified: its services begin to start, :func:`wait_ready` waits for them.
+
+    One that runs goes on: limits and aliases are changed at once, the rest is taken at its next boot
+    (:attr:`Machine.outdated`). A dead or half-made one boots on the disk that it has. Another identity (network,
+    address, mac, image) is refused. When it fails, what it made is taken away again; what was there is not.
+
+    Args:
+        data: the data folder.
+        spec: what to make. Its network must be there.
+        timeout_s: for all of it.
+
+    Raises:
+        NoSuchNetwork: the network is not there, or not up.
+        BadSpec: its address is not one of the network's.
+        InUse: another machine, or the switch, has its address or its name; or it is there with another identity.
+        BootFailed: it did not boot; says why, with the end of its boot log.
+        TimedOut: it took longer than ``timeout_s``.
+        LocalError: this machine cannot do it; says what is missing.
+    """
+    place = machine_place(data, spec.stack, spec.name)
+    network = network_place(data, spec.stack, spec.network)
+    deadline = time.monotonic() + timeout_s
+    with told(f"machine {spec.name} of stack {spec.stack} could not be made"):
+        program = init_program(data)
+        cgroups = choose()
+        with locked(place.lock, timeout_s):
+            was_there, known = place.folder.is_dir(), load(place.record)
+            try:
+                _refuse_another(known, spec)
+                switch, prefix_length = _switch_of(network, spec)
+                if known is None or not _is_whole(known):
+                    boot(program, place, network, spec, cgroups, switch, prefix_length, deadline)
+                else:
+                    change(program, place, network, spec, cgroups, known, switch, prefix_length)
+            except BaseException as error:
+                log_end = "" if known else _log(place, _TOLD_LINES)
+                if not was_there:  # nobody knows of it yet, so nobody would delete it
+                    _unmake(data, place, cgroups, load(place.record), spec.network)
+                    forget(place)
+                if isinstance(error, BootFailed | TimedOut) and log_end:
+                    raise type(error)(f"machine {spec.name}: {error}; its boot log:\n{log_end}") from error
+                raise
+            return _told(place, cgroups, spec.stack, spec.name)
+
+
+def read_machine(data: Path, stack: str, name: str) -> Machine | None:
+    """The machine as it is now; None where there is none."""
+    place, cgroups = machine_place(data, stack, name), choose()
+    if not place.exists and not cgroups.members(place.cgroup):
+        return None
+    return _told(place, cgroups, stack, name)
+
+
+def list_machines(data: Path, stack: str) -> tuple[Machine, ...]:
+    """All machines of a stack, by name; those too that no state knows, or whose folder somebody removed."""
+    running = choose().below(cgroup_of(data, stack, "machines"))
+    found = (
+        read_machine(data, stack, name) for name in sorted({*names_in(data, stack, "machines"), *running})
+    )
+    return tuple(machine for machine in found if machine is not None)
+
+
+def wait_ready(data: Path, stack: str, name: str, timeout_s: float) -> Machine:
+    """Wait until all of its services are up, but for those of roles that it has not.
+
+    Raises:
+        NoSuchMachine: it is not there, or it died.
+        TimedOut: one was not up in time; says which, with the end of the boot log.
+    """
+    start, pause = time.monotonic(), threading.Event()
+    deadline = start + timeout_s
+    place = machine_place(data, stack, name)
+    while True:
+        record = load(place.record)
+        if record is None or record.lifeline is None or not record.lifeline.is_alive():
+            raise NoSuchMachine(f"machine {name} of stack {stack} is not running")
+        services = service_states(place.status)
+        if services is not None and all(service.is_ready for service in services):
+            return _told(place, choose(), stack, name)
+        if time.monotonic() > deadline:
+            late = ", ".join(f"{each.name} is {each.state}" for each in services or () if not each.is_ready)
+            said = boot_log(data, stack, name, _TOLD_LINES)
+            raise TimedOut(
+                f"machine {name} is not ready after {timeout_s:g} s: {late}; its boot log:\n{said}"
+            )
+        # Often at first; then so that hundreds who wait do not keep from work those that they wait for.
+        pause.wait(min(max(0.005, (time.monotonic() - start) / 8), 0.1))
+
+
+def stop_machine(data: Path, stack: str, name: str, timeout_s: float = 30.0) -> None:
+    """Shut it down: its services are stopped, the last one first. Its disk stays. One that is dead is no error.
+
+    After ``timeout_s`` its plug is pulled.
+
+    Raises:
+        NoSuchMachine: there is none.
+    """
+    place = machine_place(data, stack, name)
+    _must_exist(place, stack, name)
+    with told(f"machine {name} of stack {stack} could not be stopped"), locked(place.lock, _LOCK_S):
+        record, cgroups = load(place.record), choose()
+        lifeline = record.lifeline if record else None
+        if lifeline is not None and lifeline.is_alive():
+            cgroups.thaw(place.cgroup)
+            lifeline.signal(signal.SIGTERM)
+            try:
+                lifeline.wait_gone(timeout_s)
+            except TimedOut:
+                pass  # it was asked; now it is made to
+        end_all(cgroups, place.cgroup, lifeline)
+
+
+def pull_plug(data: Path, stack: str, name: str) -> None:
+    """End it at once, as a power cut does. Its disk stays.
+
+    Raises:
+        NoSuchMachine: there is none.
+    """
+    place = machine_place(data, stack, name)
+    _must_exist(place, stack, name)
+    with told(f"the plug of machine {name} could not be pulled"):
+        record = load(place.record)
+        end_all(choose(), place.cgroup, record.lifeline if record else None)
+
+
+def freeze_machine(data: Path, stack: str, name: str) -> None:
+    """Stop all of its processes where they are; it keeps its address and answers nothing.
+
+    Raises:
+        NoSuchMachine: it is not running.
+        TimedOut: it did not come to a stand within some seconds; it was thawed again.
+    """
+    place = machine_place(data, stack, name)
+    _must_run(place, stack, name)
+    with told(f"machine {name} could not be frozen"):
+        choose().freeze(place.cgroup)
+
+
+def thaw_machine(data: Path, stack: str, name: str) -> None:
+    """Let it go on after :func:`freeze_machine`.
+
+    Raises:
+        NoSuchMachine: it is not running.
+    """
+    place = machine_place(data, stack, name)
+    _must_run(place, stack, name)
+    with told(f"machine {name} could not be thawed"):
+        choose().thaw(place.cgroup)
+
+
+def delete_machine(data: Path, stack: str, name: str, timeout_s: float = 60.0) -> None:
+    """Take away all of it, its disk too, without shutting it down. One that is gone is no error.
+
+    Raises:
+        TimedOut: another call was at work on it for ``timeout_s``, or its processes do not end.
+    """
+    place = machine_place(data, stack, name)
+    with told(f"machine {name} of stack {stack} could not be deleted"), locked(place.lock, timeout_s):
+        _unmake(data, place, choose(), load(place.record))
+        forget(place)
+
+
+def boot_log(data: Path, stack: str, name: str, lines: int | None = None) -> str:
+    """What its first process and its services said, over all boots; the last ``lines`` of it.
+
+    Raises:
+        NoSuchMachine: there is none.
+    """
+    place = machine_place(data, stack, name)
+    if not place.folder.is_dir():
+        raise NoSuchMachine(f"there is no machine {name} in stack {stack}")
+    return _log(place, lines)
+
+
+def running_machine(data: Path, stack: str, name: str) -> Lifeline:
+    """Its PID 1.
+
+    Raises:
+        NoSuchMachine: it is not running.
+    """
+    return _must_run(machine_place(data, stack, name), stack, name)
+
+
+def _log(place: Place, lines: int | None) -> str:
+    try:
+        text = place.log.read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])
+
+
+def _switch_of(network: Place, spec: MachineSpec) -> tuple[Lifeline, int]:
+    record = load(network.record)
+    switch = standing_switch(record)
+    if record is None or switch is None:
+        what = "is not up" if record else "does not exist"
+        raise NoSuchNetwork(
+            f"machine {spec.name}: network {spec.network} of stack {spec.stack} {what}; create it first"
+        )
+    its_spec = NetworkSpec(**record.spec)
+    if ipaddress.IPv4Address(spec.address) not in ipaddress.IPv4Network(its_spec.cidr):
+        raise BadSpec(
+            f"machine {spec.name}: address {spec.address} is not in {its_spec.cidr}, its network's range"
+        )
+    if spec.address == its_spec.switch_address:
+        raise InUse(f"machine {spec.name}: address {spec.address} is the switch's own; give it another")
+    return switch, its_spec.prefix_length
+
+
+def _refuse_another(known: Record | None, spec: MachineSpec) -> None:
+    changes = [
+        f"{name} {known.spec[name]}, not {wanted}"
+        for name, wanted in spec.identity.items()
+        if known is not None and known.spec.get(name, wanted) != wanted
+    ]
+    if changes:
+        raise InUse(
+            f"machine {spec.name} of stack {spec.stack} is there, and has {'; '.join(changes)}; "
+            "delete it first: its disk goes with it"
+        )
+
+
+def _is_whole(record: Record) -> bool:
+    return record.complete and record.lifeline is not None and record.lifeline.is_alive()
+
+
+def _unmake(data: Path, place: Place, cgroups: Cgroups, record: Record | None, network: str = "") -> None:
+    end_all(cgroups, place.cgroup, record.lifeline if record else None)
+    cgroups.remove(place.cgroup)
+    stack = place.folder.parent.parent.name
+    network = str(record.spec.get("network", "")) if record else network
+    # Without its record nobody knows its network, so all are asked.
+    for name in [network] if network else names_in(data, stack, "networks"):
+        hosts.release(network_place(data, stack, name), place.folder.name)
+    if place.folder.is_dir():
+        shutil.rmtree(place.folder)
+
+
+def _must_exist(place: Place, stack: str, name: str) -> None:
+    if not place.folder.is_dir():
+        raise NoSuchMachine(f"there is no machine {name} in stack {stack}")
+
+
+def _must_run(place: Place, stack: str, name: str) -> Lifeline:
+    record = load(place.record)
+    if record is None or record.lifeline is None or not record.lifeline.is_alive():
+        what = "is not running" if place.folder.is_dir() else "does not exist"
+        raise NoSuchMachine(f"machine {name} of stack {stack} {what}")
+    return record.lifeline
+
+
+def _told(place: Place, cgroups: Cgroups, stack: str, name: str) -> Machine:
+    record = load(place.record)
+    spec: Mapping[str, Any] = record.spec if record else {}
+    alive = record is not None and record.lifeline is not None and record.lifeline.is_alive()
+    return Machine(
+        stack=stack,
+        name=name,
+        state=_state(place, cgroups, record, alive),
+        network=str(spec.get("network", "")),
+        address=str(spec.get("address", "")),
+        mac=str(spec.get("mac", "")),
+        image=str(spec.get("image", "")),
+        cpus=float(spec.get("cpus", 0)),
+        memory_mib=int(spec.get("memory_mib", 0)),
+        fingerprint=record.fingerprint if record else "",
+        outdated=alive and record is not None and record.booted != boot_fingerprint(spec),
+        pid=record.lifeline.pid if record and record.lifeline and alive else None,
+        services=(service_states(place.status) or ()) if alive else (),
+        memory_kills=_memory_kills(cgroups, place.cgroup),
+        boot_log=place.log,
+    )
+
+
+def _state(place: Place, cgroups: Cgroups, record: Record | None, alive: bool) -> MachineState:
+    if record is None or not record.complete:
+        return "half-made"
+    if not alive:
+        return "dead"
+    if cgroups.is_frozen(place.cgroup):
+        return "frozen"
+    if record.switch is None or not record.switch.is_alive():
+        return "unplugged"
+    return "running"
+
+
+def _memory_kills(cgroups: Cgroups, group: str) -> int:
+    try:
+        return cgroups.memory_kills(group)
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,72 @@
+"""What is known of a machine or a network between two calls: a small JSON file, replaced as a whole.
+
+It is written before the thing is there (without a lifeline), when its first process exists but has done nothing
+yet (not complete), and when it stands. A creator that dies leaves one of these, and the next one goes on.
+No fsync: after a crash of the host all processes are gone anyway, and an unreadable record counts as half-made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """``spec`` is the public part of what was asked for: no secret is in it."""
+
+    spec: dict[str, Any]
+    fingerprint: str
+    lifeline: Lifeline | None = None
+    complete: bool = False
+    #: Of a machine: the switch that its cable goes to.
+    switch: Lifeline | None = None
+    #: Of a machine: the boot_fingerprint that its last boot began with; ``spec`` may have moved on since.
+    booted: str = ""
+
+    def save(self, path: Path) -> None:
+        """Write it, readable for its owner only."""
+        told = {
+            "spec": self.spec,
+            "fingerprint": self.fingerprint,
+            "lifeline": _told(self.lifeline),
+            "complete": self.complete,
+            "switch": _told(self.switch),
+            "booted": self.booted,
+        }
+        beside = path.with_suffix(".new")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(told, file)
+        os.replace(beside, path)
+
+
+def load(path: Path) -> Record | None:
+    """The record in a file; None where there is none, or one that cannot be understood."""
+    try:
+        told = json.loads(path.read_text("utf-8"))
+        return Record(
+            spec=dict(told["spec"]),
+            fingerprint=str(told["fingerprint"]),
+            lifeline=_lifeline(told["lifeline"]),
+            complete=bool(told["complete"]),
+            switch=_lifeline(told["switch"]),
+            booted=str(told["booted"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        return None  # cut short by a crash of the host, or a full disk
+
+
+def _told(lifeline: Lifeline | None) -> list[int | str] | None:
+    return None if lifeline is None else [lifeline.pid, lifeline.start_ticks, lifeline.boot_id]
+
+
+def _lifeline(told: Any) -> Lifeline | None:
+    return None if told is None else Lifeline(int(told[0]), int(told[1]), str(told[2]))

@@ -1,0 +1,348 @@
+"""What a caller asks for: networks and machines, as frozen values that JSON can hold.
+
+A value is checked when it is made; all its mistakes are told at once (:class:`~tidepool.infrastructures.local.kernel.errors.BadSpec`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import ipaddress
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+from tidepool.infrastructures.local.kernel.errors import BadSpec
+
+#: A host name (RFC 1123), in lower case; also a folder's and a control group's.
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_MAC: Final = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
+_MODE: Final = re.compile(r"0?[0-7]{3,4}")
+
+#: Fields of a :class:`MachineSpec` that a machine never changes, and those that change while it runs.
+IDENTITY: Final = ("stack", "name", "network", "address", "mac", "image")
+_LIVE: Final = (*IDENTITY, "cpus", "memory_mib", "aliases")
+
+#: When a service that ended is started again.
+RESTARTS: Final = ("always", "on-failure")
+
+DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSpec:
+    """A network of a stack: a switch that its machines, and nothing else, are plugged into.
+
+    ``cidr`` is the range of its addresses (``10.77.0.0/16``). The switch itself has the last one, so that
+    commands of the host which are run in the network's namespace reach the machines.
+    """
+
+    stack: str
+    name: str
+    cidr: str
+
+    def __post_init__(self) -> None:
+        _refuse(f"network {self.name!r}", _network_mistakes(self))
+
+    @property
+    def prefix_length(self) -> int:
+        """16 of ``10.77.0.0/16``."""
+        return ipaddress.IPv4Network(self.cidr).prefixlen
+
+    @property
+    def switch_address(self) -> str:
+        """The switch's own address: the last of the range (10.77.255.254)."""
+        return str(ipaddress.IPv4Network(self.cidr)[-2])
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this specification from every other."""
+        return _digest(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is put into the machine at each boot, before its services start.
+
+    ``mode`` is octal. ``owner`` and ``group`` are names or numbers of the image. ``content`` is text, or base64
+    of bytes where ``is_base64`` is set; it is never kept outside of the machine, nor printed.
+    """
+
+    path: str
+    content: str = field(repr=False)
+    mode: str = "0644"
+    owner: str = "root"
+    group: str = "root"
+    is_base64: bool = False
+
+    @property
+    def data(self) -> bytes:
+        """The content's bytes."""
+        return base64.b64decode(self.content) if self.is_base64 else self.content.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder that is made, or given this owner and mode, at each boot before files and services."""
+
+    path: str
+    mode: str = "0755"
+    owner: str = "root"
+    group: str = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the host that the machine sees at ``target``: a shared /home, say.
+
+    With a ``role`` the services of other roles do not see it, nor what they run.
+    """
+
+    source: str
+    target: str
+    read_only: bool = True
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of characters that the machine has besides the usual ones; as it is, it takes all and gives nothing.
+
+    Slurm does not start a node without the files that gres.conf names.
+    """
+
+    path: str
+    major: int = 1
+    minor: int = 3
+    mode: str = "0666"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A program that runs in a machine. Services start in their order, each when the one before is ready.
+
+    ``ready`` says what makes it so: ``"started"``, ``"tcp:6818"`` (something listens), ``"unix:/run/x.socket"``
+    (it accepts), ``"path:/run/x.pid"`` (it exists). A service that is not ready after ``ready_timeout_s``
+    (0: never) is killed. A dead one is started again: at once, then after 0.1 s, 0.2 s, to 10 s; at once again
+    after it had lived for 10 s. With ``restart="on-failure"`` one that exits 0 stays ended until it is asked for: by a file of
+    its name in /run/tidepool/start, and SIGHUP to the first process (or by the file alone, where it is to end first). With ``once`` it is a command that must exit 0, and is ready when it did.
+    On stopping it gets SIGTERM, and SIGKILL ``stop_timeout_s`` later. Output goes to the boot log.
+    With ``begins`` (``"path:/etc/slurm/slurm.conf"``) it is started, the first time and after each death, only
+    when that path exists in the machine; those after it wait as they do for its readiness.
+    One with a ``role`` runs only while the machine has that role: while ``/var/lib/tidepool/roles/<role>`` exists there.
+    The services of a role are an order of their own; they are stopped backwards, with all that they started.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    user: str = "root"
+    environment: tuple[tuple[str, str], ...] = ()
+    ready: str = "started"
+    ready_timeout_s: float = 30.0
+    stop_timeout_s: float = 5.0
+    once: bool = False
+    begins: str = ""
+    role: str = ""
+    restart: str = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpec:
+    """A machine: processes of their own in namespaces, over an image's root, with limits.
+
+    ``image`` is the folder of a root file system; it is never written to. ``network`` is the name of a network
+    of the same stack, ``address`` (without prefix length) and ``mac`` are the machine's there. ``cpus`` is how
+    many processors' time it may use at most, ``memory_mib`` how much memory: where it needs more, processes in
+    it, and nowhere else, are killed. ``aliases`` are more names that the network's other machines know it by.
+    These may change while it runs; what follows ``memory_mib``, else, is of a boot; and what is before ``cpus``
+    makes it this machine.
+    ``capabilities`` are ones (``sys_admin``) that it has beyond those of an ordinary container.
+    ``containers`` is the role, if any, whose services run containers: they alone may mount, and make groups and devices.
+    """
+
+    stack: str
+    name: str
+    network: str
+    address: str
+    mac: str
+    image: str
+    cpus: float
+    memory_mib: int
+    services: tuple[Service, ...] = ()
+    files: tuple[File, ...] = ()
+    folders: tuple[Folder, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    aliases: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
+    containers: str = ""
+
+    def __post_init__(self) -> None:
+        _refuse(f"machine {self.name!r}", _machine_mistakes(self))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this specification from every other; contents of files go in as digests."""
+        return _digest(self.public())
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of its services, in their order."""
+        return tuple(dict.fromkeys(service.role for service in self.services if service.role))
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What makes it this machine: with another one of these it would be another machine."""
+        return {name: getattr(self, name) for name in IDENTITY}
+
+    def public(self) -> dict[str, Any]:
+        """The specification as JSON, with digests in the place of files' contents."""
+        told: dict[str, Any] = asdict(self)
+        for file, told_file in zip(self.files, told["files"], strict=True):
+            told_file["content"] = "sha256:" + hashlib.sha256(file.data).hexdigest()
+            del told_file["is_base64"]
+        return told
+
+
+def boot_fingerprint(public: Mapping[str, Any]) -> str:
+    """Tells what a machine takes at its boot from every other: services, files and so on.
+
+    Args:
+        public: as :meth:`MachineSpec.public` gives it, or as JSON gave it back.
+    """
+    return _digest({name: value for name, value in public.items() if name not in _LIVE})
+
+
+def is_name(text: str) -> bool:
+    """Whether it may be the name of a stack, a network, a machine."""
+    return _NAME.fullmatch(text) is not None
+
+
+Readiness = Literal["started", "tcp", "unix", "path"]
+
+
+def readiness(ready: str) -> tuple[Readiness, str] | None:
+    """A service's ``ready`` in its two parts; None where it cannot be understood."""
+    kind, _, value = ready.partition(":")
+    match kind:
+        case "started" if not value:
+            return "started", ""
+        case "tcp" if value.isdecimal() and 0 < int(value) < 65536:
+            return "tcp", value
+        case "unix" if value.startswith("/"):
+            return "unix", value
+        case "path" if value.startswith("/"):
+            return "path", value
+    return None
+
+
+def _refuse(what: str, mistakes: Iterable[str]) -> None:
+    found = list(mistakes)
+    if found:
+        raise BadSpec("\n".join(f"{what}: {mistake}" for mistake in found))
+
+
+def _names(**names: str) -> Iterator[str]:
+    for key, name in names.items():
+        if not is_name(name):
+            yield (
+                f"{key} is {name!r}; allowed are lower-case letters, digits and '-' within, at most 63 of them"
+            )
+
+
+def _network_mistakes(spec: NetworkSpec) -> Iterator[str]:
+    yield from _names(stack=spec.stack, name=spec.name)
+    try:
+        network = ipaddress.IPv4Network(spec.cidr)
+    except ValueError as error:
+        yield f"cidr is {spec.cidr!r} ({error}); wanted is an IPv4 range such as '10.77.0.0/16'"
+    else:
+        if network.prefixlen > 29:
+            yield f"cidr {spec.cidr} has no room for machines; a /29 is the smallest"
+
+
+def _machine_mistakes(spec: MachineSpec) -> Iterator[str]:
+    yield from _names(stack=spec.stack, name=spec.name, network=spec.network)
+    for alias in spec.aliases:
+        yield from _names(alias=alias)
+    try:
+        ipaddress.IPv4Address(spec.address)
+    except ValueError:
+        yield f"address is {spec.address!r}; wanted is an IPv4 address such as '10.77.0.17'"
+    if not _MAC.fullmatch(spec.mac):
+        yield f"mac is {spec.mac!r}; wanted is a unicast one in lower case such as '02:00:0a:4d:00:11'"
+    if not spec.image.startswith("/") or set(spec.image) & set(",:\\"):
+        yield f"image is {spec.image!r}; wanted is an absolute path without ',', ':' and '\\'"
+    if not spec.cpus >= 0.01:
+        yield f"cpus is {spec.cpus}; wanted is at least 0.01"
+    if spec.memory_mib < 4:
+        yield f"memory_mib is {spec.memory_mib}; wanted is at least 4"
+    seen: set[str] = set()
+    for service in spec.services:
+        yield from _service_mistakes(service)
+        if service.name in seen:
+            yield f"two services are named {service.name!r}"
+        seen.add(service.name)
+    if spec.containers and spec.containers not in (roles := spec.roles):
+        yield (
+            f"containers is {spec.containers!r}, which is the role of no service; "
+            f"allowed are {', '.join(map(repr, roles)) or 'none here'}, or nothing"
+        )
+    made: tuple[File | Folder | Device, ...] = (*spec.files, *spec.folders, *spec.devices)
+    for thing in made:
+        if not thing.path.startswith("/"):
+            yield f"the path {thing.path!r} is not absolute"
+        if not _MODE.fullmatch(thing.mode):
+            yield f"the mode of {thing.path} is {thing.mode!r}; wanted is an octal one such as '0600'"
+    for device in spec.devices:
+        if not device.path.startswith("/dev/"):
+            yield f"the device {device.path!r} is not below /dev"
+    for file in spec.files:
+        if file.is_base64 and not _is_base64(file.content):
+            yield f"the content of {file.path} is not base64"
+    for mount in spec.mounts:
+        if not (mount.source.startswith("/") and mount.target.startswith("/")):
+            yield f"the mount of {mount.source!r} at {mount.target!r} needs absolute paths"
+        if mount.role and mount.role not in spec.roles:
+            allowed = ", ".join(map(repr, spec.roles)) or "none here"
+            yield f"the mount at {mount.target!r} is of the role {mount.role!r}, which no service has; allowed are {allowed}"
+
+
+def _service_mistakes(service: Service) -> Iterator[str]:
+    if not re.fullmatch(r"[A-Za-z0-9_.@-]{1,64}", service.name):
+        yield f"a service is named {service.name!r}; allowed are letters, digits, '_', '.', '@' and '-'"
+    if not service.argv or not service.argv[0].startswith("/"):
+        yield f"service {service.name}: argv is {list(service.argv)!r}; it begins with an absolute path"
+    if any(
+        "\0" in text for text in (*service.argv, *(part for pair in service.environment for part in pair))
+    ):
+        yield f"service {service.name}: an argument or variable holds a NUL"
+    if readiness(service.ready) is None:
+        yield (
+            f"service {service.name}: ready is {service.ready!r}; "
+            "allowed are 'started', 'tcp:PORT', 'unix:/PATH' and 'path:/PATH'"
+        )
+    if service.role and not is_name(service.role):
+        yield (
+            f"service {service.name}: role is {service.role!r}; allowed are lower-case letters, digits and '-' within"
+        )
+    if service.restart not in RESTARTS:
+        allowed = " and ".join(map(repr, RESTARTS))
+        yield f"service {service.name}: restart is {service.restart!r}; allowed are {allowed}"
+    if service.begins and not service.begins.startswith("path:/"):
+        yield f"service {service.name}: begins is {service.begins!r}; allowed is 'path:/PATH', or nothing"
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return False
+    return True
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

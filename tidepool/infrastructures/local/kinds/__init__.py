@@ -1,0 +1,1 @@
+"""Kinds of resources of local: the provider's side of `tidepool.infrastructures.local.resources`."""

@@ -1,0 +1,88 @@
+"""tidepool:local:Volume."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tidepool.infrastructures.local.kernel.errors import told
+from tidepool.infrastructures.local.kernel.private import make_private
+from tidepool.infrastructures.local.kernel.spec import is_name
+from tidepool.resources.difference import Rules
+from tidepool.resources.kind import Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Inputs, Plain
+
+NAME_RULE: Final = "allowed are lower-case letters, digits and '-' within, at most 63 of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    stack: str
+    volume: str
+    retain: bool
+
+
+class VolumeKind(Kind[Wanted]):
+    """A folder ``<data>/<stack>/volumes/<name>``."""
+
+    token = "tidepool:local:Volume"  # noqa: S105 - a type of resource
+    keys = frozenset({"stack", "volume", "retain"})
+    rules = Rules(replaces=frozenset({"stack", "volume"}))
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def read(self, reader: Reader) -> Wanted:
+        return Wanted(reader.text("stack"), reader.text("volume"), reader.flag("retain", False))
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        for key, name in (("stack", wanted.stack), ("volume", wanted.volume)):
+            if not is_name(name):
+                yield Mistake(key, f"it is {name!r}; {NAME_RULE}")
+
+    def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
+        stack, volume = inputs.get("stack"), inputs.get("volume")
+        if isinstance(stack, str) and isinstance(volume, str):
+            return {"path": str(self._path(stack, volume))}
+        return {}
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        path = self._path(wanted.stack, wanted.volume)
+        with told(f"volume {wanted.volume} of stack {wanted.stack} could not be made"):
+            make_private(path.parent)
+            # One that is there may be in use, and its owner is whom a machine gave it to.
+            path.mkdir(exist_ok=True, mode=0o755)
+        return Made(f"{wanted.stack}/{wanted.volume}")
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        return {} if self._path(state.stack, state.volume).is_dir() else None
+
+    def delete(self, id: str, state: Wanted, task: Task) -> None:
+        path = self._path(state.stack, state.volume)
+        if state.retain:
+            if path.is_dir():
+                task.info(f"{path} is kept, as the volume says; the next volume of that name has it")
+            return
+        with told(f"volume {id} could not be deleted"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            remove_if_empty(path.parent, below=self._home.data)
+
+    def _path(self, stack: str, volume: str) -> Path:
+        return self._home.data / stack / "volumes" / volume
+
+
+def remove_if_empty(folder: Path, *, below: Path) -> None:
+    """Remove a folder, and those above it up to ``below``, as long as there is nothing in them."""
+    while folder != below and below in folder.parents:
+        try:
+            folder.rmdir()
+        except OSError:
+            return  # it holds something, or somebody else removed it
+        folder = folder.parent

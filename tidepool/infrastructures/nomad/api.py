@@ -1,0 +1,112 @@
+"""Nomad's HTTP API, with the standard library. The token comes from a file or the environment, and is in no argument."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
+from tidepool.infrastructures.nomad.errors import NotAllowed, NotThere
+from tidepool.infrastructures.nomad.failures import kind_of
+from tidepool.infrastructures.nomad.host import Host, read_host
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_ANSWER_S: Final = 15.0
+#: Hosts are asked for one by one, as lists of them leave their metadata out.
+_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The API at ``address``. All may be called from many threads."""
+
+    address: str
+    token: str = field(default="", repr=False)
+    region: str | None = None
+    ca_file: str | None = None
+    answer_s: float = _ANSWER_S
+
+    def call(self, method: str, path: str, body: Any = None, **query: str) -> Any:
+        """What it answers, from JSON; None where that is nothing.
+
+        Raises:
+            NotAllowed, NotThere: it says so.
+            InsufficientCapacity, Transient, Permanent: otherwise, with its words. After one that is transient it may
+                have done what it was asked for.
+        """
+        asked = {**query, **({"region": self.region} if self.region else {})}
+        url = f"{self.address}/v1/{path}" + (f"?{urllib.parse.urlencode(asked)}" if asked else "")
+        # The scheme is one of HTTP's: options let no other in.
+        request = urllib.request.Request(url, method=method)  # noqa: S310
+        if self.token:
+            request.add_header("X-Nomad-Token", self.token)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+        what = f"{method} {url}"
+        trusted = self._trusted()
+        try:
+            with urllib.request.urlopen(request, timeout=self.answer_s, context=trusted) as answer:  # noqa: S310
+                said = answer.read()
+            return json.loads(said) if said else None
+        except urllib.error.HTTPError as error:
+            with error:
+                words = error.read().decode(errors="replace").strip()
+            raise _failure(error.code, what, words) from error
+        except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
+            reason = getattr(error, "reason", error)
+            raise Transient(f"Nomad does not answer {what}: {reason}") from error
+
+    def _trusted(self) -> ssl.SSLContext | None:
+        """Who may say that a server is the one; None where it is not asked to."""
+        if not self.address.startswith("https"):
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.ca_file)
+        except OSError as error:
+            reason = error.strerror or error
+            raise Permanent(f"the certificates in {self.ca_file} cannot be read: {reason}") from error
+
+    def hosts(self, **filters: str) -> tuple[Host, ...]:
+        """The hosts whose metadata says all of ``filters`` (empty: it does not say it at all), by their names."""
+        told = [
+            f'Meta["{key}"] == "{value}"' if value else f'"{key}" not in Meta'
+            for key, value in filters.items()
+        ]
+        listed = self.call("GET", "nodes", **({"filter": " and ".join(told)} if told else {}))
+        found = self.at_once(self.host, [each["ID"] for each in listed or ()])
+        return tuple(sorted((host for host in found if host is not None), key=lambda host: host.name))
+
+    def at_once(self, ask: Callable[[T], U], of: Sequence[T]) -> Sequence[U]:
+        """What is answered, asked side by side."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return tuple(pool.map(ask, of))
+
+    def host(self, id: str) -> Host | None:
+        """One of them; None where Nomad knows no such host."""
+        try:
+            return read_host(self.call("GET", f"node/{id}"))
+        except NotThere:
+            return None
+
+
+def _failure(status: int, what: str, words: str) -> Exception:
+    said = f"Nomad answers {what} with {status}: {words}"
+    if status == 403:
+        return NotAllowed(said)
+    if status == 404:
+        return NotThere(said)
+    if status == 429 or status >= 500:
+        kind = kind_of(words)
+        # What an error of a server is of, its words say at best.
+        return (kind if kind is InsufficientCapacity else Transient)(said)
+    return Permanent(said)

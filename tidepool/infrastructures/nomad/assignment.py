@@ -1,0 +1,188 @@
+"""A host becomes a machine, and is given back: by metadata, which Nomad changes while the host runs.
+
+Nomad puts the jobs of a fleet on a host when its metadata says that it is of the fleet. It does not take them away when the
+metadata says so no more: who gives a host back stops what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any, Final
+
+from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
+from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.nomad.api import Api
+from tidepool.infrastructures.nomad.errors import NotThere
+from tidepool.infrastructures.nomad.host import Host, lacking
+from tidepool.infrastructures.nomad.jobs import ADDRESS, FLEET, GENERATION, META, NODE, STACK
+from tidepool.infrastructures.nomad.jobspec import Constraint
+
+#: Two machines of this process do not look for a host at once.
+_CHOOSING: Final = Lock()
+
+#: Before the name of its fleet, in the metadata of a host that is about to be given back.
+_LEAVING: Final = "leaving/"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A machine that should be on some host: its key, what its fleet is called, its address, what is asked of the host."""
+
+    key: MachineKey
+    fleet: str
+    address: str
+    constraints: tuple[Constraint, ...] = ()
+    drivers: tuple[str, ...] = ()
+    datacenters: tuple[str, ...] = ("*",)
+    node_pool: str = "all"
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """What its host's metadata says."""
+        return {
+            STACK: self.key.stack,
+            FLEET: self.fleet,
+            NODE: self.key.node,
+            ADDRESS: self.address,
+            GENERATION: str(self.key.generation),
+        }
+
+
+def key_of(host: Host) -> MachineKey | None:
+    """Which machine it is; None where it is none."""
+    if STACK not in host.meta or NODE not in host.meta:
+        return None
+    return MachineKey(host.meta[STACK], host.meta[NODE], int(host.meta.get(GENERATION, "1")))
+
+
+def find(api: Api, stack: str, node: str = "") -> tuple[Host, ...]:
+    """The hosts that are machines of that stack, or of that name."""
+    return api.hosts(**{STACK: stack}, **({NODE: node} if node else {}))
+
+
+def take(api: Api, wish: Wish) -> Host:
+    """The host that is this machine: the one that is it already, else the first free one that is as it is wished for.
+
+    The servers, who know it some seconds later, say less of it until then.
+
+    Raises:
+        InsufficientCapacity: no host is free.
+        Permanent: another generation of it is there.
+    """
+    with _CHOOSING:
+        for host in find(api, wish.key.stack, wish.key.node):
+            if key_of(host) != wish.key:
+                raise Permanent(f"{wish.key} cannot be made: {key_of(host)} is there; delete it first")
+            if not _is(host.meta, wish):
+                _tell(api, host, wish.meta)
+            return _awake(api, host, wish)
+        free, why = [], []
+        for host in api.hosts(**{STACK: ""}):
+            lacks = unfit(host, wish)
+            why += [f"{host.name}: {lack}" for lack in lacks]
+            if not lacks:
+                free.append(host)
+        # A host itself knows sooner than the servers what it was told: whose answer was lost may be there already.
+        told = api.at_once(lambda host: _metadata(api, host), free)
+        known = [_is(meta, wish) for meta in told]
+        for host, is_it, meta in sorted(zip(free, known, told, strict=True), key=lambda each: not each[1]):
+            if (is_it or not meta.get(STACK)) and _is(_tell(api, host, wish.meta), wish):
+                return replace(host, meta={**host.meta, **wish.meta})
+        named = "; ".join(why[:5]) or "all are machines already"
+        raise InsufficientCapacity(
+            f"{wish.key}: no free host is as the fleet wants it ({named}); give another one the fleet's attributes"
+        )
+
+
+def unfit(host: Host, wish: Wish) -> tuple[str, ...]:
+    """Why it cannot be that machine."""
+    lacks = list(lacking(host, wish.constraints))
+    if not (host.is_up and host.is_eligible):
+        lacks.append("it is down" if not host.is_up else "it is not eligible")
+    if "*" not in wish.datacenters and host.datacenter not in wish.datacenters:
+        lacks.append(f"it is of the datacenter {host.datacenter}")
+    if wish.node_pool not in ("all", host.node_pool):
+        lacks.append(f"it is of the node pool {host.node_pool}")
+    return (
+        *lacks,
+        *(f"its driver {each} does not work" for each in wish.drivers if each not in host.drivers),
+    )
+
+
+def leave(
+    api: Api,
+    key: MachineKey,
+    jobs_of: Callable[[str], Sequence[str]],
+    namespace: str,
+    wait: Callable[[], bool],
+) -> None:
+    """Take that machine from its host, and stop what jobs of its fleet run there. One that is gone is no error.
+
+    ``wait`` waits a little, and says whether there is time left.
+
+    Raises:
+        Transient: it is not over yet.
+    """
+    for host in find(api, key.stack, key.node):
+        if key_of(host) != key:
+            continue
+        # It is still the machine, so that one that is cut off is gone on with; and of no fleet, so that nothing comes back.
+        fleet = host.meta.get(FLEET, "").removeprefix(_LEAVING)
+        jobs = jobs_of(fleet)
+        _tell(api, host, {FLEET: f"{_LEAVING}{fleet}"})
+        while (seen := api.host(host.id)) is not None and seen.meta.get(FLEET) == fleet:
+            if not wait():
+                raise Transient(f"{key}: Nomad does not know yet that {host.name} is not it any more")
+        for allocation in filter(_runs, allocations(api, host.id, jobs, namespace)):
+            api.call("POST", f"allocation/{allocation['ID']}/stop", namespace=namespace)
+        while running := [
+            each for each in allocations(api, host.id, jobs, namespace) if _runs(each) and host.is_up
+        ]:
+            if not wait():
+                names = ", ".join(each["JobID"] for each in running)
+                raise Transient(f"{key}: {names} still runs on {host.name}")
+        _tell(api, host, dict.fromkeys(META))
+        while (seen := api.host(host.id)) is not None and key_of(seen) == key:
+            if not wait():
+                raise Transient(f"{key}: Nomad does not know yet that {host.name} is free")
+
+
+def allocations(api: Api, host: str, jobs: Sequence[str], namespace: str) -> list[dict[str, Any]]:
+    """What of these jobs is, or was, on the host."""
+    try:
+        found = api.call("GET", f"node/{host}/allocations", namespace=namespace)
+    except NotThere:
+        return []
+    return [each for each in found or () if each["JobID"] in jobs and each.get("Namespace") == namespace]
+
+
+def _is(meta: Mapping[str, str], wish: Wish) -> bool:
+    return all(meta.get(key) == value for key, value in wish.meta.items())
+
+
+def _runs(allocation: dict[str, Any]) -> bool:
+    return allocation.get("ClientStatus") in ("pending", "running", "unknown")
+
+
+def _awake(api: Api, host: Host, wish: Wish) -> Host:
+    """A host that somebody has taken out of service serves again."""
+    if not host.is_up:
+        raise Transient(f"{key_of(host)}: its host {host.name} is down; it is the same when it is up again")
+    if not host.is_eligible:
+        api.call("POST", f"node/{host.id}/eligibility", {"NodeID": host.id, "Eligibility": "eligible"})
+    return replace(host, is_eligible=True, meta={**host.meta, **wish.meta})
+
+
+def _metadata(api: Api, host: Host) -> dict[str, str]:
+    return (api.call("GET", "client/metadata", node_id=host.id) or {}).get("Meta") or {}
+
+
+def _tell(api: Api, host: Host, meta: Any) -> dict[str, str]:
+    """What its metadata is then."""
+    try:
+        answer = api.call("POST", "client/metadata", {"NodeID": host.id, "Meta": meta}, node_id=host.id)
+    except NotThere:
+        return {}
+    return (answer or {}).get("Meta") or {}

@@ -1,0 +1,343 @@
+"""Hosts that run Nomad as an infrastructure: Slurm's daemons as jobs, by the resources of pulumi-nomad.
+
+Hosts are there already. The cluster's own machines are on hosts that a person names, as services; a fleet is a system job
+whose constraint is metadata of hosts, and a machine of it is a host that is given that metadata (tidepool:nomad:Machine).
+Keys are in variables of Nomad, which the tasks of one job alone can read, and templates bring them to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, Final
+
+import pulumi
+import pulumi_nomad as nomad
+from pulumi import Input, Output, ResourceOptions
+
+from tidepool import resources
+from tidepool.cluster.role_layout import MUNGE_KEY
+from tidepool.cluster.slurm_conf import CONTROLLER_HOST
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures.boot import Boot, File, Service
+from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.nomad import jobs
+from tidepool.infrastructures.nomad import machine as parts
+from tidepool.infrastructures.nomad.demand import Demand, demands
+from tidepool.infrastructures.nomad.jobspec import Constraint, Job, written
+from tidepool.infrastructures.nomad.options import Offering
+from tidepool.infrastructures.nomad.reading import Options, label, own_boots, read_options
+from tidepool.infrastructures.nomad.resources import NomadCluster, NomadMachine
+from tidepool.infrastructures.nomad.token import TokenError, read_token
+from tidepool.infrastructures.remote import ssh
+
+#: What a boot calls the daemons that are otherwise here: one is a job for all, and one must not be in the host's way.
+_MUNGED: Final = "munged"
+_SSHD: Final = "sshd"
+#: What it starts are jobs.
+_SLURMD: Final = "slurmd"
+_HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
+_ROOTS: Final = "/root/.ssh/authorized_keys"
+_ADMINISTRATOR: Final = "/etc/ssh/administrator.d/root"
+#: What Nomad takes in one variable, with room for what is around it.
+_VARIABLE_BYTES: Final = 60_000
+
+
+def make(spec: ClusterSpec, stack: str) -> Infrastructure:
+    """The infrastructure of that spec's machines; registers what is asked before, and what runs beside Slurm.
+
+    Raises:
+        pulumi.RunError: the options of Nomad have mistakes; says all of them. Or the token cannot be read.
+    """
+    try:
+        options = read_options(spec)
+        token = read_token(options.place.token_file, os.environ)
+    except (SpecError, TokenError) as error:
+        raise pulumi.RunError(str(error)) from error
+    place = options.place
+    told = (("region", place.region), ("tokenFile", place.token_file), ("caFile", place.ca_file))
+    api = {"address": place.address, **{key: value for key, value in told if value is not None}}
+    asked = NomadCluster(
+        "nomad",
+        api=api,
+        namespace=place.namespace,
+        stack=stack,
+        demands=[_told(demand) for demand in demands(spec, options)],
+    )
+    provider = nomad.Provider(
+        "nomad",
+        address=place.address,
+        region=place.region,
+        ca_file=place.ca_file,
+        secret_id=Output.secret(token) if token else None,
+        # All that is made there waits for what says that it can be.
+        opts=ResourceOptions(depends_on=[asked]),
+    )
+    home = jobs.Home(stack, place, spec.network.prefixlen)
+    for container in place.containers:
+        _register(container.name, jobs.container_job(home, container), ResourceOptions(provider=provider))
+    reached = ssh(spec, stack, place.ssh_port)
+    # Who is root on the host is not asked: the machine's own sshd looks elsewhere than in /root, which is the host's.
+    ways = [replace(file, path=file.path.replace(_ROOTS, _ADMINISTRATOR)) for file in reached.files]
+    ways.append(File("/etc/hosts", _hosts(spec.own_hosts)))
+    return Nomad(home, options, api, provider, reached.access, tuple(ways), own_boots(spec))
+
+
+@dataclass(frozen=True, slots=True)
+class Nomad:
+    """Machines of hosts that run Nomad: the cluster's own, and with ``fleet`` those of a fleet.
+
+    ``ways`` are the files by which machines are reached and reach each other, ``own`` the cluster's own machines with
+    their addresses, by boot.
+    """
+
+    home: jobs.Home
+    options: Options
+    api: Mapping[str, str]
+    provider: nomad.Provider
+    access: resources.SshAccess
+    ways: tuple[File, ...]
+    own: Mapping[str, Mapping[str, str]]
+    fleet: str = ""
+    offering: Offering | None = None
+
+    @property
+    def forms(self) -> Sequence[str]:
+        return ()
+
+    def for_fleet(self, fleet: Fleet) -> Infrastructure:
+        (entry,) = fleet.infrastructures
+        offering = self.options.offerings[fleet.name, entry.key]
+        return replace(self, fleet=label(fleet.name, entry.offering), offering=offering)
+
+    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+        """Hosts run what they booted from. Which image that is, their metadata may say, and a fleet ask for."""
+        return Output.from_input(digest)
+
+    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+        """It is the hosts' own link; machines have addresses there beside the hosts'."""
+        return Output.from_input(name)
+
+    def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:
+        """A folder that hosts have, and that nobody here makes or takes away."""
+        return Output.from_input(self.home.place.volumes[order.name])
+
+    def boot(self, name: str, boot: Boot, opts: ResourceOptions | None = None) -> Output[str]:
+        """The job of all machines that boot so. Another one is rolled out: daemons start anew, some hosts at a time."""
+        stack = self.home.stack
+        munged = next(each for each in boot.services if each.name == _MUNGED)
+        mine = replace(
+            boot,
+            services=tuple(self._service(each) for each in boot.services if each is not munged),
+            files=(*(file for file in boot.files if file.path != MUNGE_KEY), *self.ways),
+        )
+        home, daemon, offering = self.home, _daemon(munged), self.offering
+        if offering is None:
+            job, named, groups = jobs.own_id(stack, name), f"slurm-{name}", tuple(self.own[name])
+        else:
+            job, named, groups = jobs.fleet_id(stack, self.fleet), f"slurmd-{self.fleet}", ()
+
+        def jobspec(sources: Sequence[str]) -> Job:
+            machine = _machine(mine, sources)
+            if offering is None:
+                return jobs.own_job(home, name, machine, self.own[name], daemon)
+            return jobs.fleet_job(home, self.fleet, machine, offering, daemon)
+
+        needs: list[pulumi.Resource] = [self._keys(name, job, mine.files, opts)]
+        if offering is not None or name == CONTROLLER_HOST:
+            needs.append(self._munge(munged, boot, opts))
+        needs += [self._live(group, job, boot.live_files, opts) for group in groups if boot.live_files]
+        sources = Output.all(*(mount.source for mount in boot.mounts))
+        registered = _register(
+            named, sources.apply(jobspec), self._opts(opts, depends_on=needs), waits=offering is None
+        )
+        return registered.id.apply(lambda _: name)
+
+    def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
+        place, stack = self.home.place, self.home.stack
+        if self.offering is None:
+            machine_id = Output.from_input(order.boot).apply(
+                lambda boot: f"{jobs.own_id(stack, boot)}/{order.name}"
+            )
+        else:
+            fleet = self.fleet
+            beside = {each.driver for each in place.containers if each.fleet == fleet}
+            machine_id = NomadMachine(
+                order.name,
+                api=self.api,
+                namespace=place.namespace,
+                stack=stack,
+                machine=order.name,
+                fleet=fleet,
+                address=str(order.address),
+                constraints=_written(jobs.attributes_asked(self.offering.attributes)),
+                drivers=[jobs.DRIVER, *sorted(beside)],
+                datacenters=list(place.datacenters),
+                node_pool=place.node_pool,
+                # When there are such jobs.
+                jobs=Output.from_input(order.boot).apply(
+                    lambda _: list(jobs.fleet_jobs(place, stack, fleet))
+                ),
+                opts=opts,
+            ).id
+        answers = resources.SshMachine(
+            order.name,
+            machine=machine_id,
+            stack=stack,
+            address=str(order.address),
+            user="root",
+            access=self.access.id,
+            port=place.ssh_port,
+            opts=opts,
+        )
+        return Machine(answers, machine_id, Output.from_input(str(order.address)), answers.connection)
+
+    def _munge(self, munged: Service, boot: Boot, opts: ResourceOptions | None) -> nomad.Job:
+        """One job for the hosts of a fleet, and one for those of all own machines: the key comes with their first boot."""
+        key = tuple(file for file in boot.files if file.path == MUNGE_KEY)
+        run = tuple(each for each in boot.folders if each.path.startswith("/run/munge"))
+        machine = _machine(Boot((munged,), files=key, folders=run), ())
+        job = jobs.munge_job(self.home, machine, self.fleet, self.offering)
+        name = job.id.removeprefix(f"{self.home.stack}-")
+        needs = [self._keys(name, job.id, key, opts)]
+        return _register(name, job, self._opts(opts, depends_on=needs))
+
+    def _service(self, service: Service) -> Service:
+        if service.name != _SSHD:
+            return service
+        port = self.home.place.ssh_port
+        # By its own settings alone: what the host lets in is the host's matter.
+        settings = {
+            "AuthorizedKeysFile": f"{_ADMINISTRATOR} /etc/ssh/authorized_keys.d/%u",
+            "PasswordAuthentication": "no",
+            "KbdInteractiveAuthentication": "no",
+            "PermitRootLogin": "prohibit-password",
+            "UsePAM": "yes",
+            "PidFile": "none",
+        }
+        told = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
+        argv = ("/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", str(port), "-h", _HOST_KEY, *told)
+        return replace(service, argv=argv, ready=f"tcp:{port}")
+
+    def _keys(
+        self, name: str, job: str, files: Sequence[File], opts: ResourceOptions | None
+    ) -> nomad.Variable:
+        """What comes from other resources, in a variable that is only written: Nomad is not asked for it again."""
+        from_resources = [file for file in files if not isinstance(file.content, str)]
+        contents = Output.all(*(file.content for file in from_resources))
+        items: Output[str] = contents.apply(
+            lambda known: json.dumps(
+                {_placed(file).item: text for file, text in zip(from_resources, known, strict=True)},
+                sort_keys=True,
+            )
+        )
+        secret: Output[str] = Output.secret(items)
+        return nomad.Variable(
+            f"{name}@keys",
+            path=jobs.keys_path(job),
+            namespace=self.home.place.namespace,
+            items_wo=secret,
+            # Others are another version. Some bits of a digest of what is random tell nothing of it.
+            items_wo_version=Output.unsecret(items.apply(_version)),
+            opts=self._opts(opts, delete_before_replace=True),
+        )
+
+    def _live(
+        self, group: str, job: str, files: Sequence[File], opts: ResourceOptions | None
+    ) -> nomad.Variable:
+        """What daemons read again while they run. Where somebody changed it, that is drift."""
+        items = {_placed(file).item: str(file.content) for file in files}
+        if (size := sum(map(len, items.values()))) > _VARIABLE_BYTES:
+            raise pulumi.RunError(
+                f"controller.infrastructure: Slurm's files have {size} bytes, and a variable of Nomad takes "
+                f"{_VARIABLE_BYTES}: name fewer fleets and partitions"
+            )
+        return nomad.Variable(
+            f"{group}@live",
+            path=jobs.live_path(job, group),
+            namespace=self.home.place.namespace,
+            items=items,
+            opts=self._opts(opts, delete_before_replace=True),
+        )
+
+    def _opts(self, opts: ResourceOptions | None, **more: Any) -> ResourceOptions:
+        return ResourceOptions.merge(opts, ResourceOptions(provider=self.provider, **more))
+
+
+def _register(name: str, job: Input[Job], opts: ResourceOptions, waits: bool = False) -> nomad.Job:
+    return nomad.Job(
+        name,
+        jobspec=Output.from_input(job).apply(written),
+        json=True,
+        # A service is made when it is well, and an `up` fails with what was taken back. A fleet's hosts take their time.
+        detach=not waits,
+        # Else it stays, dead, and its name is taken.
+        purge_on_destroy=True,
+        rerun_if_dead=True,
+        opts=opts,
+    )
+
+
+def _machine(boot: Boot, sources: Sequence[str]) -> parts.Machine:
+    return parts.Machine(
+        tuple(map(_daemon, boot.services)),
+        tuple(map(_placed, boot.files)),
+        tuple(replace(_placed(file), text=None) for file in boot.live_files),
+        tuple(parts.Folder(each.path, each.mode, each.owner, each.group) for each in boot.folders),
+        tuple(
+            parts.Mount(source, mount.target, mount.read_only)
+            for source, mount in zip(sources, boot.mounts, strict=True)
+        ),
+    )
+
+
+def _daemon(service: Service) -> parts.Daemon:
+    if service.role:
+        raise ValueError(f"the service {service.name} is of a role, which machines of Nomad do not take")
+    return parts.Daemon(
+        service.name,
+        service.argv,
+        service.user,
+        service.ready,
+        service.stop_timeout_s,
+        service.once,
+        service.begins,
+        service.restart,
+        leaves_children=service.name == _SLURMD,
+    )
+
+
+def _placed(file: File) -> parts.Placed:
+    text = file.content if isinstance(file.content, str) else None
+    return parts.Placed(file.path, text, file.mode, file.owner, file.group, file.is_base64)
+
+
+def _hosts(addresses: Mapping[str, IPv4Address]) -> str:
+    lines = ["127.0.0.1 localhost", "::1 localhost", *(f"{at} {name}" for name, at in addresses.items())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _version(items: str) -> int:
+    return int(hashlib.sha256(items.encode()).hexdigest()[:7], 16) + 1
+
+
+def _written(constraints: Sequence[Constraint]) -> list[str]:
+    return [f"{each.left} {each.operand} {each.right}" for each in constraints]
+
+
+def _told(demand: Demand) -> Mapping[str, Any]:
+    """A demand as the resource takes it; what is not asked for is left out."""
+    told = {
+        "path": demand.path,
+        "host": demand.host,
+        "count": demand.count,
+        "constraints": _written(demand.constraints),
+        "drivers": list(demand.drivers),
+        "ports": [str(port) for port in demand.ports],
+    }
+    return {key: value for key, value in told.items() if value}

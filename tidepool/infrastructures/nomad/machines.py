@@ -1,0 +1,101 @@
+"""The machines of Nomad as the infrastructure that the scaler looks at and sweeps: hosts, by what their metadata says.
+
+A machine that was made is not seen until its host has told the servers, some seconds later. One that Nomad does not take
+new work on, or that is down, is stopped. Who has the same name in another generation is another machine.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from tidepool.cluster.failures import Permanent
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures.nomad.api import Api
+from tidepool.infrastructures.nomad.assignment import find, key_of, leave
+from tidepool.infrastructures.nomad.host import Host
+from tidepool.infrastructures.nomad.jobs import ADDRESS, fleet_jobs
+from tidepool.infrastructures.nomad.options import Place
+from tidepool.infrastructures.nomad.reading import place_of
+from tidepool.infrastructures.nomad.token import TokenError, read_token
+
+_NO_ADDRESS = IPv4Address(0)
+
+
+def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> NomadMachines:
+    """The machines of that spec's place. They are told apart by their metadata, and nothing of them is here.
+
+    Raises:
+        SpecError: its options have mistakes.
+        Permanent: the token cannot be read.
+    """
+    place = place_of(spec)
+    return NomadMachines(api_of(place), place)
+
+
+def api_of(place: Place) -> Api:
+    """The API of a place, with its token."""
+    try:
+        token = read_token(place.token_file, os.environ)
+    except TokenError as error:
+        raise Permanent(str(error)) from error
+    return Api(place.address, token, region=place.region, ca_file=place.ca_file)
+
+
+@dataclass(frozen=True, slots=True)
+class NomadMachines:
+    """`tidepool.infrastructures.Infrastructure`. A name has one host, so one life at a time."""
+
+    api: Api
+    place: Place
+    stop_s: float = 60.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def create(self, request: MachineRequest) -> Machine:
+        """Only the provider makes them, which knows what is asked of hosts.
+
+        Raises:
+            Permanent: always.
+        """
+        raise Permanent(f"{request.key}: machines of Nomad are made by the resource tidepool:nomad:Machine")
+
+    def read(self, key: MachineKey) -> Machine | None:
+        found = [host for host in find(self.api, key.stack, key.node) if key_of(host) == key]
+        return told(found[0]) if found else None
+
+    def list(self, stack: str) -> tuple[Machine, ...]:
+        return tuple(sorted(map(told, find(self.api, stack)), key=lambda machine: machine.key))
+
+    def delete(self, key: MachineKey) -> None:
+        def jobs(fleet: str) -> tuple[str, ...]:
+            return fleet_jobs(self.place, key.stack, fleet)
+
+        leave(self.api, key, jobs, self.place.namespace, self._waits())
+
+    def _waits(self) -> Callable[[], bool]:
+        ends = time.monotonic() + self.stop_s
+
+        def wait() -> bool:
+            self.sleep(0.5)
+            return time.monotonic() < ends
+
+        return wait
+
+
+def told(host: Host) -> Machine:
+    """A host in the words of the contract. A host is many machines in its life, so its id alone is none's."""
+    key = key_of(host)
+    assert key is not None
+    address = host.meta.get(ADDRESS)
+    runs = host.is_up and host.is_eligible
+    return Machine(
+        f"{host.id}/{key.stack}/{key.node}/{key.generation}",
+        key,
+        IPv4Address(address) if address else _NO_ADDRESS,
+        "running" if runs else "stopped",
+    )

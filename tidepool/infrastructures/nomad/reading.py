@@ -1,0 +1,163 @@
+"""The options of Nomad in a spec, read with all their mistakes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tidepool.cluster.part_reading import read_part
+from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec_entries import Mistake
+from tidepool.cluster.spec_reading import SpecError, read_offerings
+from tidepool.infrastructures.nomad.options import Container, Offering, Place
+
+_NAME: Final = "nomad"
+#: Ports that daemons take of their hosts, by whose they are.
+_OWN_PORTS: Final = {"ctl": (6817,), "dbd": (6819,), "login": ()}
+_SLURMD_PORT: Final = 6818
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a spec says of Nomad: the place, and where that stands; by fleet and key of its infrastructure, the offerings."""
+
+    place: Place
+    path: str
+    offerings: Mapping[tuple[str, str], Offering]
+
+
+def own_boots(spec: ClusterSpec) -> Mapping[str, Mapping[str, str]]:
+    """The cluster's own machines with their addresses, by what they do when they boot; none where others have them."""
+    if spec.controller.infrastructure.name != _NAME:
+        return {}
+    places, controller = spec.own_addresses, spec.controller
+    controllers = {CONTROLLER_HOST: str(places.controller)}
+    if controller.backup:
+        controllers[BACKUP_CONTROLLER_HOST] = str(places.backup_controller)
+    boots = {CONTROLLER_HOST: controllers}
+    if controller.accounting:
+        boots[ACCOUNTING_HOST] = {ACCOUNTING_HOST: str(places.accounting)}
+    if controller.login_machines:
+        boots["login"] = {
+            f"login-{number}": str(places.login(number)) for number in range(1, controller.login_machines + 1)
+        }
+    return boots
+
+
+def place_of(spec: ClusterSpec) -> Place:
+    """The place alone.
+
+    Raises:
+        SpecError: with every mistake in it.
+    """
+    return read_options(spec).place
+
+
+def read_options(spec: ClusterSpec) -> Options:
+    """The options of Nomad in a spec, for those of its machines that are Nomad's.
+
+    Raises:
+        SpecError: with every mistake in them.
+    """
+    mistakes: list[Mistake] = []
+    said = spec.place(_NAME)
+    place = read_part(Place, said.path, said.options, mistakes)
+    offerings = read_offerings(spec, _NAME, Offering, mistakes)
+    if spec.pools and spec.controller.infrastructure.name == _NAME:
+        mistakes.append(
+            Mistake("pools", None, "machines of Nomad take no roles in this release; leave the pools out")
+        )
+    if place is not None:
+        mistakes += _of_hosts(spec, said.path, place)
+        mistakes += _of_volumes(spec, said.path, place)
+        mistakes += _of_containers(spec, said.path, place)
+        mistakes += _of_ports(spec, said.path, place)
+    if mistakes:
+        raise SpecError(tuple(mistakes))
+    assert place is not None
+    return Options(place, said.path, offerings)
+
+
+def label(fleet: str, offering: str | None) -> str:
+    """What hosts and jobs call a fleet's machines: the fleet, and the name of its entry where it has one."""
+    return fleet if offering is None else f"{fleet}-{offering}"
+
+
+def _of_hosts(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
+    own = [name for machines in own_boots(spec).values() for name in machines]
+    for name in own:
+        if name not in place.hosts:
+            yield Mistake(
+                f"{at}.hosts.{name}",
+                None,
+                f"it is missing: name the host of {name}, as `nomad node status` has it",
+            )
+    for name in sorted(set(place.hosts) - {*own}):
+        yield Mistake(
+            f"{at}.hosts.{name}",
+            place.hosts[name],
+            f"the cluster's own machines here are {', '.join(own) or 'none'}",
+        )
+
+
+def _of_volumes(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
+    needed = ["home"]
+    if own_boots(spec):
+        needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
+    for name in needed:
+        if name not in place.volumes:
+            yield Mistake(f"{at}.volumes.{name}", None, "it is missing: name a folder that the hosts have")
+    for name in sorted(set(place.volumes) - {*needed}):
+        yield Mistake(f"{at}.volumes.{name}", place.volumes[name], f"this cluster uses {', '.join(needed)}")
+
+
+def _of_containers(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
+    fleets = [label(found.fleet.name, found.entry.offering) for found in spec.entries(_NAME)]
+    taken = {
+        "munge",
+        *(f"slurm-{boot}" for boot in own_boots(spec)),
+        *(f"{job}-{name}" for name in fleets for job in ("slurmd", "munge")),
+    }
+    for i, container in enumerate(place.containers):
+        path = f"{at}.containers[{i}]"
+        if container.name in taken:
+            yield Mistake(f"{path}.name", container.name, "another job of the cluster has this name")
+        taken.add(container.name)
+        if container.fleet is not None and container.fleet not in fleets:
+            yield Mistake(f"{path}.fleet", container.fleet, f"fleets are {', '.join(fleets)}")
+
+
+def _of_ports(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
+    """Static ports that a host would have to give twice."""
+    taken: dict[tuple[str, int], str] = {}
+    for where, port, path, whose in _claims(spec, at, place):
+        first = taken.setdefault((where, port), whose)
+        if first != whose:
+            yield Mistake(
+                path,
+                port if path.endswith("port") else None,
+                f"the static port {port} of {where} is {first}'s: a host gives it once; take another host or port",
+            )
+
+
+def _claims(spec: ClusterSpec, at: str, place: Place) -> Iterator[tuple[str, int, str, str]]:
+    """Each static port: where (a host, or hosts of a fleet), which, where a person wrote it, and whose it is."""
+    for boot, machines in own_boots(spec).items():
+        for name in machines:
+            if name in place.hosts:
+                for port in (*_OWN_PORTS[boot], place.ssh_port):
+                    yield place.hosts[name], port, f"{at}.hosts.{name}", name
+    for found in spec.entries(_NAME):
+        name = label(found.fleet.name, found.entry.offering)
+        for port in (_SLURMD_PORT, place.ssh_port):
+            yield f"fleet {name}", port, f"{at}.ssh_port", f"a node of {name}"
+    for i, container in enumerate(place.containers):
+        if container.port is not None:
+            where = container.host or f"fleet {container.fleet}"
+            yield where, container.port, f"{at}.containers[{i}].port", _named(container)
+
+
+def _named(container: Container) -> str:
+    return f"the container {container.name}"

@@ -1,0 +1,80 @@
+"""How machines of a stack that are no local ones are reached, and how they know the cluster's own by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import pulumi
+from pulumi import Output
+from pulumi.runtime import get_root_resource
+
+from tidepool import resources
+from tidepool.cluster import hostlist
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.boot import File
+
+#: Where sshd of every machine takes it from, and makes one where there is none.
+_HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Ssh:
+    """How machines are reached: what keeps the keys here, and the files by which machines know them."""
+
+    access: resources.SshAccess
+    files: tuple[File, ...]
+
+
+#: Of programs that run: one in a process, and in tests one after the other.
+_OF_PROGRAMS: Final[WeakKeyDictionary[pulumi.Resource, tuple[Ssh, int | None]]] = WeakKeyDictionary()
+
+
+def ssh(spec: ClusterSpec, stack: str, port: int | None = None) -> Ssh:
+    """The keys of a stack: one that opens its machines, and the one that all of them show at ``port``, by default SSH's.
+
+    Registered once for a program, whichever of its infrastructures is the first to ask: they are the stack's.
+
+    Raises:
+        pulumi.RunError: machines of another infrastructure answer at another port.
+    """
+    program = get_root_resource()
+    if program is None:
+        return _registered(spec, stack, port)
+    if program not in _OF_PROGRAMS:
+        _OF_PROGRAMS[program] = _registered(spec, stack, port), port
+    made, there = _OF_PROGRAMS[program]
+    if there != port:
+        raise pulumi.RunError(
+            f"machines of this cluster would answer at the ports {there or 22} and {port or 22} by SSH, and in this release "
+            "all answer at one: leave out infrastructures that have another one"
+        )
+    return made
+
+
+def _registered(spec: ClusterSpec, stack: str, port: int | None) -> Ssh:
+    administrator, machine_key = (resources.SshKey(f"ssh@{whose}") for whose in ("administrator", "machines"))
+    slots = [str(slot.address) for fleet in spec.fleets for slot in fleet.slots()]
+    access = resources.SshAccess(
+        "ssh@machines",
+        stack=stack,
+        private_key=Output.secret(administrator.privateKey),
+        host_key=machine_key.publicKey,
+        addresses=hostlist.fold([*map(str, own_addresses(spec)), *slots]),
+        port=port,
+    )
+    files = (
+        File("/root/.ssh/authorized_keys", administrator.publicKey, "0600"),
+        File(_HOST_KEY, Output.secret(machine_key.privateKey), "0600"),
+        File(f"{_HOST_KEY}.pub", machine_key.publicKey),
+    )
+    return Ssh(access, files)
+
+
+def own_addresses(spec: ClusterSpec) -> tuple[IPv4Address, ...]:
+    """Of the cluster's own machines, whether they are there or not, in the order of their numbers."""
+    places = spec.own_addresses
+    logins = (places.login(number) for number in range(1, spec.controller.login_machines + 1))
+    return (places.controller, places.backup_controller, places.accounting, *logins)

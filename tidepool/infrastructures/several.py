@@ -1,0 +1,180 @@
+"""Several infrastructures as one: their machines are the union, and one that does not answer makes nothing look gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from tidepool.cluster.failures import InfrastructureError, Permanent, Transient
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures.answer import Answer
+from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey, MachineRequest
+from tidepool.infrastructures.sides import machines_of
+
+#: How long each is waited for. One that needs longer is silent until it answers, and holds up nobody.
+PATIENCE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The machines that are seen; and by infrastructure, why it could not be asked: nothing is known of its machines."""
+
+    machines: tuple[Machine, ...]
+    silent: Mapping[str, str] = field(default_factory=dict)
+
+
+def listing(infrastructure: Infrastructure, stack: str) -> Listing:
+    """The machines of a stack, as far as they can be seen.
+
+    Raises:
+        InfrastructureError: nothing of them can be.
+    """
+    if isinstance(infrastructure, Several):
+        return infrastructure.listing(stack)
+    return Listing(infrastructure.list(stack))
+
+
+class Several:
+    """`Infrastructure`, of all that ``sides`` gives by name, which may change while a person changes the spec.
+
+    Keys of machines say which they are of, where there are several.
+    """
+
+    def __init__(
+        self, sides: Callable[[], Mapping[str, Infrastructure]], *, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._sides = sides
+        self._patience_s = patience_s
+        self._asked: dict[str, Answer[tuple[Machine, ...]]] = {}
+
+    def listing(self, stack: str) -> Listing:
+        """All machines of the stack, by key. All are asked at the same time.
+
+        Raises:
+            InfrastructureError: none of them answers.
+        """
+        sides = self._sides()
+        if len(sides) == 1:
+            return Listing(next(iter(sides.values())).list(stack))
+        found = self._seen(sides, stack)
+        if len(found.silent) == len(sides):
+            raise Transient("; ".join(f"{name}: {text}" for name, text in found.silent.items()))
+        return found
+
+    def seen(self, stack: str) -> Listing:
+        """The same for a person: also where none answers. Each machine says where it is, and nobody is waited for longer."""
+        return self._seen(self._sides(), stack)
+
+    def _seen(self, sides: Mapping[str, Infrastructure], stack: str) -> Listing:
+        answers = {name: self._ask(name, side, stack) for name, side in sides.items()}
+        machines: list[Machine] = []
+        silent: dict[str, str] = {}
+        for name, answer in answers.items():
+            try:
+                machines += [_of(name, machine) for machine in answer.within(self._patience_s)]
+            except (InfrastructureError, OSError) as error:
+                silent[name] = str(error)
+        return Listing(tuple(sorted(machines, key=lambda machine: machine.key)), silent)
+
+    def list(self, stack: str) -> tuple[Machine, ...]:
+        found = self.listing(stack)
+        if found.silent:
+            raise Transient("; ".join(f"{name}: {text}" for name, text in found.silent.items()))
+        return found.machines
+
+    def read(self, key: MachineKey) -> Machine | None:
+        sides = self._sides()
+        for name, side in self._of_key(sides, key).items():
+            if (machine := side.read(_plain(key))) is not None:
+                return machine if len(sides) == 1 else _of(name, machine)
+        return None
+
+    def delete(self, key: MachineKey) -> None:
+        for side in self._of_key(self._sides(), key).values():
+            side.delete(_plain(key))
+
+    def create(self, request: MachineRequest) -> Machine:
+        """Programs make machines.
+
+        Raises:
+            Permanent: always.
+        """
+        raise Permanent(f"{request.key}: machines are made by the program of the stack")
+
+    def _of_key(self, sides: Mapping[str, Infrastructure], key: MachineKey) -> Mapping[str, Infrastructure]:
+        if not key.infrastructure:
+            return sides
+        if key.infrastructure not in sides:
+            raise Permanent(f"{key}: the cluster has machines of {', '.join(sides)}")
+        return {key.infrastructure: sides[key.infrastructure]}
+
+    def _ask(self, name: str, side: Infrastructure, stack: str) -> Answer[tuple[Machine, ...]]:
+        before = self._asked.get(name)
+        if before is not None and before.is_awaited:
+            return before
+        self._asked[name] = Answer(lambda: side.list(stack))
+        return self._asked[name]
+
+
+def machines_of_stack(read_spec: Callable[[], ClusterSpec], stack: str, data: Path) -> Several:
+    """The machines of a stack, of whichever infrastructures the spec names that ``read_spec`` gives.
+
+    It may raise `InfrastructureError`.
+    """
+    return Several(_Sides(read_spec, stack, data))
+
+
+class _Sides:
+    """Made anew when the spec is another one."""
+
+    def __init__(self, read_spec: Callable[[], ClusterSpec], stack: str, data: Path) -> None:
+        self._read_spec, self._stack, self._data = read_spec, stack, data
+        self._spec: ClusterSpec | None = None
+        self._made: Mapping[str, Infrastructure] = {}
+
+    def __call__(self) -> Mapping[str, Infrastructure]:
+        spec = self._read_spec()
+        if spec is not self._spec:
+            self._made = {
+                name: side_of(name, spec, self._stack, self._data) for name in spec.infrastructure_names
+            }
+            self._spec = spec
+        return self._made
+
+
+def side_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:
+    """The machines of a stack on one infrastructure; where they cannot be known, what says why."""
+    try:
+        return machines_of(name, spec, stack, data)
+    except (InfrastructureError, SpecError, OSError) as error:
+        return Unknown(str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """One that cannot be asked, and why: it holds back no other."""
+
+    why: str
+
+    def create(self, request: MachineRequest) -> Machine:
+        raise Permanent(self.why)
+
+    def read(self, key: MachineKey) -> Machine | None:
+        raise Permanent(self.why)
+
+    def list(self, stack: str) -> tuple[Machine, ...]:
+        raise Permanent(self.why)
+
+    def delete(self, key: MachineKey) -> None:
+        raise Permanent(self.why)
+
+
+def _of(name: str, machine: Machine) -> Machine:
+    return replace(machine, key=replace(machine.key, infrastructure=name))
+
+
+def _plain(key: MachineKey) -> MachineKey:
+    return replace(key, infrastructure="")

@@ -1,0 +1,163 @@
+"""What playbooks changed is undone, and nothing else: what others did since stays, and is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+from tidepool.infrastructures.ssh.keeper.changes import differ, in_order, merged, others_purged, within
+from tidepool.infrastructures.ssh.keeper.ground import BY_LINES, REMADE, ROOT, SHALLOW
+from tidepool.infrastructures.ssh.keeper.looking import installed, mounts, told_of
+from tidepool.infrastructures.ssh.keeper.store import saved_at
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tidepool.infrastructures.ssh.keeper.changes import Entry
+
+#: What ends with a node lets go of its files within this time.
+UNMOUNT_S = 5.0
+
+
+def stop_services() -> None:
+    folder = ROOT + "/etc/systemd/system" if os.path.isdir("/run/systemd/system") else ROOT + "/etc/init.d"
+    names = (
+        [name for name in os.listdir(folder) if name.startswith("tidepool-")] if os.path.isdir(folder) else []
+    )
+    for name in in_order(names):
+        if name.endswith(".service"):
+            subprocess.run(["systemctl", "disable", "--now", name], stderr=subprocess.DEVNULL)
+        elif folder.endswith("init.d"):
+            subprocess.run([os.path.join(folder, name), "stop"], stdout=subprocess.DEVNULL)
+            subprocess.run(["update-rc.d", "-f", name, "remove"], stdout=subprocess.DEVNULL)
+
+
+def unmount(targets: list[str]) -> list[str]:
+    """The deepest first. What somebody still has open stays, and so does all below it."""
+    ours = sorted({*targets} & set(mounts()), key=len, reverse=True)
+    for target in ours:
+        deadline = time.monotonic() + UNMOUNT_S
+        while subprocess.run(["umount", ROOT + target], stderr=subprocess.DEVNULL).returncode:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.5)
+    return ["%s: it is in use, and mounted still" % each for each in ours if each in mounts()]
+
+
+def purge(packages: list[str]) -> list[str]:
+    there = sorted({*packages} & set(installed()))
+    if not there:
+        return []
+    simulated = subprocess.run(
+        ["apt-get", "--simulate", "purge", *there], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    others = others_purged(simulated.stdout.decode(), there)
+    if others or simulated.returncode:
+        why = "%s need them now" % ", ".join(others) if others else simulated.stdout.decode().strip()[-300:]
+        return ["the packages %s: %s" % (", ".join(there), why)]
+    done = subprocess.run(
+        ["apt-get", "--yes", "--quiet", "purge", *there],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"),
+    )
+    return ["the packages: " + done.stdout.decode().strip()[-300:]] if done.returncode else []
+
+
+def restore(before: dict[str, Any], done: dict[str, Any]) -> list[str]:
+    kept = []
+    there = mounts()
+    # On what came since, paths are of another disk: nothing of that was listed, and nothing is ours.
+    others = set(there) - set(before["mounts"])
+    for path in reversed(done["new"]):
+        if not within(path, others):
+            kept += take_away(path, there)
+        elif path in others and path not in done["mounts"]:
+            kept.append("%s: something is mounted there" % path)
+    for path in done["gone"]:
+        if not within(path, others) and not os.path.lexists(ROOT + path):
+            put_back(path, before["files"][path])
+    for path, left in done["changed"].items():
+        if not within(path, others):
+            kept += undo(path, before["files"][path], left, done["lines"].get(path, ()))
+    return kept
+
+
+def take_away(path: str, mounted: list[str]) -> list[str]:
+    place = ROOT + path
+    if not os.path.lexists(place):
+        return []
+    if any(within(each, [path]) for each in mounted):
+        return ["%s: something is mounted below it" % path]
+    if os.path.isdir(place) and not os.path.islink(place):
+        if os.path.dirname(path) in SHALLOW - {"/run"} and somebodys(place):
+            return ["%s: somebody's files are in it" % path]
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        os.unlink(place)
+    return []
+
+
+def somebodys(folder: str) -> bool:
+    """Whether there is more in it than what every home has at first."""
+    skeleton = set(os.listdir(ROOT + "/etc/skel")) if os.path.isdir(ROOT + "/etc/skel") else set()
+    return bool(set(os.listdir(folder)) - skeleton)
+
+
+def undo(path: str, old: Entry, left: Entry, lines: list[str]) -> list[str]:
+    place = ROOT + path
+    if path in REMADE:
+        subprocess.run(["ldconfig"])
+        return []
+    if not os.path.lexists(place):
+        put_back(path, old)
+        return []
+    now = told_of(place, os.lstat(place))
+    if path in BY_LINES and old[0] == "f":
+        merge(path, old, lines)
+    elif not differ(now, left) or old[0] == "d" or path.endswith("-"):
+        # As it was left, so nobody else has a share in it. (Those with a dash are the tools' own copies of accounts.)
+        put_back(path, old)
+    elif differ(now, old):
+        return ["%s: somebody changed it since; what was there before is gone with the claim" % path]
+    return []
+
+
+def merge(path: str, old: Entry, left: list[str]) -> None:
+    """Without our lines, and with all that others added since."""
+    place = ROOT + path
+    with open(saved_at(path), errors="surrogateescape") as was, open(place, errors="surrogateescape") as now:
+        before, lines = was.read().splitlines(True), now.read().splitlines(True)
+    rest = merged(before, left, lines)
+    if rest == before:
+        put_back(path, old)
+    else:
+        with open(place, "w", errors="surrogateescape") as file:
+            file.write("".join(rest))
+
+
+def put_back(path: str, old: Entry) -> None:
+    place = ROOT + path
+    kind, mode, uid, gid = old[:4]
+    if kind == "o" or (kind == "f" and not os.path.exists(saved_at(path))):
+        return  # there is nothing to make it of
+    if os.path.lexists(place) and kind != "d":
+        if os.path.isdir(place) and not os.path.islink(place):
+            shutil.rmtree(place)
+        else:
+            os.unlink(place)
+    if kind == "d":
+        os.makedirs(place, exist_ok=True)
+    elif kind == "l":
+        os.symlink(old[4], place)
+        os.lchown(place, uid, gid)
+        return
+    else:
+        shutil.copyfile(saved_at(path), place)
+    os.chown(place, uid, gid)
+    os.chmod(place, mode)
+    if kind == "f":
+        os.utime(place, ns=(old[5], old[5]))

@@ -1,0 +1,124 @@
+"""tidepool:ssh:Host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
+from typing import Any
+
+from tidepool.cluster.failures import InsufficientCapacity, Permanent
+from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, ask
+from tidepool.infrastructures.ssh.errors import HostError
+from tidepool.infrastructures.ssh.failures import kind_of
+from tidepool.infrastructures.ssh.machines import told_key
+from tidepool.resources.difference import Change, Rules
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Inputs, Plain
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the inputs say."""
+
+    key: MachineKey
+    host: str
+    address: str
+    connection: Mapping[str, Any]
+
+
+class SshHostKind(Kind[Wanted]):
+    """A host that is a node, by a claim on the host itself; deleting it gives the host back as it was before.
+
+    Two stacks cannot have one host: whose it is stands on the host, and is written under a lock.
+    """
+
+    token = "tidepool:ssh:Host"  # noqa: S105 - a type of resource
+    keys = frozenset({"stack", "node", "generation", "host", "address", "connection"})
+    rules = Rules(replaces=frozenset({"stack", "node", "generation", "host", "address"}))
+    timeout_s = RELEASE_S
+
+    def __init__(self, home: Home, ask: Ask = ask) -> None:
+        self._home, self._ask = home, ask
+
+    def read(self, reader: Reader) -> Wanted:
+        return Wanted(
+            MachineKey(reader.text("stack"), reader.text("node"), reader.integer("generation", 1, least=1)),
+            reader.text("host"),
+            reader.text("address", ""),
+            reader.mapping("connection"),
+        )
+
+    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+        try:
+            if wanted.address:
+                IPv4Address(wanted.address)
+        except ValueError:
+            yield Mistake("address", f"it is {wanted.address!r}; an IPv4 address is wanted")
+        if wanted.connection.get("kind") != "host":
+            yield Mistake("connection", "it is none of kind `host`, with address, user, key and known_hosts")
+            return
+        try:
+            transport(wanted.connection, self._home.data)
+        except ValueError as error:
+            yield Mistake("connection", str(error))
+
+    def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
+        """Another way to a host, with another key or user, is a change; another address is another host."""
+        found = super().diff(old, new)
+        ways = [each.get("connection") for each in (old, new)]
+        places = [(way.get("address"), way.get("port")) for way in ways if isinstance(way, Mapping)]
+        if len(places) == 2 and places[0] != places[1]:
+            found = tuple(
+                replace(change, replaces=True) if change.key == "connection" else change for change in found
+            )
+        return found
+
+    def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
+        generation = int(inputs.get("generation") or 1)
+        known = isinstance(inputs.get("node"), str) and isinstance(inputs.get("stack"), str)
+        key = MachineKey(inputs["stack"], inputs["node"], generation) if known else None
+        return {"claim": told_key(key)} if key else {}
+
+    def create(self, wanted: Wanted, task: Task) -> Made:
+        told = {"key": told_key(wanted.key), "address": wanted.address}
+        answer = self._told(wanted, "claim", told, CLAIM_S)
+        if (by := answer["claimed_by"]) != told["key"]:
+            other = MachineKey(by["stack"], by["node"], int(by["generation"]))
+            if (other.stack, other.node) == (wanted.key.stack, wanted.key.node):
+                raise Permanent(f"{wanted.key} cannot be made: {other} is there; delete it first")
+            raise InsufficientCapacity(
+                f"{wanted.key} cannot be made: the host {wanted.host} is the node {by['node']} (generation {by['generation']}) of "
+                f"the stack {by['stack']}: give it back there first, or name another host"
+            )
+        return Made(f"{wanted.key.stack}/{wanted.key.node}", {"machine": f"{wanted.host}/{answer['id']}"})
+
+    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+        try:
+            claim = self._ask(state.connection, "facts", {}, FACTS_S)["claim"]
+        except HostError:
+            return AS_KNOWN  # not seen is not gone
+        return AS_KNOWN if claim and claim["key"] == told_key(state.key) else None
+
+    def delete(self, id: str, state: Wanted, task: Task) -> None:
+        try:
+            answer = self._ask(state.connection, "release", {"key": told_key(state.key)}, task.left_s)
+        except HostError as error:
+            raise Refusal(
+                f"the host {state.host} could not be given back: {error}. Where it is gone for good, forget it: "
+                "pulumi state delete, with this resource's URN"
+            ) from error
+        for each in answer["kept"]:
+            task.warn(f"the host {state.host} was given back, but for {each}")
+
+    def _told(
+        self, wanted: Wanted, verb: str, told: Mapping[str, Any], timeout_s: float
+    ) -> Mapping[str, Any]:
+        try:
+            return self._ask(wanted.connection, verb, told, timeout_s)
+        except HostError as error:
+            raise kind_of(str(error))(f"the host {wanted.host}: {error}") from error

@@ -1,0 +1,205 @@
+"""The options of existing hosts in a spec, read with all their mistakes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.part_reading import read_part
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec_entries import Mistake
+from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures.ssh.inventory import Inventory, InventoryError, read_inventory
+from tidepool.infrastructures.ssh.options import Host, Offering, Place
+
+_NAME: Final = "ssh"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a spec says: the place, all hosts by name in their order, and those of each fleet, and of the cluster's own."""
+
+    place: Place
+    hosts: Mapping[str, Host]
+    fleets: Mapping[str, tuple[str, ...]]
+    own: tuple[str, ...]
+
+
+def read_options(spec: ClusterSpec, read: Callable[[Path], str] = Path.read_text) -> Options:
+    """The options of existing hosts in a spec.
+
+    Raises:
+        SpecError: with every mistake in them.
+    """
+    mistakes: list[Mistake] = []
+    placed = spec.place(_NAME)
+    place = read_part(Place, placed.path, placed.options, mistakes)
+    offerings = {
+        found.fleet.name: (
+            f"{found.path}.options",
+            read_part(Offering, f"{found.path}.options", found.entry.options, mistakes),
+        )
+        for found in spec.entries(_NAME)
+    }
+    mistakes += _unfit(spec)
+    if place is None:
+        raise SpecError(tuple(mistakes))
+    inventory, hosts = _hosts(place, placed.path, read, mistakes)
+    fleets = {
+        name: _chosen(offering, path, hosts, inventory, mistakes)
+        for name, (path, offering) in offerings.items()
+        if offering is not None
+    }
+    with_controller = spec.controller.infrastructure.name == _NAME
+    own = (
+        _chosen(place.machines, f"{placed.path}.machines", hosts, inventory, mistakes)
+        if with_controller
+        else ()
+    )
+    if not mistakes:
+        mistakes += _of_places(spec, place, placed.path, fleets, own)
+    if mistakes:
+        raise SpecError(tuple(mistakes))
+    return Options(place, hosts, fleets, own)
+
+
+def connection_of(place: Place, host: Host) -> Mapping[str, Any]:
+    """How a host of `Options` is reached, as `tidepool.infrastructures.connection` reads it."""
+    way = {"kind": "host", "address": host.address, "user": host.user, "key": host.key}
+    known = str(Path(place.known_hosts).expanduser())
+    return {**way, "known_hosts": known, **({} if host.port == 22 else {"port": host.port})}
+
+
+def own_machines(spec: ClusterSpec) -> int:
+    """How many places the cluster's own machines have, up to the last that is taken: nobody moves when one before is."""
+    own = spec.controller
+    if own.infrastructure.name != _NAME:
+        return 0
+    return 3 + own.login_machines if own.login_machines else 3 if own.accounting else 2 if own.backup else 1
+
+
+def _hosts(
+    place: Place, path: str, read: Callable[[Path], str], mistakes: list[Mistake]
+) -> tuple[Inventory, Mapping[str, Host]]:
+    inventory = Inventory({}, {})
+    if place.inventory is not None:
+        file = Path(place.inventory).expanduser()
+        try:
+            inventory = read_inventory(read(file))
+        except OSError as error:
+            mistakes.append(
+                Mistake(f"{path}.inventory", place.inventory, f"it cannot be read: {error.strerror}")
+            )
+        except InventoryError as error:
+            mistakes.append(Mistake(f"{path}.inventory", place.inventory, str(error)))
+    found: dict[str, Host] = {}
+    for name, told in inventory.hosts.items():
+        # Ansible's INI has texts alone.
+        plain = {**told, "port": int(told["port"])} if str(told.get("port", "")).isdigit() else told
+        host = read_part(Host, f"{path}.inventory, host {name}", plain, mistakes)
+        if host is not None:
+            found[name] = host
+    found |= place.hosts
+    filled = {
+        name: host.model_copy(
+            update={
+                "address": host.address or name,
+                "user": host.user or place.user,
+                "key": str(Path(host.key or place.key).expanduser()),
+            }
+        )
+        for name, host in found.items()
+    }
+    if not filled and not mistakes:
+        mistakes.append(Mistake(f"{path}.hosts", None, "there are none: name hosts, or an inventory"))
+    ways: dict[tuple[Any, ...], str] = {}
+    for name, host in filled.items():
+        other = ways.setdefault((host.address, host.port), name)
+        if other != name:
+            mistakes.append(Mistake(f"{path}.hosts.{name}", host.address, f"{other} is the same host"))
+    return inventory, FrozenDict(filled)
+
+
+def _chosen(
+    offering: Offering, path: str, hosts: Mapping[str, Host], inventory: Inventory, mistakes: list[Mistake]
+) -> tuple[str, ...]:
+    if offering.hosts is None:
+        return tuple(hosts)
+    found: list[str] = []
+    for i, name in enumerate(offering.hosts):
+        named = inventory.groups.get(name) or ((name,) if name in hosts else ())
+        if not named:
+            known = ", ".join([*list(hosts)[:8], *inventory.groups]) or "none"
+            mistakes.append(Mistake(f"{path}.hosts[{i}]", name, f"hosts and groups are {known}"))
+        if twice := [each for each in named if each in found]:
+            mistakes.append(Mistake(f"{path}.hosts[{i}]", name, f"{', '.join(twice)} stands here twice"))
+        found += [each for each in named if each not in found]
+    return tuple(found)
+
+
+def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
+    if spec.pools:
+        yield Mistake("pools", None, "existing hosts take no roles in this release; leave the pools out")
+    seen: set[str] = set()
+    for found in spec.entries(_NAME):
+        if found.fleet.name in seen:
+            yield Mistake(
+                found.path, None, "a fleet has one entry of existing hosts; name all of them in the first"
+            )
+        seen.add(found.fleet.name)
+
+
+def _of_places(
+    spec: ClusterSpec, place: Place, path: str, fleets: Mapping[str, tuple[str, ...]], own: tuple[str, ...]
+) -> Iterator[Mistake]:
+    """Whether each node has a host of its own."""
+    taken: dict[str, str] = {}
+    claims = [(f"{path}.machines.hosts", own[: own_machines(spec)])] if own else []
+    if own and len(own) < own_machines(spec):
+        yield Mistake(
+            f"{path}.machines.hosts",
+            None,
+            f"the cluster's own machines have {own_machines(spec)} places (controller, backup, accounting, login machines, "
+            f"up to the last that there is), and there are {len(own)} hosts: name more, or lower login_machines",
+        )
+    for found in spec.entries(_NAME):
+        hosts, where = fleets[found.fleet.name], f"{found.path}.options.hosts"
+        most = found.fleet.most_nodes(found.entry)
+        if most > len(hosts):
+            yield Mistake(
+                where,
+                None,
+                f"there can be {most} nodes here, and there are {len(hosts)} hosts: name more, or lower max_nodes",
+            )
+        claims.append((where, hosts))
+    for where, hosts in claims:
+        for host in hosts:
+            other = taken.setdefault(host, where)
+            if other != where:
+                yield Mistake(where, host, f"{other} has it too; a host is one node: name each fleet's hosts")
+    needed = [
+        "home",
+        *(["slurmctld"] if own else []),
+        *(["database"] if own and spec.controller.accounting else []),
+    ]
+    for name in needed:
+        if name not in place.volumes:
+            yield Mistake(
+                f"{path}.volumes.{name}",
+                None,
+                "it is missing: an NFS export SERVER:/PATH, a Lustre MGS@NET:/FS, or a folder",
+            )
+    for name in sorted(set(place.volumes) - {*needed}):
+        yield Mistake(
+            f"{path}.volumes.{name}", place.volumes[name], f"this cluster mounts {', '.join(needed)}"
+        )
+    for name in ("munge", "slurm"):
+        if name not in place.users:
+            yield Mistake(
+                f"{path}.users.{name}",
+                None,
+                "it is missing: Slurm runs as it; give it the number it has elsewhere",
+            )

@@ -1,0 +1,134 @@
+"""What a kind of resource promises, and what it is given."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+
+from tidepool.resources.difference import Change, Rules, differences
+from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.values import Inputs, Plain
+
+T = TypeVar("T")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where this machine keeps what resources are made of: the data folder, the images, the provider's environment."""
+
+    data: Path
+    images: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One operation on the resource ``urn``: how long it may take, and where to say how far it is.
+
+    ``status`` is shown for as long as the operation runs, ``info`` and ``warn`` stay. Once it is ``cancelled``, a person
+    has asked for the end: what would wait for long ends soon.
+    """
+
+    urn: str
+    timeout_s: float
+    deadline: float
+    status: Say
+    info: Say
+    warn: Say
+    cancelled: Callable[[], bool] = lambda: False
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline; 0 after it."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    def anew(self) -> Self:
+        """The same with all of its time, for one that waited for others of its kind."""
+        return replace(self, deadline=time.monotonic() + self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A resource that was made: its id, and what it has beside its inputs."""
+
+    id: str
+    outputs: Mapping[str, Plain] = field(default_factory=dict)
+
+
+class Kind(ABC, Generic[T]):
+    """One kind of resource; ``T`` is what its inputs are read as, a frozen value.
+
+    All of it may be called from many threads at once. `read`, `mistakes`, `foreseen` and `diff` change nothing.
+    `create`, `update` and `delete` may be called again after one that was cut off anywhere.
+    """
+
+    #: As in `tidepool.resources`.
+    token: ClassVar[str]
+    #: The inputs, by their names in the state.
+    keys: ClassVar[frozenset[str]]
+    rules: ClassVar[Rules]
+    #: Those of ``keys`` that no program gives: `derived` does.
+    derives: ClassVar[frozenset[str]] = frozenset()
+    #: Inputs that every one has, and no program gives: how it is while all is well. `look` says how it is else, so that
+    #: what died is mended where it is wanted, and taken away where it is not.
+    always: ClassVar[Mapping[str, Plain]] = {}
+    #: Outputs that are secret, whatever the inputs are.
+    secrets: ClassVar[frozenset[str]] = frozenset()
+    #: Outputs that every update makes anew, so that previews cannot tell them.
+    remade: ClassVar[frozenset[str]] = frozenset()
+    #: How long creating, updating and deleting may take where nobody says otherwise.
+    timeout_s: ClassVar[float] = 120.0
+
+    @abstractmethod
+    def read(self, reader: Reader) -> T:
+        """The inputs that ``reader`` has, which keeps their mistakes."""
+
+    def mistakes(self, wanted: T) -> Iterable[Mistake]:
+        """What is wrong with inputs that are all known, and each by itself right; asked before anything is made."""
+        return ()
+
+    def derived(self, wanted: T) -> Mapping[str, Plain]:
+        """The inputs ``derives``, which follow from the others and decide about changes."""
+        return {}
+
+    def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
+        """What changes."""
+        return differences(old, new, self.keys, self.rules)
+
+    def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
+        """Outputs beside the inputs, as far as they are known before the resource is made."""
+        return {}
+
+    @abstractmethod
+    def create(self, wanted: T, task: Task) -> Made:
+        """Make it; what is there already is taken as it is.
+
+        Raises:
+            Unfinished: it was made, and is not yet what it should be.
+        """
+
+    def refuse_update(self, old: T, wanted: T) -> None:
+        """Raise what speaks against an update; asked in previews, too."""
+
+    def update(self, id: str, old: T, wanted: T, task: Task) -> Mapping[str, Plain]:
+        """Change it in place; gives the outputs beside the inputs, where they are others than `foreseen`."""
+        return {}
+
+    def look(self, id: str, state: T) -> Mapping[str, Plain] | None:
+        """The inputs that are otherwise in the world than in the state; None where it is gone, and nothing is left."""
+        return {}
+
+    def delete(self, id: str, state: T, task: Task) -> None:
+        """Take it away; what is gone already is no error."""
+
+
+AnyKind = Kind[Any]
+
+#: What `Kind.look` gives for a resource that is as the state has it.
+AS_KNOWN: Final[Mapping[str, Plain]] = {}

@@ -1,0 +1,248 @@
+"""Carries decisions out: Slurm's part at once, the stack's part by one `up` at a time. Each is looked at once more before.
+
+What an intent comes to is told to whoever has the journal; here nothing is decided.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tidepool.clients.slurm import Refused, SlurmError
+from tidepool.cluster.failures import InfrastructureError
+from tidepool.cluster.hostlist import HostSet, fold
+from tidepool.infrastructures import Infrastructure
+from tidepool.scaling.act.validity import (
+    wrong_drain,
+    wrong_forget,
+    wrong_mend,
+    wrong_remove,
+    wrong_sweep,
+    wrong_undrain,
+)
+from tidepool.scaling.decide.observed import OURS
+from tidepool.scaling.decision import (
+    Convert,
+    Drain,
+    Forget,
+    Launch,
+    Mend,
+    PowerFailed,
+    Remove,
+    Sweep,
+    Undrain,
+)
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.observe.observe import Observer
+from tidepool.scaling.ports import Intent, Result, Stack
+
+#: What an `up` does.
+StackAction = Launch | Remove | Mend | Convert
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one `up` is to do: nodes by name, with their fleets; and those that are not to be touched any more."""
+
+    intents: tuple[Intent, ...]
+    nodes: Mapping[str, str]
+    refresh: frozenset[str]
+    #: By node, why it is left out.
+    overtaken: Mapping[str, str]
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Nodes that were to go, and stay."""
+        return frozenset(
+            name
+            for intent in self.intents
+            if isinstance(intent.action, Remove)
+            for name in intent.action.nodes
+            if name in self.overtaken
+        )
+
+
+class Hands:
+    """What the scaler acts with. ``may_act`` says, before each effect, whether the lease still holds."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        stack: Stack,
+        machines: Infrastructure,
+        now: Callable[[], datetime],
+        may_act: Callable[[], bool],
+    ) -> None:
+        self._observer = observer
+        self._stack = stack
+        self._machines = machines
+        self._now = now
+        self._may_act = may_act
+
+    def at_once(self, intents: Iterable[Intent], memory: Memory, was_idle: Collection[str]) -> list[Intent]:
+        """Carry out what Slurm or the infrastructure does at once; the intents with what they came to.
+
+        ``was_idle`` are the nodes that had no jobs when it was decided. Those that are missing in what is returned are
+        an `up`'s, or were not begun because the lease is over.
+
+        Raises:
+            Unseen: it cannot be looked at once more; those that were not come to stay open.
+        """
+        ended: list[Intent] = []
+        for intent in intents:
+            if is_for_the_stack(intent) or not self._may_act():
+                continue
+            match intent.action:
+                case Drain():
+                    ended.append(self._drain(intent, intent.action, memory, was_idle))
+                case Undrain():
+                    ended.append(self._undrain(intent, intent.action))
+                case PowerFailed():
+                    ended.append(self._power_failed(intent, intent.action))
+                case Forget():
+                    ended.append(self._forget(intent, intent.action))
+                case Sweep():
+                    ended.append(self._sweep(intent, intent.action))
+        if ended:
+            self._observer.expect()
+        return ended
+
+    def batch(self, intents: Sequence[Intent], wish: Mapping[str, HostSet]) -> Batch:
+        """What the next `up` of fleets' nodes is to do of ``intents``.
+
+        Raises:
+            Unseen: it cannot be looked at once more.
+        """
+        removed = {
+            name for intent in intents if isinstance(intent.action, Remove) for name in intent.action.nodes
+        }
+        mended = {
+            name for intent in intents if isinstance(intent.action, Mend) for name in intent.action.nodes
+        }
+        fresh = self._observer.fresh(removed | mended, machines=True) if removed | mended else None
+        nodes: dict[str, str] = {}
+        overtaken: dict[str, str] = {}
+        for intent in intents:
+            action = intent.action
+            assert isinstance(action, Launch | Remove | Mend)
+            for name in action.nodes:
+                wrong = ""
+                if fresh is not None and isinstance(action, Remove):
+                    wrong = wrong_remove(fresh, name)
+                elif fresh is not None and isinstance(action, Mend):
+                    wrong = wrong_mend(fresh, name, name in wish.get(action.fleet, HostSet()))
+                if wrong:
+                    overtaken[name] = wrong
+                else:
+                    nodes[name] = action.fleet
+        return Batch(tuple(intents), nodes, frozenset(mended & nodes.keys()), overtaken)
+
+    # One by one
+
+    def _drain(self, intent: Intent, action: Drain, memory: Memory, was_idle: Collection[str]) -> Intent:
+        fresh = self._observer.fresh(action.nodes)
+        wrong = {name: wrong_drain(fresh, name, was_idle) for name in action.nodes}
+        by_reason: defaultdict[str, list[str]] = defaultdict(list)
+        for name in action.nodes:
+            if not wrong[name]:
+                known = memory.drains.get(name)
+                by_reason[known.reason if known else _as_ours(action.reason)].append(name)
+        slurm = self._observer.slurm
+        failed: dict[str, str] = {}
+        for reason, names in by_reason.items():
+            failed |= _for_each(names, lambda hosts, why=reason: slurm.drain(hosts, why))  # type: ignore[misc]
+        return self._ended(intent, action.nodes, wrong, failed)
+
+    def _undrain(self, intent: Intent, action: Undrain) -> Intent:
+        fresh = self._observer.fresh(action.nodes)
+        wrong = {name: wrong_undrain(fresh, name) for name in action.nodes}
+        right = [name for name in action.nodes if not wrong[name]]
+        return self._ended(intent, action.nodes, wrong, _for_each(right, self._observer.slurm.undrain))
+
+    def _power_failed(self, intent: Intent, action: PowerFailed) -> Intent:
+        slurm, reason = self._observer.slurm, _as_ours(action.reason)
+        # First DOWN, which puts their jobs back into the queue: one that powers up is not powered down before its time.
+        failed = _for_each(action.nodes, lambda hosts: slurm.down(hosts, reason))
+        failed |= _for_each([name for name in action.nodes if name not in failed], slurm.power_down)
+        return self._ended(intent, action.nodes, {}, failed)
+
+    def _forget(self, intent: Intent, action: Forget) -> Intent:
+        fresh = self._observer.fresh(action.nodes, machines=True)
+        wrong = {name: wrong_forget(fresh, name) for name in action.nodes}
+        right = [name for name in action.nodes if not wrong[name]]
+        return self._ended(intent, action.nodes, wrong, _for_each(right, self._observer.slurm.to_future))
+
+    def _sweep(self, intent: Intent, action: Sweep) -> Intent:
+        key = action.machine
+        fresh = self._observer.fresh([key.node], machines=True)
+        if wrong := wrong_sweep(fresh, key, self._stack.is_busy()):
+            return self._ended(intent, (key.node,), {key.node: wrong}, {})
+        try:
+            self._machines.delete(key)
+        except (InfrastructureError, OSError) as error:
+            return self._ended(intent, (key.node,), {}, {key.node: str(error)})
+        return self._ended(intent, (key.node,), {}, {})
+
+    def _ended(
+        self, intent: Intent, nodes: Sequence[str], wrong: Mapping[str, str], failed: Mapping[str, str]
+    ) -> Intent:
+        return ended(intent, nodes, {name: why for name, why in wrong.items() if why}, failed, self._now())
+
+
+def is_for_the_stack(intent: Intent) -> bool:
+    """Whether an `up` carries it out."""
+    return isinstance(intent.action, StackAction)
+
+
+def nodes_of(intents: Iterable[Intent], kind: type[Launch] | type[Remove] | None = None) -> frozenset[str]:
+    """The nodes of those intents that are an `up`'s, or are of that kind."""
+    return frozenset(
+        name
+        for intent in intents
+        if isinstance(intent.action, StackAction) and isinstance(intent.action, kind or StackAction)
+        for name in intent.action.nodes
+    )
+
+
+def ended(
+    intent: Intent,
+    nodes: Collection[str],
+    overtaken: Mapping[str, str],
+    failed: Mapping[str, str],
+    at: datetime,
+) -> Intent:
+    """The intent with its result: done where some node of it was; and with what became of the others."""
+    failures = {name: why for name, why in failed.items() if name in nodes}
+    left = {name: why for name, why in overtaken.items() if name in nodes}
+    result: Result = "failed" if failures else "overtaken" if len(left) == len(nodes) else "done"
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for name, why in [*failures.items(), *left.items()]:
+        texts[why].append(name)
+    said = "; ".join(f"{fold(names)}: {why}" for why, names in texts.items())
+    return replace(intent, result=result, ended=at, text=said)
+
+
+def _for_each(names: Sequence[str], order: Callable[[str], object]) -> dict[str, str]:
+    """Give an order for all names, or one by one where Slurm refuses some; by name, why it failed."""
+    if not names:
+        return {}
+    try:
+        order(fold(names))
+    except Refused as refused:
+        if len(names) == 1:
+            return {names[0]: refused.what}
+        failed: dict[str, str] = {}
+        for name in names:
+            failed |= _for_each([name], order)
+        return failed
+    except SlurmError as error:
+        return dict.fromkeys(names, error.what)
+    except OSError as error:
+        return dict.fromkeys(names, str(error))
+    return {}
+
+
+def _as_ours(reason: str) -> str:
+    return reason if reason.startswith(OURS) else f"{OURS} {reason}"

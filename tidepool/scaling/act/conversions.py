@@ -1,0 +1,162 @@
+"""Machines of pools that are to move: looked at once more, ordered in the journal of conversions, and then an `up`'s.
+
+Who reads that journal sees who moves a machine, and why; and whoever carries it out goes on with what stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.pool import Role
+from tidepool.conversion.ports import ConversionError, NotOrdered
+from tidepool.conversion.record import Conversion, Order
+from tidepool.scaling.act.validity import wrong_convert
+from tidepool.scaling.cluster_state import RecordedRole
+from tidepool.scaling.decision import Convert
+from tidepool.scaling.observe.observe import Observer, PoolsUnseen
+from tidepool.scaling.observe.recheck import FreshPools
+from tidepool.scaling.ports import Intent
+
+#: They were idle a moment ago: what came meanwhile is not waited for, so that no `up` waits for it either.
+DEADLINE_S: Final = 15.0
+#: Whose orders these are.
+US: Final = "scaler"
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What one `up` of roles is to do: by machine its pool, and the role that it is to have.
+
+    ``refresh`` are those of which the state may not know what they are, ``overtaken`` those that are left, and why.
+    """
+
+    intents: tuple[Intent, ...]
+    nodes: Mapping[str, str]
+    to: Mapping[str, Role]
+    refresh: frozenset[str]
+    overtaken: Mapping[str, str]
+
+    def without(self, overtaken: Mapping[str, str]) -> Moves:
+        """Without those that turned out to be left."""
+        return replace(
+            self,
+            nodes={name: pool for name, pool in self.nodes.items() if name not in overtaken},
+            to={name: role for name, role in self.to.items() if name not in overtaken},
+            refresh=self.refresh - overtaken.keys(),
+            overtaken={**self.overtaken, **overtaken},
+        )
+
+
+class Conversions:
+    """What the scaler moves machines with. ``may_act`` says, before each effect, whether the lease still holds."""
+
+    def __init__(self, observer: Observer, now: Callable[[], datetime], may_act: Callable[[], bool]) -> None:
+        self._observer = observer
+        self._now = now
+        self._may_act = may_act
+
+    def moves(self, intents: Sequence[Intent], since_s: float) -> tuple[Moves, FreshPools] | None:
+        """What is still right of ``intents``, which are conversions, and what was seen of it.
+
+        None: Kubernetes was not looked at yet since ``since_s``.
+
+        Raises:
+            PoolsUnseen: it cannot be looked at once more.
+            Unseen: Slurm cannot be asked.
+        """
+        actions = [intent.action for intent in intents if isinstance(intent.action, Convert)]
+        fresh = self._observer.fresh_pools([name for action in actions for name in action.nodes], since_s)
+        if fresh is None:
+            return None
+        found = Moves(tuple(intents), {}, {}, frozenset(), {})
+        nodes: dict[str, str] = {}
+        to: dict[str, Role] = {}
+        overtaken: dict[str, str] = {}
+        for action in actions:
+            for name in action.nodes:
+                if wrong := wrong_convert(fresh, name, action.to, mends=action.mends):
+                    overtaken[name] = wrong
+                else:
+                    nodes[name], to[name] = action.pool, action.to
+        mended = {name for action in actions if action.mends for name in action.nodes if name in nodes}
+        return replace(found, nodes=nodes, to=to, refresh=frozenset(mended), overtaken=overtaken), fresh
+
+    def order(self, moves: Moves, fresh: FreshPools) -> Moves:
+        """Write the orders down; without those that somebody else was quicker with.
+
+        Raises:
+            PoolsUnseen: the journal of conversions cannot be written. What stands in it is gone on with.
+        """
+        refused: dict[str, str] = {}
+        for intent in moves.intents:
+            action = intent.action
+            assert isinstance(action, Convert)
+            for name in action.nodes:
+                if (
+                    name not in moves.nodes
+                    or not self._may_act()
+                    or not self._needs_order(action, name, fresh)
+                ):
+                    continue
+                try:
+                    self._observer.conversions.order(
+                        self._order(name, action), self._leaves(action, fresh.recorded.get(name))
+                    )
+                except NotOrdered as error:
+                    refused[name] = str(error)
+                except ConversionError as error:
+                    raise PoolsUnseen(str(error)) from error
+        return moves.without(refused)
+
+    def withdraw(self, names: Collection[str]) -> None:
+        """Take back orders of ours that nobody has begun to carry out."""
+        try:
+            for name in names:
+                found = self._observer.conversions.under_way(name)
+                if found is not None and found.order.by == US and found.phase == "asked":
+                    self._observer.conversions.cancel(name, US)
+        except ConversionError:
+            return  # Nobody carries it out, and after a while it gives way to another.
+
+    def _needs_order(self, action: Convert, name: str, fresh: FreshPools) -> bool:
+        """Not where one stands there already, or where a look at the machine is enough."""
+        under_way = fresh.under_way.get(name)
+        if under_way is not None:
+            return not _is_same(under_way, action)
+        record = fresh.recorded.get(name)
+        return record is None or not (
+            action.mends and record.role != action.to and self._is_done(name, action)
+        )
+
+    def _is_done(self, name: str, action: Convert) -> bool:
+        last = next(iter(self._observer.conversions.conversions(node=name, limit=1)), None)
+        return last is not None and last.phase == "done" and last.order.to == action.to
+
+    def _order(self, name: str, action: Convert) -> Order:
+        reason = action.reason
+        return Order(name, action.pool, action.to, self._now(), US, reason, deadline_s=DEADLINE_S)
+
+    def _leaves(self, action: Convert, record: RecordedRole | None) -> Role | None:
+        """The role that it has; None where what was begun left it with none."""
+        return record.role if record is not None and not action.mends else None
+
+
+def serving(recorded: Mapping[str, RecordedRole], moves: Moves) -> dict[str, HostSet]:
+    """By pool that is touched, the machines that serve Kubernetes when ``moves`` are done."""
+    found: dict[str, HostSet] = {}
+    for pool in sorted(set(moves.nodes.values())):
+        names = [
+            name
+            for name, record in recorded.items()
+            if name.rpartition("-")[0] == pool and moves.to.get(name, record.role) == "kubernetes"
+        ]
+        found[pool] = HostSet.from_names(names)
+    return found
+
+
+def _is_same(under_way: Conversion, action: Convert) -> bool:
+    return under_way.order.to == action.to

@@ -1,0 +1,155 @@
+"""Whether an action is still right, by a look from just before it is taken. Pure.
+
+Between a decision and its effect a job may have started, a person may have drained a node, another may have brought the
+cluster up. What is not right any more is left, and decided anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from tidepool.clients.slurm import Node, NodeFlag
+from tidepool.cluster.pool import Role
+from tidepool.infrastructures import MachineKey
+from tidepool.scaling.cluster_state import Recorded
+from tidepool.scaling.decide.observed import seen
+from tidepool.scaling.decide.reconcile_words import Seen
+from tidepool.scaling.observe.recheck import Fresh, FreshPools
+
+#: Nothing is there that could be lost.
+_NOT_THERE: Final = frozenset({Seen.UNLISTED, Seen.SLOT})
+#: Without jobs, nothing is lost by its end.
+_MAY_GO: Final = frozenset({Seen.OURS, Seen.SILENT, Seen.DOWN, Seen.UNFIT, Seen.OFF, Seen.BOOTING})
+_MAY_BE_FORGOTTEN: Final = frozenset({Seen.OURS, Seen.DOWN, Seen.UNFIT})
+_NOT_OURS: Final = "somebody else has it in hand"
+
+
+def wrong_drain(fresh: Fresh, name: str, was_idle: Collection[str]) -> str:
+    """Why not to drain a node any more; empty where it is right."""
+    node = fresh.nodes.get(name)
+    if node is None or node.state.is_slot:
+        return "there is no such node"
+    if node.state.is_draining:
+        return "it is drained already"
+    if name in was_idle and fresh.has_jobs(name):
+        return "a job has started there"
+    return ""
+
+
+def wrong_undrain(fresh: Fresh, name: str) -> str:
+    """Why not to undrain a node any more."""
+    node = fresh.nodes.get(name)
+    if node is None or node.state.is_slot:
+        return "there is no such node"
+    if not node.state.is_draining:
+        return "it is not drained"
+    return "" if seen(node) is Seen.OURS else _NOT_OURS
+
+
+def wrong_remove(fresh: Fresh, name: str) -> str:
+    """Why not to take a node away any more: its machine dies by it."""
+    how = seen(fresh.nodes.get(name))
+    if how in _NOT_THERE or fresh.is_dead(name):
+        return ""
+    if fresh.has_jobs(name):
+        return "it has jobs"
+    if how in _MAY_GO:
+        return ""
+    return "it is not drained" if how is Seen.UP else _NOT_OURS
+
+
+def wrong_forget(fresh: Fresh, name: str) -> str:
+    """Why not to make a slot of a node any more."""
+    if fresh.may_have_machine(name):
+        return "it has a machine, or may have one that cannot be seen"
+    if _is_recorded(fresh, name):
+        return "it is recorded by now"
+    if fresh.has_jobs(name):
+        return "it has jobs"
+    how = seen(fresh.nodes.get(name))
+    if how in _NOT_THERE:
+        return "it is a slot already"
+    return "" if how in _MAY_BE_FORGOTTEN else _NOT_OURS
+
+
+def wrong_mend(fresh: Fresh, name: str, is_wished: bool) -> str:
+    """Why not to make a node as it is recorded: one that is not wished goes by it."""
+    if not is_wished:
+        return wrong_remove(fresh, name)
+    node, record = fresh.nodes.get(name), fresh.recorded.get(name, Recorded())
+    is_whole = record.machine and record.membership and not record.pending
+    if node is not None and node.state.takes_jobs and is_whole and not fresh.is_dead(name):
+        return "it is well again"
+    return ""
+
+
+def wrong_sweep(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
+    """Why not to delete a machine of no record. ``is_busy``: an operation is under way, which may be making it."""
+    if fresh.machines is None or not any(each.key == key for each in fresh.machines):
+        return "there is no such machine any more"
+    if is_busy:
+        return "an operation is under way on the stack"
+    if fresh.is_elsewhere(key):
+        # That one is recorded, and has the jobs.
+        return "it has jobs" if fresh.has_jobs(key.node) else ""
+    if any(each.key.node == key.node and each.key.generation > key.generation for each in fresh.machines):
+        # A later life of the name is what is recorded, and what has jobs.
+        return ""
+    if _is_recorded(fresh, key.node):
+        return "it is recorded by now"
+    if fresh.has_jobs(key.node):
+        return "it has jobs"
+    node = fresh.nodes.get(key.node)
+    takes_jobs = node is not None and node.state.takes_jobs
+    return "it takes jobs" if takes_jobs and not fresh.is_dead(key.node) else ""
+
+
+def wrong_convert(fresh: FreshPools, name: str, to: Role, *, mends: bool) -> str:
+    """Why not to give a machine of a pool the role ``to`` any more."""
+    record, under_way = fresh.recorded.get(name), fresh.under_way.get(name)
+    if record is None or not record.machine:
+        return "it is in no pool any more"
+    if under_way is not None and under_way.driver_until is not None and under_way.driver_until > fresh.at:
+        return f"{under_way.order.by} has it converted to {under_way.order.to}"
+    if mends:
+        return ""
+    if under_way is not None and (under_way.order.by != "scaler" or under_way.order.to != to):
+        return f"{under_way.order.by} has it converted to {under_way.order.to}"
+    if under_way is not None and under_way.phase != "asked":
+        return ""  # ours, from before this daemon was killed: it is gone on with, however far it is
+    if record.role == to:
+        return f"it serves {to} already"
+    return (
+        _wrong_to_leave_slurm(fresh, name) if to == "kubernetes" else _wrong_to_leave_kubernetes(fresh, name)
+    )
+
+
+def _wrong_to_leave_slurm(fresh: FreshPools, name: str) -> str:
+    node = fresh.slurm.nodes.get(name)
+    if node is None or node.state.is_slot or not node.state.takes_jobs:
+        return "Slurm has no such node that takes jobs"
+    if seen(node) is not Seen.UP:
+        return _NOT_OURS
+    return "a job has started there" if fresh.slurm.has_jobs(name) else ""
+
+
+def _wrong_to_leave_kubernetes(fresh: FreshPools, name: str) -> str:
+    node = fresh.nodes.get(name)
+    if node is None:
+        return "Kubernetes has no such node"
+    if node.unschedulable:
+        return _NOT_OURS
+    return "a pod has started there" if fresh.has_pods(name) else ""
+
+
+def names_with_jobs(nodes: Iterable[Node]) -> frozenset[str]:
+    """Those on which something runs, or is at its end."""
+    return frozenset(
+        node.name for node in nodes if node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags
+    )
+
+
+def _is_recorded(fresh: Fresh, name: str) -> bool:
+    record = fresh.recorded.get(name, Recorded())
+    return record.machine or record.membership or record.pending

@@ -1,0 +1,104 @@
+"""What was seen at one moment: of Slurm, Kubernetes, the infrastructure, Pulumi's state; and what a person wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from tidepool.clients.kubernetes.objects import Node as KubernetesNode
+from tidepool.clients.kubernetes.objects import Pod
+from tidepool.clients.slurm import Job, Node, Partition, Reservation
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.roles import Role
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.conversion.record import Conversion
+from tidepool.infrastructures import Machine
+
+_NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What Pulumi's state holds of one node: its Machine, its Node (the membership), made from which image's digest.
+
+    ``pending``: an operation on one of them was cut off. ``infrastructure`` is that of the machine, where it is known, and
+    ``place`` which of its fleet's it is, by key; empty where the fleet has one.
+    """
+
+    machine: bool = False
+    membership: bool = False
+    pending: bool = False
+    image: str = ""
+    infrastructure: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRole:
+    """What Pulumi's state holds of one machine of a converged pool: its Machine, and the role that it should have.
+
+    ``role`` is None where it has no Role. ``pending``: an operation on one of them was cut off.
+    """
+
+    role: Role | None = None
+    machine: bool = False
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSeen:
+    """What Kubernetes has: all its nodes; of its pods that have not ended those without a node, and those on pools'."""
+
+    nodes: tuple[KubernetesNode, ...] = ()
+    pods: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsSeen:
+    """What was seen of converged pools. Where one of the three is None, it could not be seen, and no machine moves."""
+
+    #: By node name, every machine of every pool that is recorded.
+    roles: Mapping[str, RecordedRole] | None = None
+    kubernetes: KubernetesSeen | None = None
+    #: All conversions that are under way, and of each machine the newest that has ended and the newest that is done.
+    conversions: tuple[Conversion, ...] | None = None
+    #: What could not be seen and why, in words; empty where all was.
+    unseen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One look. What could not be seen is None, which is not the same as nothing: unknown never removes.
+
+    Without an answer of Slurm's there is no World at all: the daemon holds still.
+    """
+
+    #: When it was seen, in UTC.
+    at: datetime
+    #: What a person brought up last, and the policies that are in force.
+    spec: ClusterSpec
+    #: All of Slurm's nodes, slots too; all its jobs that have not ended.
+    nodes: tuple[Node, ...]
+    jobs: tuple[Job, ...]
+    partitions: tuple[Partition, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    #: The machines of nodes that the infrastructure lists, by its tags; not the cluster's own (ctl, login-1).
+    machines: tuple[Machine, ...] | None = None
+    #: Infrastructures that could not be asked for theirs, beside others that could.
+    silent: frozenset[str] = frozenset()
+    #: By node name.
+    recorded: Mapping[str, Recorded] | None = None
+    #: By fleet (`at_place`): the digest of the image that its machines are made from now, where it is known.
+    images: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    #: By fleet: the nodes that should be there, as the scaler last said. A fleet that is missing has none.
+    wish: Mapping[str, HostSet] = field(default_factory=lambda: _NOTHING)
+    #: Nodes that an `up` of ours is making or taking away at this moment.
+    under_way: frozenset[str] = frozenset()
+    #: Nodes that Slurm's power saving asks for (`power-up`) and gives back (`power-down`), in mode `power_save`.
+    power_up: frozenset[str] = frozenset()
+    power_down: frozenset[str] = frozenset()
+    #: Of converged pools. Their nodes and machines are among those of Slurm and of the infrastructure as well.
+    pools: PoolsSeen = field(default_factory=PoolsSeen)

@@ -1,0 +1,197 @@
+"""Ups, one at a time: which is next, what is still right of it when it begins, and what it came to.
+
+An `up` is of nodes of fleets, or of roles of pools' machines. It runs beside the turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final
+
+from tidepool.cluster.hostlist import HostSet
+from tidepool.scaling.act.act import Batch, Hands, ended, nodes_of
+from tidepool.scaling.act.adopted import applied
+from tidepool.scaling.act.conversions import Conversions, Moves, serving
+from tidepool.scaling.daemon.dependencies import Edges
+from tidepool.scaling.daemon.state import Running, State
+from tidepool.scaling.decide.remember import moved, unmoved
+from tidepool.scaling.decision import Convert, Remove
+from tidepool.scaling.observe.observation import Seen
+from tidepool.scaling.observe.observe import PoolsUnseen
+from tidepool.scaling.observe.poll_interval import backoff_s
+from tidepool.scaling.ports import Failure, Intent, Occupied, StackError, UpOutcome
+
+_RETRY_S: Final = (0.25, 4.0)
+
+
+class Ups:
+    """Begins and ends them. ``keep`` writes down where the daemon is, ``tell_ended`` what intents came to."""
+
+    def __init__(
+        self,
+        edges: Edges,
+        hands: Hands,
+        may_act: Callable[[], bool],
+        keep: Callable[[State], None],
+        tell_ended: Callable[[list[Intent]], None],
+    ) -> None:
+        self._edges = edges
+        self._hands = hands
+        self._conversions = Conversions(edges.observer, edges.now, may_act)
+        self._may_act = may_act
+        self._keep = keep
+        self._tell_ended = tell_ended
+        self._retries = 0
+        self._after_s = float("-inf")
+
+    def begin(self, state: State, seen: Seen) -> None:
+        """Begin an `up` for all that is pending, where none is under way."""
+        if state.running is not None or not state.pending or self._edges.monotonic_s() < self._after_s:
+            return
+        roles = [intent for intent in state.pending if isinstance(intent.action, Convert)]
+        nodes = [intent for intent in state.pending if not isinstance(intent.action, Convert)]
+        # Conversions take seconds, so they go first; but not again and again before others.
+        if roles and not (state.has_moved and nodes) and self._begin_moves(state, roles, nodes):
+            return
+        if nodes:
+            self._begin_nodes(state, seen, nodes, roles)
+
+    def _begin_nodes(self, state: State, seen: Seen, intents: list[Intent], others: list[Intent]) -> None:
+        batch = self._hands.batch(intents, state.wish)
+        if batch.overtaken:
+            self._leave(state, batch)
+        if not batch.nodes:
+            self._end_overtaken(state, batch, others)
+            return
+        if not self._may_act():
+            return
+        wish = applied(seen.told.fleets, state.wish, batch.nodes)
+        places = state.memory.places
+        self._run(
+            state,
+            batch,
+            others,
+            self._edges.beside.submit(
+                self._edges.stack.up,
+                wish,
+                frozenset(batch.nodes),
+                places={name: places[name] for name in batch.nodes if name in places},
+                refresh=batch.refresh,
+            ),
+        )
+
+    def _begin_moves(self, state: State, intents: list[Intent], others: list[Intent]) -> bool:
+        """Whether it did something about ``intents``: where Kubernetes is still to be looked at, others go first."""
+        if self._edges.stack.is_busy():
+            # Nothing is ordered that nobody could carry out.
+            self._wait("an operation is under way on the stack")
+            return True
+        if state.moves_since_s is None:
+            state.moves_since_s = self._edges.monotonic_s()
+        try:
+            looked = self._conversions.moves(intents, state.moves_since_s)
+            if looked is None:
+                return False
+            moves, fresh = looked
+            if moves.nodes and self._may_act():
+                moves = self._conversions.order(moves, fresh)
+        except PoolsUnseen as error:
+            # All else goes on, and they are decided anew when it can be seen.
+            why = dict.fromkeys(nodes_of(intents), str(error))
+            moves = Moves(tuple(intents), {}, {}, frozenset(), why)
+        state.moves_since_s = None
+        if moves.overtaken:
+            self._stay(state, moves)
+        if not moves.nodes:
+            self._end_overtaken(state, moves, others)
+            return True
+        if not self._may_act():
+            return True
+        self._run(
+            state,
+            moves,
+            others,
+            self._edges.beside.submit(
+                self._edges.stack.convert,
+                serving(fresh.recorded, moves),
+                frozenset(moves.nodes),
+                refresh=moves.refresh,
+            ),
+        )
+        return True
+
+    def _run(
+        self, state: State, batch: Batch | Moves, others: list[Intent], future: Future[UpOutcome]
+    ) -> None:
+        self._edges.say("up-begins", nodes=tuple(batch.nodes), refresh=tuple(batch.refresh))
+        state.pending, state.running = others, Running(future, batch)
+        state.has_moved = isinstance(batch, Moves)
+        future.add_done_callback(lambda _: self._edges.wake())
+
+    def _end_overtaken(self, state: State, batch: Batch | Moves, others: list[Intent]) -> None:
+        """Nothing of it is right any more."""
+        state.pending = others
+        at = self._edges.now()
+        self._tell_ended([ended(i, nodes_of([i]), batch.overtaken, {}, at) for i in batch.intents])
+
+    def _stay(self, state: State, moves: Moves) -> None:
+        """Machines that were to move stay what they are."""
+        for name, why in moves.overtaken.items():
+            self._edges.say("overtaken", node=name, text=why)
+        self._conversions.withdraw(moves.overtaken)
+        state.memory = unmoved(state.memory, moves.overtaken)
+        self._keep(state)
+
+    def _wait(self, text: str) -> None:
+        self._retries += 1
+        self._after_s = self._edges.monotonic_s() + backoff_s(self._retries, *_RETRY_S)
+        self._edges.say("occupied", text=text, retries=self._retries)
+
+    def _leave(self, state: State, batch: Batch) -> None:
+        """Nodes that were to go and stay are wished again."""
+        for name, why in batch.overtaken.items():
+            self._edges.say("overtaken", node=name, text=why)
+        wish = dict(state.wish)
+        for intent in batch.intents:
+            if isinstance(intent.action, Remove):
+                back = HostSet.from_names([name for name in intent.action.nodes if name in batch.kept])
+                wish[intent.action.fleet] = wish.get(intent.action.fleet, HostSet()) | back
+        if wish != state.wish:
+            state.wish = wish
+            self._keep(state)
+
+    def collect(self, state: State) -> None:
+        """Take note of what an `up` came to."""
+        running = state.running
+        if running is None or not running.future.done():
+            return
+        state.running = None
+        self._edges.observer.expect()
+        batch, at = running.batch, self._edges.now()
+        try:
+            outcome = running.future.result()
+        except Occupied as error:
+            # What is still right when it is free is done then.
+            state.pending = [*batch.intents, *state.pending]
+            self._wait(str(error))
+            return
+        except StackError as error:
+            outcome = self._failed(batch, str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours in an `up` must not end the daemon, and is told
+            outcome = self._failed(batch, f"a fault of Tidepool: {error!r}")
+        self._retries = 0
+        self._edges.say("up-ended", outcome=outcome)
+        if isinstance(batch, Moves):
+            state.memory = moved(state.memory, batch.nodes, outcome, at)
+            self._conversions.withdraw(batch.nodes)
+        else:
+            state.memory = self._edges.remember(state.memory, outcome, at)
+        failed = {name: failure.text for name, failure in outcome.failed.items()}
+        done = [ended(each, nodes_of([each]), batch.overtaken, failed, at) for each in batch.intents]
+        self._keep(state)
+        self._tell_ended(done)
+
+    def _failed(self, batch: Batch | Moves, text: str) -> UpOutcome:
+        self._edges.say("up-failed", text=text)
+        return UpOutcome(failed={name: Failure("transient", text) for name in batch.nodes})

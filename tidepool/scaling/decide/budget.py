@@ -1,0 +1,137 @@
+"""What machines cost: what this month has cost, and what it is bound to cost until its end. Months are in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.decide.capacity import node_prices
+from tidepool.scaling.decide.reconcile import Entry, Ledger
+from tidepool.scaling.decide.reconcile_words import Todo
+from tidepool.scaling.memory import Memory, Spent
+from tidepool.scaling.phase import Phase
+
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """In US dollars. ``committed_usd`` is what the rest of the month costs if nothing more is launched."""
+
+    usd_per_hour: float
+    spent: Spent
+    committed_usd: float
+    #: That part of it which could not be saved by draining all: jobs that run, and the cluster's own machines.
+    bound_usd: float
+
+    @property
+    def projected_usd(self) -> float:
+        """What the month comes to, if nothing more is launched."""
+        return self.spent.usd + self.committed_usd
+
+
+def books(world: World, memory: Memory, ledger: Ledger) -> Books:
+    """What there is costs this much."""
+    prices = node_prices(world.spec)
+    own = own_usd_per_hour(world.spec)
+    rate = own + sum(price_of(entry, prices) for entry in ledger.entries.values() if has_machine(entry))
+    own_usd = own * ((month_end(world.at) - world.at) / _HOUR)
+    committed, bound = _of_nodes(world, memory, ledger, prices)
+    return Books(rate, spent(memory.spent, world.at, rate), own_usd + committed, own_usd + bound)
+
+
+def has_machine(entry: Entry) -> bool:
+    """Whether a machine is paid for, as far as can be seen."""
+    return entry.phase is not Phase.ABSENT and entry.todo is not Todo.FORGET
+
+
+def price_of(entry: Entry, prices: Mapping[tuple[str, str], float]) -> float:
+    """What the machine of a node costs an hour where it is, by `node_prices`."""
+    return prices.get((entry.fleet, entry.place), prices.get((entry.fleet, ""), 0.0))
+
+
+def own_usd_per_hour(spec: ClusterSpec) -> float:
+    """What the cluster's own machines cost an hour."""
+    controller = spec.controller
+    machines = 1 + int(controller.backup) + int(controller.accounting is not None) + controller.login_machines
+    return machines * controller.infrastructure.price_usd_per_hour
+
+
+def spent(before: Spent | None, at: datetime, usd_per_hour: float) -> Spent:
+    """What the month has cost by ``at``, when there was so much an hour since ``before``."""
+    month = f"{at:%Y-%m}"
+    if before is None:
+        return Spent(month, 0, at)
+    if before.until >= at:
+        return before  # the clock went back: what is counted stays counted
+    begin = max(before.until, month_begin(at))
+    usd = before.usd if before.month == month else 0.0
+    return Spent(month, usd + usd_per_hour * ((at - begin) / _HOUR), at)
+
+
+def month_begin(at: datetime) -> datetime:
+    """When the month of ``at`` began."""
+    return at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+@lru_cache(maxsize=4)
+def month_end(at: datetime) -> datetime:
+    """When the month of ``at`` ends."""
+    return month_begin(month_begin(at) + timedelta(days=32))
+
+
+def node_usd(price_usd_per_hour: float, lasting: timedelta | None, at: datetime) -> float:
+    """What a node that is there so long (None: without end) costs of what is left of the month."""
+    left = month_end(at) - at
+    there = left if lasting is None else min(left, max(lasting, timedelta()))
+    return price_usd_per_hour * (there / _HOUR)
+
+
+def _of_nodes(
+    world: World, memory: Memory, ledger: Ledger, prices: Mapping[tuple[str, str], float]
+) -> tuple[float, float]:
+    """What the nodes that there are will have cost, with what they are idle; and what of it cannot be saved."""
+    by_fleet: dict[str, list[float]] = {}
+    idle = {fleet.name: timedelta(seconds=fleet.idle_timeout_s) for fleet in world.spec.fleets}
+    bound = 0.0
+    for entry in ledger.entries.values():
+        price = price_of(entry, prices)
+        if price and has_machine(entry):
+            jobs = _jobs_last(entry, world, ledger)
+            bound += node_usd(price, jobs, world.at)
+            lasting = _launch_lasts(entry, world, memory) if entry.phase is Phase.LAUNCHING else jobs
+            if lasting is not None:
+                lasting += idle[entry.fleet]
+            by_fleet.setdefault(entry.fleet, []).append(node_usd(price, lasting, world.at))
+    committed = 0.0
+    for fleet in world.spec.fleets:
+        each = sorted(by_fleet.get(fleet.name, ()))
+        # As many as min_nodes stay until the month's end.
+        kept = min(fleet.min_nodes, len(each))
+        committed += kept * node_usd(prices[fleet.name, ""], None, world.at) + sum(each[kept:])
+    return committed, bound
+
+
+def _launch_lasts(entry: Entry, world: World, memory: Memory) -> timedelta | None:
+    """Until it is up, and for its jobs; None: without end. From its beginning, so that looking twice is the same."""
+    boot = timedelta(seconds=world.spec.scaling.boot_timeout_s)
+    launch = memory.launches.get(entry.name)
+    if launch is None:
+        return boot
+    if launch.lasting_s is None:
+        return None
+    return max(timedelta(), launch.since + boot + timedelta(seconds=launch.lasting_s) - world.at)
+
+
+def _jobs_last(entry: Entry, world: World, ledger: Ledger) -> timedelta | None:
+    """Until the last of the jobs that run on it must have ended; None: without end."""
+    longest = timedelta()
+    for job in ledger.running.get(entry.name, ()):
+        if job.time_limit_s is None or job.end_time is None:
+            return None
+        longest = max(longest, job.end_time - world.at)
+    return longest

@@ -1,0 +1,142 @@
+"""Rooms: how many more nodes of a fleet each of its infrastructures may have now, and which node gets which.
+
+Nodes of a fleet are alike, so growth counts them for the fleet; where each is, is decided here, in the fleet's order. One that
+failed is probed when its set-back is over: a single node goes there, and the others go on to the next, until a node has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.scaling.decide.backoff import is_forgiven
+from tidepool.scaling.memory import Memory, Setback, at_place
+
+#: So many nodes are asked of one that failed, before it is asked for all again.
+PROBES: Final = 1
+#: What is launched where a set-back is over is launched later than that, and all else before it by its whole pause.
+_LATER: Final = timedelta(seconds=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One infrastructure of a fleet, by its key; of a fleet that has only one the key is empty.
+
+    ``most`` is how many nodes of the fleet may be there, ``taken`` how many are. ``setback`` keeps it closed. ``failed`` is one
+    that is over, and behind which no node has come yet: ``probes`` nodes may be asked for there before the others have all
+    that they can.
+    """
+
+    fleet: str
+    key: str
+    name: str
+    most: int
+    taken: int
+    usd_per_hour: float
+    setback: Setback | None = None
+    failed: Setback | None = None
+    probes: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many more may be made there now."""
+        return 0 if self.setback is not None else max(0, self.most - self.taken)
+
+    @property
+    def first(self) -> int:
+        """How many of these may be made before the rooms behind it have their turn."""
+        return self.left if self.failed is None else min(self.left, self.probes)
+
+    @property
+    def obstacle(self) -> str:
+        """Why not more, in words."""
+        if self.setback is not None:
+            return f"{self.name} is left alone until {self.setback.until:%H:%M:%S} UTC: {self.setback.text}"
+        if self.failed is not None and self.left:
+            return f"{self.name} is tried with {PROBES} node first: {self.failed.text}"
+        return f"{self.name} may have {self.most} nodes of it (its max_nodes)"
+
+
+def rooms_of(
+    fleet: Fleet, taken: Mapping[tuple[str, str], int], memory: Memory, at: datetime
+) -> tuple[Room, ...]:
+    """Those of a fleet, in its order. ``taken``: how many nodes there are, by fleet and key."""
+    spans = len(fleet.infrastructures) > 1
+    found = []
+    for entry in fleet.infrastructures:
+        key = entry.key if spans else ""
+        setback = memory.fleet_setbacks.get(at_place(fleet.name, key))
+        room = Room(
+            fleet.name,
+            key,
+            entry.key,
+            fleet.most_nodes(entry),
+            taken.get((fleet.name, key), 0),
+            entry.price_usd_per_hour,
+        )
+        if setback is not None and setback.until > at:
+            room = replace(room, setback=setback)
+        elif spans and setback is not None and not is_forgiven(setback):
+            probes = max(0, PROBES - _probed(fleet, key, setback, memory))
+            room = replace(room, failed=setback, probes=probes)
+        found.append(room)
+    return tuple(found)
+
+
+def _probed(fleet: Fleet, key: str, over: Setback, memory: Memory) -> int:
+    """How many nodes are being made there since the set-back is over."""
+    return sum(
+        memory.places.get(name, "") == key and launch.since - over.until > _LATER
+        for name, launch in memory.launches.items()
+        if name.rpartition("-")[0] == fleet.name
+    )
+
+
+def next_rooms(rooms: Sequence[Room], skip: int, nodes: int) -> Iterator[tuple[Room, int]]:
+    """Where the next ``nodes`` nodes go, behind ``skip`` others that were given out already: so many to each room.
+
+    What is only to be probed gets more where no other has room: a job of several nodes would wait for ever.
+    """
+    turns = [*((room, room.first) for room in rooms), *((room, room.left - room.first) for room in rooms)]
+    for room, turn in groupby((each for each in turns if each[1]), itemgetter(0)):
+        count = sum(more for _, more in turn)
+        passed = min(skip, count)
+        skip -= passed
+        here = min(nodes, count - passed)
+        if here > 0:
+            yield room, here
+            nodes -= here
+
+
+def why_not_first(rooms: Sequence[Room], key: str) -> str:
+    """Why a node goes to ``key`` and to none before it, in words; empty for the first."""
+    before = []
+    for room in rooms:
+        if room.key == key:
+            break
+        before.append(room.obstacle)
+    return "; ".join(before)
+
+
+def closing_setback(fleet: Fleet, memory: Memory, at: datetime) -> Setback | None:
+    """What keeps the whole fleet closed: of several infrastructures the set-back that is over first, if none is open."""
+    rooms = rooms_of(fleet, {}, memory, at)
+    closed = [room.setback for room in rooms if room.setback is not None]
+    if len(rooms) > len(closed):
+        return None
+    return min(closed, key=lambda setback: setback.until)
+
+
+def node_prices(spec: ClusterSpec) -> dict[tuple[str, str], float]:
+    """What a machine costs an hour, by fleet and key; where it is not known where it is, what the first one asks."""
+    found = {}
+    for fleet in spec.fleets:
+        found[fleet.name, ""] = fleet.infrastructures[0].price_usd_per_hour
+        for entry in fleet.infrastructures:
+            found[fleet.name, entry.key] = entry.price_usd_per_hour
+    return found

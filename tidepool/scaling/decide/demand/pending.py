@@ -1,0 +1,204 @@
+"""The jobs that wait: those that nodes would help, by what they ask for, and why nodes do not help the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from tidepool.clients.slurm import Job, JobState
+from tidepool.clients.slurm.quantities import array_size
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.decide.demand.ask import Ask, ask_of
+from tidepool.scaling.decide.demand.reasons import Ruling, ruling
+from tidepool.scaling.decision import Waiting
+
+#: What is to begin so soon has its nodes made now: a job that was requeued may begin some ten seconds later.
+SOON: Final = timedelta(seconds=15)
+
+
+class Same(NamedTuple):
+    """What many jobs have in common: what their components ask for (one, but for heterogeneous jobs), and its place.
+
+    ``tier`` is the highest PriorityTier of their partitions. Where they cannot be read, there are no ``asks``.
+    """
+
+    asks: tuple[Ask, ...]
+    rules: Ruling
+    tier: int
+
+
+class Wanted(NamedTuple):
+    """A record of the queue for which nodes would help, or a heterogeneous job, whose components are ``jobs``.
+
+    ``place`` orders the queue. ``copies`` counts the tasks of an array that may run now.
+    """
+
+    place: int
+    job_id: int
+    copies: int
+    same: Same
+    jobs: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Pending:
+    """All that waits: ``wanted`` in the queue's order, and why it waits for what else there is."""
+
+    wanted: list[Wanted] = field(default_factory=list)
+    waiting: dict[int, Waiting] = field(default_factory=dict)
+
+
+#: What makes two jobs ask for the same, but for mappings.
+_SAME: Final = itemgetter(
+    *(
+        Job._fields.index(name)
+        for name in (
+            "nodes",
+            "cpus",
+            "min_cpus_per_node",
+            "tasks",
+            "cpus_per_task",
+            "min_memory_mib",
+            "tmp_disk_mib",
+            "features",
+            "oversubscribe",
+            "contiguous",
+            "required_nodes",
+        )
+    )
+)
+_ENDLESS: Final = 1 << 62
+_NEVER_BEFORE: Final = "it is not to begin before"
+
+
+def pending(world: World, capped: Collection[str] = (), *, by_time: bool = False) -> Pending:
+    """Read the queue.
+
+    ``capped`` are the accounts for which it matters whose job it is; ``by_time`` says that it matters how long jobs
+    may run, even where no partition has such a limit.
+    """
+    found = Pending()
+    tiers = {partition.name: partition.priority_tier for partition in world.partitions}
+    running = _running_tasks(world.jobs)
+    soon = world.at + SOON
+    # Below this, all time limits are alike.
+    shortest_s = (
+        0 if by_time else min((p.max_time_s or 0 for p in world.partitions if p.max_time_s), default=_ENDLESS)
+    )
+    known: dict[object, Same] = {}
+    het: dict[int, list[tuple[Job, Same, str]]] = {}
+    for job in world.jobs:
+        if job.state is not JobState.PENDING:
+            continue
+        key = (
+            job.request or _asked(job),
+            job.reason,
+            job.partitions,
+            job.reservation,
+            job.user if job.oversubscribe == "USER" else "",
+            job.account if job.account in capped else "",
+            limit_s if (limit_s := job.time_limit_s) is not None and limit_s > shortest_s else None,
+        )
+        same = known.get(key)
+        if same is None:
+            same = known[key] = _read(job, tiers, capped)
+        if (
+            same.rules.helps
+            and job.priority
+            and not (job.array_tasks or job.dependency)
+            and (job.begin_time is None or job.begin_time <= soon)
+        ):
+            copies, held = 1, ""  # Most are so, and a queue is long.
+        else:
+            copies, held = _startable(job, same.rules, soon, running)
+        if job.het_job_id is not None:
+            het.setdefault(job.het_job_id, []).append((job, same, held))
+        elif held:
+            found.waiting[job.job_id] = Waiting(job.job_id, "held", held)
+        else:
+            found.wanted.append(Wanted(_place(job, same), job.job_id, copies, same))
+    for components in het.values():
+        _add_components(sorted(components, key=lambda each: each[0].job_id), found)
+    found.wanted.sort(key=itemgetter(0))
+    return found
+
+
+def _asked(job: Job) -> tuple[object, ...]:
+    """What it asks for, where squeue did not write it. Of mappings it is only known that one is itself."""
+    mappings = (job.tres, job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task)
+    return (*_SAME(job), *map(id, mappings))
+
+
+def _place(job: Job, same: Same) -> int:
+    """Higher tiers first, then higher priorities, then who came first. One number, for it is quick to sort by."""
+    return job.job_id - (job.priority << 40) - (same.tier << 80)
+
+
+def _read(job: Job, tiers: Mapping[str, int], capped: Collection[str]) -> Same:
+    tier = max((tiers.get(name, 1) for name in job.partitions), default=1)
+    try:
+        return Same((ask_of(job, account=job.account in capped),), ruling(job.reason), tier)
+    except ValueError as fault:
+        return Same((), Ruling(False, f"cannot tell what it needs: {fault}"), tier)
+
+
+def _startable(job: Job, rules: Ruling, soon: datetime, running: Mapping[int, int]) -> tuple[int, str]:
+    """How many of its tasks may start, and, where none may, why."""
+    copies = 1
+    if job.array_tasks:
+        size, limit = _array(job.array_tasks)
+        copies = min(size, limit - running.get(job.array_job_id, 0)) if limit else size
+        if copies <= 0:
+            return 0, ruling("JobArrayTaskLimit").words
+    begin = job.begin_time
+    if begin is not None and begin > soon:
+        return 0, f"{_NEVER_BEFORE} {begin:%Y-%m-%d %H:%M:%S} UTC"
+    if rules.helps:
+        if not job.priority:
+            return 0, ruling("JobHeldAdmin").words
+        if job.dependency and "(unfulfilled)" in job.dependency:
+            return 0, ruling("Dependency").words
+        return copies, ""
+    # Slurm says so until it looks again; what it would then see is seen here already.
+    over = (begin is not None and job.reason == "BeginTime") or job.reason == "JobArrayTaskLimit"
+    return (copies, "") if over and job.priority else (0, rules.words)
+
+
+def _add_components(components: list[tuple[Job, Same, str]], found: Pending) -> None:
+    """One heterogeneous job: all of its components, or none."""
+    jobs = tuple(job.job_id for job, _, _ in components)
+    if held := next((held for _, _, held in components if held), ""):
+        for job in jobs:
+            found.waiting[job] = Waiting(job, "held", held)
+        return
+    leader, first, _ = components[0]
+    blaming = (same.rules for _, same, _ in components if same.rules.blames_nodes)
+    same = Same(
+        tuple(ask for _, same, _ in components for ask in same.asks), next(blaming, first.rules), first.tier
+    )
+    found.wanted.append(Wanted(_place(leader, same), jobs[0], 1, same, jobs))
+
+
+@lru_cache(maxsize=65_536)
+def _array(tasks: str) -> tuple[int, int]:
+    """How many tasks, and how many of them may run at once; 0 where that is open."""
+    limit = tasks.partition("%")[2]
+    try:
+        size = array_size(tasks)
+    except ValueError:
+        # A release that writes them otherwise: there is one task at least.
+        size = 1
+    return size, int(limit) if limit.isdecimal() else 0
+
+
+def _running_tasks(jobs: Collection[Job]) -> Mapping[int, int]:
+    """By array, how many of its tasks run."""
+    running: dict[int, int] = {}
+    for job in jobs:
+        if job.array_tasks and job.state is not JobState.PENDING and not job.state.has_ended:
+            running[job.array_job_id] = running.get(job.array_job_id, 0) + 1
+    return running

@@ -1,0 +1,116 @@
+"""Nodes that are more than there may be: of a fleet that is gone, above `max_nodes`, or beyond a lowered limit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.decide.budget import Books, has_machine, price_of
+from tidepool.scaling.decide.capacity import node_prices
+from tidepool.scaling.decide.reconcile import Entry, Ledger
+from tidepool.scaling.decide.removal_order import going_order
+from tidepool.scaling.phase import Phase
+
+_STAYS: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.LAUNCHING})
+_DUST: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """By node, why it is one too many, in words."""
+
+    nodes: Mapping[str, str]
+
+    def why(self, entry: Entry) -> str | None:
+        """Why the node of ``entry`` should go, however much waits; None where it may stay."""
+        return self.nodes.get(entry.name)
+
+
+def surplus(world: World, idle_since: Mapping[str, datetime], ledger: Ledger, books: Books) -> Surplus:
+    """Those that should go. Of nodes that are alike, the idle go before those that run jobs."""
+    found = dict(_out_of_place(world, ledger))
+    if not _is_limited(world):
+        return Surplus(found)
+    order = going_order(world, idle_since)
+    rest = [each for each in ledger.entries.values() if each.name not in found and has_machine(each)]
+    # Those that are going anyhow are counted first.
+    rest.sort(key=lambda each: (each.phase in _STAYS, order(each)))
+    for names, reason in _over(world, rest, books):
+        for name in names:
+            found.setdefault(name, reason)
+    return Surplus(found)
+
+
+def _is_limited(world: World) -> bool:
+    limits = world.spec.limits
+    return any(
+        most is not None
+        for most in (
+            limits.max_nodes,
+            limits.price_usd_per_hour,
+            limits.budget_usd_per_month,
+            *(entry.max_nodes for fleet in world.spec.fleets for entry in fleet.infrastructures),
+        )
+    )
+
+
+def _out_of_place(world: World, ledger: Ledger) -> Iterable[tuple[str, str]]:
+    fleets = {fleet.name: fleet for fleet in world.spec.fleets}
+    for entry in ledger.entries.values():
+        fleet = fleets.get(entry.fleet)
+        if fleet is None:
+            yield entry.name, f"there is no fleet {entry.fleet} any more"
+        elif entry.number > fleet.max_nodes:
+            yield entry.name, f"it is above max_nodes of {entry.fleet}, which is {fleet.max_nodes}"
+        elif entry.place and entry.place not in {each.key for each in fleet.infrastructures}:
+            yield entry.name, f"fleet {fleet.name} is not on {entry.place} any more"
+
+
+def _over(world: World, rest: list[Entry], books: Books) -> Iterable[tuple[list[str], str]]:
+    """``rest`` is in the order in which nodes go."""
+    prices = node_prices(world.spec)
+    placed: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for entry in rest:
+        placed[entry.fleet, entry.place].append(entry)
+    for fleet in world.spec.fleets:
+        for here in fleet.infrastructures:
+            if here.max_nodes is not None:
+                there = placed[fleet.name, here.key if len(fleet.infrastructures) > 1 else ""]
+                yield (
+                    _first(there, len(there) - here.max_nodes),
+                    f"fleet {fleet.name} may have {here.max_nodes} nodes on {here.key} (its max_nodes)",
+                )
+    limits = world.spec.limits
+    if limits.max_nodes is not None:
+        yield (
+            _first(rest, len(rest) - limits.max_nodes),
+            f"all fleets together may have {limits.max_nodes} nodes (limits.max_nodes)",
+        )
+    priced = [entry for entry in rest if price_of(entry, prices) > 0]
+    if limits.price_usd_per_hour is not None:
+        over = books.usd_per_hour - limits.price_usd_per_hour
+        names = []
+        for entry in priced:
+            if over <= _DUST:
+                break
+            over -= price_of(entry, prices)
+            names.append(entry.name)
+        yield (
+            names,
+            f"all machines together may cost {limits.price_usd_per_hour:g} USD an hour (limits.price_usd_per_hour)",
+        )
+    budget = limits.budget_usd_per_month
+    if budget is not None and books.spent.usd + books.bound_usd > budget + _DUST:
+        # Jobs that run are let run. That no others begin is all that can be done.
+        yield (
+            [entry.name for entry in priced],
+            f"the month's budget of {budget:g} USD is spent, or bound by jobs that run (limits.budget_usd_per_month)",
+        )
+
+
+def _first(rest: list[Entry], count: int) -> list[str]:
+    return [entry.name for entry in rest[: max(0, count)]]

@@ -1,0 +1,309 @@
+"""Both queues and all pools: who moves, for whom, and why the others stay. Pure.
+
+What minimums and maximums ask for, and what was begun and is gone on with, moves whatever is in demand: to all else it is
+on its way. Then, in three steps, for whoever a pool `prefers` is served first from it:
+1. pods onto what serves Kubernetes, or will; and onto idle machines of pools that prefer Kubernetes;
+2. jobs (`grow`, which is told what machines Slurm has and which could come);
+3. pods once more, onto what is left: idle machines of all pools that no job will run on.
+A pool moves machines in one direction in a decision.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.roles import Role
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.decide.packing.launch_limits import Spare
+from tidepool.scaling.decide.pools.leave import Leaving, full, leaving, missing, other, stays
+from tidepool.scaling.decide.pools.machine_status import Stand, Survey, survey
+from tidepool.scaling.decide.pools.placing import Ground, Placed, fitting, never, place
+from tidepool.scaling.decide.pools.pod_ask import offer_of
+from tidepool.scaling.decide.pools.pod_bins import COMING, COULD_COME, THERE
+from tidepool.scaling.decide.pools.pod_queue import TRIED_AGAIN_AFTER, PodQueue, pod_queue
+from tidepool.scaling.decision import Convert, MachineView, Standing, WaitingPod
+from tidepool.scaling.memory import Memory, Moving, PoolMemory
+from tidepool.scaling.phase import Phase
+
+#: Until then a machine that is to move has begun to; what is under way has its time anew.
+PATIENCE: Final = timedelta(seconds=60)
+_FEW: Final = 8
+_NAMED: Final = 3
+#: As growth sees machines that Slurm has. Of those that are not known it is known that they are up.
+_PHASES: Final[Mapping[str, Phase]] = {
+    "idle": Phase.IDLE,
+    "unknown": Phase.IDLE,
+    "busy": Phase.BUSY,
+    "held": Phase.HELD,
+}
+
+
+class Wanted(NamedTuple):
+    """Machines that jobs want from Kubernetes, of one pool: names, the reason, and the first of the jobs."""
+
+    pool: str
+    names: tuple[str, ...]
+    reason: str
+    jobs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What it comes to, in the words of a `Decision`."""
+
+    converts: tuple[Convert, ...]
+    waiting_pods: Mapping[str, WaitingPod]
+    machines: Mapping[str, MachineView]
+    memory: PoolMemory
+
+
+class Convergence:
+    """One decision about all pools. `phases` and `spare` are what `grow` is told; `settle` is told what it asks for."""
+
+    def __init__(self, world: World, memory: Memory) -> None:
+        self._at = world.at
+        self._pools: Sequence[ConvergedPool] = world.spec.pools
+        controller = world.spec.controller.runs_on
+        #: A takeover is an outage of seconds.
+        self._controllers = frozenset({controller} if controller is not None else ())
+        self.names = frozenset(pool.name for pool in self._pools)
+        self._under_way = world.under_way
+        self._memory = memory.pools
+        self._survey: Survey = survey(world, memory)
+        #: What moves whatever is in demand. To all else it is on its way.
+        self._owed = (*self._mended(), *self._for_limits())
+        self._survey = self._survey.moving({name: each.to for each in self._owed for name in each.nodes})
+        seen = world.pools.kubernetes
+        pods = seen.pods if seen is not None and not self._survey.unseen else ()
+        self._queue: PodQueue = pod_queue(pods, memory.pools.has_room_since, world.at)
+        extended = self._queue.extended
+        self._offers = {pool.name: offer_of(pool, self._survey, extended) for pool in self._pools}
+        self._ground = Ground(self._survey, self._offers, extended)
+        #: Step 1: what pods take, and who goes for them.
+        preferring = [pool for pool in self._pools if pool.prefers == "kubernetes"]
+        self._first_leaving = {pool.name: self._leaving(pool, "kubernetes") for pool in preferring}
+        could_come = {name: each.names for name, each in self._first_leaving.items()}
+        self._first = place(self._queue, self._ground.shelves((), could_come))
+        self._going = frozenset(self._first.chosen(COULD_COME))
+        self._taken = frozenset(self._first.chosen(THERE))
+        #: Step 2: who may come to Slurm.
+        self._to_slurm = {pool.name: self._slurm_side(pool) for pool in self._pools}
+
+    def phases(self) -> dict[str, Phase]:
+        """Of the machines of pools that Slurm has, or will have; as `grow` wants them."""
+        found = {}
+        for stand in self._survey.stands.values():
+            if stand.standing == "moving" and stand.to == "slurm":
+                found[stand.name] = Phase.LAUNCHING
+            elif stand.name in self._going:
+                found[stand.name] = Phase.LEAVING
+            elif stand.role == "slurm":
+                found[stand.name] = _PHASES.get(stand.standing, Phase.UNKNOWN)
+        return found
+
+    def spare(self) -> Mapping[str, Spare]:
+        """By pool, the machines that could come to Slurm, and why no others can."""
+        return {
+            name: Spare(each.names, each.obstacle, each.standing) for name, each in self._to_slurm.items()
+        }
+
+    def settle(self, wanted: Sequence[Wanted], needed: Collection[str]) -> Settled:
+        """What is done. ``wanted``: what jobs want to come; ``needed``: machines in Slurm that jobs will run on."""
+        gone = {name for each in wanted for name in each.names}
+        to_kubernetes = {pool.name: self._kubernetes_side(pool, gone, needed) for pool in self._pools}
+        could_come = {name: each.names for name, each in to_kubernetes.items()}
+        placed = place(self._queue, self._ground.shelves(gone, could_come))
+        converts = [*self._owed, *(self._for_jobs(each) for each in wanted), *self._for_pods(placed)]
+        converts.sort(key=lambda each: (each.pool, each.to, each.nodes))
+        now = {name: convert for convert in converts for name in convert.nodes}
+        machines = self._views(now, {*needed, *placed.chosen(THERE)})
+        waiting = self._waiting(placed, to_kubernetes)
+        return Settled(
+            tuple(converts), FrozenDict(waiting), FrozenDict(machines), self._remembered(now, placed)
+        )
+
+    # Who may go
+
+    def _leaving(
+        self, pool: ConvergedPool, to: Role, needed: Collection[str] = (), last: Collection[str] = ()
+    ) -> Leaving:
+        last = self._controllers.union(last) if to == "kubernetes" else last
+        return leaving(
+            pool, self._survey, to, needed=needed, last=last, setbacks=self._memory.setbacks, at=self._at
+        )
+
+    def _slurm_side(self, pool: ConvergedPool) -> Leaving:
+        names = {stand.name for stand in self._survey.of(pool.name)}
+        if names & self._going:
+            return Leaving((), f"machines of pool {pool.name} are just going to Kubernetes")
+        mine = self._taken & names
+        if pool.prefers == "kubernetes":
+            return self._leaving(pool, "slurm", needed=mine)
+        return self._leaving(pool, "slurm", last=mine)
+
+    def _kubernetes_side(
+        self, pool: ConvergedPool, gone: Collection[str], needed: Collection[str]
+    ) -> Leaving:
+        if any(stand.name in gone for stand in self._survey.of(pool.name)):
+            return Leaving((), f"machines of pool {pool.name} are just going to Slurm")
+        # Who was chosen in the first step is chosen again, before those that jobs do not need.
+        needed = set(needed) - self._going
+        return self._leaving(pool, "kubernetes", needed=needed)
+
+    # Who goes
+
+    def _for_jobs(self, wanted: Wanted) -> Convert:
+        return Convert(wanted.pool, wanted.names, "slurm", wanted.reason, jobs=wanted.jobs)
+
+    def _for_pods(self, placed: Placed) -> list[Convert]:
+        names: defaultdict[str, list[str]] = defaultdict(list)
+        for name in placed.chosen(COULD_COME):
+            names[self._survey.stands[name].pool].append(name)
+        found = []
+        for pool, those in names.items():
+            pods = [pod.key for name in those for pod in placed.used[name]]
+            found.append(
+                Convert(pool, self._by_number(those), "kubernetes", _need(pods), pods=tuple(pods[:_FEW]))
+            )
+        return found
+
+    def _for_limits(self) -> list[Convert]:
+        """What minimums and maximums ask for, whatever is in demand."""
+        found: list[Convert] = []
+        for pool in self._pools:
+            for to in ("slurm", "kubernetes"):
+                count, limit = missing(pool, self._survey, to)
+                names = self._leaving(pool, to).names[: max(0, count)]
+                if names:
+                    found.append(Convert(pool.name, self._by_number(names), to, limit))
+        return found
+
+    def _mended(self) -> list[Convert]:
+        """What others began, and nobody brings to its end."""
+        if self._survey.unseen:
+            return []
+        found = []
+        for stand in self._survey.stands.values():
+            if stand.mend is None or stand.name in self._under_way:
+                continue
+            setback = self._memory.setbacks.get(stand.name)
+            if setback is None or setback.until <= self._at:
+                why = f"it is gone on with: {stand.why}"
+                found.append(Convert(stand.pool, (stand.name,), stand.mend, why, mends=True))
+        return found
+
+    def _by_number(self, names: Collection[str]) -> tuple[str, ...]:
+        return tuple(sorted(names, key=lambda name: self._survey.stands[name].number))
+
+    # What is told
+
+    def _views(self, now: Mapping[str, Convert], needed: Collection[str]) -> dict[str, MachineView]:
+        pools = {pool.name: pool for pool in self._pools}
+        return {
+            stand.name: self._view(stand, pools[stand.pool], now.get(stand.name), stand.name in needed)
+            for stand in self._survey.stands.values()
+        }
+
+    def _view(self, stand: Stand, pool: ConvergedPool, convert: Convert | None, needed: bool) -> MachineView:
+        view = MachineView(stand.pool, stand.role, stand.standing, stand.why, stand.to, stand.since)
+        if convert is not None:
+            return view._replace(standing="moving", to=convert.to, reason=f"it moves now: {convert.reason}")
+        if stand.standing == "busy" and self._survey.unseen:
+            return view._replace(reason=f"{stand.why}; {self._survey.unseen}")
+        if stand.standing != "idle":
+            return view
+        if needed:
+            what = "job" if stand.role == "slurm" else "pod"
+            return view._replace(standing="needed", reason=f"idle; a {what} that waits will run on it")
+        why = stays(stand, pool, self._memory.setbacks, self._at)
+        idle_s = (self._at - (stand.idle_since or self._at)).total_seconds()
+        free = f"idle for {idle_s:.0f} s, and no demand on the other side that it could serve"
+        obstacle = why or free
+        if not why and self._survey.unseen:
+            obstacle = f"idle for {idle_s:.0f} s; {self._survey.unseen}, so it stays"
+        elif not why and (limit := full(pool, self._survey, other(stand.role or "slurm"))):
+            obstacle = f"idle for {idle_s:.0f} s; it stays: {limit}"
+        return view._replace(reason=obstacle)
+
+    def _waiting(self, placed: Placed, to_kubernetes: Mapping[str, Leaving]) -> dict[str, WaitingPod]:
+        waiting = dict(self._queue.waiting)
+        for group in self._queue.groups:
+            for pod in group.pods:
+                rank, node = placed.nodes.get(pod.key, (None, ""))
+                if rank == THERE:
+                    told = WaitingPod(
+                        pod.key, "room", f"there is room on {node}, and Kubernetes starts it", (node,)
+                    )
+                elif rank == COMING:
+                    told = WaitingPod(pod.key, "coming", f"{node} is on its way to Kubernetes", (node,))
+                elif rank == COULD_COME:
+                    told = WaitingPod(pod.key, "coming", f"{node} moves to Kubernetes for it", (node,))
+                else:
+                    continue
+                waiting[pod.key] = told
+        offers, extended = self._offers.values(), self._queue.extended
+        for group, left in placed.left:
+            standing: Standing = "never"
+            reason = never(group, offers, extended)
+            if not reason and not group.moves:
+                standing, reason = "held", "the scheduler has not looked at it yet"
+            elif not reason:
+                pools = [to_kubernetes[name] for name in fitting(group, offers, extended)]
+                standing = "setback" if any(each.standing == "setback" for each in pools) else "limit"
+                reason = "; ".join(dict.fromkeys(each.obstacle for each in pools))
+            waiting.update({pod.key: WaitingPod(pod.key, standing, reason) for pod in left})
+        return dict(sorted(waiting.items()))
+
+    def _remembered(self, now: Mapping[str, Convert], placed: Placed) -> PoolMemory:
+        at, stands, before = self._at, self._survey.stands, self._memory
+        idle = {
+            name: stand.idle_since or at
+            for name, stand in stands.items()
+            if stand.standing == "idle" and name not in now
+        }
+        if self._survey.unseen:
+            # What was idle may have been busy while nobody saw it: it begins anew.
+            idle = {}
+        moving = {
+            name: _waited_for(each, at) if name in self._under_way else each
+            for name, each in before.moving.items()
+            if name in stands and (at < each.until or name in self._under_way)
+        }
+        for name, convert in now.items():
+            moving[name] = Moving(convert.to, at, at + PATIENCE, convert.jobs, convert.pods)
+        rooms = {uid: before.has_room_since[uid] for uid in self._queue.given_up}
+        for group in self._queue.groups:
+            for pod in group.pods if group.moves else ():
+                rank, since = placed.nodes.get(pod.key, (None, ""))[0], before.has_room_since.get(pod.uid)
+                if rank is not None and since is not None and at - since < TRIED_AGAIN_AFTER:
+                    rooms[pod.uid] = since
+                elif rank == THERE:
+                    rooms[pod.uid] = at
+        return PoolMemory(
+            idle_since=_sorted(idle),
+            moving=_sorted(moving),
+            setbacks=_sorted({name: each for name, each in before.setbacks.items() if name in stands}),
+            abandoned=self._survey.abandoned,
+            has_room_since=_sorted(rooms),
+        )
+
+
+def _waited_for(moving: Moving, at: datetime) -> Moving:
+    """What is under way has its time from the last look on: it may have waited for its turn."""
+    return replace(moving, until=max(moving.until, at + PATIENCE))
+
+
+def _need(pods: Sequence[str]) -> str:
+    if len(pods) == 1:
+        return f"pod {pods[0]} needs it"
+    return f"pods {', '.join(pods[:_NAMED])}{' and more' if len(pods) > _NAMED else ''} need it"
+
+
+def _sorted(mapping: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
+    return FrozenDict(dict(sorted(mapping.items())))

@@ -1,0 +1,135 @@
+"""Which machines may go to the other side now, which go first, and why the others stay, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final, Literal, NamedTuple
+
+from tidepool.cluster.hostlist import fold
+from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.roles import Role
+from tidepool.scaling.decide.pools.machine_status import Stand, Survey
+from tidepool.scaling.memory import Setback
+
+#: What a person moved, or kept from moving, stays for so long at least, where `minimum_stay_s` is shorter.
+PERSONS_STAY: Final = timedelta(minutes=10)
+_GROUPS: Final = 3
+_SERVES: Final = frozenset({"busy", "idle", "held"})
+
+
+class Leaving(NamedTuple):
+    """Of a pool and a direction: who may go, the first first, as far as there may be more there; and why no others.
+
+    ``obstacle`` is empty where all may go that are not there already.
+    """
+
+    names: tuple[str, ...]
+    obstacle: str
+    standing: Literal["limit", "setback"] = "limit"
+
+
+def other(role: Role) -> Role:
+    """The other side."""
+    return "slurm" if role == "kubernetes" else "kubernetes"
+
+
+def missing(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
+    """How many machines are to go to ``to`` without any demand, and the limit that says so."""
+    away = other(to)
+    least, most = pool.least(to), pool.most(away)
+    too_few, too_many = least - _on(pool, survey, to), _on(pool, survey, away) - most
+    return (too_few, f"{to}_min is {least}") if too_few >= too_many else (too_many, f"{away}_max is {most}")
+
+
+def stays(stand: Stand, pool: ConvergedPool, setbacks: Mapping[str, Setback], at: datetime) -> str:
+    """Why a machine that is idle does not leave its side yet, in words; empty where it may."""
+    setback = setbacks.get(stand.name)
+    if setback is not None and setback.until > at:
+        return f"left alone until {setback.until:%H:%M:%S} UTC, for its conversion failed: {setback.text}"
+    if stand.since is not None:
+        stay = timedelta(seconds=pool.minimum_stay_s)
+        if stand.wanted and stay < PERSONS_STAY:
+            stay, why = PERSONS_STAY, stand.wanted
+        else:
+            why = f"minimum_stay_s is {pool.minimum_stay_s}"
+        if at < stand.since + stay:
+            return f"stays until {stand.since + stay:%H:%M:%S} UTC: {why}"
+    idle_s = (at - (stand.idle_since or at)).total_seconds()
+    return f"idle for {idle_s:.0f} of {pool.idle_s} s" if idle_s < pool.idle_s else ""
+
+
+def leaving(
+    pool: ConvergedPool,
+    survey: Survey,
+    to: Role,
+    *,
+    needed: Collection[str],
+    last: Collection[str],
+    setbacks: Mapping[str, Setback],
+    at: datetime,
+) -> Leaving:
+    """Who may go to ``to``. ``needed`` stay for what waits on their own side; those in ``last`` go after all others."""
+    if survey.unseen:
+        return Leaving((), f"{survey.unseen}, so no machine of pool {pool.name} moves", "setback")
+    free: list[Stand] = []
+    why_not: dict[str, list[str]] = {}
+    for stand in survey.of(pool.name):
+        if stand.side == to:
+            continue
+        why = _busy(stand) if stand.standing != "idle" else stays(stand, pool, setbacks, at)
+        if not why and stand.name in needed:
+            why = "needed there"
+        if why:
+            why_not.setdefault(why, []).append(stand.name)
+        else:
+            free.append(stand)
+    free.sort(key=lambda each: (each.name in last, bool(each.wanted), each.idle_since, each.number))
+    room, limit = _room(pool, survey, to)
+    names = tuple(stand.name for stand in free[: max(0, room)])
+    obstacles = [limit] if room < len(free) + len(why_not) and room <= len(names) else []
+    obstacles += [f"{fold(those)} {why}" for why, those in _grouped(why_not.items())]
+    more = len(why_not) - _GROUPS
+    obstacles += [f"and {more} reasons more"] if more > 0 else []
+    backs_off = bool(why_not) and all(why.startswith("left alone") for why in why_not) and not free
+    what = f"no more machines of pool {pool.name} move to {to}"
+    text = f"{what}: {'; '.join(obstacles)}" if obstacles else f"{what}: all are there"
+    return Leaving(names, text, "setback" if backs_off else "limit")
+
+
+def full(pool: ConvergedPool, survey: Survey, to: Role) -> str:
+    """The limit by which no machine may go to ``to``; empty where one may."""
+    room, limit = _room(pool, survey, to)
+    return limit if room <= 0 else ""
+
+
+def _room(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
+    """How many more there may be on a side, and the limit that says so."""
+    away = other(to)
+    least, most = pool.least(away), pool.most(to)
+    # What comes does not serve yet, and what is ill may not come back.
+    here = sum(stand.role == away and stand.standing in _SERVES for stand in survey.of(pool.name))
+    to_spare, to_fill = here - least, most - _on(pool, survey, to)
+    return (to_spare, f"{away}_min is {least}") if to_spare <= to_fill else (to_fill, f"{to}_max is {most}")
+
+
+def _on(pool: ConvergedPool, survey: Survey, role: Role) -> int:
+    """How many machines are, or will be, on a side."""
+    return sum(stand.side == role for stand in survey.of(pool.name))
+
+
+def _busy(stand: Stand) -> str:
+    match stand.standing:
+        case "busy":
+            return "busy"
+        case "moving":
+            return f"on the way to {stand.to}"
+        case "unknown":
+            return "not to be seen"
+        case _:
+            return f"{stand.standing} ({stand.why})"
+
+
+def _grouped(why_not: Iterable[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
+    """What holds most of them first."""
+    return sorted(why_not, key=lambda each: (-len(each[1]), each[0]))[:_GROUPS]

@@ -1,0 +1,359 @@
+"""Where each machine of each pool stands: its role as record, journal and both sides tell it, and what it does. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from tidepool.clients.kubernetes.objects import POOL_LABEL, Pod
+from tidepool.clients.kubernetes.objects import Node as KubernetesNode
+from tidepool.clients.slurm import Node, NodeFlag
+from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.roles import Role
+from tidepool.conversion.ports import OUR_HOLD
+from tidepool.conversion.record import CANCELLABLE, Conversion
+from tidepool.scaling.cluster_state import RecordedRole, World
+from tidepool.scaling.decide.observed import holder, seen
+from tidepool.scaling.decide.reconcile import reserved_nodes, running_jobs
+from tidepool.scaling.decide.reconcile_words import Seen
+from tidepool.scaling.decision import MachineStanding
+from tidepool.scaling.memory import Memory
+
+#: Whoever drives a conversion may be slow to begin, or to record its end. After so long nobody does, and it is gone on with;
+#: and what a side has forgotten it will not remember.
+ABANDONED_AFTER: Final = timedelta(seconds=30)
+#: Taints by which Kubernetes itself says how a node is.
+LIFECYCLE: Final = "node.kubernetes.io/"
+
+_NOT_THERE: Final = frozenset({Seen.SLOT, Seen.UNLISTED})
+_NAMED: Final = 3
+#: What these order, or cancel, is nobody's wish for one machine.
+_NOBODYS: Final = ("", "scaler", "up")
+
+
+class Stand(NamedTuple):
+    """One machine. ``role`` is what it is now, ``to`` what it is about to be.
+
+    ``since``: since when it has had its role, where a conversion tells; ``wanted``: why a person wants it to have it, in
+    words. ``idle_since``: it has been without work, where it is. ``mend``: the role that it is to be given (again), for
+    what was begun was not ended.
+    """
+
+    name: str
+    pool: str
+    number: int
+    role: Role | None
+    standing: MachineStanding
+    why: str
+    to: Role | None = None
+    since: datetime | None = None
+    wanted: str = ""
+    idle_since: datetime | None = None
+    mend: Role | None = None
+
+    @property
+    def side(self) -> Role | None:
+        """On whose side it counts: where it goes to, where it is."""
+        return self.to or self.mend or self.role
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All machines of pools, by name, in the order of pools and numbers."""
+
+    stands: Mapping[str, Stand]
+    #: What could not be seen, so that no machine moves; empty where all was.
+    unseen: str
+    #: By node, its pods that have not ended; and the node as Kubernetes has it.
+    pods: Mapping[str, tuple[Pod, ...]]
+    nodes: Mapping[str, KubernetesNode]
+    #: Machines whose conversion nobody seems to drive, and since when.
+    abandoned: Mapping[str, datetime]
+
+    def of(self, pool: str) -> Iterator[Stand]:
+        """Those of one pool."""
+        return (stand for stand in self.stands.values() if stand.pool == pool)
+
+    def moving(self, to: Mapping[str, Role]) -> Survey:
+        """The same, where these are about to serve another role; what is moving already goes where it goes."""
+        gone = {
+            name: self.stands[name]._replace(standing="moving", to=role)
+            for name, role in to.items()
+            if self.stands[name].standing != "moving"
+        }
+        return replace(self, stands={**self.stands, **gone})
+
+
+def apart(world: World) -> World:
+    """The world of the fleets alone: pools' nodes and machines are no fleet's, and never strays.
+
+    But for machines of a pool's name that neither its spec, nor the state, nor Kubernetes knows: they are leftovers.
+    """
+    if not world.spec.pools and not world.pools.roles:
+        return world
+    machines = {pool.name: pool.machines for pool in world.spec.pools}
+    roles, kubernetes = world.pools.roles, world.pools.kubernetes
+    known = {node.name for node in kubernetes.nodes} if kubernetes is not None else frozenset()
+
+    def is_of_a_pool(name: str) -> bool:
+        if roles is not None and name in roles:
+            return True
+        pool, _, number = name.rpartition("-")
+        if pool not in machines:
+            return False
+        is_open = roles is None or kubernetes is None or name in known
+        return is_open or not number.isdecimal() or int(number) <= machines[pool]
+
+    # Slots tell that Slurm answers, and say nothing of machines.
+    nodes = tuple(node for node in world.nodes if node.state.is_slot or not is_of_a_pool(node.name))
+    listed = world.machines
+    if listed is not None:
+        listed = tuple(machine for machine in listed if not is_of_a_pool(machine.key.node))
+    return replace(world, nodes=nodes, machines=listed)
+
+
+def survey(world: World, memory: Memory) -> Survey:
+    """What every machine of every pool of the spec stands at."""
+    if not world.spec.pools:
+        return Survey({}, "", {}, {}, {})
+    return _Look(world, memory).survey()
+
+
+class _Look:
+    def __init__(self, world: World, memory: Memory) -> None:
+        self._world = world
+        self._memory = memory.pools
+        kubernetes = world.pools.kubernetes
+        mine = {pool.name for pool in world.spec.pools}
+        self._nodes = {node.name: node for node in world.nodes if node.name.rpartition("-")[0] in mine}
+        self._known = {node.name: node for node in kubernetes.nodes} if kubernetes is not None else {}
+        pods: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in kubernetes.pods if kubernetes is not None else ():
+            if pod.node and not pod.has_ended:
+                pods[pod.node].append(pod)
+        self._pods = {name: tuple(each) for name, each in pods.items()}
+        self._jobs = running_jobs(world.jobs)
+        self._reserved = reserved_nodes(world)
+        self._under_way: dict[str, Conversion] = {}
+        self._ended: dict[str, Conversion] = {}
+        #: By which a machine came to its role: of what was tried later it went back.
+        self._done: dict[str, Conversion] = {}
+        for conversion in sorted(world.pools.conversions or (), key=lambda each: each.id):
+            found = self._under_way if conversion.is_under_way else self._ended
+            found[conversion.order.node] = conversion
+            if conversion.phase == "done":
+                self._done[conversion.order.node] = conversion
+        self._abandoned: dict[str, datetime] = {}
+
+    def survey(self) -> Survey:
+        stands = {}
+        for pool in self._world.spec.pools:
+            for slot in pool.slots():
+                stands[slot.node_name] = self._stand(pool, slot.number, slot.node_name)
+        return Survey(stands, self._unseen(), self._pods, self._known, dict(sorted(self._abandoned.items())))
+
+    def _unseen(self) -> str:
+        pools = self._world.pools
+        if pools.unseen:
+            return pools.unseen
+        missing = [
+            what
+            for what, is_missing in (
+                ("the stack's state", pools.roles is None),
+                ("Kubernetes", pools.kubernetes is None),
+                ("the journal of conversions", pools.conversions is None),
+            )
+            if is_missing
+        ]
+        return f"{' and '.join(missing)} cannot be seen" if missing else ""
+
+    def _stand(self, pool: ConvergedPool, number: int, name: str) -> Stand:
+        record = (self._world.pools.roles or {}).get(name)
+        role = record.role if record is not None else None
+        stand = Stand(name, pool.name, number, role, "unknown", "")
+        if self._world.pools.roles is None or self._world.pools.conversions is None:
+            return self._as_slurm_has_it(stand)
+        if record is None or not record.machine:
+            return stand._replace(role=None, standing="ill", why="it has no machine; `tidepool up` makes it")
+        if conversion := self._under_way.get(name):
+            return self._converting(stand, conversion)
+        moving = self._memory.moving.get(name)
+        if moving is not None and (self._world.at < moving.until or name in self._world.under_way):
+            return stand._replace(standing="moving", to=moving.to, why=f"it is about to serve {moving.to}")
+        if name in self._world.under_way:
+            return stand._replace(standing="moving", why="an operation on it is under way")
+        ended, done = self._ended.get(name), self._done.get(name)
+        if done is not None and done.order.to == role:
+            moved = "" if done.order.by in _NOBODYS else f"a {done.order.by} moved it"
+            stand = stand._replace(since=done.ended, wanted=moved)
+        if ended is not None and ended.phase == "stopped" and ended.cancel_by not in _NOBODYS:
+            stand = stand._replace(since=ended.ended, wanted=f"{ended.cancel_by} cancelled its move")
+        return self._amiss(stand, record, ended) or self._serving(stand)
+
+    def _converting(self, stand: Stand, conversion: Conversion) -> Stand:
+        order, at = conversion.order, self._world.at
+        is_going_back = bool(conversion.cancel_by) or conversion.phase == "restoring"
+        is_here = conversion.phase in CANCELLABLE or is_going_back
+        to = conversion.leaves if is_going_back and conversion.leaves else order.to
+        text = f"; {conversion.text}" if conversion.text else ""
+        why = f"{order.by} has it converted to {order.to} ({order.reason}): {conversion.phase}{text}"
+        stand = stand._replace(standing="moving", why=why, to=to, role=conversion.leaves if is_here else None)
+        is_driven = conversion.driver_until is not None and conversion.driver_until > at
+        moving = self._memory.moving.get(stand.name)
+        if is_driven or stand.name in self._world.under_way or (moving is not None and at < moving.until):
+            return stand
+        if self._is_abandoned(stand.name) and self._is_short(conversion):
+            return stand._replace(mend=order.to, why=f"{why}; whoever drove it is gone")
+        return stand
+
+    def _is_short(self, conversion: Conversion) -> bool:
+        """Whether going on with it takes seconds: nothing is waited for that may last."""
+        order = conversion.order
+        if order.is_forced or conversion.cancel_by or conversion.phase not in CANCELLABLE:
+            return True
+        if self._world.at >= order.at + timedelta(seconds=order.deadline_s):
+            return True
+        return not self._has_jobs(order.node) and not self._working_pods(order.node)
+
+    def _amiss(self, stand: Stand, record: RecordedRole, ended: Conversion | None) -> Stand | None:
+        """Where what was begun was not brought to its end."""
+        if ended is not None and ended.phase == "failed":
+            found = stand._replace(
+                role=None, why=f"its conversion to {ended.order.to} failed: {ended.text}", mend=ended.order.to
+            )
+        elif ended is not None and ended.phase == "done" and ended.order.to != stand.role:
+            found = stand._replace(
+                role=ended.order.to,
+                why=f"it was converted to {ended.order.to}, and that is not recorded yet",
+                mend=ended.order.to,
+            )
+        elif record.pending or stand.role is None:
+            found = stand._replace(why="an operation on it was cut off", mend=stand.role)
+        else:
+            return None
+        found = found._replace(standing="ill")
+        return found if self._is_abandoned(stand.name) else found._replace(mend=None)
+
+    def _is_abandoned(self, name: str) -> bool:
+        since = self._abandoned[name] = self._memory.abandoned.get(name, self._world.at)
+        return self._world.at - since >= ABANDONED_AFTER
+
+    def _serving(self, stand: Stand) -> Stand:
+        if self._world.pools.kubernetes is None and stand.role == "kubernetes":
+            return stand._replace(why=self._unseen())
+        stand = self._in_slurm(stand) if stand.role == "slurm" else self._in_kubernetes(stand)
+        if stand.standing != "idle":
+            return stand
+        return stand._replace(idle_since=self._idle_since(stand))
+
+    def _as_slurm_has_it(self, stand: Stand) -> Stand:
+        """Where its role is not known. Jobs go to a node that is up, whatever else is to be seen."""
+        is_up = seen(self._nodes.get(stand.name)) is Seen.UP
+        found = stand._replace(role="slurm" if is_up else None, why=self._unseen())
+        return self._busy_with_jobs(found) if is_up and self._has_jobs(stand.name) else found
+
+    def _in_slurm(self, stand: Stand) -> Stand:
+        node = self._nodes.get(stand.name)
+        how = seen(node)
+        if (known := self._known.get(stand.name)) is not None:
+            ill = stand._replace(
+                standing="ill", why="it serves Slurm, and Kubernetes has it as a node as well"
+            )
+            is_a_persons = known.unschedulable and not known.reason
+            is_ours = known.labels.get(POOL_LABEL) == stand.pool
+            return self._mended(ill) if is_ours and not is_a_persons else ill
+        if how is Seen.UP and stand.name in self._reserved:
+            return stand._replace(standing="held", why=self._reserved[stand.name])
+        match how:
+            case Seen.UP if self._has_jobs(stand.name):
+                return self._busy_with_jobs(stand)
+            case Seen.UP:
+                return stand._replace(standing="idle")
+            case Seen.THEIRS if node is not None:
+                return stand._replace(standing="held", why=holder(node))
+            case _:
+                reason = f" ({node.reason.text})" if node is not None and node.reason else ""
+                ill = stand._replace(standing="ill", why=f"it serves Slurm, and there it is {how}{reason}")
+                return self._mended(ill) if how is Seen.SLOT or _is_held_by_a_move(node) else ill
+
+    def _in_kubernetes(self, stand: Stand) -> Stand:
+        how = seen(self._nodes.get(stand.name))
+        node = self._known.get(stand.name)
+        if how not in _NOT_THERE:
+            ill = stand._replace(
+                standing="ill", why=f"it serves Kubernetes, and in Slurm it is {how} as well"
+            )
+            return ill if how is Seen.THEIRS else self._mended(ill)
+        if node is None:
+            return self._mended(
+                stand._replace(standing="ill", why="it serves Kubernetes, which has no such node")
+            )
+        if not node.ready:
+            return stand._replace(standing="ill", why=f"its node is not ready: {node.message}")
+        if node.unschedulable and node.reason:
+            return self._mended(
+                stand._replace(standing="ill", why=f"its node is cordoned by us: {node.reason}")
+            )
+        if node.unschedulable:
+            return stand._replace(standing="held", why="its node is cordoned")
+        pods = self._working_pods(stand.name)
+        if not pods:
+            return stand._replace(standing="idle")
+        return stand._replace(standing="busy", why=f"it runs the pods {_some([pod.key for pod in pods])}")
+
+    def _mended(self, ill: Stand) -> Stand:
+        """It is given its role again, and that alone: a side has forgotten what a conversion did there.
+
+        slurmctld does, of the last seconds before a `kill -9`; and somebody may have deleted a Node. What a person holds back
+        there is left to that person.
+        """
+        return ill._replace(mend=ill.role) if self._is_abandoned(ill.name) else ill
+
+    def _busy_with_jobs(self, stand: Stand) -> Stand:
+        jobs = self._jobs.get(stand.name, ())
+        what = f"it runs the jobs {_some([str(job.job_id) for job in jobs])}" if jobs else "it runs jobs"
+        return stand._replace(standing="busy", why=what)
+
+    def _has_jobs(self, name: str) -> bool:
+        node: Node | None = self._nodes.get(name)
+        if name in self._jobs:
+            return True
+        return node is not None and (node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags)
+
+    def _working_pods(self, name: str) -> list[Pod]:
+        """Those that somebody waits for: a node's own, and those that are on every node, are none."""
+        return sorted(
+            (pod for pod in self._pods.get(name, ()) if not pod.is_daemon and not pod.is_static),
+            key=lambda pod: pod.key,
+        )
+
+    def _idle_since(self, stand: Stand) -> datetime:
+        at = self._world.at
+        known = self._memory.idle_since.get(stand.name)
+        node = self._nodes.get(stand.name) if stand.role == "slurm" else None
+        busy = node.last_busy_time if node is not None else None
+        if busy is not None and busy > at:
+            busy = None  # Slurm's clock may be ahead of ours.
+        if known is None:
+            # Where nothing is remembered: since its last job, or since it came. When its last pod ended nobody says.
+            times = [] if stand.role == "kubernetes" else [busy, stand.since]
+            known = max((time for time in times if time is not None), default=at)
+        elif busy is not None:
+            known = max(known, busy)  # a job that began and ended between two looks
+        return min(known, at)
+
+
+def _is_held_by_a_move(node: Node | None) -> bool:
+    return (
+        node is not None
+        and node.state.is_draining
+        and node.reason is not None
+        and node.reason.text.startswith(OUR_HOLD)
+    )
+
+
+def _some(names: list[str]) -> str:
+    return f"{', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"

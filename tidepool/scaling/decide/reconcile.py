@@ -1,0 +1,358 @@
+"""The ledger: for each node that is more than a slot, where it stands and what is to be done about it. Pure.
+
+It lays side by side what Slurm, the infrastructure and Pulumi's state say, what is wished, and what was asked for;
+`ledger_table` says what that comes to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from tidepool.clients.slurm import Job, JobState, Node, NodeFlag
+from tidepool.cluster.hostlist import HostlistError, HostSet, expand
+from tidepool.cluster.slots import fleet_and_number
+from tidepool.infrastructures import Machine
+from tidepool.scaling.cluster_state import World
+from tidepool.scaling.decide.observed import PROVIDERS, holder, seen
+from tidepool.scaling.decide.reconcile_table import row
+from tidepool.scaling.decide.reconcile_words import Cell, Order, Power, Record, Row, Seen, Todo
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.phase import Phase
+
+#: What changes a machine, or what is recorded of it, is done only when another look, so much later, says the same.
+CONFIRMED_AFTER: Final = timedelta(seconds=1)
+#: Within this time Slurm shows what it was told; then it is told again.
+ORDER_TIME: Final = timedelta(seconds=5)
+#: An operation of somebody else's is not interfered with for so long after it has drained a node.
+OPERATION_TIME: Final = timedelta(seconds=60)
+#: For how long a machine of no record is looked at before it is swept: whoever makes it may be about to record it.
+STRAY_GRACE: Final = timedelta(seconds=120)
+
+_IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.STRAY})
+_HAS_COME: Final = frozenset({Seen.UP, Seen.OURS, Seen.THEIRS})
+_DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
+#: No subnet has more.
+_MOST_SLOTS: Final = 2**24
+
+_CONFIRMED: Final = frozenset({Todo.REMOVE, Todo.REPLACE, Todo.MEND, Todo.FORGET})
+
+
+class Entry(NamedTuple):
+    """One node. ``number`` is its slot's; ``node`` is None where Slurm does not list it."""
+
+    name: str
+    fleet: str
+    number: int
+    phase: Phase
+    todo: Todo
+    why: str
+    node: Node | None
+    has_jobs: bool
+    is_wished: bool
+    order: Order
+    #: Whether an earlier look said the same.
+    is_confirmed: bool
+    #: Of which image it was made, where it is known.
+    image: str = ""
+    #: On which of its fleet's infrastructures it is, or is to be; empty where it has one, or that is not known.
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All nodes that are more than a slot, by name, in the order of fleets and slots."""
+
+    entries: Mapping[str, Entry]
+    #: Machines that no record knows and that may be deleted, as far as one look can say.
+    strays: tuple[Machine, ...]
+    #: Fleets of which Slurm lists no slot, although there are nodes of it: nothing is done about them.
+    blind: frozenset[str]
+    #: Jobs that run, by the node that they run on; of each, who they are for.
+    running: Mapping[str, tuple[Job, ...]]
+
+
+def ledger(world: World, memory: Memory) -> Ledger:
+    """What every node comes to."""
+    return _Look(world, memory).ledger()
+
+
+def read_hostlist(written: str) -> tuple[str, ...]:
+    """The names of a hostlist of Slurm's; none where it cannot be read."""
+    try:
+        return tuple(expand(written)) if written else ()
+    except HostlistError:
+        return ()
+
+
+def running_jobs(jobs: Iterable[Job]) -> dict[str, tuple[Job, ...]]:
+    """By node, the jobs that are on it, or about to be."""
+    found: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        if job.nodelist and job.state is not JobState.PENDING and not job.state.has_ended:
+            for name in read_hostlist(job.nodelist):
+                found[name].append(job)
+    return {name: tuple(sorted(each, key=lambda job: job.job_id)) for name, each in found.items()}
+
+
+def reserved_nodes(world: World) -> dict[str, str]:
+    """By node, the reservation that it is kept for: one that is active, or begins before a node could be made."""
+    soon = world.at + timedelta(seconds=world.spec.scaling.boot_timeout_s)
+    found: dict[str, str] = {}
+    for reservation in sorted(world.reservations, key=lambda each: each.name):
+        is_on = reservation.is_active or world.at <= reservation.start_time <= soon
+        if is_on and reservation.end_time > world.at:
+            for name in read_hostlist(reservation.nodes):
+                when = (
+                    ""
+                    if reservation.is_active
+                    else f", which begins at {reservation.start_time:%H:%M:%S} UTC"
+                )
+                found.setdefault(name, f"reserved: {reservation.name}{when}")
+    return found
+
+
+class _Look:
+    def __init__(self, world: World, memory: Memory) -> None:
+        self._world = world
+        self._memory = memory
+        self._fleets = {fleet.name for fleet in world.spec.fleets}
+        self._nodes = {node.name: node for node in world.nodes}
+        self._wished = {name for fleet in sorted(world.wish) for name in world.wish[fleet]}
+        self._machines: dict[str, list[Machine]] = {}
+        for machine in sorted(world.machines or (), key=lambda each: each.key):
+            self._machines.setdefault(machine.key.node, []).append(machine)
+        #: By fleet, the infrastructure of those that have one.
+        self._alone = {
+            fleet.name: fleet.infrastructures[0].name
+            for fleet in world.spec.fleets
+            if len(fleet.infrastructures) == 1
+        }
+        self._running = running_jobs(world.jobs)
+        self._reserved = reserved_nodes(world)
+
+    def ledger(self) -> Ledger:
+        places = [place for name in self._names() if (place := _place(name)) is not None]
+        # Those of no fleet are somebody's own, unless something of ours is there.
+        mine = sorted(place for place in places if place[0] in self._fleets or self._is_known(place[2]))
+        listed = {node.name.rpartition("-")[0] for node in self._world.nodes}
+        # A fleet that is gone has no slots; but then nothing of it should be there either.
+        should = self._fleets | {fleet for fleet, _, name in mine if self._should_be(name)}
+        blind = frozenset(should - listed if self._nodes else {*should, *(fleet for fleet, _, _ in mine)})
+        entries = {}
+        strays: list[Machine] = []
+        for fleet, number, name in mine:
+            entry = self._entry(fleet, number, name, is_blind=fleet in blind)
+            if entry.phase is not Phase.ABSENT:
+                entries[name] = entry
+            strays += self._strays(entry)
+        return Ledger(entries, tuple(strays), blind, self._running)
+
+    def _names(self) -> set[str]:
+        recorded = self._world.recorded or {}
+        made = {
+            name for name, record in recorded.items() if record.machine or record.membership or record.pending
+        }
+        # A slot that nothing else knows of is left out at once, for there are ten thousands of them.
+        there = {node.name for node in self._world.nodes if not node.state.is_slot}
+        others = self._wished | self._machines.keys() | self._world.under_way | made
+        return there | others | self._running.keys()
+
+    def _is_known(self, name: str) -> bool:
+        recorded = self._world.recorded or {}
+        return name in self._wished or name in self._machines or name in recorded
+
+    def _should_be(self, name: str) -> bool:
+        return name in self._wished or name in (self._world.recorded or {})
+
+    def _entry(self, fleet: str, number: int, name: str, *, is_blind: bool) -> Entry:
+        node = self._nodes.get(name)
+        has_jobs = name in self._running or (
+            node is not None and (node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags)
+        )
+        how, text = self._seen(name, node)
+        record = self._record(name)
+        order = self._order(name, has_come=how in _HAS_COME and record is Record.BOTH)
+        cell = Cell(
+            Seen.STRANGE if is_blind else how,
+            has_jobs,
+            self._power(name),
+            record,
+            name in self._wished,
+            order,
+        )
+        found = self._as_ordered(name, row(cell))
+        since = self._memory.ill_since.get(name)
+        why = f"{found.why} ({text})" if text else found.why
+        setback = self._memory.node_setbacks.get(name)
+        if order is Order.FAILED and found.phase is Phase.ILL and setback is not None:
+            why = f"{why}: {setback.text}"
+        if is_blind:
+            why = f"Slurm lists no node and no slot of fleet {fleet}; until it does, nothing is done"
+        return Entry(
+            name,
+            fleet,
+            number,
+            found.phase,
+            found.todo,
+            why,
+            node,
+            has_jobs,
+            cell.wished,
+            order,
+            found.todo not in _CONFIRMED or (since is not None and self._world.at - since >= CONFIRMED_AFTER),
+            self._image(name),
+            self._place(name),
+        )
+
+    def _as_ordered(self, name: str, found: Row) -> Row:
+        """With orders to Slurm that were given just now, and that do not show yet."""
+        drain = self._memory.drains.get(name)
+        if drain is not None and found.phase in _IN_SERVICE and self._is_recent(drain.since):
+            phase = Phase.STRAY if found.phase is Phase.STRAY else Phase.DRAINING
+            return found._replace(phase=phase, todo=Todo.WAIT, why="Slurm is asked to drain it")
+        since = self._memory.undrained.get(name)
+        if since is not None and found.phase in _DRAINED and self._is_recent(since):
+            phase = Phase.IDLE if found.phase is Phase.DRAINED else Phase.BUSY
+            return found._replace(phase=phase, todo=Todo.KEEP, why="Slurm is asked to undrain it")
+        return found
+
+    def _is_recent(self, since: datetime) -> bool:
+        return self._world.at - since < ORDER_TIME
+
+    def _seen(self, name: str, node: Node | None) -> tuple[Seen, str]:
+        how = seen(node)
+        if name in self._reserved and how not in (Seen.UNLISTED, Seen.SLOT, Seen.OFF, Seen.BOOTING):
+            return Seen.THEIRS, self._reserved[name]
+        if node is not None and how is Seen.THEIRS:
+            return how, holder(node)
+        if node is not None and how is Seen.OURS and self._is_being_deleted(node):
+            return Seen.THEIRS, "an operation that is not the scaler's is taking it away"
+        if node is not None and node.reason is not None and how in (Seen.UNFIT, Seen.DOWN):
+            return how, node.reason.text
+        return how, ""
+
+    def _is_being_deleted(self, node: Node) -> bool:
+        """Whether an operation of somebody else's has just begun to take it away.
+
+        One that was cut off leaves such a drain behind, which is as good as one of ours then.
+        """
+        reason = node.reason
+        if reason is None or reason.text != PROVIDERS or node.name in self._world.under_way:
+            return False
+        memory = self._memory
+        is_asked = any(node.name in of for of in (memory.awaited, memory.drains, memory.undrained))
+        is_new = reason.time is not None and self._world.at - reason.time < OPERATION_TIME
+        return is_new and not is_asked
+
+    def _place(self, name: str) -> str:
+        record = (self._world.recorded or {}).get(name)
+        return (record.place if record else "") or self._memory.places.get(name, "")
+
+    def _infrastructure(self, name: str) -> str:
+        """Where its machine is, or is to be made; empty where that is not known."""
+        record = (self._world.recorded or {}).get(name)
+        if record is not None and record.infrastructure:
+            return record.infrastructure
+        place = self._memory.places.get(name, "")
+        return place.partition("/")[0] or self._alone.get(name.rpartition("-")[0], "")
+
+    def _listed(self, name: str) -> list[Machine]:
+        """The machines of its name, where it is. Elsewhere, machines of that name are none of it."""
+        here = self._infrastructure(name)
+        return [
+            each for each in self._machines.get(name, ()) if not here or each.key.infrastructure in ("", here)
+        ]
+
+    def _power(self, name: str) -> Power:
+        if self._world.machines is None:
+            return Power.UNKNOWN
+        listed = self._listed(name)
+        if not listed:
+            silent, here = self._world.silent, self._infrastructure(name)
+            is_unseen = here in silent if here else bool(silent)
+            return Power.UNKNOWN if is_unseen and not self._was_refused(name) else Power.NOT_LISTED
+        return Power.RUNNING if any(each.state == "running" for each in listed) else Power.STOPPED
+
+    def _was_refused(self, name: str) -> bool:
+        """Whether it is known without a look that there is no machine: nothing is recorded, and none was to be had."""
+        setback = self._memory.node_setbacks.get(name)
+        return (
+            self._world.recorded is not None
+            and name not in self._world.recorded
+            and setback is not None
+            and setback.is_of_no_machine
+            and setback.until > self._world.at
+        )
+
+    def _record(self, name: str) -> Record:
+        if self._world.recorded is None:
+            return Record.UNKNOWN
+        record = self._world.recorded.get(name)
+        if record is None:
+            return Record.NONE
+        if record.pending:
+            return Record.PENDING
+        if record.membership:
+            return Record.BOTH
+        return Record.MACHINE if record.machine else Record.NONE
+
+    def _is_recorded(self, name: str) -> bool:
+        record = (self._world.recorded or {}).get(name)
+        return record is not None and record.machine and not record.pending
+
+    def _image(self, name: str) -> str:
+        record = (self._world.recorded or {}).get(name)
+        return record.image if record else ""
+
+    def _order(self, name: str, *, has_come: bool) -> Order:
+        """What was asked for it. A launch is over when it has come."""
+        at = self._world.at
+        if name in self._world.under_way:
+            return Order.UNDER_WAY
+        launch = self._memory.launches.get(name)
+        if launch is not None and not has_come:
+            return Order.LAUNCH if _is_ahead(at, launch.deadline) else Order.LATE_LAUNCH
+        until = self._memory.awaited.get(name)
+        if until is not None:
+            return Order.UP if _is_ahead(at, until) else Order.LATE_UP
+        setback = self._memory.node_setbacks.get(name)
+        return Order.FAILED if setback is not None and setback.until > at else Order.NONE
+
+    def _strays(self, entry: Entry) -> Iterable[Machine]:
+        """Of the machines of a node's name, those that may go, were it not for grace."""
+        listed = self._listed(entry.name)
+        if entry.todo is Todo.SWEEP:
+            yield from self._machines.get(entry.name, ())
+            return
+        if self._world.recorded is not None and not entry.has_jobs and self._is_recorded(entry.name):
+            # The same name on another infrastructure, whose answer was lost when it was made.
+            yield from (each for each in self._machines.get(entry.name, ()) if each not in listed)
+        if len(listed) > 1 and self._world.recorded is not None and not entry.has_jobs:
+            # Of several lives of a name the last is the one that is meant; others are back from the dead.
+            yield from listed[:-1]
+
+
+def _is_ahead(at: datetime, deadline: datetime) -> bool:
+    return at < deadline
+
+
+def _place(name: str) -> tuple[str, int, str] | None:
+    try:
+        fleet, number = fleet_and_number(name)
+    except ValueError:
+        return None
+    return (fleet, number, name) if number <= _MOST_SLOTS else None
+
+
+def wish_of(names: Iterable[str]) -> dict[str, HostSet]:
+    """Names, by the fleet that they tell."""
+    by_fleet: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        place = _place(name)
+        if place is not None:
+            by_fleet[place[0]].append(name)
+    return {fleet: HostSet.from_names(found) for fleet, found in sorted(by_fleet.items())}

@@ -1,0 +1,81 @@
+"""The page of documentation that the ledger's table writes of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from tidepool.scaling.decide.reconcile_table import ROWS
+from tidepool.scaling.decide.reconcile_words import Order, Power, Record, Row, Seen, Todo
+
+_TOP: Final = """\
+# The ledger
+Slurm, the infrastructure and Pulumi's state each have their own idea of a node. The scaler lays the three side by side,
+with what is wished and what was asked for; this table says what every combination comes to. The first row that fits
+holds. It is written from `tidepool/scaling/decide/reconcile_table.py`; a test holds it current, and others go through all
+combinations: each has a row, what is unknown removes nothing, and what has jobs is not touched, unless its machine is
+there and does not run.
+
+| word | what it means |
+|---|---|
+"""
+
+_MEANING: Final = {
+    Todo.NOTHING: "Nothing is done.",
+    Todo.WAIT: "Something was asked for and has time still, or more has to be seen first.",
+    Todo.SERVE: "Jobs may have it. Idle for long enough, it is drained.",
+    Todo.KEEP: "Jobs may have it, and it stays, for something cannot be seen.",
+    Todo.ADOPT: "It joins the wish, whoever made it.",
+    Todo.MAKE: "An `up` makes it, and it has its time to come up.",
+    Todo.MEND: "An `up` looks again at what is recorded of it, and makes it as it is wished: there, or gone.",
+    Todo.DRAIN: "It takes no more jobs.",
+    Todo.LEAVE: "A job that needs it undrains it. Empty, it is removed.",
+    Todo.REMOVE: "It leaves the wish, and an `up` takes it away.",
+    Todo.DROP: "It leaves the wish. There is nothing to take away.",
+    Todo.REPLACE: "It is removed, its name is left alone for a while, and the failure is counted for its fleet.",
+    Todo.SWEEP: "Its machine is deleted, after a grace of two minutes in which no `up` is under way.",
+    Todo.FORGET: "Slurm makes a slot of it.",
+    Todo.FAIL: "Slurm's power saving is told that it does not come.",
+}
+
+_TABLE: Final = """
+`remove`, `replace`, `mend` and `forget` wait for a second look that says the same. `jobs` is what Slurm says of its
+processors, or of any job that it has there. Of several machines of one name, the last generation is meant; earlier ones
+are swept like those of no record.
+
+| | Slurm | jobs | machine | recorded | wished | asked for | phase | to do | why |
+|---|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def ledger_page() -> str:
+    """The text of ``docs/ledger.md``."""
+    words = "".join(f"| `{todo}` | {_MEANING[todo]} |\n" for todo in Todo)
+    rows = "".join(_line(number, row) for number, row in enumerate(ROWS, start=1))
+    return _TOP + words + _TABLE + rows
+
+
+def _line(number: int, row: Row) -> str:
+    cells = (
+        str(number),
+        _values(row.seen, Seen),
+        "" if len(row.jobs) > 1 else "yes" if True in row.jobs else "no",
+        _values(row.power, Power),
+        _values(row.record, Record),
+        "" if len(row.wished) > 1 else "yes" if True in row.wished else "no",
+        _values(row.order, Order),
+        f"`{row.phase}`",
+        f"`{row.todo}`",
+        row.why,
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _values(values: frozenset[StrEnum], every: Iterable[StrEnum]) -> str:
+    """In the order of their kind; nothing where all are meant, and those that are not where these are fewer."""
+    said = [str(value) for value in every if value in values]
+    others = [str(value) for value in every if value not in values]
+    if not others:
+        return ""
+    return f"not: {', '.join(others)}" if len(others) < len(said) and len(others) <= 2 else ", ".join(said)

@@ -1,0 +1,464 @@
+"""Looks at Slurm, at the stack and at the machines, each as often as it is worth; believes nothing at once that is odd.
+
+What changes by itself is looked at often: the queue. What only changes with something else, or seldom, is looked at
+when there is a reason, or now and then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Generic, TypeVar
+
+from tidepool.clients.slurm import Job, Node, NotFound, Partition, Reservation, SlurmClient, SlurmError
+from tidepool.cluster.failures import InfrastructureError
+from tidepool.cluster.hostlist import fold
+from tidepool.cluster.slots import fleet_and_number
+from tidepool.conversion.drivers import is_dead
+from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.record import Conversion
+from tidepool.infrastructures import Infrastructure, Machine
+from tidepool.infrastructures.several import Listing, listing
+from tidepool.scaling.cluster_state import PoolsSeen
+from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
+from tidepool.scaling.observe.observation import Seen
+from tidepool.scaling.observe.plausibility import Doubt, lost_nodes, unexplained
+from tidepool.scaling.observe.policies_file import PoliciesFile
+from tidepool.scaling.observe.poll_interval import Pace
+from tidepool.scaling.observe.recheck import Fresh, FreshPools
+from tidepool.scaling.ports import NotUp, Stack, StackError, Told
+
+_T = TypeVar("_T")
+
+#: While something is going on, and while nothing is.
+_NODES: Final = {True: Pace(0.1, 0.1, 5), False: Pace(0.006, 5, 30)}
+_MACHINES: Final = {True: Pace(0.05, 1, 20), False: Pace(0.004, 15, 120)}
+_PARTITIONS: Final = {True: Pace(0.02, 5, 30), False: Pace(0.002, 20, 120)}
+#: They say which nodes people want to have for themselves, and from when on.
+_RESERVATIONS: Final = {True: Pace(0.02, 2, 30), False: Pace(0.002, 10, 60)}
+_STACK: Final = Pace(0.1, 0, 5)
+_CONVERSIONS: Final = Pace(0.1, 0.1, 5)
+#: How far back those that ended are of interest; a stay may be longer.
+_CONVERSIONS_OF: Final = timedelta(hours=1)
+_MOST_CONVERSIONS: Final = 10_000
+
+
+class Unseen(Exception):
+    """There is nothing to decide on: hold still. The text is for a person.
+
+    ``is_down`` says that there is no cluster, which is no failure.
+    """
+
+    def __init__(self, what: str, remedy: str = "", *, is_down: bool = False) -> None:
+        super().__init__(f"{what}; {remedy}" if remedy else what)
+        self.is_down = is_down
+
+
+class PoolsUnseen(Exception):
+    """No machine of a pool can be moved, and all else goes on. The text is for a person."""
+
+
+@dataclass(slots=True)
+class _Source(Generic[_T]):
+    value: _T | None = None
+    at_s: float = float("-inf")
+    cost_s: float = 0.0
+
+    def is_due(self, now_s: float, pace: Pace) -> bool:
+        return now_s - self.at_s >= pace.interval_s(self.cost_s)
+
+    def forget(self) -> None:
+        self.at_s = float("-inf")
+
+
+@dataclass(slots=True)
+class _Sources:
+    jobs: _Source[tuple[Job, ...]] = field(default_factory=_Source)
+    nodes: _Source[tuple[Node, ...]] = field(default_factory=_Source)
+    partitions: _Source[tuple[Partition, ...]] = field(default_factory=_Source)
+    reservations: _Source[tuple[Reservation, ...]] = field(default_factory=_Source)
+    machines: _Source[Listing] = field(default_factory=_Source)
+    stack: _Source[Told] = field(default_factory=_Source)
+    conversions: _Source[tuple[Conversion, ...]] = field(default_factory=_Source)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDoors:
+    """What is needed where there are converged pools: looks at their Kubernetes, and the journal of conversions."""
+
+    kubernetes: KubernetesWatch
+    #: Called where there is a pool; it may raise `ConversionError`.
+    open_conversions: Callable[[], Journal]
+
+
+class Observer:
+    """Looks. ``open_slurm`` gives the client of the Slurm whose controller a connection names.
+
+    ``machines`` is where the fleets' machines come from. Without ``pools``, nothing is known of machines of pools. Not
+    for several threads at once, but for `fresh`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        stack: Stack,
+        machines: Infrastructure,
+        open_slurm: Callable[[Mapping[str, Any]], SlurmClient],
+        policies: PoliciesFile | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        pools: PoolDoors | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._name = name
+        self._stack = stack
+        self._infrastructure = machines
+        self._open_slurm = open_slurm
+        self._policies = policies
+        self._monotonic_s = monotonic_s
+        self._pools = pools
+        self._now = now
+        self._conversions: Journal | None = None
+        self._slurm: SlurmClient | None = None
+        self._controller: Mapping[str, Any] | None = None
+        self._sources = _Sources()
+        self._names: frozenset[str] = frozenset()
+        self._version = ""
+        self._doubts: dict[str, Doubt] = {}
+        self._complaints: dict[str, str] = {}
+
+    @property
+    def slurm(self) -> SlurmClient:
+        """The client of the cluster that was seen last."""
+        assert self._slurm is not None, "nothing was seen yet"
+        return self._slurm
+
+    @property
+    def cost_s(self) -> float:
+        """How long the look at the queue took, which every look has."""
+        return self._sources.jobs.cost_s
+
+    def look(self, *, is_active: bool, reads_stack: bool = True) -> Seen:
+        """One look. ``is_active`` says that something is going on, so that more is looked at, and more often.
+
+        Without ``reads_stack`` the stack is as it was: while it changes, its state says little.
+
+        Raises:
+            Unseen: Slurm does not answer, or what it says is not believed yet; or there is no cluster.
+        """
+        told = self._read_stack(reads_stack)
+        try:
+            jobs, nodes = self._look_at_slurm(told, is_active)
+            partitions = self._ask(self._sources.partitions, _PARTITIONS[is_active], self.slurm.partitions)
+            reservations = self._ask(
+                self._sources.reservations, _RESERVATIONS[is_active], self.slurm.reservations
+            )
+        except (SlurmError, OSError) as error:
+            # Whatever is seen next is seen anew.
+            self._sources = _Sources(stack=self._sources.stack, machines=self._sources.machines)
+            raise _unseen(error) from error
+        listed = self._list_machines(is_active)
+        spec = self._policies.in_force(told.spec) if self._policies else told.spec
+        self._complain("policies", self._policies.mistake if self._policies else "")
+        pools = self._look_at_pools(told, is_active)
+        return Seen(
+            told=told,
+            spec=spec,
+            nodes=nodes,
+            jobs=jobs,
+            partitions=partitions,
+            reservations=reservations,
+            machines=listed.machines if listed is not None else None,
+            silent=frozenset(listed.silent) if listed is not None else frozenset(),
+            recorded=None if "stack" in self._complaints else told.recorded,
+            pools=pools,
+            lag_s=self.lag_s(),
+            complaints=dict(self._complaints),
+        )
+
+    def fresh(self, names: Collection[str], *, machines: bool = False) -> Fresh:
+        """These nodes now. Those that Slurm does not know are missing.
+
+        With ``machines``, also the machines that are listed, and what is recorded.
+
+        Raises:
+            Unseen: something of it cannot be seen.
+        """
+        try:
+            jobs = self.slurm.jobs()
+            found = self._nodes_of(names)
+            listed = self._listed() if machines else None
+            recorded = self._stack.read().recorded if machines else {}
+        except (SlurmError, InfrastructureError, StackError, OSError) as error:
+            raise _unseen(error) from error
+        return Fresh(
+            {node.name: node for node in found},
+            jobs,
+            listed.machines if listed is not None else None,
+            recorded,
+            frozenset(listed.silent) if listed is not None else frozenset(),
+        )
+
+    def fresh_pools(self, names: Collection[str], since_s: float) -> FreshPools | None:
+        """These machines of pools, from all sides: of Kubernetes what a look that began after ``since_s`` saw.
+
+        None: there is no such look yet. Another thread makes it; ask again.
+
+        Raises:
+            PoolsUnseen: something of it cannot be seen that is of pools alone.
+            Unseen: Slurm cannot be asked.
+        """
+        assert self._pools is not None, "there are no pools"
+        seen, failure = self._pools.kubernetes.since(since_s)
+        if failure:
+            raise PoolsUnseen(failure)
+        if seen is None:
+            return None
+        try:
+            under_way = {
+                name: _as_driven(found) for name in names if (found := self.conversions.under_way(name))
+            }
+            recorded = self._stack.read().roles
+        except (ConversionError, StackError) as error:
+            raise PoolsUnseen(str(error)) from error
+        bound = tuple(pod for pod in seen.pods if pod.node)
+        nodes = {node.name: node for node in seen.nodes}
+        return FreshPools(self.fresh(names), nodes, bound, under_way, recorded, self._now())
+
+    @property
+    def conversions(self) -> Journal:
+        """The journal of conversions.
+
+        Raises:
+            ConversionError: it cannot be opened.
+        """
+        assert self._pools is not None, "there are no pools"
+        if self._conversions is None:
+            self._conversions = self._pools.open_conversions()
+        return self._conversions
+
+    def expect(self) -> None:
+        """Something was changed: look at all that it may have changed next time."""
+        for source in (
+            self._sources.nodes,
+            self._sources.machines,
+            self._sources.stack,
+            self._sources.conversions,
+        ):
+            source.forget()
+        if self._pools is not None:
+            self._pools.kubernetes.expect()
+
+    def lag_s(self) -> Mapping[str, float]:
+        """How old what each source said last is, in seconds."""
+        now_s = self._monotonic_s()
+        sources: Mapping[str, _Source[Any]] = {
+            "jobs": self._sources.jobs,
+            "nodes": self._sources.nodes,
+            "partitions": self._sources.partitions,
+            "reservations": self._sources.reservations,
+            "machines": self._sources.machines,
+            "stack": self._sources.stack,
+            "conversions": self._sources.conversions,
+        }
+        lags = {name: now_s - each.at_s for name, each in sources.items() if each.value is not None}
+        if self._pools is not None and self._pools.kubernetes.lag_s != float("inf"):
+            lags["kubernetes"] = self._pools.kubernetes.lag_s
+        return lags
+
+    def close(self) -> None:
+        """Let go of connections."""
+        if self._slurm is not None:
+            self._slurm.close()
+        if self._pools is not None:
+            self._pools.kubernetes.close()
+        if self._conversions is not None:
+            self._conversions.close()
+            self._conversions = None
+
+    # Slurm
+
+    def _look_at_slurm(self, told: Told, is_active: bool) -> tuple[tuple[Job, ...], tuple[Node, ...]]:
+        if self._slurm is None or self._controller != told.controller:
+            if self._slurm is not None:
+                self._slurm.close()
+            self._slurm, self._controller = self._open_slurm(told.controller), told.controller
+            self._sources = _Sources(stack=self._sources.stack)
+            self._names = frozenset()
+        if told.version != self._version:
+            # A person may have taken fleets away, and their slots with them.
+            self._names, self._version = frozenset(), told.version
+            self._sources.nodes.forget()
+        before = self._sources.jobs.value
+        jobs = self._ask(self._sources.jobs, Pace(1, 0, 0), self.slurm.jobs)
+        if jobs != before:
+            self._sources.nodes.forget()
+        nodes = self._ask(self._sources.nodes, _NODES[is_active], self.slurm.nodes)
+        if unexplained(nodes, jobs):
+            # What was looked at first may be older than what was looked at then.
+            jobs = self._ask(self._sources.jobs, Pace(1, 0, 0), self.slurm.jobs)
+            nodes = self._ask(self._sources.nodes, Pace(1, 0, 0), self.slurm.nodes)
+        self._doubt_nodes(told, nodes)
+        self._doubt_jobs(nodes, jobs)
+        return jobs, nodes
+
+    def _doubt_nodes(self, told: Told, nodes: tuple[Node, ...]) -> None:
+        lost = lost_nodes(self._names, nodes)
+        if told.spec.fleets and not nodes:
+            lost = lost or frozenset({fleet.name for fleet in told.spec.fleets})
+        if self._is_doubted("nodes", lost):
+            self._sources.nodes.forget()
+            raise Unseen(
+                f"Slurm tells of {len(nodes)} nodes, and not of {fold(sorted(lost))} any more; it is asked again"
+            )
+        self._names = frozenset(node.name for node in nodes)
+
+    def _doubt_jobs(self, nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> None:
+        busy = unexplained(nodes, jobs)
+        if self._is_doubted("jobs", busy):
+            raise Unseen(f"Slurm tells of no job that runs, and {fold(busy)} has some; it is asked again")
+
+    def _is_doubted(self, source: str, answer: Collection[str]) -> bool:
+        if not answer:
+            self._doubts.pop(source, None)
+            return False
+        doubt = self._doubts.get(source, Doubt()).again(answer)
+        self._doubts[source] = doubt
+        return not doubt.is_over
+
+    def _nodes_of(self, names: Collection[str]) -> tuple[Node, ...]:
+        if not names:
+            return ()
+        try:
+            return self.slurm.nodes(fold(names))
+        except NotFound:
+            wanted = set(names)
+            return tuple(node for node in self.slurm.nodes() if node.name in wanted)
+
+    # The rest
+
+    def _read_stack(self, reads: bool) -> Told:
+        source, now_s = self._sources.stack, self._monotonic_s()
+        if source.value is not None and not (reads and source.is_due(now_s, _STACK)):
+            return source.value
+        try:
+            told = self._stack.read()
+        except NotUp as error:
+            self._sources = _Sources()
+            raise Unseen(str(error), "`tidepool up` brings it up", is_down=True) from error
+        except StackError as error:
+            if source.value is None:
+                raise Unseen(str(error)) from error
+            self._complain("stack", str(error))
+            return source.value
+        self._complain("stack", "")
+        now_s, began_s = self._monotonic_s(), now_s
+        # Where nothing changed it costs next to nothing, which says nothing of the next time.
+        if source.value is None or told.version != source.value.version:
+            source.cost_s = now_s - began_s
+        source.value, source.at_s = told, now_s
+        return told
+
+    def _list_machines(self, is_active: bool) -> Listing | None:
+        try:
+            found = self._ask(self._sources.machines, _MACHINES[is_active], self._listed)
+        except (InfrastructureError, OSError) as error:
+            self._complain("machines", str(error))
+            return None
+        said = "; ".join(f"machines of {name}: {text}" for name, text in found.silent.items())
+        self._complain("machines", said)
+        return found
+
+    def _look_at_pools(self, told: Told, is_active: bool) -> PoolsSeen:
+        """After the stack was read: what a conversion came to is in its journal before it is in the state."""
+        if not told.spec.pools or self._pools is None:
+            return PoolsSeen()
+        conversions, unread = self._ended_and_under_way(told)
+        seen, unseen = self._pools.kubernetes.seen(told.kubernetes, told.roles, is_active=is_active)
+        self._complain("kubernetes", self._pools.kubernetes.failure)
+        self._complain("conversions", unread)
+        unknown = [self._complaints.get("stack", ""), unread, unseen]
+        return PoolsSeen(
+            roles=None if "stack" in self._complaints else told.roles,
+            kubernetes=seen,
+            conversions=conversions,
+            unseen="; ".join(filter(None, unknown)),
+        )
+
+    def _ended_and_under_way(self, told: Told) -> tuple[tuple[Conversion, ...] | None, str]:
+        stays_s = max(pool.minimum_stay_s for pool in told.spec.pools)
+        since = self._now() - max(_CONVERSIONS_OF, timedelta(seconds=stays_s))
+        try:
+            found = self._ask(
+                self._sources.conversions,
+                _CONVERSIONS,
+                lambda: _newest(self.conversions.conversions(since=since, limit=_MOST_CONVERSIONS)),
+            )
+        except ConversionError as error:
+            return None, str(error)
+        return found, ""
+
+    def _listed(self) -> Listing:
+        found = listing(self._infrastructure, self._name)
+        return replace(found, machines=tuple(each for each in found.machines if _is_of_a_node(each)))
+
+    def _ask(self, source: _Source[_T], pace: Pace, ask: Callable[[], _T]) -> _T:
+        began_s = self._monotonic_s()
+        if source.value is not None and not source.is_due(began_s, pace):
+            return source.value
+        value = ask()
+        now_s = self._monotonic_s()
+        source.value, source.at_s, source.cost_s = value, now_s, now_s - began_s
+        return value
+
+    def _complain(self, source: str, text: str) -> None:
+        if text:
+            self._complaints[source] = text
+        else:
+            self._complaints.pop(source, None)
+
+
+def _unseen(error: Exception) -> Unseen:
+    if isinstance(error, SlurmError):
+        return Unseen(f"{error.what} ({error.where})", error.remedy)
+    return Unseen(str(error))
+
+
+def _newest(conversions: Iterable[Conversion]) -> tuple[Conversion, ...]:
+    """All that are under way, and of each machine the newest that has ended and the newest that is done.
+
+    ``conversions``: the newest first.
+    """
+    found: list[Conversion] = []
+    ended: set[str] = set()
+    done: set[str] = set()
+    for each in conversions:
+        node = each.order.node
+        if each.is_under_way or node not in ended or (each.phase == "done" and node not in done):
+            found.append(_as_driven(each))
+        if not each.is_under_way:
+            ended.add(node)
+        if each.phase == "done":
+            done.add(node)
+    return tuple(found)
+
+
+def _as_driven(conversion: Conversion) -> Conversion:
+    """Without a driver where that is known to be dead, however long it was taken to be alive."""
+    if conversion.driver_until is None or not is_dead(conversion.driver):
+        return conversion
+    return replace(conversion, driver_until=None)
+
+
+def _is_of_a_node(machine: Machine) -> bool:
+    """Whether it is no machine of the cluster's own: ctl, login-1."""
+    try:
+        fleet, _ = fleet_and_number(machine.key.node)
+    except ValueError:
+        return False
+    return fleet not in _OWN
+
+
+#: What the cluster's own machines are called that have a number.
+_OWN: Final = frozenset({"login"})

@@ -1,0 +1,89 @@
+"""A few nodes looked at once more, just before something is done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidepool.clients.kubernetes.objects import Node as KubernetesNode
+from tidepool.clients.kubernetes.objects import Pod
+from tidepool.clients.slurm import Job, JobState, Node, NodeFlag
+from tidepool.cluster.hostlist import HostlistError, expand
+from tidepool.conversion.record import Conversion
+from tidepool.infrastructures import Machine, MachineKey
+from tidepool.scaling.cluster_state import Recorded, RecordedRole
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Some nodes at this very moment. ``machines`` are None where they were not listed."""
+
+    nodes: Mapping[str, Node]
+    jobs: tuple[Job, ...]
+    machines: tuple[Machine, ...] | None
+    recorded: Mapping[str, Recorded]
+    #: Infrastructures that did not answer, beside others that did.
+    silent: frozenset[str] = frozenset()
+
+    def has_jobs(self, name: str) -> bool:
+        """Whether something runs there, or is at its end."""
+        node = self.nodes.get(name)
+        if node is not None and (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags):
+            return True
+        return any(name in _places(job) for job in self.jobs)
+
+    def is_dead(self, name: str) -> bool:
+        """Whether its machine was looked for, and does not run."""
+        here = self._infrastructure(name)
+        if self.machines is None or (here in self.silent if here else self.silent):
+            return False
+        return not any(
+            each.key.node == name and each.state == "running" and each.key.infrastructure in ("", here)
+            if here
+            else each.key.node == name and each.state == "running"
+            for each in self.machines
+        )
+
+    def may_have_machine(self, name: str) -> bool:
+        """Whether one of its name is listed, or could be where nothing can be seen."""
+        if self.machines is None or self.silent:
+            return True
+        return any(each.key.node == name for each in self.machines)
+
+    def is_elsewhere(self, key: MachineKey) -> bool:
+        """Whether what is recorded under its name is a machine of another infrastructure."""
+        here = self._infrastructure(key.node)
+        return bool(here and key.infrastructure and here != key.infrastructure)
+
+    def _infrastructure(self, name: str) -> str:
+        record = self.recorded.get(name)
+        return record.infrastructure if record is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class FreshPools:
+    """Some machines of pools at this very moment, from all sides."""
+
+    slurm: Fresh
+    #: By node name, as Kubernetes has them; and all pods that are bound to one and have not ended.
+    nodes: Mapping[str, KubernetesNode]
+    pods: tuple[Pod, ...]
+    #: By node name, conversions that are under way.
+    under_way: Mapping[str, Conversion]
+    #: By node name, all machines of pools, not only these.
+    recorded: Mapping[str, RecordedRole]
+    at: datetime
+
+    def has_pods(self, name: str) -> bool:
+        """Whether pods run there, or are to, that somebody waits for."""
+        return any(pod.node == name and not (pod.is_daemon or pod.is_static) for pod in self.pods)
+
+
+def _places(job: Job) -> Collection[str]:
+    if not job.nodelist or job.state is JobState.PENDING or job.state.has_ended:
+        return ()
+    try:
+        return expand(job.nodelist)
+    except HostlistError:
+        return ()

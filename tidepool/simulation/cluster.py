@@ -1,0 +1,317 @@
+"""The simulated cluster: its parts put together, and time that goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import inf
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from tidepool.clients.slurm import JobRequest, Slots
+from tidepool.cluster.hostlist import fold
+from tidepool.cluster.pool import ConvergedPool, Role
+from tidepool.cluster.role_set import role_set
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.scaling.cluster_state import RecordedRole
+from tidepool.scaling.daemon.loop import Turn
+from tidepool.simulation.clock import Clock
+from tidepool.simulation.journal import MemoryJournal
+from tidepool.simulation.machines import SimulatedMachines
+from tidepool.simulation.poll_interval import Pacing
+from tidepool.simulation.pools import SimulatedPools
+from tidepool.simulation.slurm.fake import FakeSlurm
+from tidepool.simulation.stack import Cut, SimulatedStack
+
+START: Final = datetime(2026, 1, 5, tzinfo=UTC)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class Scaler(Protocol):
+    """A daemon, as the simulation runs it."""
+
+    def turn(self) -> Turn:
+        """Look, decide and act, once; what takes long goes on beside it."""
+        ...
+
+
+class Killed(BaseException):
+    """The daemon was killed. No `Exception`: nobody catches what ends a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """How long things take, in seconds.
+
+    ``look`` is the shortest time between two looks of the daemon, and between a change and the look that sees it.
+    ``latest`` is the longest. Without ``echoes`` it does not look again and again after a change, which is quicker where nothing goes wrong.
+    """
+
+    boot: float = 2
+    up_overhead: float = 0.5
+    requeue: float = 11
+    slurmd_timeout: float = 50
+    completing: float = 0
+    look: float = 0.5
+    latest: float = 3600
+    echoes: bool = True
+
+
+class SimulatedCluster:
+    """Slurm, machines, stack and journal of ``spec``, empty, at the moment ``start``.
+
+    ``keeps_all`` has the journal forget nothing. What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
+
+    Where ``spec`` has converged pools, ``folder`` is where the journal of their conversions is; their machines serve Slurm
+    at first, but for as many of the last ones as `kubernetes_min` asks for.
+    """
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        *,
+        start: datetime = START,
+        speeds: Speeds = Speeds(),
+        backfill: bool = True,
+        licenses: dict[str, int] | None = None,
+        keeps_all: bool = False,
+        folder: Path | None = None,
+    ) -> None:
+        self.speeds = speeds
+        self.clock = Clock(start)
+        self.slurm = FakeSlurm(
+            lambda: self.clock.true,
+            run_time_s=run_time_s,
+            partitions={partition.name: partition.fleets or () for partition in spec.partitions},
+            max_nodes=70_000,
+            requeue_s=speeds.requeue,
+            slurmd_timeout_s=speeds.slurmd_timeout,
+            completing_s=speeds.completing,
+            min_job_age_s=300,
+            backfill=backfill,
+            licenses=licenses,
+        )
+        self.machines = SimulatedMachines(
+            self.clock,
+            self.slurm,
+            lambda _: self.speeds.boot,
+            {fleet.name: price(fleet) for fleet in spec.fleets},
+        )
+        self.stack = SimulatedStack(
+            spec.name, spec, self.clock, self.slurm, self.machines, self.wait, speeds.up_overhead
+        )
+        self.journal = MemoryJournal(keeps_all=keeps_all)
+        self.executor = _InSimulatedTime(self)
+        self.watch: Callable[[], None] = lambda: None
+        self.turns = 0
+        self._daemons: list[Daemon] = []
+        for fleet in spec.fleets:
+            self._declare(fleet)
+        self.pools = self._make_pools(spec, folder) if folder is not None and spec.pools else None
+        self.stack.pools = self.pools
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """What a person brought up last."""
+        return self.stack.spec
+
+    def bring_up(self, spec: ClusterSpec) -> None:
+        """A person brings up another spec: slots are added, prices and limits are others."""
+        for fleet in spec.fleets:
+            self._declare(fleet)
+            self.machines.set_price(fleet.name, price(fleet))
+        self.stack.bring_up(spec)
+        self.wake()
+
+    def run_scaler(self, make: Callable[[], Scaler]) -> Daemon:
+        """Run a daemon from now on; killed, it is made anew, as a supervisor would."""
+        daemon = Daemon(self, make)
+        self._daemons.append(daemon)
+        return daemon
+
+    def submit(self, request: JobRequest) -> int:
+        """Submit a job, now."""
+        job_id = self.slurm.submit(request).job_id
+        self.wake()
+        return job_id
+
+    def wake(self) -> None:
+        """Something has changed that a daemon sees when it looks."""
+        for daemon in self._daemons:
+            daemon.wake()
+
+    def run(self, seconds: float = inf, until: Callable[[], bool] = lambda: False) -> bool:
+        """Let time go by: so many seconds, or until something holds, or nothing is to happen any more.
+
+        Returns:
+            Whether ``until`` held.
+        """
+        latest = None if seconds == inf else self.clock.true + timedelta(seconds=seconds)
+        while not until():
+            moment = self._next_moment()
+            if moment is None or (latest is not None and moment > latest):
+                if latest is not None:
+                    self.clock.advance(latest)
+                return until()
+            self._happen(moment)
+        return True
+
+    def wait(self, done: Callable[[], bool], most_s: float) -> None:
+        """For what takes simulated time inside of a call: everything else goes on meanwhile."""
+        over = False
+
+        def late() -> None:
+            nonlocal over
+            over = True
+
+        self.clock.after(most_s, late)
+        self.run(until=lambda: over or done())
+
+    # Inside
+
+    def _make_pools(self, spec: ClusterSpec, folder: Path) -> SimulatedPools:
+        serving: dict[str, Role] = {}
+        for pool in spec.pools:
+            self._declare(pool)
+            serving |= role_set(pool)
+        pools = SimulatedPools(spec, self.clock, self.slurm, self.machines, folder, serving)
+        self.stack.roles = {name: RecordedRole(role, machine=True) for name, role in serving.items()}
+        return pools
+
+    def _next_moment(self) -> datetime | None:
+        moments = [self.clock.next_moment(), self.slurm.next_moment(), self._kubernetes_moment()]
+        moments += [daemon.next_look for daemon in self._daemons if daemon.can_look]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _kubernetes_moment(self) -> datetime | None:
+        return self.pools.kubernetes.next_moment() if self.pools is not None else None
+
+    def _happen(self, moment: datetime) -> None:
+        of_kubernetes = self._kubernetes_moment()
+        self.clock.advance(moment)
+        now = self.clock.true
+        if self.pools is not None and of_kubernetes is not None and of_kubernetes <= now:
+            self.pools.kubernetes.settle()
+            self.wake()
+        of_slurm, of_clock = self.slurm.next_moment(), self.clock.next_moment()
+        changes = self.slurm.queue.changes
+        if of_slurm is not None and of_slurm <= now:
+            self.slurm.advance()
+        elif of_clock is not None and of_clock <= now:
+            self.clock.happen()
+            self.slurm.advance()
+        else:
+            for daemon in self._daemons:
+                if daemon.can_look and daemon.next_look <= now:
+                    self.turns += 1
+                    daemon.look()
+        if changes != self.slurm.queue.changes:
+            self.wake()
+        self.watch()
+
+    def _declare(self, fleet: Fleet | ConvergedPool) -> None:
+        slots = fleet.slots()
+        self.slurm.create_slots(
+            Slots(
+                names=fold(slot.node_name for slot in slots),
+                addresses=",".join(str(slot.address) for slot in slots),
+                cpus=fleet.shape.cpus,
+                memory_mib=fleet.shape.memory_mib,
+                features=(fleet.name, *fleet.features),
+                gres=",".join(map(str, fleet.shape.gres)),
+            )
+        )
+
+
+class Daemon:
+    """A scaler that runs: it looks when something has changed, and when its memory says that it should.
+
+    ``can_look`` is false while it is stopped (SIGSTOP), or in the midst of a look.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, make: Callable[[], Scaler]) -> None:
+        self.stopped = False
+        self.deaths = 0
+        self.next_look = cluster.clock.true
+        self.scaler = make()
+        self.last: Turn | None = None
+        self._make = make
+        self._cluster = cluster
+        self._pacing = Pacing(cluster.speeds.look, cluster.speeds.latest, echoes=cluster.speeds.echoes)
+        self._looking = False
+
+    @property
+    def can_look(self) -> bool:
+        """Whether it runs, and is not in the midst of a look."""
+        return not self.stopped and not self._looking
+
+    def wake(self) -> None:
+        """Something has changed."""
+        self._pacing.changed()
+        pause = timedelta(seconds=self._cluster.speeds.look)
+        self.next_look = min(self.next_look, self._cluster.clock.true + pause)
+
+    def look(self) -> None:
+        """Take a turn; a daemon that is killed in it begins anew from the journal."""
+        cluster = self._cluster
+        self._looking = True
+        # What changes meanwhile calls for another look.
+        self.next_look = _NEVER
+        try:
+            self.last = self.scaler.turn()
+        except Killed:
+            self.kill()
+            return
+        finally:
+            self._looking = False
+        # It goes by its own clock, right or wrong.
+        ahead = timedelta(seconds=cluster.clock.ahead_s)
+        due = self._pacing.next_look(self.last, cluster.spec, cluster.clock())
+        self.next_look = min(self.next_look, due - ahead)
+
+    def kill(self) -> None:
+        """Kill it between two looks. What it had started goes on, if it is a process of its own."""
+        self.deaths += 1
+        self.scaler = self._make()
+        self.wake()
+
+
+class _InSimulatedTime(Executor):
+    """Runs what takes long beside the daemon, in simulated time."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def runs() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except Cut as cut:
+                future.set_exception(RuntimeError(str(cut)))
+            except Exception as error:  # noqa: BLE001 - it is whoever asks for the result who is told
+                future.set_exception(error)
+            self._cluster.wake()
+
+        self._cluster.clock.after(0, runs)
+        return future
+
+
+def price(fleet: Fleet) -> float:
+    """What a node of the fleet costs, in US dollars an hour."""
+    return fleet.infrastructures[0].price_usd_per_hour
+
+
+def sleeping(seconds: float) -> str:
+    """A script that runs so long."""
+    return f"#!/bin/sh\nsleep {seconds:g}\n"
+
+
+def run_time_s(request: JobRequest) -> float:
+    """How long a job of `sleeping` runs once it began."""
+    return float(request.script.rpartition("sleep ")[2])

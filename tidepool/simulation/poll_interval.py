@@ -1,0 +1,110 @@
+"""When a daemon in simulated time looks next. A real one looks several times a second; most looks see nothing new.
+
+After something has changed it looks soon, and then at growing distances, for not all is looked at each time. When
+nothing changes it looks when time alone may change what is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from tidepool.cluster.slots import fleet_and_number
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.daemon.loop import Turn
+from tidepool.scaling.decide.pools.leave import PERSONS_STAY
+from tidepool.scaling.decide.pools.machine_status import ABANDONED_AFTER
+from tidepool.scaling.decide.pools.pod_queue import OWN_MACHINE_AFTER
+from tidepool.scaling.decide.reconcile import CONFIRMED_AFTER, STRAY_GRACE
+from tidepool.scaling.decision import Decision
+from tidepool.scaling.memory import Memory
+
+_GROWTH: Final = 8.0
+#: By then all that has changed was looked at.
+_ECHOES_END_S: Final = 40.0
+#: While something is going on.
+_ACTIVE_S: Final = 60.0
+#: A daemon to which nothing is going on asks to be called again after so long at least.
+_AT_REST_S: Final = 0.5
+#: Policies with a clock change their minds at whole minutes.
+_QUARTER: Final = 15
+
+
+class Pacing:
+    """Of one daemon. ``least_s`` and ``most_s`` are the shortest and the longest distance of two looks.
+
+    Without ``echoes`` one look sees all.
+    """
+
+    def __init__(self, least_s: float, most_s: float, *, echoes: bool = True) -> None:
+        self._least_s = least_s
+        self._most_s = most_s
+        self._first_gap_s = least_s if echoes else _ECHOES_END_S
+        self._gap_s = self._first_gap_s
+
+    def changed(self) -> None:
+        """Something has changed that a look may see."""
+        self._gap_s = self._first_gap_s
+
+    def next_look(self, turn: Turn, spec: ClusterSpec, now: datetime) -> datetime:
+        """When to look again after ``turn``."""
+        if turn.role != "leads":
+            return now + timedelta(seconds=max(turn.again_in_s, self._least_s))
+        acted = turn.again_in_s == 0 or turn.decision is None or bool(turn.decision.actions)
+        if acted:
+            self.changed()
+        is_active = turn.again_in_s < _AT_REST_S
+        most_s = min(_ACTIVE_S, self._most_s) if is_active else self._most_s
+        if self._gap_s < _ECHOES_END_S:
+            most_s = min(self._gap_s, most_s)
+            self._gap_s *= _GROWTH
+        latest = now + timedelta(seconds=most_s)
+        moments = (
+            (*_moments(spec, turn.decision.memory, now), *_of_pools(spec, turn.decision))
+            if turn.decision
+            else ()
+        )
+        soonest = min((moment for moment in moments if moment > now), default=latest)
+        return max(min(soonest, latest), now + timedelta(seconds=self._least_s))
+
+
+def _moments(spec: ClusterSpec, memory: Memory, now: datetime) -> Iterator[datetime]:
+    timeouts = {fleet.name: fleet.idle_timeout_s for fleet in spec.fleets}
+    for node, since in memory.idle_since.items():
+        yield since + timedelta(seconds=timeouts.get(_fleet(node), 0))
+    yield from (launch.deadline for launch in memory.launches.values())
+    yield from memory.awaited.values()
+    yield from (since + STRAY_GRACE for since in memory.strays.values())
+    yield from (setback.until for setback in memory.fleet_setbacks.values())
+    yield from (setback.until for setback in memory.node_setbacks.values())
+    yield from (since + CONFIRMED_AFTER for since in memory.ill_since.values())
+    yield from (setback.until for setback in memory.node_setbacks.values())
+    yield from (since + CONFIRMED_AFTER for since in memory.ill_since.values())
+    if any(policy.name == "schedule" for policy in spec.scaling.policies):
+        quarter = now.replace(minute=now.minute // _QUARTER * _QUARTER, second=0, microsecond=0)
+        yield quarter + timedelta(minutes=_QUARTER)
+
+
+def _of_pools(spec: ClusterSpec, decision: Decision) -> Iterator[datetime]:
+    """When a machine of a pool may move, or is moved again."""
+    memory = decision.memory.pools
+    pools = {pool.name: pool for pool in spec.pools}
+    for name, since in memory.idle_since.items():
+        if pool := pools.get(_fleet(name)):
+            yield since + timedelta(seconds=pool.idle_s)
+    for view in decision.machines.values():
+        if view.since is not None and (pool := pools.get(view.pool)):
+            yield view.since + timedelta(seconds=pool.minimum_stay_s)
+            yield view.since + PERSONS_STAY
+    yield from (setback.until for setback in memory.setbacks.values())
+    yield from (moving.until for moving in memory.moving.values())
+    yield from (since + ABANDONED_AFTER for since in memory.abandoned.values())
+    yield from (since + OWN_MACHINE_AFTER for since in memory.has_room_since.values())
+
+
+def _fleet(node: str) -> str:
+    try:
+        return fleet_and_number(node)[0]
+    except ValueError:
+        return ""

@@ -1,0 +1,131 @@
+"""Runs a trace in the simulated cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from tidepool.clients.slurm import Job, Refused
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.scaling.decide.decide import decide
+from tidepool.scaling.decide.remember import remember
+from tidepool.scaling.ports import Sample
+from tidepool.simulation.cluster import SimulatedCluster, Speeds
+from tidepool.simulation.replay.figures import Figures, Ran, figures
+from tidepool.simulation.replay.fitting import fitted
+from tidepool.simulation.replay.trace import Trace
+from tidepool.simulation.scaler import simulated_scaler
+
+#: What is left after the last job came is given up after so long without any job that begins or ends.
+_STANDSTILL: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of a trace under a spec. ``refused`` are jobs that Slurm would not take, with its words."""
+
+    figures: Figures
+    samples: tuple[Sample, ...]
+    refused: dict[str, str]
+
+
+def replay(
+    trace: Trace,
+    spec: ClusterSpec,
+    *,
+    speeds: Speeds | None = None,
+    backfill: bool = True,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Replayed:
+    """Submit the jobs of ``trace`` when they were submitted, and let the scaler work.
+
+    ``speeds`` are how long things take here; by default as on this machine, looking every 15 s of simulated time.
+    ``progress`` is told what share of the jobs has come.
+    """
+    run = _Run(trace, spec, speeds or Speeds(look=15, echoes=False), backfill)
+    return run.outcome(progress)
+
+
+class _Run:
+    def __init__(self, trace: Trace, spec: ClusterSpec, speeds: Speeds, backfill: bool) -> None:
+        self._trace = trace
+        self._spec = spec
+        self._cluster = SimulatedCluster(
+            spec, start=trace.begin, speeds=speeds, backfill=backfill, keeps_all=True
+        )
+        self._cluster.slurm.queue.began = self._began
+        self._cluster.slurm.queue.finished = self._finished
+        self._cluster.run_scaler(lambda: simulated_scaler(self._cluster, decide=decide, remember=remember))
+        self._ran: list[Ran] = []
+        self._requeued = 0
+        self._came = 0
+        self._refused: dict[str, str] = {}
+        self._last = trace.begin
+
+    def outcome(self, progress: Callable[[float], None]) -> Replayed:
+        began_s = time.perf_counter()
+        cluster, jobs = self._cluster, self._trace.jobs
+        self._submit(iter(enumerate(jobs)), progress)
+        last = self._trace.begin + timedelta(seconds=jobs[-1].submit_s)
+        floors = sum(fleet.min_nodes for fleet in self._spec.fleets)
+
+        def is_over() -> bool:
+            now, queue = cluster.clock.true, cluster.slurm.queue
+            if self._came < len(jobs) or queue.running:
+                return False
+            if now - max(self._last, last) >= _STANDSTILL:
+                return True
+            # Floors are there for ever.
+            return not queue.waiting and len(cluster.machines.running()) <= floors
+
+        cluster.run(until=is_over)
+        cluster.machines.settle()
+        bills = cluster.machines.bills
+        cpus = {fleet.name: fleet.shape.cpus for fleet in self._spec.fleets}
+        found = figures(
+            self._ran,
+            left_waiting=sum(job.size for job in cluster.slurm.queue.waiting.values()),
+            requeued=self._requeued,
+            span_s=(self._last - self._trace.begin).total_seconds(),
+            machines_started=sum(bill.made for bill in bills.values()),
+            node_s=sum(bill.node_s for bill in bills.values()),
+            node_cpu_s=sum(bill.node_s * cpus.get(fleet, 0) for fleet, bill in bills.items()),
+            cost_usd=sum(bill.usd for bill in bills.values()),
+            simulated_s=(cluster.clock.true - self._trace.begin).total_seconds(),
+            took_s=time.perf_counter() - began_s,
+        )
+        return Replayed(found, cluster.journal.samples(), self._refused)
+
+    def _submit(self, jobs: Iterator[tuple[int, object]], progress: Callable[[float], None]) -> None:
+        """The next job comes at its time, and then the one after it."""
+        following = next(jobs, None)
+        if following is None:
+            return
+        place, _ = following
+        job = self._trace.jobs[place]
+
+        def comes() -> None:
+            self._came += 1
+            try:
+                self._cluster.submit(fitted(job, self._spec))
+            except Refused as error:
+                self._refused[job.name] = error.words
+            if place % 256 == 0:
+                progress(place / len(self._trace.jobs))
+            self._submit(jobs, progress)
+
+        self._cluster.clock.at(self._trace.begin + timedelta(seconds=job.submit_s), comes)
+
+    def _began(self, job: Job) -> None:
+        self._last = self._cluster.clock.true
+        self._requeued += job.restarts > 0
+
+    def _finished(self, job: Job) -> None:
+        self._last = self._cluster.clock.true
+        if job.start_time is None or job.submit_time is None or job.end_time is None:
+            return
+        wait_s = (job.start_time - job.submit_time).total_seconds()
+        self._ran.append(Ran(wait_s, (job.end_time - job.start_time).total_seconds(), job.cpus))

@@ -1,0 +1,1 @@
+"""A Slurm in memory, with a clock that it is given."""

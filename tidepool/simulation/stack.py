@@ -1,0 +1,412 @@
+"""A stack whose operations take simulated time: what Pulumi, its provider and its state would do with nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from tidepool.clients.slurm import Node, NodeBase, NodeFlag, SlurmError
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Transient
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.node_placements import node_places
+from tidepool.cluster.pool import Role
+from tidepool.cluster.role_set import role_set
+from tidepool.cluster.slots import Slot, fleet_and_number
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures import MachineKey, MachineRequest
+from tidepool.scaling.cluster_state import Recorded, RecordedRole
+from tidepool.scaling.memory import Cause
+from tidepool.scaling.ports import Failure, Occupied, StackError, Told, UpOutcome
+from tidepool.simulation.clock import Clock
+from tidepool.simulation.machines import SimulatedMachines
+from tidepool.simulation.pools import SimulatedPools
+from tidepool.simulation.slurm.fake import FakeSlurm
+
+#: The provider's own, by which its drains are known.
+LEAVES: Final = "tidepool: leaves the cluster"
+_UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
+_UNFIT: Final = frozenset({NodeFlag.INVALID_REG, NodeFlag.NOT_RESPONDING})
+#: A slurmd whose node was made a slot under it is started again after so long.
+_LISTEN_S: Final = 6.0
+
+
+class Cut(BaseException):
+    """The engine was killed. No `Exception`: nobody catches what ends a process."""
+
+
+@dataclass
+class _Operation:
+    """One `up`, by node what is still to come, and what came of it."""
+
+    making: dict[str, MachineKey] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
+    failed: dict[str, Failure] = field(default_factory=dict)
+    cut: bool = False
+    provider_died: bool = False
+
+
+class SimulatedStack:
+    """`tidepool.scaling.ports.Stack`. An `up` ends when its simulated time has gone by: ``wait`` lets it.
+
+    Args:
+        name: the stack's.
+        spec: what a person brought up last; `bring_up` is the next time.
+        wait: lets time go by until its first argument is true, or for so many seconds.
+        overhead_s: how long an `up` takes beside its nodes.
+
+    Faults: ``locked`` (somebody's operation is under way), ``unreadable`` (its state cannot be read), ``failing``
+    (operations end before they begin); `cut` is kill -9 of the engine, `forget` a state that is older than the world.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: ClusterSpec,
+        clock: Clock,
+        slurm: FakeSlurm,
+        machines: SimulatedMachines,
+        wait: Callable[[Callable[[], bool], float], None],
+        overhead_s: float = 0.5,
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.images: dict[str, str] = {fleet.name: "sha256:1" for fleet in spec.fleets}
+        self.recorded: dict[str, Recorded] = {}
+        #: Of converged pools: by node name; and what gives a machine a role.
+        self.roles: dict[str, RecordedRole] = {}
+        self.pools: SimulatedPools | None = None
+        self.locked = False
+        self.unreadable = ""
+        self.failing = ""
+        self.ups = 0
+        self._clock = clock
+        self._slurm = slurm
+        self._machines = machines
+        self._wait = wait
+        self._overhead_s = overhead_s
+        self._fleets: dict[str, HostSet] = {}
+        self._version = 0
+        self._under_way: _Operation | None = None
+
+    # What people and accidents do
+
+    def bring_up(self, spec: ClusterSpec) -> None:
+        """A person has brought up another spec; which nodes there are is left as it is."""
+        self.spec = spec
+        self.images = {fleet.name: self.images.get(fleet.name, "sha256:1") for fleet in spec.fleets}
+        self._version += 1
+
+    def cut(self) -> None:
+        """The engine is killed: its operation stops where it is, and the state says what was pending."""
+        if self._under_way is not None:
+            self._under_way.cut = True
+
+    def kill_provider(self) -> None:
+        """The provider is killed: what it was at fails, and the state says that it is pending."""
+        if self._under_way is not None:
+            self._under_way.provider_died = True
+
+    def forget(self, node: str) -> None:
+        """The state was put back to what it was before this node was made."""
+        self.recorded.pop(node, None)
+        self._version += 1
+
+    def is_busy(self) -> bool:
+        return self.locked or self._under_way is not None
+
+    # The port
+
+    def read(self) -> Told:
+        if self.unreadable:
+            raise StackError(self.unreadable)
+        return Told(
+            version=str(self._version),
+            spec=self.spec,
+            controller={},
+            fleets=dict(self._fleets),
+            recorded=dict(self.recorded),
+            images=dict(self.images),
+            roles=dict(self.roles),
+        )
+
+    def up(
+        self,
+        wish: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        places: Mapping[str, str] = FrozenDict(),
+        refresh: Collection[str] = (),
+    ) -> UpOutcome:
+        if self.is_busy():
+            raise Occupied("an operation is under way on the stack")
+        if self.failing:
+            raise StackError(self.failing)
+        self.ups += 1
+        began = self._clock.true
+        operation = self._under_way = _Operation()
+        try:
+            self._pass_time(lambda: False, self._overhead_s)
+            for node in sorted({*nodes, *refresh}):
+                wished = node in wish.get(fleet_and_number(node)[0], HostSet())
+                if wished:
+                    self._make(operation, node, node in refresh, self._place(node, places))
+                else:
+                    self._take(operation, node)
+            self._await_nodes(operation)
+            self._fleets = dict(wish)
+        finally:
+            self._under_way = None
+            self._version += 1
+        return UpOutcome(
+            frozenset(operation.made),
+            frozenset(operation.removed),
+            operation.failed,
+            (self._clock.true - began).total_seconds(),
+        )
+
+    def convert(
+        self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+    ) -> UpOutcome:
+        if self.is_busy():
+            raise Occupied("an operation is under way on the stack")
+        if self.failing:
+            raise StackError(self.failing)
+        assert self.pools is not None, "there are no pools"
+        self._refuse(kubernetes)
+        self.ups += 1
+        began = self._clock.true
+        operation = self._under_way = _Operation()
+        try:
+            self._pass_time(lambda: False, self._overhead_s)
+            for node in sorted(nodes):
+                self._give(operation, self.pools, node, "kubernetes" if _is_in(node, kubernetes) else "slurm")
+        finally:
+            self._under_way = None
+            self._version += 1
+        took_s = (self._clock.true - began).total_seconds()
+        return UpOutcome(frozenset(operation.made), frozenset(), operation.failed, took_s)
+
+    def _refuse(self, kubernetes: Mapping[str, HostSet]) -> None:
+        """What the program does with a wish that cannot be."""
+        for name, hosts in kubernetes.items():
+            pool = self.spec.pool(name)
+            served = (
+                slot.node_name for slot in pool.slots() if self.roles[slot.node_name].role == "kubernetes"
+            )
+            try:
+                role_set(pool, wish=str(hosts), last=str(HostSet.from_names(served)))
+            except ValueError as error:
+                raise StackError(str(error)) from error
+
+    def _give(self, operation: _Operation, pools: SimulatedPools, node: str, to: Role) -> None:
+        before = self.roles[node]
+        self.roles[node] = replace(before, pending=True)
+        self._version += 1
+        role, failure = pools.give(node, to, lambda seconds: self._pass_time(lambda: False, seconds))
+        # One that has no role is recorded as what it was, and as half-made.
+        self.roles[node] = RecordedRole(role or before.role, machine=True, pending=role is None)
+        self._version += 1
+        if failure:
+            operation.failed[node] = Failure("boot" if role is None else "transient", failure)
+        else:
+            operation.made.add(node)
+
+    def preview(
+        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = FrozenDict()
+    ) -> str:
+        return f"{len(nodes)} nodes"
+
+    # Making
+
+    def _place(self, node: str, places: Mapping[str, str]) -> str:
+        """As the program has it: where it was made; else where it is said to be; else where there is room."""
+        fleet = self.spec.fleet(fleet_and_number(node)[0])
+        if len(fleet.infrastructures) == 1:
+            return ""
+        known = {name: record.place for name, record in self.recorded.items() if record.place}
+        there = [name for name in known if fleet_and_number(name)[0] == fleet.name]
+        return node_places(fleet, [*there, node], {**places, **known})[node]
+
+    def _key(self, node: str, place: str) -> MachineKey:
+        return MachineKey(self.name, node, infrastructure=place.partition("/")[0])
+
+    def _make(self, operation: _Operation, node: str, refresh: bool, place: str) -> None:
+        key = self._key(node, place)
+        known = self.recorded.get(node, Recorded())
+        if known.machine and known.membership and not known.pending and not (refresh and self._drifted(key)):
+            return
+        self._record(node, replace(known, pending=True))
+        try:
+            slot = self._slot(node)
+            shape = self.spec.fleet(slot.fleet).shape
+            runs = self._runs(key)
+            self._machines.create(
+                MachineRequest(
+                    key, slot.address, shape.cpus, shape.memory_mib, self.images[slot.fleet], slot.fleet
+                )
+            )
+        except InfrastructureError as error:
+            # A machine that was asked for and not answered for is not in the state.
+            self._settle(node, replace(known, pending=False))
+            operation.failed[node] = Failure(_cause(error), str(error))
+            return
+        except (KeyError, ValueError) as error:
+            self._settle(node, replace(known, pending=False))
+            operation.failed[node] = Failure("permanent", f"{node} is no node of a fleet: {error}")
+            return
+        self._record(
+            node,
+            Recorded(
+                machine=True,
+                pending=True,
+                image=self.images[slot.fleet],
+                infrastructure=key.infrastructure,
+                place=place,
+            ),
+        )
+        operation.making[node] = key
+        if runs and self._node(node) is not None and not self._is_up(node):
+            self._machines.restart_slurmd(key, _LISTEN_S)
+
+    def _await_nodes(self, operation: _Operation) -> None:
+        late = self._clock.true + timedelta(seconds=self.spec.scaling.boot_timeout_s)
+
+        def none_is_left() -> bool:
+            if operation.provider_died:
+                # What came of them nobody knows, and the state says so.
+                died = Failure("transient", "the provider died while it was at work")
+                operation.failed |= dict.fromkeys(operation.making, died)
+                operation.making.clear()
+            for node, key in list(operation.making.items()):
+                if self._is_up(node):
+                    self._settle(node, replace(self.recorded[node], membership=True, pending=False))
+                    operation.made.add(node)
+                    del operation.making[node]
+                elif not self._runs(key):
+                    self._fail(operation, node, f"node {node} is not up: its machine does not run")
+            return not operation.making
+
+        if operation.making:
+            self._pass_time(none_is_left, (late - self._clock.true).total_seconds())
+        for node in list(operation.making):
+            seen = self._node(node)
+            state = "nothing" if seen is None else str(seen.state)
+            reason = f" ({seen.reason.text})" if seen is not None and seen.reason else ""
+            self._fail(operation, node, f"node {node} is not up: Slurm says it is {state}{reason}")
+
+    def _fail(self, operation: _Operation, node: str, text: str) -> None:
+        del operation.making[node]
+        self._settle(node, replace(self.recorded[node], pending=False))
+        operation.failed[node] = Failure("boot", text)
+
+    def _drifted(self, key: MachineKey) -> bool:
+        """Whether a look finds that it is not as it is recorded."""
+        node = self._node(key.node)
+        if not self._runs(key):
+            return True
+        if node is None:
+            return False
+        leaving = node.state.is_draining and node.reason is not None and node.reason.text == LEAVES
+        return node.state.is_slot or node.state.base is NodeBase.DOWN or leaving
+
+    def _is_up(self, name: str) -> bool:
+        node = self._node(name)
+        if node is None or node.state.base not in _UP or node.state.flags & _UNFIT:
+            return False
+        if node.state.is_draining and node.reason is not None and node.reason.text == LEAVES:
+            self._slurm.undrain(name)
+        return True
+
+    # Taking away
+
+    def _take(self, operation: _Operation, node: str) -> None:
+        known = self.recorded.get(node)
+        if known is None:
+            return
+        key = self._key(node, known.place)
+        self._record(node, replace(known, pending=True))
+        if known.membership and (refusal := self._retire(key)):
+            self._settle(node, replace(known, pending=False))
+            operation.failed[node] = Failure("transient", refusal)
+            return
+        self._record(node, replace(known, membership=False, pending=True))
+        if known.machine:
+            try:
+                self._machines.delete(key)
+            except InfrastructureError as error:
+                self._settle(node, replace(known, membership=False, pending=False))
+                operation.failed[node] = Failure(_cause(error), str(error))
+                return
+        self.recorded.pop(node)
+        operation.removed.add(node)
+
+    def _retire(self, key: MachineKey) -> str:
+        """Make a slot of a node without jobs; why it stays, if it does."""
+        name, runs = key.node, self._runs(key)
+        try:
+            (node,) = self._slurm.nodes(name)
+            if node.state.is_slot:
+                return ""
+            if not runs:
+                self._slurm.down(name, LEAVES)
+            drained_before = node.state.is_draining
+            if runs and not drained_before:
+                self._slurm.drain(name, LEAVES)
+            (node,) = self._slurm.nodes(name)
+            if runs and (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags):
+                if not drained_before:
+                    self._slurm.undrain(name)
+                ids = ", ".join(map(str, self._slurm.queue.on(name)))
+                return f"node {name} runs the jobs {ids}, and stays; wait for their end"
+            self._slurm.to_future(name)
+        except SlurmError as error:
+            ids = ", ".join(map(str, self._slurm.queue.on(name)))
+            if runs and ids:
+                return f"node {name} runs the jobs {ids}, and its controller does not answer ({error.what})"
+        return ""
+
+    # Inside
+
+    def _pass_time(self, done: Callable[[], bool], most_s: float) -> None:
+        operation = self._under_way
+        assert operation is not None
+        self._wait(lambda: operation.cut or done(), most_s)
+        if operation.cut:
+            raise Cut("the engine was killed")
+
+    def _record(self, node: str, recorded: Recorded) -> None:
+        self.recorded[node] = recorded
+        self._version += 1
+
+    def _settle(self, node: str, recorded: Recorded) -> None:
+        if recorded.machine or recorded.membership:
+            self._record(node, recorded)
+        else:
+            self.recorded.pop(node, None)
+            self._version += 1
+
+    def _slot(self, node: str) -> Slot:
+        fleet, number = fleet_and_number(node)
+        return Slot(fleet, number, self.spec.fleet(fleet).subnet)
+
+    def _runs(self, key: MachineKey) -> bool:
+        machine = self._machines.known(key)
+        return machine is not None and machine.state == "running"
+
+    def _node(self, name: str) -> Node | None:
+        """The node in truth, whether slurmctld answers or not: who waits for it asks until it does."""
+        return self._slurm.look(name) if self._slurm.controller == "up" else None
+
+
+def _is_in(node: str, hosts: Mapping[str, HostSet]) -> bool:
+    return any(node in names for names in hosts.values())
+
+
+def _cause(error: InfrastructureError) -> Cause:
+    if isinstance(error, InsufficientCapacity):
+        return "capacity"
+    return "transient" if isinstance(error, Transient) else "permanent"
