@@ -24,10 +24,10 @@ from tidepool.components.golden_image import GoldenImage as GoldenImage
 from tidepool.components.last_outputs import last_outputs as last_outputs
 from tidepool.components.slurm_controller import SlurmController as SlurmController
 from tidepool.components.slurm_controller import SlurmControllerArgs as SlurmControllerArgs
-from tidepool.infrastructures.choice import infrastructure_of as infrastructure_of
-from tidepool.infrastructures.choice import infrastructures_of as infrastructures_of
 from tidepool.infrastructures.context import Site as Site
 from tidepool.infrastructures.local.graph import Local as Local
+from tidepool.infrastructures.registry import infrastructure_of as infrastructure_of
+from tidepool.infrastructures.registry import infrastructures_of as infrastructures_of
 
 if TYPE_CHECKING:
     from tidepool.components.converged_node_pool import ConvergedNodePool as ConvergedNodePool

@@ -10,9 +10,9 @@ from pulumi import Output
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.components.golden_image import GoldenImage
-from tidepool.infrastructures.choice import infrastructures_of
 from tidepool.infrastructures.context import Site
 from tidepool.infrastructures.contract import Infrastructure, VolumeOrder
+from tidepool.infrastructures.registry import infrastructures_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ import yaml
 
 import tidepool.infrastructures.aws.reading
 import tidepool.infrastructures.kubernetes.reading
-import tidepool.infrastructures.libvirt
+import tidepool.infrastructures.libvirt.demand
+import tidepool.infrastructures.libvirt.preflight
+import tidepool.infrastructures.libvirt.reading
 import tidepool.infrastructures.nomad.reading
-import tidepool.infrastructures.ssh
+import tidepool.infrastructures.ssh.reading
 from tests.infrastructures.libvirt.hosts import host
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
@@ -32,12 +34,12 @@ def kubernetes(spec: ClusterSpec) -> None:
 
 def libvirt(spec: ClusterSpec) -> None:
     """A host has all that its machines need, one that only emulates too, and one with nothing set aside for them."""
-    asked = tidepool.infrastructures.libvirt.demands(
-        spec, tidepool.infrastructures.libvirt.read_options(spec), "here"
+    asked = tidepool.infrastructures.libvirt.demand.demands(
+        spec, tidepool.infrastructures.libvirt.reading.read_options(spec), "here"
     )
     assert [each.machines for each in asked] == [1, 2]
     assert (
-        tidepool.infrastructures.libvirt.lacks(
+        tidepool.infrastructures.libvirt.preflight.lacks(
             host(kvm=False, iommu="<iommu support='no'/>", pages={}), asked
         )
         == ()
@@ -50,7 +52,7 @@ def nomad(spec: ClusterSpec) -> None:
 
 
 def ssh(spec: ClusterSpec) -> None:
-    found = tidepool.infrastructures.ssh.read_options(spec)
+    found = tidepool.infrastructures.ssh.reading.read_options(spec)
     assert (found.own, found.fleets) == (("head",), {"cpu": ("alpha", "beta")})
 
 

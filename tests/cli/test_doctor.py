@@ -18,7 +18,7 @@ from tidepool.cluster.failures import Permanent
 from tidepool.infrastructures.finding import Finding
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel import Lack
-from tidepool.infrastructures.packages import PACKAGES
+from tidepool.infrastructures.registry import Package, descriptor
 from tidepool.toolchain import TOOLS
 
 
@@ -217,7 +217,7 @@ def test_a_plugin_that_is_not_there_is_told_with_what_installs_it(
     """As `up` and `preview` tell it."""
     person, _ = spanning
     found = stack_findings(person)["pulumi-kubernetes"]
-    version = PACKAGES["kubernetes"].version
+    version = _package().version
     assert found.state == "lacks"
     assert f"the plugin pulumi-resource-kubernetes {version} is neither on PATH nor in " in found.detail
     assert found.remedy.startswith(f"pulumi plugin install resource kubernetes {version}; ")
@@ -238,7 +238,7 @@ def test_a_package_of_another_version_is_a_note(
     monkeypatch.setattr(fitness, "package_lacks_of", lambda *_: ())
     monkeypatch.setattr(fitness, "installed", lambda _: "0.0.1")
     found = stack_findings(person)["pulumi-kubernetes"]
-    assert (found.state, found.remedy) == ("note", PACKAGES["kubernetes"].install)
+    assert (found.state, found.remedy) == ("note", _package().install)
 
 
 def test_of_a_stack_of_this_machine_nothing_more_is_looked_at(somebody: Person) -> None:
@@ -261,3 +261,9 @@ def test_where_no_stack_is_named_it_is_a_note_and_one_that_is_named_has_to_be_th
     assert "which stack?" in told["infrastructures"]["detail"]
     assert told["infrastructures"]["remedy"].startswith("name it: --stack chemistry")
     assert somebody.runs("doctor", "-s", "No Name").exit_code == errors.USAGE
+
+
+def _package() -> Package:
+    package = descriptor("kubernetes").package
+    assert package is not None
+    return package

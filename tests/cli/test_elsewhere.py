@@ -20,8 +20,8 @@ from tidepool.clients.slurm import ControllerDown, Slots
 from tidepool.cluster.failures import Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
+from tidepool.infrastructures.registry import BUILT_IN, descriptor
 from tidepool.infrastructures.several import Unknown
-from tidepool.infrastructures.sides import SIDES
 from tidepool.simulation.infrastructure import FakeInfrastructure
 
 ROOT = Path(__file__).parents[2]
@@ -203,7 +203,10 @@ def test_an_infrastructure_that_the_state_alone_names_is_told_with_what_mends_it
     somebody: Person, clouds: Clouds
 ) -> None:
     somebody.engine.outputs = {**OUTPUTS, "spec": SPEC}
-    resource = {"urn": "urn:pulumi:dev::c::aws:ec2/instance:Instance::cpu-1", "type": SIDES["aws"].types[0]}
+    resource = {
+        "urn": "urn:pulumi:dev::c::aws:ec2/instance:Instance::cpu-1",
+        "type": descriptor("aws").types[0],
+    }
     somebody.engine.exported = {"deployment": {"resources": [resource]}}
     told = status(somebody)
     assert (
@@ -235,7 +238,7 @@ def test_status_and_down_of_a_stack_of_this_machine_load_nothing_of_the_others(t
     said = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    packages = {side.machines.rpartition(".")[0] for name, side in SIDES.items() if name != "local"}
+    packages = {package for name, package in BUILT_IN.items() if name != "local"}
     assert not {*said.stdout.split()} & {*packages, "boto3", "paramiko"}
 
 

@@ -18,7 +18,7 @@ from tests.infrastructures.kubernetes import specs as kubernetes
 from tests.infrastructures.libvirt import specs as libvirt
 from tests.infrastructures.nomad import specs as nomad
 from tidepool.cli import described, errors, package_needs
-from tidepool.infrastructures.packages import PACKAGES
+from tidepool.infrastructures.registry import BUILT_IN, descriptor
 
 ROOT = Path(__file__).parents[2]
 #: A cluster on each of those that need something.
@@ -40,10 +40,10 @@ def project(folder: Path, stack: str, described: dict[str, Any]) -> Path:
 
 
 def test_each_infrastructure_that_needs_something_is_tried_here() -> None:
-    assert set(MAPPINGS) == set(PACKAGES)
+    assert set(MAPPINGS) == {name for name in BUILT_IN if descriptor(name).package}
 
 
-@pytest.mark.parametrize("name", sorted(PACKAGES))
+@pytest.mark.parametrize("name", sorted(MAPPINGS))
 def test_a_plugin_that_is_nowhere_is_told_with_the_command_that_installs_it(
     tmp_path: Path, name: str
 ) -> None:
@@ -66,7 +66,8 @@ def test_a_plugin_that_is_nowhere_is_told_with_the_command_that_installs_it(
         timeout=120,
         check=False,
     )
-    package = PACKAGES[name]
+    package = descriptor(name).package
+    assert package is not None
     assert said.returncode == errors.LACKS, said.stdout + said.stderr
     assert (
         f"infrastructure {name}: the plugin pulumi-resource-{name} {package.version} is neither on PATH"

@@ -229,9 +229,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         spec_mapping(partitions=[{"name": "a", "fleets": ["cpu", "cpu"]}]),
         "partitions[0].fleets[1] = 'cpu': this fleet is named twice; leave one out",
     ),
-    "an unknown infrastructure": (
-        with_fleet(0, infrastructures=["azure"]),
-        "fleets[0].infrastructures[0].name = 'azure': it should be 'local', 'libvirt', 'aws',",
+    "an infrastructure's name": (
+        with_fleet(0, infrastructures=["Azure Cloud"]),
+        "fleets[0].infrastructures[0].name = 'Azure Cloud': ",
     ),
     "a time": (
         spec_mapping(partitions=[{"name": "a", "max_time": "soon"}]),

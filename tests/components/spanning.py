@@ -23,7 +23,7 @@ from tidepool.components import (
     SlurmControllerArgs,
     sites_of,
 )
-from tidepool.infrastructures import choice
+from tidepool.infrastructures import registry
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 
@@ -103,7 +103,7 @@ def registered(
 ) -> Graph:
     """The graph of the project's program. All infrastructures of ``spec`` but `local` are made up."""
     there = {name: Elsewhere(name) for name in spec.infrastructure_names if name != "local"}
-    real = choice.infrastructures_of
+    real = registry.infrastructures_of
     monkeypatch.setattr(
         "tidepool.components.contexts.infrastructures_of",
         lambda spec, stack: {

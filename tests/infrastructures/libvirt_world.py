@@ -11,8 +11,8 @@ from tests.infrastructures.libvirt.daemon import Host
 from tidepool.cluster import addresses
 from tidepool.cluster.failures import Permanent
 from tidepool.infrastructures import Machine, MachineKey, MachineRequest
-from tidepool.infrastructures.libvirt import LibvirtError
 from tidepool.infrastructures.libvirt.ask import heard, virsh
+from tidepool.infrastructures.libvirt.errors import LibvirtError
 from tidepool.infrastructures.libvirt.failures import kind_of
 from tidepool.infrastructures.libvirt.identity import Identity, pool_of
 from tidepool.infrastructures.libvirt.machines import Machines

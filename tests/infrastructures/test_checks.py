@@ -28,11 +28,11 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws import checks as aws
 from tidepool.infrastructures.finding import Finding
 from tidepool.infrastructures.kubernetes import checks as kubernetes
-from tidepool.infrastructures.libvirt import LibvirtError
 from tidepool.infrastructures.libvirt import checks as libvirt
+from tidepool.infrastructures.libvirt.errors import LibvirtError
 from tidepool.infrastructures.nomad import checks as nomad
 from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.sides import SIDES, checks_of
+from tidepool.infrastructures.registry import BUILT_IN, checks_of, descriptor
 from tidepool.infrastructures.ssh import checks as ssh
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
@@ -147,8 +147,8 @@ def test_options_that_cannot_be_are_told_as_a_preview_tells_them(name: str, spec
 
 
 def test_each_infrastructure_checks_itself() -> None:
-    for name, side in SIDES.items():
-        assert side.checks or name == "local", "this machine is looked at in any case"
+    for name in BUILT_IN:
+        assert descriptor(name).checks or name == "local", "this machine is looked at in any case"
     with pytest.raises(Permanent, match="this release does not know it; known are local, "):
         checks_of("metal", on_libvirt(), "one", NOWHERE)
     assert checks_of("local", on_libvirt(), "one", NOWHERE) == ()
@@ -159,7 +159,7 @@ def test_looking_at_one_loads_nothing_of_the_others() -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "from tests.infrastructures.ssh.specs import spec\n"
-        "from tidepool.infrastructures.sides import checks_of\n"
+        "from tidepool.infrastructures.registry import checks_of\n"
         "list(checks_of('ssh', spec(), 'one', Path('/nowhere')))\n"
         "sys.stdout.write('\\n'.join(sys.modules))\n"
     )
@@ -168,5 +168,5 @@ def test_looking_at_one_loads_nothing_of_the_others() -> None:
     )
     loaded = {*said.stdout.split()}
     assert "tidepool.infrastructures.ssh.checks" in loaded
-    others = {side.checks for name, side in SIDES.items() if name != "ssh"}
+    others = {package for name, package in BUILT_IN.items() if name not in ("ssh", "local")}
     assert not loaded & {*others, "boto3", "pulumi", "pulumi_aws"}

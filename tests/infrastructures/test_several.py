@@ -15,9 +15,8 @@ from tests.infrastructures.conftest import a_request
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.choice import ENTRIES
+from tidepool.infrastructures.registry import BUILT_IN, descriptor, failure_kind_of, infrastructure_of_type
 from tidepool.infrastructures.several import Several, listing, machines_of_stack
-from tidepool.infrastructures.sides import SIDES, infrastructure_of_type, kind_of
 from tidepool.simulation.infrastructure import FakeInfrastructure
 
 ROOT = Path(__file__).parents[2]
@@ -128,17 +127,16 @@ def test_a_spec_names_them_and_another_spec_names_others(tmp_path: Path) -> None
     specs.append(ClusterSpec.model_validate(with_fleet(1, infrastructures=["local", "metal"])))
     found = several.listing("dev")
     assert found.machines == ()
-    assert "this release does not know its machines; known are local, " in found.silent["metal"]
+    assert "this release does not know it; known are local, " in found.silent["metal"]
 
 
 def test_every_infrastructure_that_programs_have_has_a_machine_side() -> None:
-    assert set(ENTRIES) == set(SIDES)
-    types = [side.types[0] for side in SIDES.values()]
+    types = [descriptor(name).types[0] for name in BUILT_IN]
     assert len({*types}) == len(types), "by its type it is known whose machine it is"
     assert infrastructure_of_type("tidepool:local:Machine") == "local"
     assert infrastructure_of_type("tidepool:ssh:Machine") == ""
-    for name in SIDES:
-        assert kind_of(name)("nobody has ever said this") in (Transient, Permanent)
+    for name in BUILT_IN:
+        assert failure_kind_of(name)("nobody has ever said this") in (Transient, Permanent)
 
 
 def test_a_package_that_is_missing_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,5 +169,4 @@ def test_looking_at_machines_of_local_loads_no_other_machine_side() -> None:
     )
     loaded = set(said.stdout.split())
     assert "tidepool.infrastructures.local.machines" in loaded
-    others = {side.machines for name, side in SIDES.items() if name != "local"}
-    assert not loaded & {*others, *(module.rpartition(".")[0] for module in others)}
+    assert not loaded & {package for name, package in BUILT_IN.items() if name != "local"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tidepool.infrastructures.registry import BUILT_IN, descriptor
 from tidepool.provider.kinds import TOKENS, Kinds
 from tidepool.resources.kind import Home
 from tidepool.resources.values import UNKNOWN
@@ -45,7 +46,9 @@ def _changes(token: str, old: dict[str, Any], **new: Any) -> dict[str, bool]:
     return {change.key: change.replaces for change in _KINDS.of(token).diff(old, {**old, **new})}
 
 
-@pytest.mark.parametrize("token", sorted(TOKENS))
+@pytest.mark.parametrize(
+    "token", sorted({*TOKENS, *(token for name in BUILT_IN for token in descriptor(name).kinds)})
+)
 def test_every_kind_is_called_as_it_is_registered(token: str) -> None:
     kind = _KINDS.of(token)
     assert kind.token == token

@@ -11,8 +11,7 @@ from typing import Final
 import pytest
 
 from tests.whole.cluster import Cluster
-from tidepool.infrastructures.choice import ENTRIES
-from tidepool.infrastructures.sides import SIDES
+from tidepool.infrastructures.registry import BUILT_IN
 
 pytestmark = pytest.mark.slow
 
@@ -33,8 +32,7 @@ sys.meta_path.insert(0, _Kept)
 COMMAND, PROGRAM, PLUGIN = "tidepool.cli.__main__", "tidepool.components", "tidepool.provider.serving"
 OTHERS: Final = (
     *("boto3", "pulumi_aws", "pulumi_kubernetes", "pulumi_libvirt", "pulumi_nomad", "kubernetes", "paramiko"),
-    *(entry for name, entry in ENTRIES.items() if name != "local"),
-    *(side.machines.rpartition(".")[0] for name, side in SIDES.items() if name != "local"),
+    *(package for name, package in BUILT_IN.items() if name != "local"),
 )
 
 

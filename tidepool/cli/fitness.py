@@ -8,13 +8,12 @@ from typing import Final
 from tidepool.cli.package_needs import installed, package_lacks_of
 from tidepool.cli.remote_infrastructure import Named, unnamed
 from tidepool.cli.stack import Stack
-from tidepool.cluster.failures import InfrastructureError
+from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.answer import Answer
 from tidepool.infrastructures.finding import Finding
-from tidepool.infrastructures.packages import PACKAGES
-from tidepool.infrastructures.sides import checks_of
+from tidepool.infrastructures.registry import checks_of, descriptor
 
 #: Time-outs of what is asked are shorter, one by one.
 _PATIENCE_S: Final = 60.0
@@ -46,7 +45,10 @@ def _checks(stack: Stack, name: str, spec: ClusterSpec | None) -> Iterator[Findi
 
 def _packages(name: str, stack: Stack) -> Iterator[Finding]:
     """The Python package that programs need, and its plugin."""
-    package = PACKAGES.get(name)
+    try:
+        package = descriptor(name).package
+    except Permanent:
+        return  # its checks say so
     if package is None:
         return
     lacks = tuple(package_lacks_of(name, stack))

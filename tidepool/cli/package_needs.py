@@ -8,10 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tidepool.cli.stack import Stack
+from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.engine.providers import discovery, interpreters
 from tidepool.infrastructures.local.kernel import Lack
-from tidepool.infrastructures.packages import PACKAGES, Package
+from tidepool.infrastructures.registry import Package, descriptor
 
 
 def package_lacks(spec: ClusterSpec, stack: Stack) -> Iterator[Lack]:
@@ -22,8 +23,14 @@ def package_lacks(spec: ClusterSpec, stack: Stack) -> Iterator[Lack]:
 
 def package_lacks_of(name: str, stack: Stack) -> Iterator[Lack]:
     """The same of one infrastructure."""
-    if package := PACKAGES.get(name):
+    try:
+        package = descriptor(name).package
+    except Permanent as unknown:
+        yield Lack(str(unknown), "name one of these in the spec")
+        return
+    if package is not None:
         yield from _packages(name, package, stack)
+    if package is not None and package.plugin:
         yield from _plugin(name, package, stack)
 
 

@@ -18,8 +18,8 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.engine.errors import EngineError
 from tidepool.infrastructures import Infrastructure, Machine
+from tidepool.infrastructures.registry import infrastructure_of_type
 from tidepool.infrastructures.several import PATIENCE_S, Several, Unknown, side_of
-from tidepool.infrastructures.sides import infrastructure_of_type
 
 #: The one that verbs look at anyhow.
 _HERE: Final = "local"

@@ -39,7 +39,8 @@ from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
 from tidepool.cluster.slurm_keys import Release
 
-InfrastructureName = Literal["local", "libvirt", "aws", "nomad", "kubernetes", "cloudstack", "metal", "ssh"]
+InfrastructureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
+"""The registry knows which there are (`tidepool.infrastructures.registry`): packages bring others."""
 
 _TIME = re.compile(r"UNLIMITED|INFINITE|([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}", re.IGNORECASE)
 
@@ -75,7 +76,9 @@ ImageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/-]*$")]
 class Infrastructure(Part):
     """Where machines come from, and what is particular to them there."""
 
-    name: InfrastructureName = Field(description="Which infrastructure. `local` is this machine.")
+    name: InfrastructureName = Field(
+        description="Which infrastructure: `local`, which is this machine, `libvirt`, `aws`, `nomad`, `kubernetes`, `ssh`, or one that a package of Python brings."
+    )
     options: Annotated[dict[str, Any], AfterValidator(frozen)] = Field(
         default_factory=FrozenDict,
         description="What only this infrastructure knows, such as `instance_type`. It checks them itself.",
@@ -408,7 +411,7 @@ class ClusterSpec(Part):
         """What is said of an infrastructure for the whole cluster: with the controller, or apart."""
         if self.controller.infrastructure.name == name:
             return Placed("controller.infrastructure.options", self.controller.infrastructure.options)
-        return Placed(f"infrastructures.{name}", self.infrastructures.get(name, FrozenDict()))  # type: ignore[call-overload]
+        return Placed(f"infrastructures.{name}", self.infrastructures.get(name, FrozenDict()))
 
     def entries(self, name: str) -> Iterator[FleetEntry]:
         """Where fleets name an infrastructure, in order."""

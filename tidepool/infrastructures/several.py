@@ -12,7 +12,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.answer import Answer
 from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey, MachineRequest
-from tidepool.infrastructures.sides import machines_of
+from tidepool.infrastructures.registry import machines_of
 
 #: How long each is waited for. One that needs longer is silent until it answers, and holds up nobody.
 PATIENCE_S: Final = 5.0

@@ -1,12 +1,16 @@
-"""All kinds of resources, by their tokens. Each is imported when it is asked for, or shortly before."""
+"""The kinds of resources that belong to no infrastructure, by their tokens; the registry has those of infrastructures.
+
+Each is imported when it is asked for, or shortly before.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from importlib import import_module
-from typing import Final
+from typing import Final, cast
 
+from tidepool.infrastructures.registry import descriptor, resource_kind
 from tidepool.resources.kind import AnyKind, Home
 
 _CLASSES: Final = {
@@ -15,10 +19,6 @@ _CLASSES: Final = {
     "tidepool:keys:SshKey": ("tidepool.provider.keys", "SshKeyKind"),
     "tidepool:keys:SigningKey": ("tidepool.provider.keys", "SigningKeyKind"),
     "tidepool:keys:EncryptionKey": ("tidepool.provider.keys", "EncryptionKeyKind"),
-    "tidepool:local:Network": ("tidepool.infrastructures.local.kinds.network", "NetworkKind"),
-    "tidepool:local:Volume": ("tidepool.infrastructures.local.kinds.volume", "VolumeKind"),
-    "tidepool:local:Boot": ("tidepool.infrastructures.local.kinds.boot", "BootKind"),
-    "tidepool:local:Machine": ("tidepool.infrastructures.local.kinds.machine", "MachineKind"),
     "tidepool:slurm:Configuration": ("tidepool.provider.configuration", "ConfigurationKind"),
     "tidepool:slurm:Slots": ("tidepool.provider.slots", "SlotsKind"),
     "tidepool:slurm:Node": ("tidepool.provider.node", "NodeKind"),
@@ -31,27 +31,14 @@ _OF_POOLS: Final = {
     "tidepool:kubernetes:ControlPlane": ("tidepool.provider.control_plane", "ControlPlaneKind"),
     "tidepool:pool:Role": ("tidepool.provider.role", "RoleKind"),
 }
-#: Of infrastructures that are not this machine.
-_ELSEWHERE: Final = {
-    "tidepool:aws:Forwarding": ("tidepool.infrastructures.aws.kinds.forwarding", "AwsForwardingKind"),
-    "tidepool:aws:Region": ("tidepool.infrastructures.aws.kinds.region", "AwsRegionKind"),
+#: Of what machines of several infrastructures have.
+_REMOTE: Final = {
     "tidepool:image:File": ("tidepool.provider.image_file", "ImageFileKind"),
-    "tidepool:kubernetes:Place": ("tidepool.infrastructures.kubernetes.kinds.cluster", "KubernetesPlaceKind"),
-    "tidepool:kubernetes:Machine": (
-        "tidepool.infrastructures.kubernetes.kinds.machine",
-        "KubernetesMachineKind",
-    ),
-    "tidepool:libvirt:Host": ("tidepool.infrastructures.libvirt.kinds.host", "LibvirtHostKind"),
-    "tidepool:nomad:Cluster": ("tidepool.infrastructures.nomad.kinds.cluster", "NomadClusterKind"),
-    "tidepool:nomad:Machine": ("tidepool.infrastructures.nomad.kinds.machine", "NomadMachineKind"),
     "tidepool:ssh:Access": ("tidepool.provider.ssh_access", "SshAccessKind"),
-    "tidepool:ssh:Host": ("tidepool.infrastructures.ssh.kinds.host", "SshHostKind"),
-    "tidepool:ssh:Inventory": ("tidepool.infrastructures.ssh.kinds.inventory", "SshInventoryKind"),
     "tidepool:ssh:Machine": ("tidepool.provider.ssh_machine", "SshMachineKind"),
-    "tidepool:ssh:Playbook": ("tidepool.infrastructures.ssh.kinds.playbook", "SshPlaybookKind"),
 }
 #: What no other cluster waits for.
-_LATER: Final = {**_OF_POOLS, **_ELSEWHERE}
+_LATER: Final = {**_OF_POOLS, **_REMOTE}
 TOKENS: Final = frozenset({*_CLASSES, *_LATER})
 
 
@@ -69,12 +56,17 @@ class Kinds:
         Raises:
             KeyError: there is none.
         """
-        module, name = _CLASSES.get(token) or _LATER[token]
         with self._lock:
             if token not in self._made:
-                make: Callable[[Home], AnyKind] = getattr(import_module(module), name)
-                self._made[token] = make(self._home)
+                self._made[token] = _class(token)(self._home)
             return self._made[token]
+
+
+def _class(token: str) -> Callable[[Home], AnyKind]:
+    if (found := _CLASSES.get(token) or _LATER.get(token)) is None:
+        return cast(Callable[[Home], AnyKind], resource_kind(token))
+    module, name = found
+    return cast(Callable[[Home], AnyKind], getattr(import_module(module), name))
 
 
 def import_ahead() -> None:
@@ -83,7 +75,8 @@ def import_ahead() -> None:
 
 
 def _import_all() -> None:
-    for module, _ in _CLASSES.values():
+    local = (path.partition(":")[0] for path in descriptor("local").kinds.values())
+    for module in (*(module for module, _ in _CLASSES.values()), *local):
         try:
             import_module(module)
         except ImportError:

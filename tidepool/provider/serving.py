@@ -141,8 +141,8 @@ def is_for_people(error: BaseException) -> bool:
         return True
     # Those that can be raised are imported by then; who starts up does not wait for them.
     from tidepool.clients.slurm.errors import SlurmError
-    from tidepool.images.errors import ImageError
     from tidepool.cluster.failures import InfrastructureError
+    from tidepool.images.errors import ImageError
     from tidepool.infrastructures.local.kernel.errors import LocalError
 
     return isinstance(error, ImageError | InfrastructureError | LocalError | SlurmError)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidepool.infrastructures.libvirt import LibvirtError
 from tidepool.infrastructures.libvirt.ask import heard, virsh
+from tidepool.infrastructures.libvirt.errors import LibvirtError
 
 #: The first one of them looks through all of QEMU, which takes half a minute where others work besides.
 _READY_S: Final = 240.0

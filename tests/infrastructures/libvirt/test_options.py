@@ -14,18 +14,12 @@ from hypothesis import strategies as st
 from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, VOLUMES, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.libvirt import (
-    Cell,
-    Offering,
-    Place,
-    Seat,
-    demands,
-    own_seats,
-    read_options,
-    seat,
-)
 from tidepool.infrastructures.libvirt.cpu_list import read_cpus, write_cpus
-from tidepool.infrastructures.libvirt.seat import seats
+from tidepool.infrastructures.libvirt.demand import demands
+from tidepool.infrastructures.libvirt.options import Cell, Offering, Place
+from tidepool.infrastructures.libvirt.own import own_seats
+from tidepool.infrastructures.libvirt.reading import read_options
+from tidepool.infrastructures.libvirt.seat import Seat, seat, seats
 
 FLEET = "fleets[0].infrastructures[0].options"
 OWN = "controller.infrastructure.options"

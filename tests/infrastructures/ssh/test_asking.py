@@ -10,8 +10,8 @@ import pytest
 
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Calls
-from tidepool.infrastructures.ssh import HostError
 from tidepool.infrastructures.ssh.ask import FACTS_S, ask
+from tidepool.infrastructures.ssh.errors import HostError
 from tidepool.infrastructures.ssh.kinds.inventory import SshInventoryKind
 from tidepool.resources.kind import Home
 from tidepool.resources.reading import Reader

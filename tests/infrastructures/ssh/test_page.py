@@ -11,7 +11,8 @@ import yaml
 
 from tidepool.cluster.part import Part
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.infrastructures.ssh import Offering, Options, Place, read_options
+from tidepool.infrastructures.ssh.options import Offering, Place
+from tidepool.infrastructures.ssh.reading import Options, read_options
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/infrastructures/ssh.md").read_text()

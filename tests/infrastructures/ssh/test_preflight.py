@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures.ssh import Demand
+from tidepool.infrastructures.ssh.demand import Demand
 from tidepool.infrastructures.ssh.failures import kind_of
 from tidepool.infrastructures.ssh.preflight import lacks
 

@@ -3,3 +3,21 @@
 Nothing here makes anything: machines are made by the resources of `tidepool.infrastructures.aws.graph`. AWS is asked by
 `ask`, `machines` and `prices`, which alone import boto3.
 """
+
+from tidepool.infrastructures.registry import Descriptor, Package
+
+INFRASTRUCTURE = Descriptor(
+    name="aws",
+    graph="tidepool.infrastructures.aws.graph:make",
+    machines="tidepool.infrastructures.aws.machines:machines_of",
+    failures="tidepool.infrastructures.aws.failures:kind_of",
+    checks="tidepool.infrastructures.aws.checks:checks_of",
+    types=("aws:ec2/instance:Instance", "aws:ec2/route:Route", "tidepool:ssh:Machine"),
+    # Adapters of EFA, where machines have them.
+    has_more=True,
+    kinds={
+        "tidepool:aws:Forwarding": "tidepool.infrastructures.aws.kinds.forwarding:AwsForwardingKind",
+        "tidepool:aws:Region": "tidepool.infrastructures.aws.kinds.region:AwsRegionKind",
+    },
+    package=Package("pulumi-aws", "7.51.1", plugin="aws", beside=("boto3",)),
+)

@@ -3,3 +3,21 @@
 Nothing here makes anything: objects are made by the resources of `tidepool.infrastructures.kubernetes.graph`. An API
 server is asked by `machines` and `looking` alone.
 """
+
+from tidepool.infrastructures.registry import Descriptor, Package
+
+INFRASTRUCTURE = Descriptor(
+    name="kubernetes",
+    graph="tidepool.infrastructures.kubernetes.graph:make",
+    machines="tidepool.infrastructures.kubernetes.machines:machines_of",
+    failures="tidepool.infrastructures.kubernetes.failures:kind_of",
+    checks="tidepool.infrastructures.kubernetes.checks:checks_of",
+    types=("tidepool:kubernetes:Machine",),
+    # A pod, or a Machine with what it needs.
+    has_more=True,
+    kinds={
+        "tidepool:kubernetes:Place": "tidepool.infrastructures.kubernetes.kinds.cluster:KubernetesPlaceKind",
+        "tidepool:kubernetes:Machine": "tidepool.infrastructures.kubernetes.kinds.machine:KubernetesMachineKind",
+    },
+    package=Package("pulumi-kubernetes", "4.34.2", plugin="kubernetes"),
+)

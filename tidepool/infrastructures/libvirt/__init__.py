@@ -4,17 +4,15 @@ Nothing here makes anything: machines are made by the resources of `tidepool.inf
 asked by `tidepool.infrastructures.libvirt.ask` alone.
 """
 
-from tidepool.infrastructures.libvirt.capabilities import Host as Host
-from tidepool.infrastructures.libvirt.capabilities import read_host as read_host
-from tidepool.infrastructures.libvirt.demand import Demand as Demand
-from tidepool.infrastructures.libvirt.demand import demands as demands
-from tidepool.infrastructures.libvirt.errors import LibvirtError as LibvirtError
-from tidepool.infrastructures.libvirt.options import Cell as Cell
-from tidepool.infrastructures.libvirt.options import Offering as Offering
-from tidepool.infrastructures.libvirt.options import Place as Place
-from tidepool.infrastructures.libvirt.own import own_seats as own_seats
-from tidepool.infrastructures.libvirt.preflight import lacks as lacks
-from tidepool.infrastructures.libvirt.reading import Options as Options
-from tidepool.infrastructures.libvirt.reading import read_options as read_options
-from tidepool.infrastructures.libvirt.seat import Seat as Seat
-from tidepool.infrastructures.libvirt.seat import seat as seat
+from tidepool.infrastructures.registry import Descriptor, Package
+
+INFRASTRUCTURE = Descriptor(
+    name="libvirt",
+    graph="tidepool.infrastructures.libvirt.graph:make",
+    machines="tidepool.infrastructures.libvirt.machines:machines_of",
+    failures="tidepool.infrastructures.libvirt.failures:kind_of",
+    checks="tidepool.infrastructures.libvirt.checks:checks_of",
+    types=("libvirt:index/domain:Domain", "libvirt:index/volume:Volume", "tidepool:ssh:Machine"),
+    kinds={"tidepool:libvirt:Host": "tidepool.infrastructures.libvirt.kinds.host:LibvirtHostKind"},
+    package=Package("pulumi-libvirt", "0.5.4", plugin="libvirt"),
+)

@@ -10,9 +10,10 @@ from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from tidepool.cluster.shape import Shape
-from tidepool.infrastructures.libvirt import Offering, Seat
 from tidepool.infrastructures.libvirt.cpu_list import write_cpus
 from tidepool.infrastructures.libvirt.identity import Identity
+from tidepool.infrastructures.libvirt.options import Offering
+from tidepool.infrastructures.libvirt.seat import Seat
 
 _HEAD: Final = """\
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">

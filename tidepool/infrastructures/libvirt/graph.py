@@ -21,12 +21,16 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
-from tidepool.infrastructures.libvirt import Demand, Offering, Options, Seat, demands, own_seats, read_options
-from tidepool.infrastructures.libvirt import seat as seat_of
 from tidepool.infrastructures.libvirt.cpu_list import write_cpus
+from tidepool.infrastructures.libvirt.demand import Demand, demands
 from tidepool.infrastructures.libvirt.domain import NETWORK, stylesheet
 from tidepool.infrastructures.libvirt.identity import Identity, pool_of
+from tidepool.infrastructures.libvirt.options import Offering
+from tidepool.infrastructures.libvirt.own import own_seats
+from tidepool.infrastructures.libvirt.reading import Options, read_options
 from tidepool.infrastructures.libvirt.resources import LibvirtHost
+from tidepool.infrastructures.libvirt.seat import Seat
+from tidepool.infrastructures.libvirt.seat import seat as seat_of
 from tidepool.infrastructures.remote import Ssh, ssh
 
 _ARCHITECTURE: Final = "x86_64"

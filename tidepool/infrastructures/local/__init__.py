@@ -1,1 +1,17 @@
 """This machine: networks and machines made of the kernel's namespaces."""
+
+from tidepool.infrastructures.registry import Descriptor
+
+INFRASTRUCTURE = Descriptor(
+    name="local",
+    graph="tidepool.infrastructures.local.graph:make",
+    machines="tidepool.infrastructures.local.machines:machines_of",
+    failures="tidepool.infrastructures.local.failures:kind_of",
+    types=("tidepool:local:Machine",),
+    kinds={
+        "tidepool:local:Network": "tidepool.infrastructures.local.kinds.network:NetworkKind",
+        "tidepool:local:Volume": "tidepool.infrastructures.local.kinds.volume:VolumeKind",
+        "tidepool:local:Boot": "tidepool.infrastructures.local.kinds.boot:BootKind",
+        "tidepool:local:Machine": "tidepool.infrastructures.local.kinds.machine:MachineKind",
+    },
+)

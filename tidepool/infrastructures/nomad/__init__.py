@@ -2,3 +2,19 @@
 
 Jobs are plain functions over frozen values. Nomad is asked, and told, by `tidepool.infrastructures.nomad.api` and what is above it alone.
 """
+
+from tidepool.infrastructures.registry import Descriptor, Package
+
+INFRASTRUCTURE = Descriptor(
+    name="nomad",
+    graph="tidepool.infrastructures.nomad.graph:make",
+    machines="tidepool.infrastructures.nomad.machines:machines_of",
+    failures="tidepool.infrastructures.nomad.failures:kind_of",
+    checks="tidepool.infrastructures.nomad.checks:checks_of",
+    types=("tidepool:nomad:Machine", "tidepool:ssh:Machine"),
+    kinds={
+        "tidepool:nomad:Cluster": "tidepool.infrastructures.nomad.kinds.cluster:NomadClusterKind",
+        "tidepool:nomad:Machine": "tidepool.infrastructures.nomad.kinds.machine:NomadMachineKind",
+    },
+    package=Package("pulumi-nomad", "2.6.1", plugin="nomad"),
+)

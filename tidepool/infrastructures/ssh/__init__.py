@@ -3,13 +3,18 @@
 Hosts are asked by `tidepool.infrastructures.ssh.ask` alone; what is done on them is `keeper`, which runs there, and the playbooks.
 """
 
-from tidepool.infrastructures.ssh.demand import Demand as Demand
-from tidepool.infrastructures.ssh.demand import demands as demands
-from tidepool.infrastructures.ssh.errors import HostError as HostError
-from tidepool.infrastructures.ssh.options import Account as Account
-from tidepool.infrastructures.ssh.options import Offering as Offering
-from tidepool.infrastructures.ssh.options import Place as Place
-from tidepool.infrastructures.ssh.reading import Options as Options
-from tidepool.infrastructures.ssh.reading import connection_of as connection_of
-from tidepool.infrastructures.ssh.reading import read_options as read_options
-from tidepool.infrastructures.ssh.seat import host_of as host_of
+from tidepool.infrastructures.registry import Descriptor
+
+INFRASTRUCTURE = Descriptor(
+    name="ssh",
+    graph="tidepool.infrastructures.ssh.graph:make",
+    machines="tidepool.infrastructures.ssh.machines:machines_of",
+    failures="tidepool.infrastructures.ssh.failures:kind_of",
+    checks="tidepool.infrastructures.ssh.checks:checks_of",
+    types=("tidepool:ssh:Host", "tidepool:ssh:Playbook"),
+    kinds={
+        "tidepool:ssh:Host": "tidepool.infrastructures.ssh.kinds.host:SshHostKind",
+        "tidepool:ssh:Inventory": "tidepool.infrastructures.ssh.kinds.inventory:SshInventoryKind",
+        "tidepool:ssh:Playbook": "tidepool.infrastructures.ssh.kinds.playbook:SshPlaybookKind",
+    },
+)

@@ -22,15 +22,10 @@ from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local.graph import Local
 from tidepool.infrastructures.remote import own_addresses
-from tidepool.infrastructures.ssh import (
-    Demand,
-    Options,
-    connection_of,
-    demands,
-    host_of,
-    read_options,
-    resources,
-)
+from tidepool.infrastructures.ssh import resources
+from tidepool.infrastructures.ssh.demand import Demand, demands
+from tidepool.infrastructures.ssh.reading import Options, connection_of, read_options
+from tidepool.infrastructures.ssh.seat import host_of
 
 #: Tidepool's own, beside its package.
 _PLAYBOOKS: Final = Path(__file__).parents[3] / "playbooks"

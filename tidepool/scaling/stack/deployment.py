@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tidepool.cluster.failures import Permanent
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.node_placements import read_places
 from tidepool.cluster.pool import ROLES, Role
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.infrastructures.sides import SIDES, infrastructure_of_type
+from tidepool.infrastructures.registry import descriptor, infrastructure_of_type
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.memory import at_place
 from tidepool.scaling.ports import NotUp, StackError, Told
@@ -158,11 +159,12 @@ def urns_of(stack: str, project: str, spec: ClusterSpec, node: str, place: str =
     Raises:
         StackError: it is no node of the spec's fleets.
     """
-    side = SIDES.get(infrastructure_at(spec, node, place))
-    if side is None:
-        raise StackError(f"{node} is no node of a fleet whose machines are known here")
+    try:
+        machines = descriptor(infrastructure_at(spec, node, place))
+    except Permanent:
+        raise StackError(f"{node} is no node of a fleet whose machines are known here") from None
     above = f"urn:pulumi:{stack}::{project}::{FLEET_TYPE}$"
-    kinds = ("**",) if side.has_more else (*side.types, NODE_TYPE)
+    kinds = ("**",) if machines.has_more else (*machines.types, NODE_TYPE)
     return tuple(f"{above}{kind}::{node}" for kind in kinds)
 
 

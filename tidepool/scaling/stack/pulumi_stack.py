@@ -23,7 +23,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.engine.errors import EngineError
 from tidepool.engine.warm import WarmPulumiCommand
-from tidepool.infrastructures.sides import kind_of
+from tidepool.infrastructures.registry import failure_kind_of
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.ports import NotUp, Occupied, StackError, Told, UpOutcome
 from tidepool.scaling.stack.deployment import Deployment, infrastructure_at, read_deployment, told, urns_of
@@ -276,7 +276,7 @@ class PulumiStack:
         place = errand.places.get(node) or recorded.place
         name = infrastructure_at(at.spec, node, place) or recorded.infrastructure
         try:
-            return kind_of(name)(text).cause
+            return failure_kind_of(name)(text).cause
         except InfrastructureError:
             return "transient"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tidepool.infrastructures.libvirt import Demand, Host
 from tidepool.infrastructures.libvirt.ask import ask, tools_missing
+from tidepool.infrastructures.libvirt.capabilities import Host
 from tidepool.infrastructures.libvirt.checks import lacks_of_host
 from tidepool.infrastructures.libvirt.cpu_list import read_cpus
+from tidepool.infrastructures.libvirt.demand import Demand
 from tidepool.resources.difference import Rules
 from tidepool.resources.kind import Home, Kind, Made, Task
 from tidepool.resources.reading import Mistake, Reader

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tidepool.infrastructures.ssh import Demand
 from tidepool.infrastructures.ssh.ask import Ask, ask
 from tidepool.infrastructures.ssh.checks import Wanted, lacks_of_hosts
+from tidepool.infrastructures.ssh.demand import Demand
 from tidepool.resources.difference import Rules
 from tidepool.resources.kind import Home, Kind, Made, Task
 from tidepool.resources.reading import Mistake, Reader

@@ -1,9 +1,10 @@
-"""Which infrastructure it is: by its name, and nothing of any other is imported."""
+"""The registry: infrastructures by their names, built in or brought by packages; nothing of any other is imported."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,7 @@ from tests.infrastructures.libvirt.specs import mapping
 from tests.infrastructures.libvirt.specs import spec as of_libvirt
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import Local, infrastructure_of, infrastructures_of
-from tidepool.infrastructures.choice import ENTRIES
-from tidepool.infrastructures.packages import PACKAGES
-from tidepool.infrastructures.sides import SIDES
+from tidepool.infrastructures.registry import BUILT_IN, Descriptor, descriptor, resource_kind
 
 ROOT = Path(__file__).parents[2]
 #: Imports all that the program of a stack does, and says which modules that loaded.
@@ -45,10 +44,7 @@ def test_a_stack_on_local_loads_nothing_of_another_infrastructure() -> None:
     assert {
         name for name in loaded if name.partition(".")[0] in {"boto3", "nomad", "kubernetes", "paramiko"}
     } == set()
-    others = {*ENTRIES.values()} - {ENTRIES["local"]}
-    rooms = {side.machines.rpartition(".")[0] for name, side in SIDES.items() if name != "local"}
-    assert "tidepool.infrastructures.libvirt" in rooms
-    assert not loaded & {*others, *rooms}
+    assert not loaded & {package for name, package in BUILT_IN.items() if name != "local"}
 
 
 def test_local_is_this_machine() -> None:
@@ -59,7 +55,7 @@ def test_local_is_this_machine() -> None:
 def test_a_package_that_is_not_installed_is_told_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(sys.modules, ENTRIES["libvirt"], raising=False)
+    monkeypatch.delitem(sys.modules, "tidepool.infrastructures.libvirt.graph", raising=False)
     monkeypatch.setitem(sys.modules, "pulumi_libvirt", None)
     with pytest.raises(
         pulumi.RunError,
@@ -71,9 +67,31 @@ def test_a_package_that_is_not_installed_is_told_with_what_installs_it(
 
 def test_a_package_is_asked_for_in_the_version_that_is_tested() -> None:
     pins = (ROOT / "requirements-dev.txt").read_text()
-    assert set(PACKAGES) <= set(ENTRIES)
-    for package in PACKAGES.values():
-        assert f"\n{package.requirement} " in pins
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    packages = {name: descriptor(name).package for name in BUILT_IN}
+    assert {name for name, package in packages.items() if package} == {*groups} - {"dev"}
+    for name, package in packages.items():
+        if package is not None:
+            assert f"\n{package.requirement} " in pins
+            pinned, *others = groups[name]
+            assert (pinned, tuple(each.partition(">")[0] for each in others)) == (
+                package.requirement,
+                package.beside,
+            )
+
+
+def test_types_and_tokens_have_the_name_of_their_infrastructure() -> None:
+    """By it alone is known whose they are, without importing the others."""
+    with pytest.raises(ValueError, match="cloud:Machine: its type should begin with tidepool:toy: or toy:"):
+        Descriptor("toy", "", "", "", types=("cloud:Machine",))
+    with pytest.raises(ValueError, match="tidepool:cloud:Machine: tokens should begin with tidepool:toy:"):
+        Descriptor("toy", "", "", "", types=("toy:Machine",), kinds={"tidepool:cloud:Machine": ""})
+
+
+def test_a_token_that_nobody_has_is_none() -> None:
+    for token in ("tidepool:local:Nothing", "tidepool:slurm:Nothing", "tidepool:metal:Machine"):
+        with pytest.raises(KeyError):
+            resource_kind(token)
 
 
 def test_one_that_is_not_there_yet_is_told_with_those_that_are() -> None:
@@ -97,17 +115,15 @@ def test_a_program_of_one_infrastructure_is_told_where_a_spec_has_several() -> N
 def test_nothing_in_a_component_names_an_infrastructure() -> None:
     """What is particular to one is in its own files, and the table of all is in one place."""
     folder = ROOT / "tidepool/components"
-    own = {"choice.py", "libvirt_domain.py"} | {f"{name}.py" for name in ENTRIES}
     # Of pools it is the name of a role, and of the way to the Kubernetes that they serve.
     of_pools = {
-        "asked.py",
+        "desired_state.py",
         "converged.py",
         "converged_node_pool.py",
         "kubernetes_control_plane.py",
         "pools.py",
     }
-    for file in folder.rglob("*.py"):
-        if file.name not in own:
-            text = file.read_text()
-            names = {*ENTRIES} - ({"kubernetes"} if file.name in of_pools else set())
-            assert not [name for name in names if f'"{name}"' in text], file
+    for file in folder.glob("**/*.py"):
+        text = file.read_text()
+        names = {*BUILT_IN} - ({"kubernetes"} if file.name in of_pools else set())
+        assert not [name for name in names if f'"{name}"' in text], file

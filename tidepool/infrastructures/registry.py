@@ -1,0 +1,265 @@
+"""The registry of infrastructures: a line for each that is built in; packages of Python bring others.
+
+What is registered is a `Descriptor`. It names what is imported when it is asked for, so that nobody waits for the
+packages of an infrastructure that he does not use. `docs/infrastructures/adding.md` says how another one is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from tidepool.cluster.failures import InfrastructureError, Permanent
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+    from tidepool.cluster.spec import ClusterSpec
+    from tidepool.infrastructures import contract
+    from tidepool.infrastructures.finding import Finding
+    from tidepool.infrastructures.machines import Infrastructure
+
+#: By the names that specs have, the package whose attribute ``INFRASTRUCTURE`` describes it.
+BUILT_IN: Final[Mapping[str, str]] = {
+    "local": "tidepool.infrastructures.local",
+    "libvirt": "tidepool.infrastructures.libvirt",
+    "aws": "tidepool.infrastructures.aws",
+    "kubernetes": "tidepool.infrastructures.kubernetes",
+    "ssh": "tidepool.infrastructures.ssh",
+    "nomad": "tidepool.infrastructures.nomad",
+}
+#: The entry points by which packages of Python bring others: their names are those that specs have.
+GROUP: Final = "tidepool.infrastructures"
+#: Modules of resource types that are no infrastructure's: entry points are not searched for them, which takes its time.
+_NO_INFRASTRUCTURE: Final = frozenset({"", "components", "image", "keys", "pool", "pulumi", "slurm"})
+
+FailureKind = Callable[[str], type[InfrastructureError]]
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package of Pulumi, as pip calls it, in the version that is tested; and others that are needed ``beside`` it.
+
+    ``plugin`` is Pulumi's name of the plugin that makes its resources, of the same version; empty where there is none.
+    """
+
+    name: str
+    version: str
+    plugin: str = ""
+    beside: tuple[str, ...] = ()
+
+    @property
+    def requirement(self) -> str:
+        """The package for pip: ``pulumi-aws==7.51.1``."""
+        return f"{self.name}=={self.version}"
+
+    @property
+    def install(self) -> str:
+        """The command that installs it all."""
+        return " ".join([".venv/bin/pip install", self.requirement, *self.beside])
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """All that is known of an infrastructure before anything of it is imported.
+
+    ``graph``, ``machines``, ``failures``, ``checks`` and the values of ``kinds`` are texts ``module:attribute``:
+
+    - ``graph``: called with spec and stack, makes the `tidepool.infrastructures.contract.Infrastructure` of programs;
+    - ``machines``: called with spec, stack and data folder, makes the `tidepool.infrastructures.machines.Infrastructure`;
+    - ``failures``: gives the kind of a failure by what its provider said;
+    - ``checks``: called as ``machines``, yields what the infrastructure lacks: for previews, and for `tidepool doctor`.
+
+    ``types`` are the types of resources that each node's machine is made of, below its fleet and under the node's name:
+    first that of the machine itself, by which it is known whose it is. With ``has_more`` there are others besides, by
+    its options. ``kinds`` are the classes of its provider resources, by token.
+
+    Raises:
+        ValueError: a type or token does not have the infrastructure's name where it is looked for.
+    """
+
+    name: str
+    graph: str
+    machines: str
+    failures: str
+    types: tuple[str, ...]
+    #: Empty where `tidepool doctor` looks at it in any case.
+    checks: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    package: Package | None = None
+    has_more: bool = False
+
+    def __post_init__(self) -> None:
+        machine = self.types[0]
+        if _owner(machine) != self.name:
+            raise ValueError(f"{machine}: its type should begin with tidepool:{self.name}: or {self.name}:")
+        if wrong := [token for token in self.kinds if not token.startswith(f"tidepool:{self.name}:")]:
+            raise ValueError(f"{', '.join(wrong)}: tokens should begin with tidepool:{self.name}:")
+
+
+class _Graph(Protocol):
+    def __call__(self, spec: ClusterSpec, stack: str, /) -> contract.Infrastructure: ...
+
+
+class _Machines(Protocol):
+    def __call__(self, spec: ClusterSpec, stack: str, data: Path, /) -> Infrastructure: ...
+
+
+class _Checks(Protocol):
+    def __call__(self, spec: ClusterSpec, stack: str, data: Path, /) -> Iterable[Finding]: ...
+
+
+def descriptor(name: str) -> Descriptor:
+    """Return the descriptor of the infrastructure that specs call ``name``.
+
+    Raises:
+        Permanent: there is none of this name; says which there are.
+    """
+    if (found := _find(name)) is not None:
+        return found
+    raise Permanent(
+        f"infrastructure {name}: this release does not know it; known are {', '.join(_names())}; another one is brought "
+        "by a package of Python (docs/infrastructures/adding.md)"
+    )
+
+
+def infrastructures_of(spec: ClusterSpec, stack: str) -> Mapping[str, contract.Infrastructure]:
+    """Make all infrastructures of the machines of ``spec`` for a program, by name; the controller's first.
+
+    Raises:
+        pulumi.RunError: the spec names one that there is not; its package is not installed; its options have mistakes.
+            Says where, and the remedy.
+    """
+    from pulumi import RunError
+
+    if unknown := [f"{path} is {name}" for path, name in _named(spec) if _find(name) is None]:
+        known = ", ".join(f"`{name}`" for name in _names())
+        raise RunError(
+            f"{'; '.join(unknown)}: in this release there are {known}; another one is brought by a package of Python "
+            "(docs/infrastructures/adding.md)"
+        )
+    try:
+        # All that is missing is said before anything is registered.
+        makes = {
+            name: cast(_Graph, _imported(descriptor(name), descriptor(name).graph))
+            for name in spec.infrastructure_names
+        }
+    except Permanent as missing:
+        raise RunError(str(missing)) from missing
+    return {name: make(spec, stack) for name, make in makes.items()}
+
+
+def infrastructure_of(spec: ClusterSpec, stack: str) -> contract.Infrastructure:
+    """Make the one infrastructure of all machines of ``spec``, for programs that have one.
+
+    Raises:
+        pulumi.RunError: as `infrastructures_of` says; or there are several.
+    """
+    from pulumi import RunError
+
+    if len(spec.infrastructure_names) > 1:
+        several = "; ".join(f"{path} is {name}" for path, name in _named(spec))
+        raise RunError(f"{several}: these are several; a program makes them with `sites_of`")
+    return next(iter(infrastructures_of(spec, stack).values()))
+
+
+def machines_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:
+    """Return the machines of a stack on that infrastructure, whoever made them.
+
+    Raises:
+        Permanent: there is no such infrastructure, or a package is missing; says which command installs it.
+        SpecError: its options have mistakes.
+    """
+    found = descriptor(name)
+    return cast(_Machines, _imported(found, found.machines))(spec, stack, data)
+
+
+def checks_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Iterable[Finding]:
+    """Find what that infrastructure lacks of what the spec asks of it, while the result is iterated.
+
+    Raises:
+        Permanent: as `machines_of`.
+    """
+    found = descriptor(name)
+    return cast(_Checks, _imported(found, found.checks))(spec, stack, data) if found.checks else ()
+
+
+def failure_kind_of(name: str) -> FailureKind:
+    """Return the function that gives the kind of that infrastructure's failures.
+
+    Raises:
+        Permanent: as `machines_of`.
+    """
+    found = descriptor(name)
+    return cast(FailureKind, _imported(found, found.failures))
+
+
+def infrastructure_of_type(resource_type: str) -> str:
+    """Return the name of the infrastructure whose machine the resource is; empty where it is none."""
+    found = _find(_owner(resource_type))
+    return found.name if found is not None and resource_type == found.types[0] else ""
+
+
+def resource_kind(token: str) -> Any:
+    """Return the class that serves an infrastructure's provider resources of that token.
+
+    Raises:
+        KeyError: no infrastructure has it.
+    """
+    found = _find(_owner(token))
+    if found is None:
+        raise KeyError(token)
+    return _imported(found, found.kinds[token])
+
+
+def _owner(resource_type: str) -> str:
+    """Return the name that an infrastructure of that resource would have: ``aws:ec2/instance:Instance`` is of ``aws``."""
+    package, _, rest = resource_type.partition(":")
+    return rest.partition(":")[0] if package == "tidepool" else package
+
+
+@cache
+def _find(name: str) -> Descriptor | None:
+    if name in BUILT_IN:
+        return cast(Descriptor, import_module(BUILT_IN[name]).INFRASTRUCTURE)
+    if name in _NO_INFRASTRUCTURE:
+        return None
+    found = [each for each in _entry_points() if each.name == name]
+    return cast(Descriptor, found[0].load()) if found else None
+
+
+def _names() -> tuple[str, ...]:
+    return (*BUILT_IN, *sorted({each.name for each in _entry_points()} - {*BUILT_IN}))
+
+
+@cache
+def _entry_points() -> EntryPoints:
+    """Search all that is installed, which takes some 40 ms: only for names that are not built in."""
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def _named(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
+    yield "controller.infrastructure", spec.controller.infrastructure.name
+    for i, fleet in enumerate(spec.fleets):
+        for j, each in enumerate(fleet.infrastructures):
+            yield f"fleets[{i}].infrastructures[{j}]", each.name
+
+
+def _imported(found: Descriptor, path: str) -> object:
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        if missing.partition(".")[0] == "tidepool":
+            raise Permanent(f"infrastructure {found.name}: this release has no {missing}") from error
+        remedy = found.package.install if found.package else f".venv/bin/pip install {missing}"
+        raise Permanent(
+            f"infrastructure {found.name}: the Python package {missing} is not installed; run: {remedy}"
+        ) from error
