@@ -44,7 +44,7 @@ def with_hashes(properties: Properties, folder: Path) -> Properties:
     Raises:
         AssetError: when contents cannot be read.
     """
-    if not any(_lacks_hash(v) for v in properties.values()):
+    if not lack_hashes(properties):
         return properties
 
     def leave(value: Value) -> Value:
@@ -56,6 +56,11 @@ def with_hashes(properties: Properties, folder: Path) -> Properties:
 
     hashed: Properties = transform(properties, leave)
     return hashed
+
+
+def lack_hashes(properties: Properties) -> bool:
+    """Return true where an asset or archive among ``properties`` has no hash yet."""
+    return any(_lacks_hash(v) for v in properties.values())
 
 
 def asset_hash(asset: Asset, folder: Path) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, NoReturn, TextIO
 
 from tidepool.engine.arguments import World, understand
 from tidepool.engine.errors import EXIT_INTERRUPTED, AlreadyReported, EngineError
@@ -59,6 +60,28 @@ def main(
             "report it with that file (it may hold names and values of your stack).\n"
         )
         return EXIT_INTERNAL
+
+
+def end_process(code: int) -> NoReturn:
+    """End the process as Python ends one, for a program may have run in it, but without taking its objects apart.
+
+    Threads that are no daemons come to their end, and then the functions of ``atexit`` are called, which remove temporary
+    folders among others. The rest is memory, which the kernel frees at once.
+    """
+    import atexit
+    import threading
+
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        code = code or EXIT_INTERNAL
+    finally:
+        os._exit(code)
 
 
 def _write_details(args: Sequence[str]) -> str:

@@ -140,6 +140,24 @@ def test_a_resource_that_is_gone_leaves_nothing_behind_where_the_program_runs(
         assert left["e"].property_dependencies == {}
 
 
+def test_a_refresh_forgets_which_properties_come_from_nothing(tmp_path: Path) -> None:
+    """As the CLI does, for all resources; what comes from something stays."""
+    program = Program((Node("a"), Node("b", refs=("a",)), Node("c")))
+    world = World()
+    base = play(Order(), program, Snapshot(), world, tmp_path).snapshot
+    empty = replace(
+        base,
+        resources=tuple(
+            replace(r, property_dependencies={**r.property_dependencies, "value": ()}) for r in base.resources
+        ),
+    )
+    played = play(Order("refresh"), program, empty, world, tmp_path)
+    assert played.errors == []
+    found = {r.urn.rpartition("::")[2]: set(r.property_dependencies) for r in played.snapshot.resources}
+    assert (found["a"], found["b"], found["c"]) == (set(), {"refs"}, set())
+    stays(program, played.snapshot, world, tmp_path)
+
+
 def test_a_destroy_that_runs_the_program_deletes_what_the_program_cannot_come_to(tmp_path: Path) -> None:
     """``c`` depends on ``b``, which is not there and not made; outputs of the stack come too late to count."""
     first = Program((Node("a"), Node("c", depends_on=("a",))))

@@ -177,3 +177,46 @@ def test_the_state_tells_the_calls_of_the_program_and_not_what_ran_it(stack: Sta
     (state,) = stack.states().values()
     places = [frame["sourcePosition"] for frame in state["stackTrace"] if frame]
     assert places == ["project:///__main__.py#3", "project:///__main__.py#4"]
+
+
+LOST_ASSET = """
+import pulumi
+from fake_sdk import Item
+for i in range(3):
+    Item(f"r{i}", value=i)
+%s
+"""
+LOST = 'Item("lost", value=pulumi.FileAsset("nowhere.txt"), opts=pulumi.ResourceOptions(depends_on=[]))'
+
+
+def test_an_asset_that_cannot_be_read_fails_its_own_registration(stack: Stack) -> None:
+    """The program is told by an exception, as of anything else that is refused; other resources are made."""
+    stack.write(LOST_ASSET % LOST)
+    ran = stack.run("up")
+    assert ran.code == 1
+    assert "Program failed with an unhandled exception" in ran.text
+    assert "failed to open asset file" in ran.text
+    assert "nowhere.txt" in ran.text
+    assert ran.has_no_engine_frames()
+    assert stack.world().keys() == stack.states().keys()
+    assert stack.pending() == []
+
+
+def test_a_program_may_do_without_an_asset(stack: Stack) -> None:
+    told = """
+async def attempt():
+    request = pb.RegisterResourceRequest(type="fake:index:Item", name="lost", custom=True)
+    request.object.update({"value": {
+        "4dabf18193072939515e22adb298388d": "c44067f5952c0a294b673a41bacd8c17", "uri": "http://127.0.0.1:9/none"}})
+    try:
+        await asyncio.to_thread(pulumi.runtime.settings.get_monitor().RegisterResource, request)
+    except Exception as error:
+        print("refused:", error)
+import asyncio
+from pulumi.runtime.proto import resource_pb2 as pb
+pulumi.export("done", pulumi.Output.from_input(attempt()))
+"""
+    stack.write(LOST_ASSET % told)
+    ran = stack.up()
+    assert "refused: failed to fetch 'http://127.0.0.1:9/none'" in ran.text
+    assert sorted(stack.states()) == ["r0-1", "r1-1", "r2-1"]

@@ -70,6 +70,7 @@ def test_a_damaged_state_is_refused_and_its_backup_named(stack: Stack) -> None:
 
 def test_a_state_that_contradicts_itself_is_refused(stack: Stack) -> None:
     stack.up()
+    whole = stack.file.read_bytes()
     document = json.loads(stack.file.read_bytes())
     document["checkpoint"]["latest"]["resources"][-1]["dependencies"] = [
         "urn:pulumi:dev::ops::fake:index:Item::lost"
@@ -78,7 +79,26 @@ def test_a_state_that_contradicts_itself_is_refused(stack: Stack) -> None:
     ran = refused(stack)
     assert "its dependency urn:pulumi:dev::ops::fake:index:Item::lost is missing" in ran.err
     assert str(stack.file) in ran.err
-    assert "backup" in ran.err
+    # Who wrote it kept a copy of it as well: the newest backup that is whole is the one before.
+    backups = stack.backend / ".pulumi" / "backups" / "ops" / "dev"
+    (backups / "dev.9999999999999999999.json").write_bytes(stack.file.read_bytes())
+    ran = refused(stack)
+    told = re.findall(r"^  python -m tidepool.engine (.*)$", ran.err, re.MULTILINE)
+    assert Path(shlex.split(told[0])[-1]).read_bytes() == whole
+    for line in told:
+        assert stack.run(*shlex.split(line), *(["--yes"] if line.startswith("refresh") else [])).code == 0
+    stack.check_exact(3)
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 4096, b"null", b'{"version": 3', b'{"version": 3}'])
+def test_a_file_that_was_cut_off_is_refused_and_its_backup_named(stack: Stack, left: bytes) -> None:
+    """As a power failure leaves what the CLI wrote, which does not wait for the disk."""
+    stack.up(COUNT="2")
+    whole = stack.file.read_bytes()
+    stack.file.write_bytes(left)
+    ran = refused(stack, "refresh")
+    (backup,) = re.findall(r"The newest usable backup is (\S+) ", ran.err)
+    assert Path(backup).read_bytes() == whole
 
 
 def test_a_damaged_journal_is_refused(stack: Stack) -> None:

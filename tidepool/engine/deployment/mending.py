@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.state.mending import mended
+from tidepool.engine.state.mending import mended, without_empty
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
@@ -20,7 +20,7 @@ async def take_up(deployment: Deployment, gone: Collection[Entry], changed: Coll
     kept = [entry for entry in deployment.live.entries if entry not in gone]
     before = [entry.state for entry in kept]
     amends: list[Entry] = []
-    for entry, old, state in zip(kept, before, mended(before), strict=True):
+    for entry, old, state in zip(kept, before, map(without_empty, mended(before)), strict=True):
         entry.state = state
         if (state is not old or entry in changed) and not deployment.generator.books.is_decided(entry):
             amends.append(entry)

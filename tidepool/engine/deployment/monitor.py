@@ -6,6 +6,7 @@ the engine's loop; :mod:`.endpoint` serves them to programs, over gRPC or in thi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import callback_pb2, provider_pb2, resource_pb2
 
 from tidepool.engine import wire
-from tidepool.engine.assets import with_hashes
+from tidepool.engine.assets import AssetError, lack_hashes, with_hashes
 from tidepool.engine.deployment import source_position
 from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, Callbacks
 from tidepool.engine.deployment.chosen_provider import default_reference
@@ -166,7 +167,7 @@ class Monitor:
             )
         if parent in self._family.goals:
             inherit(request, self._family.goals[parent])
-        properties = with_hashes(wire.from_struct(request.object), self._d.working_folder)
+        properties = await self._hashed(wire.from_struct(request.object))
         dependencies = list(request.dependencies)
         by_property = property_dependencies(request, properties, dependencies)
         options = transform_options(request, self._family.providers_of(parent))
@@ -175,7 +176,7 @@ class Monitor:
             # As the CLI has it: only to transforms of its own do values tell what they came from.
             properties = as_outputs(properties, by_property if request.transforms else {})
             properties, options = await _transformed(request, properties, options, transforms)
-            properties = with_hashes(properties, self._d.working_folder)
+            properties = await self._hashed(properties)
         if request.transforms:
             by_property = {k: sorted(output_dependencies(v)) for k, v in properties.items()}
             dependencies = list(
@@ -205,7 +206,7 @@ class Monitor:
     ) -> empty_pb2.Empty:
         """The outputs of a component, which is complete now."""
         outputs = without_outputs(wire.from_struct(request.outputs))
-        await self._d.register_outputs(request.urn, with_hashes(outputs, self._d.working_folder))
+        await self._d.register_outputs(request.urn, await self._hashed(outputs))
         return empty_pb2.Empty()
 
     async def read_resource(
@@ -285,6 +286,16 @@ class Monitor:
         )
 
     # -- within ----------------------------------------------------------------------------------------
+
+    async def _hashed(self, properties: Properties) -> Properties:
+        """Return ``properties`` with the hashes of their assets; what cannot be read is this request's failure alone."""
+        if not lack_hashes(properties):
+            return properties
+        try:
+            # On a thread: a file may be large, and an address slow.
+            return await asyncio.to_thread(with_hashes, properties, self._d.working_folder)
+        except AssetError as error:
+            raise RequestRefused(str(error)) from error
 
     def _transforms_for(
         self, request: resource_pb2.RegisterResourceRequest

@@ -123,7 +123,7 @@ class Board:
             case ResourceOutputs():
                 row.finish(step, self._clock())
                 touched = Touched(row, self._is_news(event, before))
-                if row.is_root and step.op is not Op.DELETE:
+                if row.is_root:
                     self.outputs_step = step
             case ResourceFailed():
                 row.failed = True

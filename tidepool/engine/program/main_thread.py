@@ -19,15 +19,13 @@ class MainThread:
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        #: Whether something runs on it.
+        #: True while a function runs on it, whose future is not done.
         self.is_busy = False
 
     def serve(self) -> None:
         """Run what is asked for until :meth:`end`. Signals are handled while it waits."""
         while (job := self._jobs.get()) is not None:
-            self.is_busy = True
             job()
-            self.is_busy = False
 
     def end(self) -> None:
         """Let :meth:`serve` return."""
@@ -41,10 +39,16 @@ class MainThread:
             # From here on the future cannot be cancelled: nobody can stop the function.
             if not future.set_running_or_notify_cancel():
                 return
+            self.is_busy = True
+            failure: BaseException | None = None
             try:
                 result = function()
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the result
-                future.set_exception(error)
+                failure = error
+            # Before the future is done: whoever waits for it may ask at once.
+            self.is_busy = False
+            if failure is not None:
+                future.set_exception(failure)
             else:
                 future.set_result(result)
 

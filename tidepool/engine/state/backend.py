@@ -289,19 +289,23 @@ class FileBackend:
         self, ref: StackReference, raw: RawCheckpoint, crypter: Crypter, verify: bool = True
     ) -> Snapshot:
         """The snapshot in a file that was read before; errors as :meth:`load`."""
-        try:
-            snapshot = decode_deployment(raw.deployment, crypter)
+
+        def decoded(found: RawCheckpoint, verify: bool = True) -> Snapshot:
+            snapshot = decode_deployment(found.deployment, crypter)
             if verify:
                 verify_integrity(snapshot)
+            return snapshot
+
+        try:
+            return decoded(raw, verify)
         except IntegrityError as error:
             raise IntegrityError(
                 f"snapshot integrity failure; refusing to use it: {error}\nIn the state of stack '{ref.name}', "
-                f"{raw.path}. Repair it with `pulumi state repair` of the Pulumi CLI, or go back to a backup in "
-                f"{self.layout.backups(ref)}"
+                f"{raw.path}. Repair it with `pulumi state repair` of the Pulumi CLI, or go back to a backup.\n"
+                + self._store.way_back(ref, decoded)
             ) from error
         except MalformedCheckpoint as error:
-            raise MalformedCheckpoint(f"{raw.path}: {error}") from error
-        return snapshot
+            raise MalformedCheckpoint(f"{raw.path}: {error}\n{self._store.way_back(ref, decoded)}") from error
 
     def save(self, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> Path:
         """Make ``snapshot`` the stack's state, durably, or leave the old state; returns the file's path.

@@ -27,6 +27,16 @@ def mended(resources: Iterable[ResourceState]) -> list[ResourceState]:
     return result
 
 
+def without_empty(state: ResourceState) -> ResourceState:
+    """Return ``state`` without properties that are said to come from nothing, as the CLI has it after a refresh."""
+    named = {key: urns for key, urns in state.property_dependencies.items() if urns}
+    return (
+        state
+        if len(named) == len(state.property_dependencies)
+        else replace(state, property_dependencies=named)
+    )
+
+
 def letting_go(state: ResourceState, urns: Set[str]) -> ResourceState:
     """``state`` without references to ``urns``, but for that to its provider."""
     if urns.isdisjoint(state.all_dependencies()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -155,24 +155,27 @@ class CheckpointStore:
         for _, path in sorted(dated, reverse=True):
             yield path
 
-    def _damage(self, ref: StackReference, path: Path, error: Exception) -> str:
-        lines = [f"the state of stack '{ref.name}' is damaged, nothing was changed: {path}: {error}"]
+    def way_back(self, ref: StackReference, verify: Callable[[RawCheckpoint], object] = bool) -> str:
+        """Return lines that name the newest usable backup and how to take it; ``verify`` raises where one is no use."""
         for backup in self.backup_names(ref):
             try:
                 found = read_checkpoint(backup)
+                if found is None:
+                    continue
+                verify(found)
             except (ValueError, OSError, EngineError):
                 continue  # damaged as well, or in a form that is not ours: the one before it may do
-            if found is not None:
-                when = (found.deployment.get("manifest") or {}).get("time", "an unknown time")
-                lines.append(
-                    f"The newest usable backup is {backup} ({found.resource_count} resources, of {when}). "
-                    "Go back to it, and compare it with what really exists, with:\n"
-                    f"  python -m tidepool.engine stack import --stack {ref.name} --file {quote(str(backup))}\n"
-                    f"  python -m tidepool.engine refresh --stack {ref.name}"
-                )
-                return "\n".join(lines)
-        lines.append("There is no usable backup of it.")
-        return "\n".join(lines)
+            when = (found.deployment.get("manifest") or {}).get("time", "an unknown time")
+            return (
+                f"The newest usable backup is {backup} ({found.resource_count} resources, of {when}). "
+                "Go back to it, and compare it with what really exists, with:\n"
+                f"  python -m tidepool.engine stack import --stack {ref.name} --file {quote(str(backup))}\n"
+                f"  python -m tidepool.engine refresh --stack {ref.name}"
+            )
+        return "There is no usable backup of it."
+
+    def _damage(self, ref: StackReference, path: Path, error: Exception) -> str:
+        return f"the state of stack '{ref.name}' is damaged, nothing was changed: {path}: {error}\n{self.way_back(ref)}"
 
 
 def read_checkpoint(path: Path) -> RawCheckpoint | None:

@@ -21,6 +21,7 @@ from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO
 
+from tidepool.engine.command import end_process
 from tidepool.engine.command import main as carry_out
 from tidepool.engine.state import secrets
 
@@ -155,8 +156,7 @@ def _operate(descriptors: Sequence[int], teach: int) -> NoReturn:
     except BaseException:  # noqa: BLE001 - the process ends with it
         with suppress(OSError):
             os.write(2, traceback.format_exc().encode())
-    finally:
-        os._exit(code)
+    end_process(code)
 
 
 def _shell_code(ended: int) -> int:
