@@ -42,29 +42,38 @@ kubernetes: setup ## build a Kubernetes for this machine from Go modules: 6 minu
 demo-converged: setup kubernetes ## machines that move between Slurm and Kubernetes: jobs and pods come in turns
 	@$(AS_ROOT) $(PY) -m demo.converged $(DEMO_ARGS)
 
+# Tests that share what is slow to make have a group (tests/schedule.py), which one process runs.
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
+
 .PHONY: test
-test: setup-tests lint ## set up, check the style, run all tests
-# A file's tests run in one process, in their order: they share a cluster, and in some each goes on from the one before.
-	@$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
+test: setup-tests lint ## set up, check the style, run the tests that are quick: 10 minutes at most
+	@$(PYTEST) -m "not slow" $(TEST_ARGS)
+
+.PHONY: test-slow
+test-slow: setup-tests
+	@$(PYTEST) -m slow $(TEST_ARGS)
+
+.PHONY: test-all
+test-all: test kubernetes test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software
 
 .PHONY: lint
-lint: setup ## ruff, mypy and the import contracts
+lint: setup-tests ## ruff, mypy and the import contracts
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet
 	@$(PY) -m mypy --no-error-summary
 	@.venv/bin/lint-imports --no-logo >.venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 .PHONY: format
-format: setup ## mend what ruff can mend
+format: setup-tests ## mend what ruff can mend
 	@$(PY) -m ruff check --fix-only --quiet
 	@$(PY) -m ruff format --quiet
 
 .PHONY: bench
-bench: setup ## measure the engine, beside `pulumi` where it is on PATH
+bench: setup-tests ## measure the engine, beside `pulumi` where it is on PATH
 	@$(PY) bench/engine.py $(BENCH_ARGS)
 
 .PHONY: lock
-lock: setup ## pin the dependencies of pyproject.toml anew
+lock: setup-tests ## pin the dependencies of pyproject.toml anew
 	@scripts/lock
 
 .PHONY: clean

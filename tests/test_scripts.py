@@ -20,7 +20,7 @@ case "$1 $2" in
     "-c "*) [[ ${TOO_OLD:-} == "" ]] ;;
     "--version "*) echo "Python 3.11.0" ;;
     "-m venv") mkdir -p "$4/bin"; cp "$0" "$4/bin/python"; echo "#!$PWD/$4/bin/python" >"$4/bin/pip" ;;
-    "-m pip") [[ $* != *"${FAILS:-nothing}"* ]] ;;
+    "-m pip" | "-m uv") [[ $* != *"${FAILS:-nothing}"* ]] ;;
 esac
 """
 
@@ -43,36 +43,41 @@ def run(command: list[str], cwd: Path, **environment: str) -> subprocess.Complet
 #: Stands for apt-get as root.
 FAKE_INSTALL = """#!/usr/bin/env bash
 echo "install $*" >>"$CALLS"
-[[ ${FAILS:-} != install ]]
+[[ ${FAILS:-} != apt ]]
 """
 
 CLOSING = "==== 1 failed, 2 passed in 3.45s ===="
 
 
+SLOW_CLOSING = "==== 4 passed, 1 skipped in 67.80s (0:01:07) ===="
+
+
 @pytest.mark.parametrize(
-    ("recipe", "code", "last"),
+    ("recipe", "code", "told"),
     [
-        (f"@echo '{CLOSING}'", 0, CLOSING),
-        (f"@echo '{CLOSING}'; echo a straggler", 0, CLOSING),
-        (f"@echo '{CLOSING}'; exit 1", 2, CLOSING),
+        (f"@echo '{CLOSING}'", 0, [CLOSING]),
+        (f"@echo '{CLOSING}'; echo a straggler", 0, [CLOSING]),
+        (f"@echo '{CLOSING}'; exit 1", 2, [".ci/run: make test failed with exit code 2", CLOSING]),
         (
             "@echo lint: wrong; exit 1",
             2,
-            ".ci/run: pytest did not run to its end; what stopped it stands above",
+            [
+                ".ci/run: make test failed with exit code 2",
+                ".ci/run: pytest did not run to its end in make test; what stopped it stands above",
+            ],
         ),
     ],
 )
-def test_ci_ends_with_pytests_closing_line_and_makes_exit_code(
-    tmp_path: Path, recipe: str, code: int, last: str
+def test_ci_ends_with_pytests_closing_lines_and_the_first_failures_exit_code(
+    tmp_path: Path, recipe: str, code: int, told: list[str]
 ) -> None:
-    done = ci(tmp_path, f"kubernetes:\ntest:\n\t{recipe}\n")
+    done = ci(tmp_path, f"kubernetes:\ntest:\n\t{recipe}\ntest-slow:\n\t@echo '{SLOW_CLOSING}'\n")
     assert done.returncode == code
-    assert done.stdout.splitlines()[-1] == last
-    assert done.stdout.splitlines().count(CLOSING) <= 2
+    assert done.stdout.splitlines()[-len(told) - 1 :] == [*told, SLOW_CLOSING]
 
 
 def ci(folder: Path, makefile: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`.ci/run` beside that Makefile, with the ordinary programs alone."""
+    """Run `.ci/run` beside that Makefile, with the ordinary programs alone."""
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", folder / ".ci/run")
     (folder / "Makefile").write_text(makefile)
@@ -85,13 +90,14 @@ def ci(folder: Path, makefile: str, **environment: str) -> subprocess.CompletedP
 
 
 def test_ci_tells_a_kubernetes_that_cannot_be_built_by_its_exit_code(tmp_path: Path) -> None:
-    done = ci(tmp_path, f"test:\n\t@echo '{CLOSING}'\nkubernetes:\n\t@exit 1\n")
+    tests = f"test:\n\t@echo '{CLOSING}'\ntest-slow:\n\t@echo '{SLOW_CLOSING}'\n"
+    done = ci(tmp_path, f"{tests}kubernetes:\n\t@exit 1\n")
     assert done.returncode == 2
-    assert (
-        ".ci/run: make kubernetes failed with exit code 2; tests that need one cannot run"
-        in done.stdout.splitlines()
-    )
-    assert done.stdout.splitlines()[-1] == CLOSING, "the tests run all the same"
+    assert done.stdout.splitlines()[-3:] == [
+        CLOSING,
+        ".ci/run: make kubernetes failed with exit code 2",
+        SLOW_CLOSING,
+    ], "the tests run all the same"
 
 
 @pytest.mark.parametrize(
@@ -104,11 +110,21 @@ def test_ci_leaves_nothing_out_unless_it_is_told_to(
     monkeypatch.delenv(MUST_RUN, raising=False)
     recipes = (
         "kubernetes:\n\t@echo built $(KUBERNETES_ARGS)\n"
-        f"test:\n\t@echo must run: $${MUST_RUN}; echo '{CLOSING}'\n"
+        f"test:\n\t@echo '{CLOSING}'\ntest-slow:\n\t@echo must run: $${MUST_RUN}; echo '{SLOW_CLOSING}'\n"
     )
     done = ci(tmp_path, recipes, **environment)
     assert done.returncode == 0
-    assert done.stdout.splitlines() == [*says, CLOSING]
+    assert done.stdout.splitlines() == [CLOSING, *says, SLOW_CLOSING, CLOSING, SLOW_CLOSING]
+
+
+#: What `scripts/setup` makes the environment from.
+READ = (
+    "scripts/setup",
+    "scripts/requirements.txt",
+    "requirements.txt",
+    "requirements-dev.txt",
+    "pyproject.toml",
+)
 
 
 class Clone:
@@ -118,8 +134,7 @@ class Clone:
         self.path = path
         self.calls = path / "calls"
         (path / "scripts").mkdir()
-        (path / "playbooks").mkdir()
-        for name in ("scripts/setup", "requirements-dev.txt", "playbooks/requirements.txt", "pyproject.toml"):
+        for name in READ:
             shutil.copy(ROOT / name, path / name)
         stand_in = path / "scripts/install-packages"
         stand_in.write_text(FAKE_INSTALL)
@@ -135,7 +150,9 @@ class Clone:
         return run(["scripts/setup", *arguments], self.path, **given)
 
     def installs(self) -> list[str]:
-        return [call for call in self.calls.read_text().splitlines() if "pip" in call and " install " in call]
+        return [
+            call for call in self.calls.read_text().splitlines() if "-m uv" in call and " install " in call
+        ]
 
 
 @pytest.fixture
@@ -150,7 +167,11 @@ def test_setup_installs_by_digest_and_from_wheels(clone: Clone) -> None:
     assert "--require-hashes" in packages
     assert "--only-binary :all:" in packages
     assert "--no-deps" in project
-    assert "--no-index" in project
+    assert "--offline" in project
+    assert (
+        "pip --disable-pip-version-check --no-input --quiet install --require-hashes"
+        in clone.calls.read_text()
+    )
 
 
 def test_setup_does_nothing_the_second_time(clone: Clone) -> None:
@@ -161,9 +182,7 @@ def test_setup_does_nothing_the_second_time(clone: Clone) -> None:
     assert clone.calls.read_text() == ""
 
 
-@pytest.mark.parametrize(
-    "changed", ["requirements-dev.txt", "playbooks/requirements.txt", "pyproject.toml", "scripts/setup"]
-)
+@pytest.mark.parametrize("changed", [name for name in READ if name != "requirements-dev.txt"])
 def test_setup_installs_again_into_the_same_place_when_something_changed(clone: Clone, changed: str) -> None:
     clone.setup()
     with (clone.path / changed).open("a") as file:
@@ -176,7 +195,7 @@ def test_setup_installs_again_into_the_same_place_when_something_changed(clone: 
 def test_setup_makes_an_environment_anew_that_was_moved(clone: Clone) -> None:
     clone.setup()
     (clone.path / ".venv/bin/pip").write_text("#!/elsewhere/.venv/bin/python\n")
-    (clone.path / ".venv/.setup-stamp").write_text("made elsewhere")
+    (clone.path / ".venv/.setup-all").write_text("made elsewhere")
     assert clone.setup().returncode == 0
     assert "-m venv" in clone.calls.read_text()
 
@@ -197,12 +216,28 @@ def test_setup_installs_what_is_missing_and_no_more(clone: Clone) -> None:
     assert "install iproute2 libc6-dev\n" in clone.calls.read_text()
     assert clone.setup("--tests").returncode == 0
     assert "install iproute2 libc6-dev munge\n" in clone.calls.read_text()
-    assert clone.installs() == [], "nothing changed for Python"
+    assert "--requirement requirements-dev.txt" in clone.installs()[0]
+
+
+def test_setup_for_tests_is_one_for_all(clone: Clone) -> None:
+    assert clone.setup("--tests").returncode == 0
+    again = clone.setup()
+    assert (again.returncode, again.stdout, clone.installs()) == (0, "", [])
+
+
+def test_setup_takes_pips_settings_for_uv(clone: Clone) -> None:
+    """Where packages come from is set for pip, on most machines."""
+    settings = "case $* in *'config list'*) echo \"global.index-url='https://mirror.example/simple'\" ;; esac"
+    clone.python.write_text(
+        FAKE_PYTHON + settings + '\n[[ $* != *"-m uv"* ]] || echo "of $UV_DEFAULT_INDEX" >>"$CALLS"\n'
+    )
+    assert clone.setup().returncode == 0
+    assert "of https://mirror.example/simple" in clone.calls.read_text()
 
 
 def test_setup_says_what_to_run_by_hand_where_it_could_not_install(clone: Clone) -> None:
     (clone.path / "scripts/packages").write_text("all no-such-ip iproute2\n")
-    done = clone.setup(FAILS="install")
+    done = clone.setup(FAILS="apt")
     assert done.returncode == 1
     assert "run as root: apt-get install --no-install-recommends iproute2\n" in done.stdout
 
@@ -220,8 +255,10 @@ def test_setup_goes_on_without_what_it_cannot_install(clone: Clone, tmp_path: Pa
         "grep",
         "id",
         "mkdir",
+        "mktemp",
         "cp",
         "rm",
+        "sleep",
         "sha256sum",
         "tail",
     ):

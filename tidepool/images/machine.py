@@ -83,7 +83,7 @@ def ansible_playbook() -> Path:
     if found is None:
         raise MissingTool(
             "ansible-core, which applies the roles, is not installed: run `make setup`, or "
-            f"`{sys.executable} -m pip install --require-hashes -r playbooks/requirements.txt`"
+            f"`{sys.executable} -m pip install ansible-core`"
         )
     return Path(found)
 

@@ -94,7 +94,7 @@ def run_play(play: Play, task: Task, folder: Path, *, check: bool = False) -> st
     if program is None:
         raise Refusal(
             "ansible-core, which applies the roles, is not installed; run: "
-            f"{sys.executable} -m pip install --require-hashes -r playbooks/requirements.txt"
+            f"{sys.executable} -m pip install ansible-core"
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
