@@ -42,12 +42,20 @@ kubernetes: setup ## build a Kubernetes for this machine from Go modules: 6 minu
 demo-converged: setup kubernetes ## machines that move between Slurm and Kubernetes: jobs and pods come in turns
 	@$(AS_ROOT) $(PY) -m demo.converged $(DEMO_ARGS)
 
+# What Python compiles is kept, tests as well: compiling them anew takes longer than most of what is run here.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests that share what is slow to make have a group (tests/schedule.py), which one process runs.
-PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: test
-test: setup-tests lint ## set up, check the style, run the tests that are quick: 10 minutes at most
+test: setup-tests ## set up, check the style, run the tests that are quick: 10 minutes at most
+# Beside the type checker, which works on one processor, the tests are compiled on the other.
+	@$(MAKE) --jobs=2 --output-sync=target lint compile-tests
 	@$(PYTEST) -m "not slow" $(TEST_ARGS)
+
+.PHONY: compile-tests
+compile-tests:
+	@$(PY) -m pytest --collect-only --quiet >.venv/collect.log || { tail -n 40 .venv/collect.log; exit 1; }
 
 .PHONY: test-slow
 test-slow: setup-tests
