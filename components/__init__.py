@@ -1,13 +1,15 @@
-"""What a stack is made of. Components take typed arguments, read no configuration, and register what they give.
+"""The components that a cluster is made of, and the vocabulary in which programs speak of it.
 
-infrastructure = Local(stack=pulumi.get_stack())
-network = infrastructure.network("net", spec.network)
-image = GoldenImage("slurm", recipe="images/debian-12", playbooks="playbooks").digest
-controller = SlurmController(spec.name, SlurmControllerArgs(spec, infrastructure, network, image))
-here = Site(infrastructure, network, image)
-for fleet in spec.fleets:
-    nodes = node_set(fleet, last=None)  # tidepool.cluster.node_set
-    ComputeFleet(fleet.name, ComputeFleetArgs(fleet, nodes, controller, {fleet.infrastructures[0].key: here}))
+Components take typed arguments, read no configuration, and register their outputs.
+
+    controller = SlurmController(
+        "physics",
+        network="10.80.0.0/16",
+        fleets=[FleetArgs(name="cpu", max_nodes=8, shape=Shape(cpus=4, memory_mib=8192))],
+    )
+    ComputeFleet("cpu", controller=controller, nodes="cpu-[1-2]")
+
+`Cluster` does all of this from a spec.
 """
 
 from __future__ import annotations
@@ -15,40 +17,37 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from tidepool.cluster.pool import Kubernetes as Kubernetes
+from tidepool.cluster.shape import Shape as Shape
+from tidepool.cluster.spec import Accounting as Accounting
+from tidepool.cluster.spec import ClusterSpec as ClusterSpec
+from tidepool.cluster.spec import Controller as Controller
+from tidepool.cluster.spec import Infrastructure as Infrastructure
+from tidepool.cluster.spec import Limits as Limits
+from tidepool.cluster.spec import Partition as Partition
+from tidepool.components.cluster import Cluster as Cluster
+from tidepool.components.cluster_args import FleetArgs as FleetArgs
+from tidepool.components.cluster_args import PoolArgs as PoolArgs
+from tidepool.components.cluster_args import cluster_spec as cluster_spec
 from tidepool.components.compute_fleet import ComputeFleet as ComputeFleet
-from tidepool.components.compute_fleet import ComputeFleetArgs as ComputeFleetArgs
-from tidepool.components.contexts import Sites as Sites
-from tidepool.components.contexts import sites_of as sites_of
-from tidepool.components.desired_state import asked as asked
+from tidepool.components.desired_state import DesiredState as DesiredState
+from tidepool.components.desired_state import desired_state as desired_state
 from tidepool.components.golden_image import GoldenImage as GoldenImage
-from tidepool.components.last_outputs import last_outputs as last_outputs
+from tidepool.components.locations import Location as Location
+from tidepool.components.locations import Locations as Locations
+from tidepool.components.locations import register_locations as register_locations
 from tidepool.components.slurm_controller import SlurmController as SlurmController
-from tidepool.components.slurm_controller import SlurmControllerArgs as SlurmControllerArgs
-from tidepool.infrastructures.context import Site as Site
-from tidepool.infrastructures.local.graph import Local as Local
-from tidepool.infrastructures.registry import infrastructure_of as infrastructure_of
-from tidepool.infrastructures.registry import infrastructures_of as infrastructures_of
 
 if TYPE_CHECKING:
     from tidepool.components.converged_node_pool import ConvergedNodePool as ConvergedNodePool
-    from tidepool.components.converged_node_pool import ConvergedNodePoolArgs as ConvergedNodePoolArgs
-    from tidepool.components.kubernetes_access import KubernetesAccess as KubernetesAccess
+    from tidepool.components.kubernetes_control_plane import KubernetesAccess as KubernetesAccess
     from tidepool.components.kubernetes_control_plane import KubernetesControlPlane as KubernetesControlPlane
-    from tidepool.components.kubernetes_control_plane import (
-        KubernetesControlPlaneArgs as KubernetesControlPlaneArgs,
-    )
-    from tidepool.components.pools import PoolsArgs as PoolsArgs
-    from tidepool.components.pools import pools_of as pools_of
 
-#: What is imported when it is asked for: a cluster without pools waits for nothing of Kubernetes.
+#: Names that are imported when they are asked for: a cluster without pools waits for nothing of Kubernetes.
 _LATER: Final = {
     "ConvergedNodePool": "converged_node_pool",
-    "ConvergedNodePoolArgs": "converged_node_pool",
-    "KubernetesAccess": "kubernetes_access",
+    "KubernetesAccess": "kubernetes_control_plane",
     "KubernetesControlPlane": "kubernetes_control_plane",
-    "KubernetesControlPlaneArgs": "kubernetes_control_plane",
-    "PoolsArgs": "pools",
-    "pools_of": "pools",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import pulumi
@@ -12,14 +11,15 @@ from pulumi import Input, Output
 from tidepool import resources
 from tidepool.cluster import hostlist
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pod_network import PodRoute
+from tidepool.cluster.pod_network import PodRoute, pod_routes
 from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.role_set import role_set
 from tidepool.cluster.roles import ROLES, Role
+from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import converged_boot, role_files
-from tidepool.components.slots import told_slots
 from tidepool.components.slurm_controller import SlurmController
 from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Infrastructure, MachineOrder
+from tidepool.infrastructures.contract import MachineOrder
 
 
 class ReachedKubernetes(Protocol):
@@ -31,79 +31,81 @@ class ReachedKubernetes(Protocol):
     authority_certificate: Output[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ConvergedNodePoolArgs:
-    """What a pool is made from.
-
-    ``roles`` says what each machine is to be, by node name (`tidepool.cluster.role_set`), and ``serving`` which of them
-    served Kubernetes last: a hostlist. ``routes`` lead to the pods of all machines of all pools
-    (`tidepool.cluster.pod_network`). ``network`` is what ``infrastructure`` gave for the cluster's network, ``image`` the
-    digest of an image that holds both roles, ``stack`` Pulumi's.
-
-    ``only`` are those of the machines that are registered, as of a `ComputeFleet`.
-    """
-
-    pool: ConvergedPool
-    roles: Mapping[str, Role]
-    controller: SlurmController
-    kubernetes: ReachedKubernetes
-    routes: Sequence[PodRoute]
-    infrastructure: Infrastructure
-    network: Input[str]
-    image: Input[str]
-    stack: str
-    serving: str = ""
-    only: HostSet | None = None
-
-
 class ConvergedNodePool(pulumi.ComponentResource):
     """A pool: its slots, and for each of its machines that machine, and the role that it has.
 
     A role that changes is an update in place: the machine stays.
+
+    Args:
+        name: the pool's, as the controller knows it.
+        controller: the cluster's, whose spec has the pool and the Kubernetes that it serves.
+        kubernetes: that Kubernetes.
+        roles: what each machine is to be, by node name; by default as at the first `up` (`tidepool.cluster.role_set`).
+        serving: a hostlist of those that served Kubernetes last.
+        only: those of the machines that are registered, as of a `ComputeFleet`.
+        opts: Pulumi's.
     """
 
     #: By role a hostlist of the machines that have it. One that was not given the role it should have keeps its old one.
     roles: Output[Mapping[str, str]]
 
     def __init__(
-        self, name: str, args: ConvergedNodePoolArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        *,
+        controller: SlurmController,
+        kubernetes: ReachedKubernetes,
+        roles: Mapping[str, Role] | None = None,
+        serving: str = "",
+        only: HostSet | None = None,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("tidepool:components:ConvergedNodePool", name, None, opts)
-        pool, controller, mine = args.pool, args.controller, pulumi.ResourceOptions(parent=self)
-        keys = controller.keys
-        boot = args.infrastructure.boot(pool.name, _boot(args), mine)
+        """Register it.
+
+        Raises:
+            pulumi.RunError: the controller does not know the pool; says the remedy.
+        """
+        pool = _known_pool(name, controller)
+        super().__init__(
+            "tidepool:components:ConvergedNodePool", name, None, controller.locations.options(opts)
+        )
+        mine = pulumi.ResourceOptions(parent=self)
+        roles = role_set(pool) if roles is None else roles
+        own = controller.locations.own.with_image(pool.image)
+        boot = own.infrastructure.boot(pool.name, _boot(pool, controller), mine)
         machine_boots = {
-            node: args.infrastructure.boot(f"{pool.name}-controller", _boot(args, slurmctld), mine)
+            node: own.infrastructure.boot(f"{pool.name}-controller", _boot(pool, controller, slurmctld), mine)
             for node, slurmctld in controller.pool_controllers.items()
-            if node in args.roles
+            if node in roles
         }
-        files = role_files(keys, authority=args.kubernetes.authority_certificate, routes=args.routes)
+        routes = _routes(controller.spec)
+        files = role_files(controller.keys, authority=kubernetes.authority_certificate, routes=routes)
         boots: dict[str, Output[str]] = {
-            role: args.infrastructure.boot(f"{pool.name}-{role}", files[role], mine) for role in ROLES
+            role: own.infrastructure.boot(f"{pool.name}-{role}", files[role], mine) for role in ROLES
         }
-        pods = {route.node: str(route.subnet) for route in args.routes}
+        pods = {route.node: str(route.subnet) for route in routes}
         # Power saving would ask for a machine that serves Kubernetes: in each mode, slots are FUTURE.
-        slots = told_slots(pool, pool.slots(), controller, "FUTURE", self)
+        slots = controller.register_slots(pool, pool.slots(), "FUTURE", self)
         # As of fleets: a slurmd that registers before its slot is there makes a node of its own.
         beside = pulumi.ResourceOptions(parent=self, depends_on=[slots], replace_with=[slots])
-        served = HostSet(args.serving)
-        were: dict[str, Role] = {node: "kubernetes" if node in served else "slurm" for node in args.roles}
+        served = HostSet(serving)
+        were: dict[str, Role] = {node: "kubernetes" if node in served else "slurm" for node in roles}
         found: dict[str, Input[Role]] = {**were}
         for slot in pool.slots():
             node = slot.node_name
-            if args.only is not None and node not in args.only:
+            if only is not None and node not in only:
                 continue
             order = MachineOrder(
-                node, args.network, slot.address, pool.shape, args.image, machine_boots.get(node, boot)
+                node, own.network, slot.address, pool.shape, own.image, machine_boots.get(node, boot)
             )
             role = resources.Role(
                 node,
                 node=node,
                 pool=pool.name,
-                role=args.roles[node],
-                machine=args.infrastructure.machine(order, beside).connection,
+                role=roles[node],
+                machine=own.infrastructure.machine(order, beside).connection,
                 controller=controller.connection,
-                access=args.kubernetes.access,
+                access=kubernetes.access,
                 boots=boots,
                 pod_subnet=pods[node],
                 labels=dict(pool.labels) or None,
@@ -118,20 +120,37 @@ class ConvergedNodePool(pulumi.ComponentResource):
         self.register_outputs({"roles": self.roles})
 
 
-def _boot(args: ConvergedNodePoolArgs, slurmctld: Boot | None = None) -> Boot:
+def _known_pool(name: str, controller: SlurmController) -> ConvergedPool:
+    spec = controller.spec
+    try:
+        return spec.pool(name)
+    except KeyError:
+        known = ", ".join(pool.name for pool in spec.pools) or "none"
+        raise pulumi.RunError(
+            f"ConvergedNodePool {name}: the configuration of the controller {spec.name} has no such pool; its pools are: "
+            f'{known}. Give it to the controller: SlurmController("{spec.name}", pools=[PoolArgs(name="{name}", ...)])'
+        ) from None
+
+
+def _routes(spec: ClusterSpec) -> Sequence[PodRoute]:
+    """Return the routes to the pods of all machines of all pools."""
+    return () if spec.kubernetes is None else pod_routes(spec.kubernetes.pod_network, spec.pools)
+
+
+def _boot(pool: ConvergedPool, controller: SlurmController, slurmctld: Boot | None = None) -> Boot:
     return converged_boot(
-        args.controller.keys,
-        home=args.controller.home,
-        controllers=args.controller.hosts,
-        pool=args.pool,
-        stack=args.stack,
-        is_named=args.controller.names_slots,
+        controller.keys,
+        home=controller.home,
+        controllers=controller.hosts,
+        pool=pool,
+        stack=controller.locations.stack,
+        is_named=controller.names_slots,
         slurmctld=slurmctld,
     )
 
 
 def _keeping(was: Role) -> Callable[[Exception], Role]:
-    """What counts where a role could not be changed."""
+    """Return what counts where a role could not be changed."""
     return lambda _failure: was
 
 

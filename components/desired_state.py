@@ -1,10 +1,11 @@
-"""What a program is asked for: by a person's file, or by a wish, which is for nodes and roles and for nothing else."""
+"""The desired state of a cluster: by a person's file, or by the scaler, which asks for nodes and roles and for nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pulumi
 from pulumi.runtime import is_config_secret
@@ -17,20 +18,23 @@ from tidepool.cluster.role_set import role_set
 from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError, read_spec
-from tidepool.components.last_outputs import last_outputs
 
+_TRIES: Final = 40
+_PAUSE_S: Final = 0.05
+#: Of the CLI: it writes its state while the program runs, and whoever reads meanwhile may find half of it.
+_HALF_WRITTEN: Final = "failed to load checkpoint"
 _SPEC: Final = "spec"
-_PLACES: Final = "places"
+_PLACEMENTS: Final = "places"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DesiredState:
     """A spec, by fleet the names of the nodes that should be there, and by pool the role of each of its machines."""
 
     spec: ClusterSpec
     nodes: Mapping[str, HostSet]
     #: By fleet and node, the key of the infrastructure that its machine is from.
-    places: Mapping[str, Mapping[str, str]]
+    placements: Mapping[str, Mapping[str, str]]
     roles: Mapping[str, Mapping[str, Role]]
     #: By pool a hostlist of those that served Kubernetes when the stack was brought up last.
     serving: Mapping[str, str]
@@ -40,9 +44,16 @@ class Asked:
     #: infrastructures, by fleet and key a hostlist.
     outputs: Mapping[str, Any]
 
+    @classmethod
+    def at_first(cls, spec: ClusterSpec) -> Self:
+        """Return the state that a cluster is brought up in where nobody asks for more: ``min_nodes`` of each fleet."""
+        nodes = {fleet.name: node_set(fleet) for fleet in spec.fleets}
+        placements = _placements(spec, nodes, {fleet.name: {} for fleet in spec.fleets}, "fleets")
+        return cls(spec, nodes, placements, _roles(spec, {}, {}), {}, None, {})
 
-def asked(config: pulumi.Config, environment: Mapping[str, str]) -> Asked:
-    """What the spec in ``config`` asks for; where the scaler has a wish in ``environment``, what that asks for.
+
+def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> DesiredState:
+    """Return what the spec in ``config`` asks for; where the scaler has a wish in ``environment``, what that asks for.
 
     A wish is for the cluster as a person brought it up last: it never carries out what somebody has edited since.
 
@@ -56,7 +67,7 @@ def asked(config: pulumi.Config, environment: Mapping[str, str]) -> Asked:
     except WishError as error:
         raise pulumi.RunError(str(error)) from None
     if wish is not None:
-        return _wished(config, wish, last, fleets)
+        return _by_wish(config, wish, last, fleets)
     written = config.require_object(_SPEC)
     spec = _spec(written, f"Pulumi.{pulumi.get_stack()}.yaml")
     # Nodes that the scaler asked for stay, whoever runs this.
@@ -65,11 +76,15 @@ def asked(config: pulumi.Config, environment: Mapping[str, str]) -> Asked:
     roles = _roles(spec, {}, serving)
     is_secret = is_config_secret(config.full_key(_SPEC))
     outputs = {_SPEC: pulumi.Output.secret(written) if is_secret else written}
-    places = _places(spec, nodes, _last_places(spec, last, fleets), "fleets")
-    return Asked(spec, nodes, places, roles, serving, None, {**outputs, **_told_places(spec, places)})
+    placements = _placements(spec, nodes, _last_placements(spec, last, fleets), "fleets")
+    return DesiredState(
+        spec, nodes, placements, roles, serving, None, {**outputs, **_placement_outputs(spec, placements)}
+    )
 
 
-def _wished(config: pulumi.Config, wish: Wish, last: Mapping[str, Any], fleets: Mapping[str, str]) -> Asked:
+def _by_wish(
+    config: pulumi.Config, wish: Wish, last: Mapping[str, Any], fleets: Mapping[str, str]
+) -> DesiredState:
     if _SPEC in last:
         spec, outputs = _spec(last[_SPEC], "the spec in the stack's outputs"), {_SPEC: last[_SPEC]}
     else:
@@ -85,21 +100,23 @@ def _wished(config: pulumi.Config, wish: Wish, last: Mapping[str, Any], fleets: 
     serving = _serving(last)
     known = {
         name: {**of_fleet, **wish.places.get(name, {})}
-        for name, of_fleet in _last_places(spec, last, fleets).items()
+        for name, of_fleet in _last_placements(spec, last, fleets).items()
     }
-    places = _places(spec, nodes, known, PLACES)
-    outputs = {**outputs, **_told_places(spec, places)}
-    return Asked(spec, nodes, places, _roles(spec, wish.kubernetes, serving), serving, wish.only, outputs)
+    placements = _placements(spec, nodes, known, PLACES)
+    outputs = {**outputs, **_placement_outputs(spec, placements)}
+    return DesiredState(
+        spec, nodes, placements, _roles(spec, wish.kubernetes, serving), serving, wish.only, outputs
+    )
 
 
-def _last_places(
+def _last_placements(
     spec: ClusterSpec, last: Mapping[str, Any], fleets: Mapping[str, str]
 ) -> dict[str, Mapping[str, str]]:
     """By fleet and node, where the nodes of the last outputs are.
 
     Of a fleet that had one infrastructure no place was told: all of its nodes were there.
     """
-    told = last.get(_PLACES, {})
+    told = last.get(_PLACEMENTS, {})
     found: dict[str, Mapping[str, str]] = {
         fleet.name: read_places(told.get(fleet.name, {})) for fleet in spec.fleets
     }
@@ -116,7 +133,7 @@ def _last_places(
     return found
 
 
-def _places(
+def _placements(
     spec: ClusterSpec,
     nodes: Mapping[str, HostSet],
     known: Mapping[str, Mapping[str, str]],
@@ -128,9 +145,9 @@ def _places(
         raise pulumi.RunError(f"{where}: {error}") from None
 
 
-def _told_places(spec: ClusterSpec, places: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def _placement_outputs(spec: ClusterSpec, places: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     several = [fleet.name for fleet in spec.fleets if len(fleet.infrastructures) > 1]
-    return {_PLACES: {name: told_places(places[name]) for name in several}} if several else {}
+    return {_PLACEMENTS: {name: told_places(places[name]) for name in several}} if several else {}
 
 
 def _spec(written: Any, where: str) -> ClusterSpec:
@@ -169,3 +186,28 @@ def _refuse_unknown(variable: str, kind: str, wished: Mapping[str, HostSet], kno
     if unknown := sorted(wished.keys() - set(known)):
         there = ", ".join(known) or "none"
         raise pulumi.RunError(f"{variable}: there is no {kind} {unknown[0]}; the {kind}s are {there}")
+
+
+def last_outputs() -> Mapping[str, Any]:
+    """Return the outputs of the program's own stack as its last successful `up` left them; none before the first."""
+    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    for remaining in reversed(range(_TRIES)):
+        try:
+            answer = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value
+        except Exception as error:
+            if _HALF_WRITTEN not in str(error) or not remaining:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            outputs: Mapping[str, Any] = _with_integers(answer["outputs"])
+            return outputs
+    raise AssertionError("the last try returns or raises")
+
+
+def _with_integers(value: Any) -> Any:
+    """Return the same, with integers for whole numbers: the engine's protocol has no others than floats."""
+    if isinstance(value, Mapping):
+        return {key: _with_integers(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_with_integers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,10 +1,11 @@
-"""KubernetesControlPlane: a Kubernetes of the cluster's own, on one machine of it."""
+"""The Kubernetes that pools serve: one of the cluster's own, on one machine of it, or one that is there already."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 import pulumi
@@ -14,9 +15,8 @@ from tidepool import resources
 from tidepool.clients.kubernetes.first_objects import API_SERVER_USER, TIDEPOOL_USER
 from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
 from tidepool.cluster.names import CONTROL_PLANE_HOST, KUBERNETES_ACCESS, KUBERNETES_ADMIN_ACCESS
-from tidepool.cluster.pod_network import PodRoute, api_address
+from tidepool.cluster.pod_network import api_address, pod_routes
 from tidepool.cluster.pool import Kubernetes
-from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots.control_plane import (
     API_PORT,
     ControlPlaneKeys,
@@ -24,8 +24,9 @@ from tidepool.components.boots.control_plane import (
     Pair,
     control_plane_boot,
 )
+from tidepool.components.locations import Locations
 from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Infrastructure, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import MachineOrder, VolumeOrder
 
 _NAMES: Final = (
     "kubernetes",
@@ -39,33 +40,19 @@ _LOOPBACK: Final = "127.0.0.1"
 _LOCAL_SERVER: Final = f"https://{_LOOPBACK}:{API_PORT}"
 
 
-@dataclass(frozen=True, slots=True)
-class KubernetesControlPlaneArgs:
-    """What a control plane is made from.
-
-    ``stack`` is the name under which the data folder keeps its ways; ``network`` is what ``infrastructure`` gave for the
-    cluster's network, ``image`` an image's digest, ``toolchain`` the folder of Kubernetes' programs
-    (`tidepool.toolchain.find`). ``routes`` lead to the pods of all machines (`tidepool.cluster.pod_network`).
-    ``api_server_flags`` are more flags of the API server, behind ours. It has ``timeout_s`` to come up.
-    """
-
-    stack: str
-    spec: ClusterSpec
-    kubernetes: Kubernetes
-    infrastructure: Infrastructure
-    network: Input[str]
-    image: Input[str]
-    toolchain: Input[str]
-    routes: Sequence[PodRoute] = ()
-    api_server_flags: Sequence[str] = ()
-    timeout_s: int = 90
-
-
 class KubernetesControlPlane(pulumi.ComponentResource):
     """The machine `kube`: etcd, the API server, the controllers and the scheduler; their keys; and the ways to them.
 
     Other flags, programs or keys boot the machine again: nodes and pods go on meanwhile. Its objects are in a volume, and
     go with the stack.
+
+    Args:
+        name: the cluster's.
+        locations: the cluster's, whose spec says of which shape the machine is, and which networks pods and services have.
+        toolchain: the folder of Kubernetes' programs (`tidepool.toolchain.find`).
+        api_server_flags: more flags of the API server, behind ours.
+        timeout_s: how long it may take to come up.
+        opts: Pulumi's.
     """
 
     #: Name of the access that Tidepool uses (`resources.Access`), there when the control plane works.
@@ -80,43 +67,51 @@ class KubernetesControlPlane(pulumi.ComponentResource):
     connection: Output[Mapping[str, Any]]
 
     def __init__(
-        self, name: str, args: KubernetesControlPlaneArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        *,
+        locations: Locations,
+        toolchain: Input[str],
+        api_server_flags: Sequence[str] = (),
+        timeout_s: int = 90,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("tidepool:components:KubernetesControlPlane", name, None, opts)
-        self._name, self._args = name, args
+        super().__init__("tidepool:components:KubernetesControlPlane", name, None, locations.options(opts))
+        spec = locations.spec
+        kubernetes = spec.kubernetes or Kubernetes()
+        own = locations.own.with_image(spec.controller_image)
+        self._name, self._stack = name, locations.stack
         self._mine = pulumi.ResourceOptions(parent=self)
-        address = args.spec.own_addresses.control_plane
+        address = spec.own_addresses.control_plane
         self._authority = resources.Authority(name, common_name=f"{name} kubernetes", opts=self._mine)
         self.authority_certificate = self._authority.certificate
         self.server = Output.from_input(f"https://{address}:{API_PORT}")
 
         boot = control_plane_boot(
-            self._keys(str(address)),
-            networks=Networks(address, args.kubernetes.service_network, args.routes),
-            toolchain=args.toolchain,
-            etcd=args.infrastructure.volume(VolumeOrder("etcd"), self._mine),
-            extra=args.api_server_flags,
+            self._keys(kubernetes, str(address)),
+            networks=Networks(
+                address, kubernetes.service_network, pod_routes(kubernetes.pod_network, spec.pools)
+            ),
+            toolchain=toolchain,
+            etcd=own.infrastructure.volume(VolumeOrder("etcd"), self._mine),
+            extra=api_server_flags,
         )
-        kept = args.infrastructure.boot(CONTROL_PLANE_HOST, boot, self._mine)
-        order = MachineOrder(
-            CONTROL_PLANE_HOST, args.network, address, args.kubernetes.shape, args.image, kept
-        )
-        machine = args.infrastructure.machine(order, self._mine)
+        kept = own.infrastructure.boot(CONTROL_PLANE_HOST, boot, self._mine)
+        order = MachineOrder(CONTROL_PLANE_HOST, own.network, address, kubernetes.shape, own.image, kept)
+        machine = own.infrastructure.machine(order, self._mine)
         self.connection = machine.connection
 
         admin = self._access(KUBERNETES_ADMIN_ACCESS, "tidepool:admin", ("system:masters",), checked=False)
         works = resources.ControlPlane(
             name,
-            stack=args.stack,
+            stack=self._stack,
             access=admin.access,
             machine=machine.connection,
             boot=kept,
             digest=_digest(boot),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=f"{args.timeout_s}s", update=f"{args.timeout_s}s"
-                ),
+                custom_timeouts=pulumi.CustomTimeouts(create=f"{timeout_s}s", update=f"{timeout_s}s"),
             ),
         )
         access = self._access(KUBERNETES_ACCESS, TIDEPOOL_USER, (), checked=True, after=works)
@@ -131,8 +126,8 @@ class KubernetesControlPlane(pulumi.ComponentResource):
             }
         )
 
-    def _keys(self, address: str) -> ControlPlaneKeys:
-        name, mine, kubernetes = self._name, self._mine, self._args.kubernetes
+    def _keys(self, kubernetes: Kubernetes, address: str) -> ControlPlaneKeys:
+        name, mine = self._name, self._mine
         etcd = resources.Authority(f"{name}-etcd", common_name=f"{name} etcd", opts=mine)
         accounts = resources.SigningKey(f"{name}-accounts", opts=mine)
         encryption = resources.EncryptionKey(f"{name}-secrets", opts=mine)
@@ -204,7 +199,7 @@ class KubernetesControlPlane(pulumi.ComponentResource):
     ) -> resources.Access:
         return resources.Access(
             name,
-            stack=self._args.stack,
+            stack=self._stack,
             access=name,
             kubeconfig=self._kubeconfig(self.server, self._client(name, user, groups)),
             machine=self.connection,
@@ -213,17 +208,63 @@ class KubernetesControlPlane(pulumi.ComponentResource):
         )
 
 
+class KubernetesAccess(pulumi.ComponentResource):
+    """A way to a Kubernetes that somebody else runs, by a person's kubeconfig. It has what `KubernetesControlPlane` has.
+
+    The kubeconfig is read at each `up`, and what it leads to must answer, and allow all that Tidepool does.
+
+    Args:
+        name: the cluster's.
+        locations: the cluster's.
+        kubeconfig: an absolute path.
+        opts: Pulumi's.
+    """
+
+    #: Name of the access (`resources.Access`).
+    access: Output[str]
+    #: URL of the API server.
+    server: Output[str]
+    #: PEM, by which the API server is known; empty where its certificate is of an authority that all know.
+    authority_certificate: Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        locations: Locations,
+        kubeconfig: Path,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("tidepool:components:KubernetesAccess", name, None, locations.options(opts))
+        made = resources.Access(
+            KUBERNETES_ACCESS,
+            stack=locations.stack,
+            access=KUBERNETES_ACCESS,
+            path=str(kubeconfig),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.access, self.server = made.access, made.server
+        self.authority_certificate = made.authorityCertificate
+        self.register_outputs(
+            {
+                "access": self.access,
+                "server": self.server,
+                "authorityCertificate": self.authority_certificate,
+            }
+        )
+
+
 def _pair(made: resources.Certificate) -> Pair:
     return Pair(made.certificate, Output.secret(made.key))
 
 
 def _digest(boot: Boot) -> Output[str]:
-    """Tells what the machine runs from all else. Of keys, nobody guesses it back: it is no secret."""
-    told = Output.json_dumps(
+    """Return what tells the machine's programs from all others. Of keys, nobody guesses it back: it is no secret."""
+    parts = Output.json_dumps(
         {
             "services": [asdict(service) for service in boot.services],
             "files": {file.path: file.content for file in boot.files},
             "mounts": {mount.target: mount.source for mount in boot.mounts},
         }
     )
-    return Output.unsecret(told.apply(lambda text: hashlib.sha256(text.encode()).hexdigest()[:16]))
+    return Output.unsecret(parts.apply(lambda text: hashlib.sha256(text.encode()).hexdigest()[:16]))

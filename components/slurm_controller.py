@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address
-from typing import Any, Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal, Unpack
 
 import pulumi
 from pulumi import Input, Output
@@ -14,6 +14,7 @@ from tidepool import resources
 from tidepool.cluster import hostlist
 from tidepool.cluster.power_saving import slot_state
 from tidepool.cluster.shape import Shape
+from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_conf import (
     ACCOUNTING_HOST,
     BACKUP_CONTROLLER_HOST,
@@ -25,34 +26,39 @@ from tidepool.cluster.slurm_conf import (
 )
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import Keys, accounting_boot, controller_boot, login_boot, slurmctld_boot
+from tidepool.components.cluster_args import ClusterKeys, cluster_spec
+from tidepool.components.locations import Locations, register_locations
 from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Machine, MachineOrder, VolumeOrder
 
 #: Host name of the login machine 1, and so on.
 _LOGIN_HOST: Final = "login-{}"
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmControllerArgs:
-    """What the cluster's own machines are made from.
+class SlurmController(pulumi.ComponentResource):
+    """The machine `ctl` of slurmctld and those beside it: login machines, a backup controller, slurmdbd's.
 
-    ``network`` is what ``infrastructure`` gave for the cluster's network, ``image`` an image's digest. ``people``
-    are users of the image who log in with the stack's SSH key.
+    Its slurm.conf is for the fleets that it is given, and for no others:
+
+        controller = SlurmController(
+            "physics", network="10.80.0.0/16", fleets=[FleetArgs(name="cpu", max_nodes=8, shape=Shape(cpus=4, memory_mib=8192))]
+        )
+
+    A change of Slurm's configuration changes ``configuration`` alone: no machine boots for it, and jobs go on.
+
+    Args:
+        name: the cluster's, where no ``spec`` says it.
+        spec: the whole cluster, instead of ``keys``.
+        locations: networks and images that are registered already, instead of ``scope`` and ``folder``.
+        scope: sets the cluster's resources apart from those of other clusters in the same program.
+        folder: where recipes of images and playbooks are looked for first; by default where the program runs.
+        people: users of the image who log in with the stack's SSH key.
+        opts: Pulumi's.
+        keys: those of a `ClusterSpec`; ``network`` must be among them, all others have defaults (`cluster_spec`).
     """
 
     spec: ClusterSpec
-    infrastructure: Infrastructure
-    network: Input[str]
-    image: Input[str]
-    people: tuple[str, ...] = ("root", "researcher")
-
-
-class SlurmController(pulumi.ComponentResource):
-    """slurmctld's machine `ctl` and those beside it: login machines, a backup controller, slurmdbd's.
-
-    A change of Slurm's configuration changes ``configuration`` alone: no machine boots for it, and jobs go on.
-    """
-
+    locations: Locations
     #: Of slurmctld's machine, of the login machines by name.
     connection: Output[Mapping[str, Any]]
     logins: Mapping[str, Output[Mapping[str, Any]]]
@@ -68,27 +74,49 @@ class SlurmController(pulumi.ComponentResource):
     pool_controllers: Mapping[str, Boot]
     #: Slots and nodes depend on it.
     configuration: resources.Configuration
-    #: Whether slurm.conf has the slots; else each fleet tells Slurm of its own.
+    #: True where slurm.conf has the slots; else each fleet tells Slurm of its own.
     names_slots: bool
     #: Of a slot whose node is not there.
     slot_state: Literal["FUTURE", "CLOUD"]
 
     def __init__(
-        self, name: str, args: SlurmControllerArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        spec: ClusterSpec | None = None,
+        *,
+        locations: Locations | None = None,
+        scope: str = "",
+        folder: Path | None = None,
+        people: tuple[str, ...] = ("root", "researcher"),
+        opts: pulumi.ResourceOptions | None = None,
+        **keys: Unpack[ClusterKeys],
     ) -> None:
-        super().__init__("tidepool:components:SlurmController", name, None, opts)
-        self._args = args
+        """Register it.
+
+        Raises:
+            pulumi.RunError: it cannot be; says why, and the remedy.
+        """
+        if spec is None:
+            spec = cluster_spec(name, **keys) if locations is None else locations.spec
+        elif keys:
+            raise pulumi.RunError(
+                f"SlurmController {name}: it has a spec, and {', '.join(sorted(keys))} besides; write them into the spec"
+            )
+        self.spec = spec
+        self.locations = locations or register_locations(spec, scope, folder)
+        super().__init__("tidepool:components:SlurmController", name, None, self.locations.options(opts))
+        self._infrastructure = self.locations.own.infrastructure
         self._mine = pulumi.ResourceOptions(parent=self)
-        self.names_slots = names_slots(args.spec)
-        self.slot_state = slot_state(args.spec)
+        self.names_slots = names_slots(spec)
+        self.slot_state = slot_state(spec)
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
         self.public_key, self.private_key = ssh.publicKey, Output.secret(ssh.privateKey)
-        self.keys = Keys(Output.secret(munge.key), self.public_key, args.people)
+        self.keys = Keys(Output.secret(munge.key), self.public_key, people)
         self.home = self._volume("home", retain=True)
 
         # A pool's machine has Slurm's files from where `ctl` has them: it is made when these are there already.
-        on = args.spec.controller_slot
+        on = spec.controller_slot
         settings = None if on is None else self._volume("slurm")
         state = self._volume("slurmctld")
         self.pool_controllers = {}
@@ -103,12 +131,12 @@ class SlurmController(pulumi.ComponentResource):
         self.hosts = (*self.pool_controllers, *controllers)
         self.connection = controllers[CONTROLLER_HOST].connection
         self.logins = {host: machine.connection for host, machine in logins.items()}
-        told = (*controllers.values(), *logins.values())
+        configured = (*controllers.values(), *logins.values())
         self.configuration = resources.Configuration(
             name,
-            hosts=[machine.connection for machine in told],
-            files=configuration(args.spec),
-            fleets={fleet.name: _all_slots(fleet) for fleet in fleets_and_pools(args.spec)},
+            hosts=[machine.connection for machine in configured],
+            files=configuration(spec),
+            fleets={fleet.name: _all_slots(fleet) for fleet in fleets_and_pools(spec)},
             # slurmctld asks slurmdbd for its accounts when it starts.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[each.resource for each in accounting]),
         )
@@ -122,11 +150,38 @@ class SlurmController(pulumi.ComponentResource):
             }
         )
 
+    def register_slots(
+        self,
+        fleet: Fleetlike,
+        slots: Sequence[Slot],
+        state: Literal["FUTURE", "CLOUD"],
+        parent: pulumi.Resource,
+    ) -> resources.Slots:
+        """Register ``slots`` of ``fleet`` in Slurm, in the order of their numbers, below ``parent``."""
+        shape = fleet.shape
+        sockets, cores_per_socket, threads_per_core = shape.layout
+        return resources.Slots(
+            fleet.name,
+            controller=self.connection,
+            names=hostlist.fold(slot.node_name for slot in slots),
+            addresses=hostlist.fold(str(slot.address) for slot in slots),
+            cpus=shape.cpus,
+            sockets=sockets,
+            cores_per_socket=cores_per_socket,
+            threads_per_core=threads_per_core,
+            memory_mib=shape.memory_mib,
+            # Node sets find a fleet's nodes by its name.
+            features=[fleet.name, *fleet.features],
+            gres=",".join(map(str, shape.gres)),
+            state=state,
+            opts=pulumi.ResourceOptions(parent=parent, depends_on=[self.configuration]),
+        )
+
     def _controllers(self, state: Input[str], settings: Input[str] | None) -> dict[str, Machine]:
         """By host name. A backup has the same volume for slurmctld's state, and takes over with all jobs."""
-        places = self._args.spec.own_addresses
-        shape = self._args.spec.controller.shape
-        boot = self._args.infrastructure.boot(
+        places = self.spec.own_addresses
+        shape = self.spec.controller.shape
+        boot = self._infrastructure.boot(
             CONTROLLER_HOST,
             controller_boot(
                 self.keys,
@@ -134,37 +189,37 @@ class SlurmController(pulumi.ComponentResource):
                 home=self.home,
                 settings=settings,
                 names_slots=self.names_slots,
-                is_alone=settings is None and not self._args.spec.controller.backup,
-                configuration=configuration(self._args.spec),
+                is_alone=settings is None and not self.spec.controller.backup,
+                configuration=configuration(self.spec),
             ),
             self._mine,
         )
         made = {CONTROLLER_HOST: self._machine(CONTROLLER_HOST, places.controller, shape, boot)}
-        if self._args.spec.controller.backup:
+        if self.spec.controller.backup:
             host = BACKUP_CONTROLLER_HOST
             made[host] = self._machine(host, places.backup_controller, shape, boot)
         return made
 
     def _accounting(self) -> tuple[Machine, ...]:
-        accounting = self._args.spec.controller.accounting
+        accounting = self.spec.controller.accounting
         if accounting is None:
             return ()
         # It is the history of years: a cluster that is made again goes on with it.
-        boot = self._args.infrastructure.boot(
+        boot = self._infrastructure.boot(
             ACCOUNTING_HOST,
             accounting_boot(self.keys, database=self._volume("database", retain=True)),
             self._mine,
         )
-        address = self._args.spec.own_addresses.accounting
+        address = self.spec.own_addresses.accounting
         # A slurmctld that starts before slurmdbd answers ends, or does not register its cluster.
         return (self._machine(ACCOUNTING_HOST, address, accounting.shape, boot, wait_ready=True),)
 
     def _logins(self) -> dict[str, Machine]:
         """By host name."""
-        spec = self._args.spec
+        spec = self.spec
         if not spec.controller.login_machines:
             return {}
-        boot = self._args.infrastructure.boot("login", login_boot(self.keys, home=self.home), self._mine)
+        boot = self._infrastructure.boot("login", login_boot(self.keys, home=self.home), self._mine)
         hosts = {
             _LOGIN_HOST.format(number): spec.own_addresses.login(number)
             for number in range(1, spec.controller.login_machines + 1)
@@ -176,11 +231,12 @@ class SlurmController(pulumi.ComponentResource):
     def _machine(
         self, host: str, address: IPv4Address, shape: Shape, boot: Input[str], wait_ready: bool = False
     ) -> Machine:
-        order = MachineOrder(host, self._args.network, address, shape, self._args.image, boot, wait_ready)
-        return self._args.infrastructure.machine(order, self._mine)
+        own = self.locations.own.with_image(self.spec.controller_image)
+        order = MachineOrder(host, own.network, address, shape, own.image, boot, wait_ready)
+        return own.infrastructure.machine(order, self._mine)
 
     def _volume(self, name: str, retain: bool = False) -> Output[str]:
-        return self._args.infrastructure.volume(VolumeOrder(name, retain), self._mine)
+        return self._infrastructure.volume(VolumeOrder(name, retain), self._mine)
 
 
 def _all_slots(fleet: Fleetlike) -> str:

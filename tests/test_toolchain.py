@@ -152,7 +152,7 @@ def test_a_folder_that_is_named_is_taken_and_what_it_lacks_is_told(place: Place,
         ToolchainMissing, match="TIDEPOOL_TOOLCHAIN names, has no program pause: unset TIDEPOOL_TOOLCHAIN"
     ):
         find(environment, tmp_path / "no module")
-    with pytest.raises(ToolchainMissing, match="built in a checkout of Tidepool"):
+    with pytest.raises(ToolchainMissing, match="from which the tools are built"):
         find(place.environment, tmp_path / "no module")
 
 

@@ -11,7 +11,7 @@ from pulumi.runtime.mocks import MockResourceArgs
 from tests.components.graph import Graph, register
 from tests.components.stack import answers
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components import ComputeFleet, ComputeFleetArgs, SlurmController, SlurmControllerArgs, sites_of
+from tidepool.components import ComputeFleet, SlurmController
 
 FILE, ACCESS, MACHINE = "tidepool:image:File", "tidepool:ssh:Access", "tidepool:ssh:Machine"
 #: Outputs by types, or by types and names.
@@ -39,15 +39,11 @@ def registered(
     """
 
     def program() -> None:
-        sites = sites_of(spec, "dev", Path("/project"))
-        own = sites.own
-        cluster = SlurmControllerArgs(spec, own.infrastructure, own.network, own.image)
-        controller = SlurmController(spec.name, cluster)
+        controller = SlurmController(spec.name, spec, folder=Path("/project"))
         for fleet in spec.fleets:
             names = (nodes or {"cpu": "cpu-[1-2]", "metal": "metal-[1-2]"}).get(fleet.name, "")
-            here = sites.of_fleet(fleet)
-            args = ComputeFleetArgs(fleet, names, controller, here, places=(places or {}).get(fleet.name, {}))
-            ComputeFleet(fleet.name, args)
+            known_places = (places or {}).get(fleet.name, {})
+            ComputeFleet(fleet.name, controller=controller, nodes=names, placements=known_places)
 
     def answer(args: MockResourceArgs) -> Mapping[str, Any]:
         found: Outputs = {

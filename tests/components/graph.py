@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pulumi.runtime import mocks, rpc
+from pulumi.runtime.settings import get_project, get_stack
 
+_STACK: Final = "pulumi:pulumi:Stack"
 #: Gives a resource's outputs beside its inputs.
 Answers = Callable[[mocks.MockResourceArgs], Mapping[str, Any]]
 
@@ -80,12 +82,15 @@ def see_to_an_event_loop() -> None:
     asyncio.set_event_loop(_LOOP)
 
 
-def register(program: Callable[[], object], answers: Answers, *, preview: bool = False) -> Graph:
+def register(
+    program: Callable[[], object], answers: Answers, *, preview: bool = False, by_urn: bool = False
+) -> Graph:
     """Run a program against mocks; other tests see nothing of it.
 
-    In a preview, outputs that no input of the same name tells are unknown.
+    In a preview, outputs that no input of the same name tells are unknown. With ``by_urn`` the graph's resources are by
+    URN, for programs that have several of the same type and name.
     """
-    recorder = _Recorder(answers, preview)
+    recorder = _Recorder(answers, preview, by_urn)
     see_to_an_event_loop()
 
     def run() -> None:
@@ -126,25 +131,31 @@ def _a_loop_of_this_thread() -> Iterator[None]:
 
 
 class _Recorder(mocks.MockMonitor):
-    def __init__(self, answers: Answers, preview: bool) -> None:
+    def __init__(self, answers: Answers, preview: bool, by_urn: bool) -> None:
         self.mocks = _Mocks(answers, preview)
+        self._by_urn = by_urn
         super().__init__(self.mocks)
         self.graph = Graph()
         self._names: dict[str, str] = {}
 
+    def make_urn(self, parent: str, type_: str, name: str) -> str:
+        """As engines make it: with the types of all parents, and without the stack's."""
+        above = parent.split("::")[2] if parent else ""
+        qualified = type_ if above in ("", _STACK) else f"{above}${type_}"
+        return f"urn:pulumi:{get_stack()}::{get_project()}::{qualified}::{name}"
+
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
         with _a_loop_of_this_thread():
             answer = super().RegisterResource(request)  # type: ignore[no-untyped-call]
-        if request.type == "pulumi:pulumi:Stack":
+        if request.type == _STACK:
             self._names[answer.urn] = ""
             return answer
-        name = f"{request.type} {request.name}"
+        name = answer.urn if self._by_urn else f"{request.type} {request.name}"
         assert name not in self.graph.resources, f"registered twice: {name}"
         self._names[answer.urn] = name
         plain, secrets = _read(request.object)
         self.graph.resources[name] = Registered(
-            # Engines leave the stack's type out; the mocks do not.
-            urn=answer.urn.replace("pulumi:pulumi:Stack$", ""),
+            urn=answer.urn,
             type=request.type,
             name=request.name,
             custom=request.custom,

@@ -16,13 +16,7 @@ from pulumi.runtime.mocks import MockResourceArgs
 from tests.components.graph import Graph, register
 from tests.components.stack import answers
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.components import (
-    ComputeFleet,
-    ComputeFleetArgs,
-    SlurmController,
-    SlurmControllerArgs,
-    sites_of,
-)
+from tidepool.components import ComputeFleet, SlurmController
 from tidepool.infrastructures import registry
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
@@ -105,7 +99,7 @@ def registered(
     there = {name: Elsewhere(name) for name in spec.infrastructure_names if name != "local"}
     real = registry.infrastructures_of
     monkeypatch.setattr(
-        "tidepool.components.contexts.infrastructures_of",
+        "tidepool.components.locations.infrastructures_of",
         lambda spec, stack: {
             name: there[name] if name in there else real(_local(), stack)["local"]
             for name in spec.infrastructure_names
@@ -113,21 +107,14 @@ def registered(
     )
 
     def program() -> None:
-        sites = sites_of(spec, "dev", Path("/project"))
-        own = sites.own
-        controller = SlurmController(
-            spec.name, SlurmControllerArgs(spec, own.infrastructure, own.network, own.image)
-        )
+        controller = SlurmController(spec.name, spec, folder=Path("/project"))
         for fleet in spec.fleets:
-            args = ComputeFleetArgs(
-                fleet,
-                nodes.get(fleet.name, ""),
-                controller,
-                sites.of_fleet(fleet),
-                None,
-                (places or {}).get(fleet.name, {}),
+            ComputeFleet(
+                fleet.name,
+                controller=controller,
+                nodes=nodes.get(fleet.name, ""),
+                placements=(places or {}).get(fleet.name, {}),
             )
-            ComputeFleet(fleet.name, args)
 
     return register(program, answers_of_elsewhere)
 

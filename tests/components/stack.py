@@ -13,14 +13,13 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import (
     ComputeFleet,
-    ComputeFleetArgs,
     GoldenImage,
-    Local,
-    Site,
+    Location,
+    Locations,
     SlurmController,
-    SlurmControllerArgs,
 )
 from tidepool.infrastructures.contract import Infrastructure
+from tidepool.infrastructures.local.graph import Local
 
 DIGEST = "d" * 64
 NODES: Mapping[str, str] = {"cpu": "cpu-[1-2]", "gpu": "gpu-1"}
@@ -47,21 +46,29 @@ def program_of(
     nodes: Mapping[str, str | Iterable[str]] = NODES,
     only: HostSet | None = None,
 ) -> Callable[[], None]:
-    """A stack with all fleets of ``spec``; one that ``nodes`` does not name is empty."""
+    """A stack with all fleets of ``spec``, each on its first infrastructure; one that ``nodes`` does not name is empty."""
+    spec = on_first(spec)
 
     def program() -> None:
-        network = infrastructure.network("net", spec.network)
-        image = GoldenImage("slurm", recipe="/images/debian-12", playbooks="/playbooks").digest
-        args = SlurmControllerArgs(spec, infrastructure, network, image)
-        controller = SlurmController(spec.name, args)
+        controller = SlurmController(spec.name, locations=of_one_image(spec, infrastructure))
         for fleet in spec.fleets:
-            names = nodes.get(fleet.name, "")
-            first = fleet.infrastructures[0]
-            sites = {first.key: Site(infrastructure, network, image)}
-            of_fleet = ComputeFleetArgs(fleet.only_on(first), names, controller, sites, only)
-            ComputeFleet(fleet.name, of_fleet)
+            ComputeFleet(fleet.name, controller=controller, nodes=nodes.get(fleet.name, ""), only=only)
 
     return program
+
+
+def on_first(spec: ClusterSpec) -> ClusterSpec:
+    """The same, as if each fleet had its first infrastructure alone."""
+    fleets = tuple(fleet.only_on(fleet.infrastructures[0]) for fleet in spec.fleets)
+    return spec.model_copy(update={"fleets": fleets})
+
+
+def of_one_image(spec: ClusterSpec, infrastructure: Infrastructure) -> Locations:
+    """All machines on one infrastructure, of an image ``slurm``, whatever ``spec`` says."""
+    network = infrastructure.network("net", spec.network)
+    image = GoldenImage("slurm", recipe="/images/debian-12", playbooks="/playbooks").digest
+    location = Location(infrastructure, network, dict.fromkeys(spec.images, image))
+    return Locations(spec, "dev", dict.fromkeys(spec.infrastructure_names, location))
 
 
 def answers(args: MockResourceArgs) -> Mapping[str, Any]:

@@ -31,8 +31,7 @@ from tests.components.graph import register
 from tests.components.stack import answers
 from tests.infrastructures.aws.specs import COUPLED, GIVEN, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components import infrastructure_of
-from tidepool.infrastructures.registry import infrastructures_of
+from tidepool.infrastructures.registry import infrastructure_of, infrastructures_of
 
 
 def test_all_that_is_made_for_a_node() -> None:

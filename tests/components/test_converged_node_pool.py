@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Network
 from typing import Any
 
 import pulumi
@@ -14,21 +13,14 @@ from hypothesis import strategies as st
 
 from tests.cluster.specs import with_pool
 from tests.components.graph import Graph, register
-from tests.components.stack import answers, connection, spec_with
+from tests.components.stack import answers, connection, of_one_image, spec_with
 from tidepool import resources
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pod_network import pod_routes
 from tidepool.cluster.pool import Role
 from tidepool.cluster.role_set import role_set
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components import (
-    ConvergedNodePool,
-    ConvergedNodePoolArgs,
-    GoldenImage,
-    Local,
-    SlurmController,
-    SlurmControllerArgs,
-)
+from tidepool.components import ConvergedNodePool, SlurmController
+from tidepool.infrastructures.local.graph import Local
 
 COMPONENT = "tidepool:components:ConvergedNodePool shared"
 BOOT, MACHINE, ROLE = "tidepool:local:Boot", "tidepool:local:Machine", "tidepool:pool:Role"
@@ -54,27 +46,12 @@ def program_of(
     """A stack with one pool."""
 
     def program() -> None:
-        infrastructure = Local("dev")
-        network = infrastructure.network("net", spec.network)
-        image = GoldenImage("slurm", recipe="/images/debian-12", playbooks="/playbooks").digest
-        controller = SlurmController(spec.name, SlurmControllerArgs(spec, infrastructure, network, image))
+        controller = SlurmController(spec.name, locations=of_one_image(spec, Local("dev")))
         access = resources.Access("kubernetes", stack="dev", access="kubernetes", kubeconfig="{}")
         reached = Reached(access.access, pulumi.Output.from_input("AUTHORITY"))
-        pool = spec.pool("shared")
-        args = ConvergedNodePoolArgs(
-            pool=pool,
-            roles=roles,
-            controller=controller,
-            kubernetes=reached,
-            routes=pod_routes(IPv4Network("10.240.0.0/16"), [pool]),
-            infrastructure=infrastructure,
-            network=network,
-            image=image,
-            stack="dev",
-            serving=serving,
-            only=only,
+        ConvergedNodePool(
+            "shared", controller=controller, kubernetes=reached, roles=roles, serving=serving, only=only
         )
-        ConvergedNodePool(pool.name, args)
 
     return program
 

@@ -33,7 +33,7 @@ from tests.components.kubernetes_graph import (
 )
 from tests.infrastructures.kubernetes.specs import GPUS, TUNED, VOLUMES, mapping, of_machines, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components import infrastructure_of
+from tidepool.infrastructures.registry import infrastructure_of
 
 FLEET = "tidepool:components:ComputeFleet cpu"
 METAL = "tidepool:components:ComputeFleet metal"

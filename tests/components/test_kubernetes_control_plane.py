@@ -15,15 +15,10 @@ from pulumi.runtime.mocks import MockResourceArgs
 from tests.components.graph import Graph, register
 from tests.components.stack import DIGEST, connection, spec_with
 from tests.components.stack import answers as those_of_slurm
-from tidepool.cluster.pod_network import pod_routes
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.shape import Shape
-from tidepool.components import (
-    KubernetesAccess,
-    KubernetesControlPlane,
-    KubernetesControlPlaneArgs,
-    Local,
-)
+from tidepool.components import KubernetesAccess, KubernetesControlPlane, Location, Locations
+from tidepool.infrastructures.local.graph import Local
 
 COMPONENT = "tidepool:components:KubernetesControlPlane physics"
 BOOT, MACHINE, VOLUME = (
@@ -51,18 +46,11 @@ def answers(args: MockResourceArgs) -> Mapping[str, Any]:
 
 def registered(*, preview: bool = False, **changes: Any) -> Graph:
     def program() -> None:
-        spec, infrastructure = spec_with(), Local("dev")
-        args = {
-            "stack": "dev",
-            "spec": spec,
-            "kubernetes": Kubernetes(),
-            "infrastructure": infrastructure,
-            "network": infrastructure.network("net", spec.network),
-            "image": DIGEST,
-            "toolchain": "/toolchain",
-            **changes,
-        }
-        KubernetesControlPlane("physics", KubernetesControlPlaneArgs(**args))
+        given = {"toolchain": "/toolchain", **changes}
+        spec = spec_with(kubernetes=given.pop("kubernetes", Kubernetes()), pools=given.pop("pools", ()))
+        local, image = Local("dev"), given.pop("digest", DIGEST)
+        here = Location(local, local.network("net", spec.network), dict.fromkeys(spec.images, image))
+        KubernetesControlPlane("physics", locations=Locations(spec, "dev", {"local": here}), **given)
 
     return register(program, answers, preview=preview)
 
@@ -228,21 +216,19 @@ def test_what_the_machine_runs_is_in_the_digest_and_nothing_else_is() -> None:
         return str(told)
 
     usual = digest()
-    routes = pod_routes(Kubernetes().pod_network, [POOL])
     others = [
         digest(toolchain="/another"),
         digest(api_server_flags=("--v=2",)),
-        digest(routes=routes),
+        digest(pools=[POOL]),
         digest(kubernetes=Kubernetes(service_network=IPv4Network("10.250.0.0/16"))),
     ]
     assert len({usual, *others}) == 5
     assert digest(kubernetes=Kubernetes(shape=Shape(cpus=8, memory_mib=9000))) == usual
-    assert digest(image="e" * 64) == usual
+    assert digest(digest="e" * 64) == usual
 
 
 def test_pods_are_reached_behind_their_machines() -> None:
-    routes = pod_routes(Kubernetes().pod_network, [POOL])
-    boot = registered(routes=routes)[BOOT].inputs
+    boot = registered(pools=[POOL])[BOOT].inputs
     text = boot["files"]["/etc/kubernetes/routes"]["content"]
     assert "route replace 10.240.0.0/24 via 10.77.4.1" in text
     assert "route replace 10.240.1.0/24 via 10.77.4.2" in text
@@ -290,7 +276,14 @@ def test_urns_are_what_they_were() -> None:
 
 
 def test_a_kubernetes_that_is_there_is_a_way_to_it_and_nothing_else() -> None:
-    graph = register(lambda: KubernetesAccess("physics", "dev", Path("/home/she/.kube/config")), answers)
+    graph = register(
+        lambda: KubernetesAccess(
+            "physics",
+            locations=Locations(spec_with(), "dev", {}),
+            kubeconfig=Path("/home/she/.kube/config"),
+        ),
+        answers,
+    )
     component = "tidepool:components:KubernetesAccess physics"
     assert set(graph.resources) == {component, f"{ACCESS} kubernetes"}
     inputs = graph[f"{ACCESS} kubernetes"].inputs

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from tidepool.components.last_outputs import last_outputs
+from tidepool.components.desired_state import last_outputs
 
 
 class _Engine:

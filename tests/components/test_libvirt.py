@@ -26,7 +26,7 @@ from tests.components.libvirt_graph import (
 )
 from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components import infrastructure_of
+from tidepool.infrastructures.registry import infrastructure_of
 
 FLEET = "tidepool:components:ComputeFleet cpu"
 CONTROLLER = "tidepool:components:SlurmController physics"

@@ -21,7 +21,7 @@ from tests.components.nomad_graph import (
 )
 from tests.infrastructures.nomad.specs import mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components import infrastructure_of
+from tidepool.infrastructures.registry import infrastructure_of
 
 FLEET = "tidepool:components:ComputeFleet cpu"
 CONTROLLER = "tidepool:components:SlurmController physics"

@@ -12,36 +12,22 @@ import pulumi
 
 from tests.cluster.specs import POOL, with_pool
 from tests.components.graph import Graph, register
-from tests.components.stack import answers, spec_with
-from tidepool.cluster.role_set import role_set
+from tests.components.stack import answers, on_first, spec_with
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components import GoldenImage, Local, PoolsArgs, SlurmController, SlurmControllerArgs, pools_of
-from tidepool.components.desired_state import Asked
+from tidepool.components import Cluster
 
 ROOT = Path(__file__).parents[2]
 ROLE, BOOT = "tidepool:pool:Role", "tidepool:local:Boot"
 
 
 def pooled(**changes: Any) -> ClusterSpec:
-    return spec_with(**(with_pool() | changes))
+    return on_first(spec_with(**(with_pool() | changes)))
 
 
 def program_of(spec: ClusterSpec, told: dict[str, Any]) -> Callable[[], None]:
     def program() -> None:
-        infrastructure = Local("dev")
-        network = infrastructure.network("net", spec.network)
-        images = {
-            name: GoldenImage(
-                name, recipe=f"/images/{name}", playbooks="/playbooks", needs=spec.roles_of(name)
-            ).digest
-            for name in spec.images
-        }
-        args = SlurmControllerArgs(spec, infrastructure, network, images[spec.controller_image])
-        controller = SlurmController(spec.name, args)
-        roles = {pool.name: role_set(pool) for pool in spec.pools}
-        asked = Asked(spec, {}, {}, roles, {}, None, {})
-        made = PoolsArgs(asked, controller, infrastructure, network, images, "dev", Path("/toolchain"))
-        exported = pools_of(made)
+        cluster = Cluster(spec.name, spec, folder=Path("/project"), toolchain=Path("/toolchain"))
+        exported = {name: cluster.outputs[name] for name in ("pools", "kubernetes")}
         pulumi.Output.from_input(exported).apply(told.update)
 
     return program
@@ -101,7 +87,7 @@ from tests.components.graph import register
 from tidepool.provider.kinds import _import_all
 register(program_of(spec_with()), answers)
 _import_all()
-others = ("tidepool.clients.kubernetes", "tidepool.conversion", "tidepool.infrastructures.kubernetes_access", "tidepool.components.pools", "kubernetes")
+others = ("tidepool.clients.kubernetes", "tidepool.conversion", "tidepool.infrastructures.kubernetes_access", "tidepool.components.converged_node_pool", "tidepool.components.kubernetes_control_plane", "kubernetes")
 assert "tidepool.provider.node" in sys.modules
 loaded = [name for name in sys.modules if name.startswith(others)]
 assert not loaded, loaded

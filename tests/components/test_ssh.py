@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -14,15 +15,8 @@ from tests.components.graph import Graph, register
 from tests.components.stack import answers
 from tests.infrastructures.ssh.specs import HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components import (
-    ComputeFleet,
-    ComputeFleetArgs,
-    GoldenImage,
-    Site,
-    SlurmController,
-    SlurmControllerArgs,
-    infrastructure_of,
-)
+from tidepool.components import ComputeFleet, SlurmController
+from tidepool.infrastructures.registry import infrastructure_of
 
 INVENTORY, HOST, PLAYBOOK = "tidepool:ssh:Inventory", "tidepool:ssh:Host", "tidepool:ssh:Playbook"
 BOOT = "tidepool:local:Boot"
@@ -34,14 +28,9 @@ def registered(given: ClusterSpec, *, munge_key: str = "bXVuZ2U=", preview: bool
     """The graph of a stack with two nodes."""
 
     def program() -> None:
-        infrastructure = infrastructure_of(given, "dev")
-        network = infrastructure.network("net", given.network)
-        golden = GoldenImage("debian-12", recipe="/images/debian-12", playbooks="/playbooks")
-        image = infrastructure.image("debian-12", golden.digest)
-        controller = SlurmController(given.name, SlurmControllerArgs(given, infrastructure, network, image))
+        controller = SlurmController(given.name, given, folder=Path("/project"))
         for fleet in given.fleets:
-            here = {"ssh": Site(infrastructure, network, image)}
-            ComputeFleet(fleet.name, ComputeFleetArgs(fleet, "cpu-[1-2]", controller, here))
+            ComputeFleet(fleet.name, controller=controller, nodes="cpu-[1-2]")
 
     def answer(args: MockResourceArgs) -> Mapping[str, Any]:
         node = args.inputs.get("node")

@@ -163,7 +163,7 @@ def infrastructure_of(spec: ClusterSpec, stack: str) -> contract.Infrastructure:
 
     if len(spec.infrastructure_names) > 1:
         several = "; ".join(f"{path} is {name}" for path, name in _named(spec))
-        raise RunError(f"{several}: these are several; a program makes them with `sites_of`")
+        raise RunError(f"{several}: these are several; a program makes them with `register_locations`")
     return next(iter(infrastructures_of(spec, stack).values()))
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from tidepool.shipped import KUBERNETES
 from tidepool.toolchain.errors import ToolchainError, ToolchainMissing
 
-#: In a checkout; an installed package has none, and is told its tools by TIDEPOOL_TOOLCHAIN.
-SOURCE: Final = Path(__file__).parents[2] / "toolchain" / "kubernetes"
+SOURCE: Final = KUBERNETES
 
 #: Each tool's Go package. Those that are not ours are tools of the module as well, which holds their versions.
 TOOLS: Final[Mapping[str, str]] = MappingProxyType(
@@ -58,8 +58,7 @@ def read_source(folder: Path = SOURCE) -> Source:
         module = files[0].read_text()
     except FileNotFoundError as error:
         raise ToolchainMissing(
-            f"{error.filename} is not there: the tools are built in a checkout of Tidepool; elsewhere "
-            "TIDEPOOL_TOOLCHAIN names a folder that has them"
+            f"{error.filename} is not there, from which the tools are built; TIDEPOOL_TOOLCHAIN may name a folder that has them"
         ) from None
     kubernetes = re.search(r"(?m)^\s*(?:require )?k8s\.io/kubernetes v(\d+\.\d+\.\S+)", module)
     go = re.search(r"(?m)^go (\d+)\.(\d+)", module)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pulumi
 from pulumi import Input, Output, ResourceOptions
 
+from tidepool import shipped
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.boot import Boot
@@ -27,8 +28,6 @@ from tidepool.infrastructures.ssh.demand import Demand, demands
 from tidepool.infrastructures.ssh.reading import Options, connection_of, read_options
 from tidepool.infrastructures.ssh.seat import host_of
 
-#: Tidepool's own, beside its package.
-_PLAYBOOKS: Final = Path(__file__).parents[3] / "playbooks"
 _OF_NODES: Final = ("munge", "slurm-client", "slurmd")
 _OF_OWN: Final = ("slurmctld", "slurmdbd", "mariadb-client-core", "mariadb-server-core")
 _DAEMONS: Final = ("munge", "slurmd", "slurmctld", "slurmdbd")
@@ -140,7 +139,7 @@ class Ssh:
         }
         played = resources.SshPlaybook(
             order.name,
-            playbooks=str(Path(place.playbooks).expanduser() if place.playbooks else _PLAYBOOKS),
+            playbooks=str(Path(place.playbooks).expanduser() if place.playbooks else shipped.PLAYBOOKS),
             roles=self._roles(),
             connection=connection,
             variables=variables,

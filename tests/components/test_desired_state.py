@@ -17,8 +17,7 @@ from tests.cluster.specs import spec_mapping, with_pool
 from tests.components.stack import registered, spec_with
 from tidepool.cluster.desired_state import ONLY, ROLES, WISH
 from tidepool.cluster.hostlist import HostSet
-from tidepool.components import asked
-from tidepool.components.desired_state import Asked
+from tidepool.components import DesiredState, desired_state
 
 LAST = {"spec": spec_mapping(), "fleets": {"cpu": "cpu-[1-3]", "gpu": "gpu-2"}}
 
@@ -34,19 +33,19 @@ class _World:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         # The package has a function of the module's name.
-        patch.setattr(sys.modules[asked.__module__], "last_outputs", lambda: self.last)
+        patch.setattr(sys.modules[desired_state.__module__], "last_outputs", lambda: self.last)
         patch.setattr(pulumi, "get_stack", lambda: "dev")
         patch.setattr(pulumi, "get_project", lambda: "cluster")
         self.last: Mapping[str, Any] = LAST
         self.file: Any = spec_mapping()
         self.is_secret = False
 
-    def asked(self, **environment: str) -> Asked:
+    def desired(self, **environment: str) -> DesiredState:
         set_all_config(
             {"cluster:spec": json.dumps(self.file)} if self.file is not None else {},
             ["cluster:spec"] if self.is_secret else [],
         )
-        return asked(pulumi.Config("cluster"), environment)
+        return desired_state(pulumi.Config("cluster"), environment)
 
 
 def edited() -> dict[str, Any]:
@@ -57,13 +56,13 @@ def edited() -> dict[str, Any]:
     return mapping
 
 
-def names(of: Asked) -> dict[str, str]:
+def names(of: DesiredState) -> dict[str, str]:
     return {fleet: str(nodes) for fleet, nodes in of.nodes.items()}
 
 
 def test_a_person_goes_by_the_file_and_undoes_nothing_of_the_scalers(world: _World) -> None:
     world.file = edited()
-    found = world.asked()
+    found = world.desired()
     assert found.spec == spec_with(**edited())
     assert names(found) == {"cpu": "cpu-[1-3]", "gpu": "gpu-2", "new": ""}
     assert (found.only, found.outputs["spec"]) == (None, edited())
@@ -71,7 +70,7 @@ def test_a_person_goes_by_the_file_and_undoes_nothing_of_the_scalers(world: _Wor
 
 def test_a_wish_goes_by_what_was_brought_up_last(world: _World) -> None:
     world.file = edited()
-    found = world.asked(**{WISH: '{"cpu": "cpu-[2,9]"}'})
+    found = world.desired(**{WISH: '{"cpu": "cpu-[2,9]"}'})
     assert found.spec == spec_with()
     # A fleet that it does not name stays, and gets no nodes by its minimum either.
     assert names(found) == {"cpu": "cpu-[2,9]", "gpu": "gpu-2"}
@@ -81,22 +80,22 @@ def test_a_wish_goes_by_what_was_brought_up_last(world: _World) -> None:
 @pytest.mark.parametrize("file", [None, {"name": 1, "no": "spec"}, "no mapping"])
 def test_a_wish_does_not_mind_a_broken_file(world: _World, file: Any) -> None:
     world.file = file
-    assert names(world.asked(**{WISH: "{}"})) == LAST["fleets"]
+    assert names(world.desired(**{WISH: "{}"})) == LAST["fleets"]
 
 
 def test_a_stack_that_was_brought_up_before_there_was_such_an_output(world: _World) -> None:
     world.last = {"fleets": LAST["fleets"]}
-    found = world.asked(**{WISH: '{"gpu": ""}'})
+    found = world.desired(**{WISH: '{"gpu": ""}'})
     assert found.spec == spec_with()
     assert names(found) == {"cpu": "cpu-[1-3]", "gpu": ""}
     assert "spec" not in found.outputs, "nobody knows whether the file is what was brought up"
     world.last = {}
-    assert names(world.asked()) == {"cpu": "", "gpu": ""}
+    assert names(world.desired()) == {"cpu": "", "gpu": ""}
 
 
 def test_a_secret_spec_stays_secret(world: _World) -> None:
     world.is_secret = True
-    written = world.asked().outputs["spec"]
+    written = world.desired().outputs["spec"]
     assert isinstance(written, pulumi.Output)
 
 
@@ -115,26 +114,26 @@ def test_a_secret_spec_stays_secret(world: _World) -> None:
 )
 def test_a_bad_wish_is_told_plainly(world: _World, wish: str, said: str) -> None:
     with pytest.raises(pulumi.RunError) as caught:
-        world.asked(**{WISH: wish})
+        world.desired(**{WISH: wish})
     assert str(caught.value).startswith(said)
 
 
 def test_what_is_wrong_elsewhere_is_told_with_where_it_is(world: _World) -> None:
     world.file = spec_mapping(name=3)
     with pytest.raises(pulumi.RunError, match=r"^Pulumi\.dev\.yaml: one mistake"):
-        world.asked()
+        world.desired()
     world.last = {**LAST, "spec": {"name": "x"}}
     with pytest.raises(pulumi.RunError, match=r"^the spec in the stack's outputs: "):
-        world.asked(**{WISH: "{}"})
+        world.desired(**{WISH: "{}"})
     world.last, world.file = {**LAST, "fleets": {"cpu": "gpu-1"}}, spec_mapping()
     with pytest.raises(pulumi.RunError, match=r"^fleets: gpu-1 is no node"):
-        world.asked()
+        world.desired()
     world.last = LAST
     with pytest.raises(pulumi.RunError, match=f"^{ONLY}: "):
-        world.asked(**{WISH: "{}", ONLY: "cpu-["})
+        world.desired(**{WISH: "{}", ONLY: "cpu-["})
 
 
-def serving(of: Asked) -> dict[str, list[str]]:
+def serving(of: DesiredState) -> dict[str, list[str]]:
     return {
         pool: [name for name, role in roles.items() if role == "kubernetes"]
         for pool, roles in of.roles.items()
@@ -148,26 +147,26 @@ def pooled(kubernetes: str) -> Mapping[str, Any]:
 
 def test_a_person_moves_no_machine_that_was_moved(world: _World) -> None:
     world.last, world.file = pooled("shared-[2,4]"), with_pool(kubernetes_min=1)
-    found = world.asked()
+    found = world.desired()
     assert serving(found) == {"shared": ["shared-2", "shared-4"]}
     assert [*found.roles["shared"]] == [f"shared-{n}" for n in range(1, 5)]
     assert found.serving == {"shared": "shared-[2,4]"}
     # At first, and where the person raised a limit since.
     world.last = {}
-    assert serving(world.asked()) == {"shared": ["shared-4"]}
+    assert serving(world.desired()) == {"shared": ["shared-4"]}
     world.last, world.file = pooled("shared-2"), with_pool(kubernetes_min=2)
-    assert serving(world.asked()) == {"shared": ["shared-2", "shared-4"]}
+    assert serving(world.desired()) == {"shared": ["shared-2", "shared-4"]}
 
 
 def test_a_wish_for_roles_is_for_the_pools_it_names_and_for_nothing_else(world: _World) -> None:
     world.last, world.file = pooled("shared-2"), edited()
-    found = world.asked(**{ROLES: '{"shared": "shared-[1,2]"}', ONLY: "shared-1"})
+    found = world.desired(**{ROLES: '{"shared": "shared-[1,2]"}', ONLY: "shared-1"})
     assert found.spec == spec_with(**with_pool())
     assert serving(found) == {"shared": ["shared-1", "shared-2"]}
     assert names(found) == {"cpu": "cpu-1", "gpu": ""}
     assert (found.only, found.serving) == (HostSet("shared-1"), {"shared": "shared-2"})
     # A wish for nodes leaves the roles as they are.
-    assert serving(world.asked(**{WISH: '{"cpu": ""}'})) == {"shared": ["shared-2"]}
+    assert serving(world.desired(**{WISH: '{"cpu": ""}'})) == {"shared": ["shared-2"]}
 
 
 @pytest.mark.parametrize(
@@ -188,15 +187,15 @@ def test_a_wish_for_roles_is_for_the_pools_it_names_and_for_nothing_else(world: 
 def test_a_bad_wish_for_roles_is_told_plainly(world: _World, wish: str, said: str) -> None:
     world.last = {**pooled(""), "spec": with_pool(slurm_min=1)}
     with pytest.raises(pulumi.RunError) as caught:
-        world.asked(**{ROLES: wish})
+        world.desired(**{ROLES: wish})
     assert str(caught.value).startswith(said)
 
 
 def test_without_a_wish_nothing_limits_the_program(world: _World) -> None:
     """It would take away what it does not register."""
-    assert world.asked(**{ONLY: "cpu-1"}).only is None
-    assert world.asked(**{WISH: "{}", ONLY: ""}).only is None
-    assert world.asked(**{WISH: "{}", ONLY: "cpu-1"}).only == HostSet("cpu-1")
+    assert world.desired(**{ONLY: "cpu-1"}).only is None
+    assert world.desired(**{WISH: "{}", ONLY: ""}).only is None
+    assert world.desired(**{WISH: "{}", ONLY: "cpu-1"}).only == HostSet("cpu-1")
 
 
 @settings(max_examples=15, deadline=None)

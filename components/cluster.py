@@ -1,0 +1,129 @@
+"""Cluster: a whole cluster from its spec, with all fleets and pools."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+from pulumi import Input, Output
+
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.components.compute_fleet import ComputeFleet
+from tidepool.components.desired_state import DesiredState
+from tidepool.components.slurm_controller import SlurmController
+
+if TYPE_CHECKING:
+    from tidepool.components.converged_node_pool import ConvergedNodePool
+    from tidepool.components.kubernetes_control_plane import KubernetesAccess, KubernetesControlPlane
+
+
+class Cluster:
+    """A cluster: its controller, a `ComputeFleet` for each fleet, a `ConvergedNodePool` for each pool.
+
+    It is no resource itself: its components are at the top of the stack, or below its scope where there are several
+    clusters in a program (docs/adr/0035-components-for-programs-elsewhere.md).
+
+    Args:
+        name: the name of the controller's resource; the cluster's own is a good one.
+        desired: a spec; or what the stack's configuration and the scaler ask for (`desired_state`).
+        scope: sets its resources apart from those of other clusters in the same program.
+        folder: where recipes of images and playbooks are looked for first; by default where the program runs.
+        toolchain: the folder of Kubernetes' programs, for a control plane of its own; by default that which
+            `tidepool.toolchain.find` finds.
+        opts: of the controller and all fleets and pools.
+
+    Raises:
+        pulumi.RunError: it cannot be; says why, and the remedy.
+    """
+
+    spec: ClusterSpec
+    controller: SlurmController
+    fleets: Mapping[str, ComputeFleet]
+    pools: Mapping[str, ConvergedNodePool]
+    #: What pools serve; None where there are none.
+    kubernetes: KubernetesAccess | KubernetesControlPlane | None
+
+    def __init__(
+        self,
+        name: str,
+        desired: ClusterSpec | DesiredState,
+        *,
+        scope: str = "",
+        folder: Path | None = None,
+        toolchain: Path | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        state = DesiredState.at_first(desired) if isinstance(desired, ClusterSpec) else desired
+        self._state, self._opts = state, opts
+        self.spec = state.spec
+        self.controller = SlurmController(name, state.spec, scope=scope, folder=folder, opts=opts)
+        self.fleets = {
+            fleet.name: ComputeFleet(
+                fleet.name,
+                controller=self.controller,
+                nodes=state.nodes[fleet.name],
+                placements=state.placements[fleet.name],
+                only=state.only,
+                opts=opts,
+            )
+            for fleet in state.spec.fleets
+        }
+        self.kubernetes, self.pools = None, {}
+        if state.spec.kubernetes is not None:
+            self.kubernetes = self._kubernetes(name, state.spec.kubernetes.kubeconfig, toolchain)
+            self.pools = self._pools(self.kubernetes)
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """What the verbs of `tidepool` and the scaler read of a stack: the program exports each under its name."""
+        controller = self.controller
+        outputs: dict[str, Input[Any]] = {
+            **self._state.outputs,
+            "cluster": self.spec.name,
+            "network": str(self.spec.network),
+            "controller": controller.connection,
+            "logins": list(controller.logins.values()),
+            "fleets": {name: fleet.nodes for name, fleet in self.fleets.items()},
+            "sshKey": controller.private_key,
+        }
+        if self.kubernetes is not None:
+            outputs["pools"] = Output.from_input({name: pool.roles for name, pool in self.pools.items()})
+            outputs["kubernetes"] = Output.from_input(
+                {"access": self.kubernetes.access, "server": self.kubernetes.server}
+            )
+        return outputs
+
+    def _kubernetes(
+        self, name: str, kubeconfig: str | None, toolchain: Path | None
+    ) -> KubernetesAccess | KubernetesControlPlane:
+        # A cluster without pools waits for nothing of Kubernetes.
+        from tidepool.components.kubernetes_control_plane import KubernetesAccess, KubernetesControlPlane
+        from tidepool.toolchain import find
+
+        locations = self.controller.locations
+        if kubeconfig is not None:
+            path = Path(kubeconfig).absolute()
+            return KubernetesAccess(name, locations=locations, kubeconfig=path, opts=self._opts)
+        tools = str(toolchain or find(os.environ).folder)
+        return KubernetesControlPlane(name, locations=locations, toolchain=tools, opts=self._opts)
+
+    def _pools(
+        self, kubernetes: KubernetesAccess | KubernetesControlPlane
+    ) -> Mapping[str, ConvergedNodePool]:
+        from tidepool.components.converged_node_pool import ConvergedNodePool
+
+        return {
+            pool.name: ConvergedNodePool(
+                pool.name,
+                controller=self.controller,
+                kubernetes=kubernetes,
+                roles=self._state.roles[pool.name],
+                serving=self._state.serving.get(pool.name, ""),
+                only=self._state.only,
+                opts=self._opts,
+            )
+            for pool in self.spec.pools
+        }
