@@ -16,20 +16,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parent.parent
+from tests.repository import ROOT, tracked
+
 LOCKS = ("requirements.txt", "requirements-dev.txt")
 #: What scripts/setup installs the others with.
 SETUP_LOCK = "scripts/requirements.txt"
 SAYS_NOTHING = {"manager", "helper", "helpers", "util", "utils", "common", "handler", "data", "info", "misc"}
-
-
-def project_files() -> list[Path]:
-    """What is in the repository, or would be with the next `git add`."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("not a git checkout")
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return [path for name in names.split("\0") if name and (path := ROOT / name).is_file()]
 
 
 def settings() -> dict[str, Any]:
@@ -109,7 +101,7 @@ def test_no_registry_is_named_in_the_repository() -> None:
     hosts = set(registry_hosts())
     named = [
         (path.relative_to(ROOT), host)
-        for path in project_files()
+        for path in tracked()
         for host in hosts
         if host.encode() in path.read_bytes()
     ]
@@ -125,7 +117,7 @@ def test_the_locks_name_no_place_to_download_from(lock: str) -> None:
 
 def test_no_salt_of_a_stack_is_in_the_repository() -> None:
     """It belongs to a passphrase, which each machine makes for itself."""
-    stacks = [path for path in project_files() if re.fullmatch(r"Pulumi\..+\.(yaml|yml|json)", path.name)]
+    stacks = [path for path in tracked() if re.fullmatch(r"Pulumi\..+\.(yaml|yml|json)", path.name)]
     assert stacks
     assert not [path for path in stacks if "encryptionsalt" in path.read_text()]
 
@@ -141,14 +133,14 @@ def test_make_says_what_there_is_and_readme_names_only_that() -> None:
     )
     targets = {line.split()[1] for line in shown.stdout.splitlines()}
     assert targets >= {"help", "setup", "test", "lint", "bench", "clean"}
-    pages = [path.read_text() for path in project_files() if path.suffix == ".md"]
+    pages = [path.read_text() for path in tracked() if path.suffix == ".md"]
     named = {name for page in pages for name in re.findall(r"(?:`|^)make ([a-z]+)", page, re.MULTILINE)}
     assert named
     assert named <= targets
 
 
 def links() -> Iterator[tuple[Path, str]]:
-    for page in project_files():
+    for page in tracked():
         if page.suffix == ".md":
             text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
             for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -205,5 +197,5 @@ def test_architecture_names_only_what_is_there() -> None:
 
 
 def test_names_say_something() -> None:
-    modules = [path.relative_to(ROOT) for path in project_files() if path.suffix == ".py"]
+    modules = [path.relative_to(ROOT) for path in tracked() if path.suffix == ".py"]
     assert [path for path in modules if SAYS_NOTHING & set(path.with_suffix("").parts)] == []

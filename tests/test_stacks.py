@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,10 +16,9 @@ import tidepool.infrastructures.libvirt.reading
 import tidepool.infrastructures.nomad.reading
 import tidepool.infrastructures.ssh.reading
 from tests.infrastructures.libvirt.hosts import host
+from tests.repository import ROOT, tracked
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
-
-ROOT: Final = Path(__file__).parents[1]
 
 
 def aws(spec: ClusterSpec) -> None:
@@ -64,7 +62,7 @@ LOCAL: Final = {"dev", "converged"}
 
 
 def test_each_stack_of_the_project_has_its_test() -> None:
-    assert {file.name.split(".")[1] for file in ROOT.glob("Pulumi.*.yaml")} == READ.keys() | LOCAL
+    assert {file.name.split(".")[1] for file in tracked("Pulumi.*.yaml")} == READ.keys() | LOCAL
 
 
 @pytest.mark.parametrize("stack", [*READ, *sorted(LOCAL)])

@@ -115,14 +115,39 @@ def host(hosts: Site) -> Host:
 
 
 @pytest.fixture(scope="module")
-def played() -> list[Play]:
-    """What the graph had Ansible do."""
-    return []
+def before(host: Host) -> dict[str, Any]:
+    return look(host)
+
+
+@pytest.fixture
+def joined(cluster: Cluster, hosts: Site, before: dict[str, Any]) -> Cluster:
+    """The cluster with the host as its node rack-1, which some tests give back."""
+    join(cluster, hosts)
+    return cluster
+
+
+@pytest.fixture
+def left(cluster: Cluster, hosts: Site, before: dict[str, Any]) -> Cluster:
+    """The cluster without the host."""
+    if "rack-1" in cluster.nodes():
+        give_back(cluster)
+    return cluster
 
 
 @pytest.fixture(scope="module")
-def before(host: Host) -> dict[str, Any]:
-    return look(host)
+def play(cluster: Cluster, hosts: Site, before: dict[str, Any]) -> Play:
+    """What the graph has Ansible do for rack-1."""
+    join(cluster, hosts)
+    plays: list[Play] = []
+
+    def take(play: Play, task: Task, folder: Path) -> str:
+        plays.append(play)
+        return ""
+
+    kind = SshPlaybookKind(Home(cluster.data, cluster.images), take)
+    wanted = kind.read(Reader(inputs_of(cluster, PLAYBOOK)))
+    kind.update("id", wanted, wanted, patient())
+    return plays[0]
 
 
 def place(hosts: Site, **more: Any) -> dict[str, Any]:
@@ -143,6 +168,12 @@ def up(cluster: Cluster, *more: str) -> str:
     """A play takes as long as packages do."""
     cluster.write_spec()
     return cluster.tidepool("up", "--yes", *more, timeout_s=1800)
+
+
+def join(cluster: Cluster, hosts: Site) -> None:
+    if "rack-1" not in cluster.nodes():
+        cluster.spec |= {"fleets": [OWN, RACK], "infrastructures": {"ssh": place(hosts)}}
+        up(cluster)
 
 
 def give_back(cluster: Cluster) -> str:
@@ -169,14 +200,14 @@ def patient() -> Task:
 
 
 def test_a_host_of_another_cluster_and_one_that_refuses_are_told_of_before_anything_is_done(
-    cluster: Cluster, hosts: Site, host: Host, before: dict[str, Any]
+    left: Cluster, hosts: Site, host: Host, before: dict[str, Any]
 ) -> None:
     # What there is of the other cluster: a process of that name.
     host.run("sh", "-c", "cp /bin/sleep /tmp/slurmd; setsid /tmp/slurmd 3600 >/dev/null 2>&1 & sleep 0.2")
     both = {**RACK, "max_nodes": 2, "infrastructures": ["ssh"]}
     closed = {"address": "127.0.0.1", "port": 1}
-    cluster.spec |= {"fleets": [OWN, both], "infrastructures": {"ssh": place(hosts, beta=closed)}}
-    said = " ".join(cluster.refused("preview").split())
+    left.spec |= {"fleets": [OWN, both], "infrastructures": {"ssh": place(hosts, beta=closed)}}
+    said = " ".join(left.refused("preview").split())
     assert "fleets[1].infrastructures[0].options.hosts: the host alpha: slurmd runs there" in said
     assert "take it out of that cluster" in said
     assert "the host beta: nothing answers at 127.0.0.1, port 1" in said
@@ -184,54 +215,42 @@ def test_a_host_of_another_cluster_and_one_that_refuses_are_told_of_before_anyth
     assert differences(before, look(host)) == {}
 
 
-def test_it_becomes_a_node_of_the_cluster(cluster: Cluster, hosts: Site, host: Host) -> None:
-    cluster.spec |= {"fleets": [OWN, RACK], "infrastructures": {"ssh": place(hosts)}}
-    up(cluster)
-    assert cluster.idle() == ["rack-1"]
+def test_it_becomes_a_node_of_the_cluster(joined: Cluster, host: Host) -> None:
+    assert joined.idle() == ["rack-1"]
     # Beside the address and the name that it had.
     assert "10.78.2.1/16" in host.run("ip", "-oneline", "-4", "addr")
     assert host.run("cat", "/proc/sys/kernel/hostname").strip() == "alpha"
-    spec = ClusterSpec.model_validate(cluster.spec)
-    (claimed,) = machines_of(spec, cluster.stack, cluster.data).list(cluster.stack)
+    spec = ClusterSpec.model_validate(joined.spec)
+    (claimed,) = machines_of(spec, joined.stack, joined.data).list(joined.stack)
     assert (claimed.key.node, str(claimed.address), claimed.state) == ("rack-1", "10.78.2.1", "running")
 
 
-def test_it_runs_a_job_at_the_clusters_home(cluster: Cluster) -> None:
-    job = cluster.submit("hostname; id --user", output="where.out")
-    cluster.until_job(job, JobState.COMPLETED)
-    assert cluster.on("login-1", "cat", "/home/researcher/where.out").stdout.split() == ["rack-1", "2000"]
+def test_it_runs_a_job_at_the_clusters_home(joined: Cluster) -> None:
+    job = joined.submit("hostname; id --user", output="where.out")
+    joined.until_job(job, JobState.COMPLETED)
+    assert joined.on("login-1", "cat", "/home/researcher/where.out").stdout.split() == ["rack-1", "2000"]
 
 
-def test_a_second_up_changes_nothing_and_another_stack_does_not_get_it(cluster: Cluster) -> None:
-    assert set(summary(up(cluster, "--json"))["changes"]) == {"same"}
-    asked = Calls(cluster.data, INVENTORY)
-    (reason,) = asked.failures({**inputs_of(cluster, INVENTORY), "stack": "chemistry"}).values()
-    assert f"the host alpha: it is the node rack-1 of the stack {cluster.stack}" in reason
+def test_a_second_up_changes_nothing_and_another_stack_does_not_get_it(joined: Cluster) -> None:
+    assert set(summary(up(joined, "--json"))["changes"]) == {"same"}
+    asked = Calls(joined.data, INVENTORY)
+    (reason,) = asked.failures({**inputs_of(joined, INVENTORY), "stack": "chemistry"}).values()
+    assert f"the host alpha: it is the node rack-1 of the stack {joined.stack}" in reason
 
 
-def test_the_same_play_again_changes_nothing(cluster: Cluster, played: list[Play]) -> None:
-    said: list[str] = []
-
-    def run(play: Play, task: Task, folder: Path) -> str:
-        played.append(play)
-        said.append(run_play(play, task, folder))
-        return said[0]
-
-    kind = SshPlaybookKind(Home(cluster.data, cluster.images), run)
-    wanted = kind.read(Reader(inputs_of(cluster, PLAYBOOK)))
-    kind.update("id", wanted, wanted, patient())
-    assert changed(said[0]) == 0
+def test_the_same_play_again_changes_nothing(joined: Cluster, play: Play, tmp_path: Path) -> None:
+    assert changed(run_play(play, patient(), tmp_path)) == 0
 
 
-def test_given_back_it_is_as_it_was(cluster: Cluster, host: Host, before: dict[str, Any]) -> None:
-    assert "given back, but" not in give_back(cluster)
-    assert cluster.nodes() == {}
+def test_given_back_it_is_as_it_was(joined: Cluster, host: Host, before: dict[str, Any]) -> None:
+    assert "given back, but" not in give_back(joined)
+    assert joined.nodes() == {}
     assert differences(before, look(host)) == {}
     assert len(before) > 5000
 
 
 def test_a_look_at_what_a_play_would_change_tells_of_it_and_changes_nothing(
-    played: list[Play], host: Host, before: dict[str, Any], tmp_path: Path
+    play: Play, left: Cluster, host: Host, before: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert changed(run_play(played[0], patient(), tmp_path, check=True)) > 20
+    assert changed(run_play(play, patient(), tmp_path, check=True)) > 20
     assert differences(before, look(host)) == {}

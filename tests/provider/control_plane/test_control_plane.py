@@ -1,4 +1,4 @@
-"""A real control plane, from its first `up` to its end. One stack; the tests follow each other."""
+"""A real control plane, from its first `up` to its end. All tests have one stack, each as the others left it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from tests.clients.kubernetes.pki import Authority, asked
 from tests.golden import CONVERGED, golden_image
 from tests.provider.calls import Calls, plainly
 from tests.provider.control_plane.kubernetes import ADMIN, KUBE, MINE, ControlPlaneStack
-from tests.provider.stack import eventually
+from tests.provider.stack import Ran, eventually
 from tidepool.clients.kubernetes.contract import NEEDED
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.infrastructures.kubernetes_access import Access, access_path, dialer, load_access
@@ -35,18 +37,45 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SHOWN, HIDDEN = "shown-to-whoever-reads-etcd", "hidden-from-whoever-reads-etcd"
 
 
+@dataclass(frozen=True)
+class FirstPreview:
+    """A preview before anything was there, and whether something was there after it."""
+
+    ran: Ran
+    made_something: bool
+
+
 @pytest.fixture(scope="module")
-def kube(stack: ControlPlaneStack) -> ControlPlaneStack:
-    """It works."""
+def first_preview(stack: ControlPlaneStack) -> FirstPreview:
+    ran = stack.done("preview")
+    return FirstPreview(ran, (stack.data / "dev").exists())
+
+
+@pytest.fixture(scope="module")
+def running(stack: ControlPlaneStack, first_preview: FirstPreview) -> ControlPlaneStack:
+    """The control plane, with a Secret and a ConfigMap of ours."""
     stack.done("up")
+    for path, said in ((SECRETS, HIDDEN), (MAPS, SHOWN)):
+        kind = "Secret" if path == SECRETS else "ConfigMap"
+        data = {"word": base64.b64encode(said.encode()).decode() if kind == "Secret" else said}
+        stack.made(path, {"apiVersion": "v1", "kind": kind, "metadata": {"name": "words"}, "data": data})
     return stack
 
 
-def test_a_preview_before_anything_is_there_tells_all_and_makes_nothing(stack: ControlPlaneStack) -> None:
-    ran = stack.done("preview")
-    assert ran.changes == ["23 to create"]
-    assert not (stack.data / "dev").exists()
-    assert "https://10.91.0.6:6443" in ran.text
+@pytest.fixture
+def kube(running: ControlPlaneStack) -> Iterator[ControlPlaneStack]:
+    """The control plane as the other tests have it: what one wants of it is undone behind it."""
+    wanted = running.wanted
+    yield running
+    if running.wanted != wanted:
+        running.want_control_plane(wanted["toolchain"])
+        running.done("up", "--refresh")
+
+
+def test_a_preview_before_anything_is_there_tells_all_and_makes_nothing(first_preview: FirstPreview) -> None:
+    assert first_preview.ran.changes == ["23 to create"]
+    assert not first_preview.made_something
+    assert "https://10.91.0.6:6443" in first_preview.ran.text
 
 
 def test_up_gives_an_api_that_answers_tidepool_and_lacks_no_right(kube: ControlPlaneStack) -> None:
@@ -99,10 +128,6 @@ def test_who_has_no_certificate_of_its_authority_is_nobody(kube: ControlPlaneSta
 
 
 def test_secrets_are_not_in_the_state_the_arguments_the_logs_or_etcd(kube: ControlPlaneStack) -> None:
-    for path, said in ((SECRETS, HIDDEN), (MAPS, SHOWN)):
-        kind = "Secret" if path == SECRETS else "ConfigMap"
-        data = {"word": base64.b64encode(said.encode()).decode() if kind == "Secret" else said}
-        kube.made(path, {"apiVersion": "v1", "kind": kind, "metadata": {"name": "words"}, "data": data})
     stored = b"".join(
         each.read_bytes() for each in (kube.data / "dev/volumes/etcd").rglob("*") if each.is_file()
     )
