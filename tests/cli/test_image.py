@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from tests.cli.standins import Person
 from tests.images.conftest import a_lock
 from tidepool.cli import errors
-from tidepool.images import Image, ImageStore, Machine, read_source, render_lock
+from tidepool.images import Image, ImageStore, LockedPackage, Machine, read_source, render_lock
 from tidepool.images.tar import root_sha256
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="an image is root's: run the tests with sudo")
@@ -214,3 +215,31 @@ def test_the_folder_may_be_named_and_need_not_be_the_one_that_a_person_is_in(
     assert json.loads(said.stdout)["name"] == "small"
     said = images.runs("list", cwd=tmp_path)
     assert said.exit_code == errors.USAGE
+
+
+def test_packages_are_shown_and_cleared_but_for_those_that_something_names(images: Images) -> None:
+    for name in ("a" * 64, "b" * 64):  # the first is that of the recipes' locks
+        images.store.deb(name).parent.mkdir(parents=True, exist_ok=True)
+        images.store.deb(name).write_bytes(b"x" * 1000)
+    told = images.told("packages")
+    assert (told["packages"], told["bytes"], told["unused"], told["unused_bytes"]) == (2, 2000, 1, 1000)
+    assert "named by no recipe and no image: 1 packages" in images.runs("packages").output
+    assert images.runs("packages", "--clear", root=False).exit_code == errors.LACKS
+    assert images.told("packages", "--clear")["unused"] == 1
+    assert [path.stem for path in images.store.packages()] == ["a" * 64]
+    assert images.told("packages")["unused"] == 0
+
+
+def test_a_lock_that_is_kept_here_is_told_and_brought_into_the_recipe(images: Images) -> None:
+    committed = a_lock(epoch=1_700_000_000 + len("small"))
+    newer = LockedPackage("munge", "0.5.15-3", "amd64", 1000, "c" * 64)
+    kept = replace(committed, epoch=1_800_000_000, packages=(newer,))
+    images.store.keep_lock(committed, kept)
+    told = images.told("show", "small")
+    assert "1 packages differ (munge 0.5.15-2 -> 0.5.15-3); `tidepool image lock small`" in told["note"]
+    assert told["packages"] == [{"name": "munge", "version": "0.5.15-3", "architecture": "amd64"}]
+    assert "lock kept here" in images.runs("list").output
+    said = images.told("lock", "small")
+    assert (said["changed"], said["packages"]) == (True, 1)
+    after = images.told("show", "small")
+    assert (after["note"], after["digest"]) == ("", told["digest"])

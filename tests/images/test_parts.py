@@ -146,7 +146,7 @@ def test_what_a_killed_build_started_ends_with_it_and_gives_the_lock_back(tmp_pa
         assert builder.stdout.readline() == "begun\n"
         store = ImageStore(tmp_path)
         with (
-            pytest.raises(ImageError, match="another build of image d"),
+            pytest.raises(ImageError, match="another is at work on d"),
             store.locked("d", on_wait=lambda: None, timeout_s=0.2),
         ):
             pass

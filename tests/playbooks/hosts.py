@@ -23,7 +23,7 @@ import pytest
 
 from tests.golden import golden_store, image_of
 from tests.infrastructures.local.stacks import Stack
-from tidepool.images import Machine, MirrorError
+from tidepool.images import ImageStore, Machine, MirrorError
 from tidepool.images.apt import private_apt
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel import File, Folder, MachineSpec, Mount, Service
@@ -61,7 +61,7 @@ def repository() -> Path:
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     partial.mkdir()
     try:
-        with private_apt(Machine(dict(os.environ)), "bookworm", partial / "log", partial) as apt:
+        with private_apt(Machine(dict(os.environ)), "bookworm", ImageStore(folder.parent)) as apt:
             apt.download(apt.resolve(PACKAGES), partial, lambda *_: None)
         entries = []
         for file in sorted(partial.glob("*.deb")):

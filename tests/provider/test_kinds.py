@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.provider.calls import Calls, plainly
-from tidepool.images import Phase, Progress
+from tidepool.images import Buildable, Phase, Progress
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.local.kernel import Lack, LocalError, Plans
-from tidepool.provider.image import Telling
+from tidepool.provider import image
+from tidepool.provider.image import ProgressReport
 from tidepool.resources.errors import Refusal
 from tidepool.resources.values import UNKNOWN, property_value
 
@@ -48,6 +49,12 @@ _BOOT: dict[str, Any] = {
     "capabilities": ["sys_admin"],
     "devices": [{"path": "/dev/gpu0"}],
 }
+
+
+@pytest.fixture(autouse=True)
+def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No mirror is asked; tests/provider/test_image.py has one of its own."""
+    monkeypatch.setattr(image, "buildable", lambda source, *_: Buildable(source))
 
 
 @pytest.fixture
@@ -324,7 +331,7 @@ def test_a_build_is_told_often_for_now_and_seldom_for_good() -> None:
     now = [0.0]
     shown: list[str] = []
     kept: list[str] = []
-    telling = Telling(shown.append, kept.append, lambda: now[0])
+    telling = ProgressReport(shown.append, kept.append, lambda: now[0])
     for step in range(2000):
         now[0] = step / 10
         telling(Progress(Phase.UNPACK, step / 2000, "munge"))

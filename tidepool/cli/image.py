@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from tidepool.cli.errors import LACKS, NOT_THERE, Failure
 from tidepool.cli.options import chosen, json_option
 
 if TYPE_CHECKING:
-    from tidepool.images import Entry, Image, ImageFile, ImageStore, Machine, Progress
+    from tidepool.images import Entry, Image, ImageFile, ImageSource, ImageStore, Lock, Machine, Progress
 
 _FORMS = ("tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci")
 
@@ -66,6 +67,17 @@ class _Images:
             environment=self.machine.environment,
         )
 
+    def source(self, name: str) -> ImageSource:
+        """Return the source of that name, with the lock of its recipe."""
+        from tidepool.images import read_source
+
+        return read_source(
+            self.folder / name,
+            self.playbooks,
+            architecture=self.machine.architecture(),
+            environment=self.machine.environment,
+        )
+
     def one(self, name: str) -> Entry:
         from tidepool.images import ImageError
 
@@ -73,6 +85,16 @@ class _Images:
             found: Entry = self.catalog().one(name)
         except ImageError as error:
             raise Failure(str(error), code=errors.USAGE) from error
+        return found
+
+    def locks(self) -> list[Lock]:
+        """Return the locks of the project's recipes; those that cannot be read name nothing."""
+        from tidepool.images import LOCK_FILE, LockError, parse_lock
+
+        found = []
+        for path in self.folder.glob(f"*/{LOCK_FILE}"):
+            with contextlib.suppress(LockError):
+                found.append(parse_lock(path.read_text(), origin=str(path)))
         return found
 
     def built(self, name: str) -> Image:
@@ -120,12 +142,15 @@ def build_verb(
             code=errors.USAGE,
         )
     images.require_root()
-    from tidepool.images import Form, build, export, refuse_forms
+    from tidepool.images import Form, build, buildable, export, refuse_forms
 
     wanted: list[Form] = list(dict.fromkeys(forms))  # type: ignore[arg-type]
     refuse_forms(source, wanted)
-    progress = _Telling()
-    image = build(source, images.store, images.machine, observe=progress)
+    progress = _ProgressLine()
+    found = buildable(images.source(source.name), images.store, images.machine, observe=progress)
+    if found.note:
+        show.warn(found.note)
+    image = build(found.source, images.store, images.machine, observe=progress)
     files = [export(image, form, images.store, images.machine, observe=progress) for form in wanted]
     if as_json:
         show.emit({**_document(images.one(name)), "files": [_file(file) for file in files]})
@@ -142,15 +167,17 @@ def build_verb(
 @_folder_option
 @click.pass_context
 def lock_verb(context: click.Context, name: str, as_json: bool, folder: str | None) -> int:
-    """Ask this machine's mirror which versions the packages of NAME have now, and write them into its lock."""
+    """Write the versions of the packages of NAME into the lock beside its recipe.
+
+    They are those by which NAME is built here already, where the mirror has moved on from the recipe's lock; else those
+    that this machine's mirror has now. To go from the former to the latter, run it twice.
+    """
     images = _Images.of(context, folder)
     images.require_root()
-    from tidepool.images import LockError, lock, parse_lock, read_recipe, render_lock
-    from tidepool.images.source import LOCK_FILE
+    from tidepool.images import LOCK_FILE, LockError, lock, parse_lock, read_recipe, render_lock
 
-    place = images.folder / name
-    recipe = read_recipe(place, images.playbooks)
-    path = place / LOCK_FILE
+    recipe = read_recipe(images.folder / name, images.playbooks)
+    path = images.folder / name / LOCK_FILE
     try:
         previous = parse_lock(path.read_text(), origin=str(path))
     except (FileNotFoundError, LockError):
@@ -162,6 +189,46 @@ def lock_verb(context: click.Context, name: str, as_json: bool, folder: str | No
         show.emit({"name": name, "lock": str(path), "changed": is_new, "packages": len(made.packages)})
     else:
         show.say(f"{path}: {len(made.packages)} packages, {'changed' if is_new else 'as before'}")
+    return errors.OK
+
+
+@image_verb.command("packages")
+@click.option("--clear", is_flag=True, help="Remove those that no recipe's lock and no image names.")
+@json_option
+@_folder_option
+@click.pass_context
+def packages_verb(context: click.Context, clear: bool, as_json: bool, folder: str | None) -> int:
+    """Show the package files that are kept, so that images can be built again without a mirror; or clear them.
+
+    Kept are those that were downloaded for any image. Those that a recipe of this project, its image or another image of
+    the store names are never removed.
+    """
+    images = _Images.of(context, folder)
+    files = {path: path.stat().st_size for path in images.store.packages()}
+    if clear:
+        images.require_root()
+        gone = images.store.clear(images.locks())
+    else:
+        gone = images.store.unused(images.locks())
+    unused = [path for path in gone if path in files]
+    told = {
+        "folder": str(images.store.folder / "debs"),
+        "packages": len(files),
+        "bytes": sum(files.values()),
+        "unused": len(unused),
+        "unused_bytes": sum(files[path] for path in unused),
+        "removed": clear,
+    }
+    if as_json:
+        show.emit(told)
+        return errors.OK
+    show.say(f"{told['folder']}: {told['packages']} packages, {sum(files.values()) >> 20} MiB")
+    size = sum(files[path] for path in unused) >> 20
+    remedy = "removed" if clear else "`tidepool image packages --clear` removes them"
+    show.say(
+        f"named by no recipe and no image: {len(unused)} packages, {size} MiB"
+        + (f"; {remedy}" if unused else "")
+    )
     return errors.OK
 
 
@@ -190,7 +257,7 @@ def list_verb(context: click.Context, as_json: bool, folder: str | None) -> int:
                 len(entry.packages) or "",
                 size,
                 " ".join(entry.forms),
-                entry.trouble.splitlines()[0] if entry.trouble else "",
+                entry.trouble.splitlines()[0] if entry.trouble else "lock kept here" if entry.note else "",
             )
         )
     columns = ["image", "is", "digest", "release", "#packages", "#root", "forms", ""]
@@ -214,6 +281,7 @@ def show_verb(context: click.Context, name: str, as_json: bool, folder: str | No
         ("is", told["state"]),
         ("digest", told["digest"]),
         ("release", f"Debian {told['release']}, {told['architecture']}"),
+        ("its lock", entry.note),
         ("time of its lock", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(told["epoch"]))),
         ("roles", " ".join(told["roles"])),
         ("tools", " ".join(told["tools"])),
@@ -316,6 +384,7 @@ def _document(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "state": state,
         "trouble": entry.trouble,
+        "note": entry.note,
         "digest": entry.digest,
         "release": about.release if about else None,
         "architecture": about.architecture if about else None,
@@ -337,8 +406,8 @@ def _file(file: ImageFile) -> dict[str, str]:
     return {"form": file.form, "path": str(file.path), "sha256": file.sha256}
 
 
-class _Telling:
-    """Tells the progress on standard error: over itself on a terminal, a line for each phase elsewhere."""
+class _ProgressLine:
+    """Shows the progress on standard error: over itself on a terminal, a line for each phase elsewhere."""
 
     def __init__(self) -> None:
         self._phase: object = None

@@ -4,28 +4,41 @@ machine = Machine(os.environ)
 source = read_source(
     Path("images/debian-12"), Path("playbooks"), architecture=machine.architecture(), environment=machine.environment
 )
-image = build(source, ImageStore(default_folder(os.environ)), machine, observe=print)
+store = ImageStore(default_folder(os.environ))
+found = buildable(source, store, machine)     # by another lock where the mirror has moved on, of which found.note tells
+image = build(found.source, store, machine, observe=print)
 image.root                                    # unpacked, for overlays
 export(image, "tar", store, machine).sha256   # or another of FORMS
 """
 
 from tidepool.images.bootable import boots
-from tidepool.images.build import build, lock
+from tidepool.images.build import build
 from tidepool.images.catalog import Catalog, Entry, PackageChange, differences, read_catalog
-from tidepool.images.errors import BuildFailed, ImageError, LockError, MirrorError, MissingTool, RecipeError
+from tidepool.images.errors import (
+    BuildFailed,
+    ImageError,
+    LockError,
+    MirrorError,
+    MirrorSilent,
+    MissingTool,
+    RecipeError,
+)
 from tidepool.images.forms import FORMS, Form, ImageFile, export, find_form, refuse_forms
 from tidepool.images.locked import Lock, LockedPackage, parse_lock, render_lock
 from tidepool.images.machine import Machine
 from tidepool.images.progress import Observer, Phase, Progress
 from tidepool.images.recipe import Account, FileText, Recipe, parse_recipe
+from tidepool.images.renewal import Buildable, buildable, known, lock
 from tidepool.images.source import ImageSource, read_lacks, read_recipe, read_source
-from tidepool.images.store import Image, ImageStore, InstalledPackage, default_folder
+from tidepool.images.store import LOCK_FILE, Image, ImageStore, InstalledPackage, default_folder
 from tidepool.images.verify import Verdict, verify
 
 __all__ = [
     "FORMS",
+    "LOCK_FILE",
     "Account",
     "BuildFailed",
+    "Buildable",
     "Catalog",
     "Entry",
     "FileText",
@@ -41,6 +54,7 @@ __all__ = [
     "LockedPackage",
     "Machine",
     "MirrorError",
+    "MirrorSilent",
     "MissingTool",
     "Observer",
     "PackageChange",
@@ -51,10 +65,12 @@ __all__ = [
     "Verdict",
     "boots",
     "build",
+    "buildable",
     "default_folder",
     "differences",
     "export",
     "find_form",
+    "known",
     "lock",
     "parse_lock",
     "parse_recipe",

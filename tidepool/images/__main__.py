@@ -17,6 +17,7 @@ from tidepool.images import (
     Machine,
     Progress,
     build,
+    buildable,
     default_folder,
     export,
     lock,
@@ -25,7 +26,7 @@ from tidepool.images import (
     read_source,
     render_lock,
 )
-from tidepool.images.source import LOCK_FILE
+from tidepool.images.store import LOCK_FILE
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,7 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
             architecture=machine.architecture(),
             environment=machine.environment,
         )
-        image = build(source, store, machine, observe=_show)
+        found = buildable(source, store, machine, observe=_show)
+        if found.note:
+            sys.stderr.write(f"{found.note}\n")
+        image = build(found.source, store, machine, observe=_show)
         if given.verb == "build":
             _say(str(image.root))
         else:

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, get_args
 
-from tidepool.images.errors import BuildFailed, MirrorError
+from tidepool.images.errors import BuildFailed, MirrorError, MirrorSilent
 from tidepool.images.isolated import run
-from tidepool.images.locked import MAKE_ANEW, LockedPackage
+from tidepool.images.locked import LockedPackage
 from tidepool.images.machine import Machine
 from tidepool.images.recipe import Release
 from tidepool.images.sources import SourceFile, sources_beside, sources_for, suites_in, suites_of
+from tidepool.images.store import ImageStore
 
 _UPDATE_S: Final = 300.0
 _ASK_S: Final = 120.0
@@ -80,9 +81,8 @@ class Apt:
         """Fetch the packages into ``folder``; apt checks them against the signed lists.
 
         Raises:
-            MirrorError: the mirror does not have one of them any more, or has other bytes; names all such.
+            BuildFailed: the mirror does not give one of them.
         """
-        self._refuse_what_is_gone(packages)
         seen = 0
 
         def read(line: str) -> None:
@@ -94,9 +94,10 @@ class Apt:
         versions = [f"{package.name}={package.version}" for package in packages]
         self._apt("apt-get", "download", *versions, cwd=folder, timeout_s=_DOWNLOAD_S, on_line=read)
 
-    def _refuse_what_is_gone(self, packages: Sequence[LockedPackage]) -> None:
+    def gone(self, packages: Sequence[LockedPackage]) -> tuple[str, ...]:
+        """Return those of the packages that the mirror has no more with these bytes, each with what it has."""
         offered: dict[str, list[LockedPackage]] = {}
-        for one in self.offered({package.name for package in packages}):
+        for one in self.offered({package.name for package in packages}) if packages else ():
             offered.setdefault(one.name, []).append(one)
         wrong = []
         for package in packages:
@@ -108,11 +109,16 @@ class Apt:
             else:
                 versions = ", ".join(sorted({one.version for one in here})) or "no version"
                 wrong.append(f"{package.name} {package.version} (the mirror has {versions})")
-        if wrong:
+        return tuple(wrong)
+
+    def refuse_what_is_gone(self, packages: Sequence[LockedPackage], name: str) -> None:
+        """Raise MirrorError where the mirror has not got all of the packages of the image ``name``; names all such."""
+        if wrong := self.gone(packages):
             raise MirrorError(
                 "the lock asks for what the machine's mirror does not have any more:\n"
                 + "".join(f"  {line}\n" for line in wrong)
-                + f"{MAKE_ANEW}, or set this machine's apt to a snapshot of the mirror that still has them."
+                + f"Make the lock anew: `tidepool image lock {name}`, or set this machine's apt to a snapshot of the mirror "
+                "that still has them."
             )
 
     def _apt(
@@ -144,44 +150,58 @@ class Apt:
 def private_apt(
     machine: Machine,
     release: str,
-    log: Path,
-    inside: Path,
+    store: ImageStore,
     others: Mapping[Release, Sequence[str]] | None = None,
+    *,
+    log: Path | None = None,
 ) -> Iterator[Apt]:
-    """An `Apt` with fresh lists of ``release``, in a folder in ``inside``; all of it is gone afterwards.
+    """Give an `Apt` with lists of ``release`` as they are now, in a folder of its own that is gone afterwards.
 
+    The lists stay in ``store``, so that the next time only what is new is fetched; one process at a time has them.
     ``others`` are packages that are to be another release's; of its other ones, only what ``release`` has not is taken.
+    ``log`` is one of ``store``'s where none is named.
 
     Raises:
-        MirrorError: the machine has no package sources of a release of Debian, or its mirror does not answer.
+        MirrorSilent: the machine has no package sources of a release of Debian, or its mirror does not answer.
     """
     others = others or {}
     all_files = machine.package_sources()
     chosen = [file for each in (release, *others) for file in _sources(each, all_files)]
     if not chosen:
         has = ", ".join(suites_in(all_files)) or "nothing"
-        raise MirrorError(
+        raise MirrorSilent(
             f"this machine's apt has no package sources of {release} (it has {has}): add its suites "
             f"{', '.join(suites_of(release))} below {machine.apt_folder}/sources.list.d, or change the recipe's release"
         )
+    key = hashlib.sha256("\n".join(file.text for file in chosen).encode()).hexdigest()[:16]
+    own_log = store.log(f"mirror-{key}") if log is None else log
     # Only its owner can look in: the settings may hold a proxy's password.
-    with tempfile.TemporaryDirectory(prefix="apt-", dir=inside) as name:
+    with store.mirror(key) as lists, tempfile.TemporaryDirectory(prefix="tidepool-apt-") as name:
         folder = Path(name)
-        for part in ("state/lists/partial", "cache/archives/partial", "sources"):
-            (folder / part).mkdir(parents=True)
+        for part in (
+            folder / "state",
+            folder / "sources",
+            lists / "lists/partial",
+            lists / "cache/archives/partial",
+        ):
+            part.mkdir(parents=True, exist_ok=True)
         (folder / "status").touch()
         for number, file in enumerate(chosen):
             (folder / "sources" / f"{number}.{file.form}").write_text(file.text)
         (folder / "preferences").write_text(_preferences(others))
-        (folder / "apt.conf").write_text(_settings(machine, folder))
-        apt = Apt(folder, machine, log)
+        (folder / "apt.conf").write_text(_settings(machine, folder, lists))
+        # It names the mirror.
+        own_log.touch(0o600)
+        apt = Apt(folder, machine, own_log)
         try:
             apt._apt("apt-get", "update", "--error-on=any", timeout_s=_UPDATE_S)
         except BuildFailed as error:
-            raise MirrorError(
+            raise MirrorSilent(
                 f"the machine's mirror does not answer as it should. `apt-get update` mends it or says why.\n{error}"
             ) from error
         yield apt
+    if log is None:
+        own_log.unlink(missing_ok=True)
 
 
 def _sources(release: str, files: Sequence[SourceFile]) -> tuple[SourceFile, ...]:
@@ -198,7 +218,7 @@ def _preferences(others: Mapping[Release, Sequence[str]]) -> str:
     return "\n".join(stanzas)
 
 
-def _settings(machine: Machine, folder: Path) -> str:
+def _settings(machine: Machine, folder: Path, lists: Path) -> str:
     command = ["apt-config", "dump"]
     dump = subprocess.run(
         command,
@@ -212,7 +232,8 @@ def _settings(machine: Machine, folder: Path) -> str:
     ours = {
         "Dir::State": f"{folder}/state",
         "Dir::State::status": f"{folder}/status",
-        "Dir::Cache": f"{folder}/cache",
+        "Dir::State::lists": f"{lists}/lists",
+        "Dir::Cache": f"{lists}/cache",
         "Dir::Etc::sourcelist": "/dev/null",
         "Dir::Etc::sourceparts": f"{folder}/sources",
         "Dir::Etc::main": "/dev/null",
@@ -221,6 +242,8 @@ def _settings(machine: Machine, folder: Path) -> str:
         "Dir::Etc::preferencesparts": "/dev/null",
         "Dir::Etc::trustedparts": f"{machine.apt_folder}/trusted.gpg.d",
         "Acquire::Languages": "none",
+        # A release that becomes oldstable is the same release: sources name it by its own name.
+        "Acquire::AllowReleaseInfoChange": "true",
         # The private folder is root's, and so is what is downloaded.
         "APT::Sandbox::User": "root",
     }
@@ -232,9 +255,3 @@ def _package(stanza: str) -> LockedPackage:
     return LockedPackage(
         fields["Package"], fields["Version"], fields["Architecture"], int(fields["Size"]), fields["SHA256"]
     )
-
-
-def sha256_of(path: Path) -> str:
-    """The digest of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,7 +18,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -27,25 +27,22 @@ from urllib.parse import quote
 import yaml
 
 from tidepool.images.accounts import account_lines
-from tidepool.images.apt import private_apt, sha256_of
+from tidepool.images.apt import private_apt
 from tidepool.images.errors import BuildFailed, ImageError, MirrorError
 from tidepool.images.isolated import run
-from tidepool.images.locked import MAKE_ANEW, Lock, LockedPackage
+from tidepool.images.locked import MAKE_ANEW, Lock, LockedPackage, render_lock
 from tidepool.images.machine import Machine, ansible_playbook, require
 from tidepool.images.progress import BuildLines, Observer, Phase, Progress, unseen
 from tidepool.images.recipe import Recipe
+from tidepool.images.renewal import MERGED
 from tidepool.images.source import ImageSource
-from tidepool.images.store import Image, ImageStore, InstalledPackage
+from tidepool.images.store import LOCK_FILE, Image, ImageStore, InstalledPackage, sha256_of
 from tidepool.images.sweep import place_files, sweep
 from tidepool.images.tar import root_sha256
 from tidepool.images.tools import place_tools
 
 _BUILD_S: Final = 1800.0
 _DPKG_DEB_S: Final = 60.0
-#: Says that /bin, /lib and /sbin are links into /usr. Where it is there from the start, nothing has to be converted,
-#: by a package that brings the whole of Perl along. Other releases do not ask for it: bullseye leaves it open.
-_MERGED: Final = "usr-is-merged"
-_MERGED_FROM_THE_START: Final[Mapping[str, tuple[str, ...]]] = {"bookworm": (_MERGED,)}
 _LINKS: Final = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -91,6 +88,12 @@ def build(
             # All that ran has ended. The log stays.
             store.clear_partial(digest)
             raise
+        except OSError as error:
+            store.clear_partial(digest)
+            raise ImageError(
+                f"{error.filename or store.folder}: {error.strerror}; an image takes about 1 GB of {store.folder} while it is "
+                "built (`tidepool image packages --clear` frees some of it, TIDEPOOL_IMAGES names another folder)"
+            ) from error
 
 
 def _build(
@@ -102,6 +105,8 @@ def _build(
     log.touch(0o600)
     partial = store.partial(source.digest)
     (partial / "work").mkdir(parents=True)
+    # From here on its packages are named by it, and stay.
+    (partial / LOCK_FILE).write_text(render_lock(source.lock))
     _fetch_packages(source, store, machine, log, partial / "work", observe)
     _make_root(source, store, partial, log, observe, lock_descriptor)
     observe(Progress(Phase.SWEEP, 0.0))
@@ -127,41 +132,20 @@ def _build(
     return store.finish(source.digest, manifest)
 
 
-def lock(
-    recipe: Recipe, store: ImageStore, machine: Machine, *, epoch: int, previous: Lock | None = None
-) -> Lock:
-    """What ``recipe``'s packages are at the machine's mirror now.
-
-    ``epoch`` (s since 1970) is the time that the image will bear; where nothing changed since ``previous``, its own
-    is kept, and with it the image.
-
-    Raises:
-        MirrorError: the mirror does not have the release, or a package.
-    """
-    require("apt-get", "setpriv", "unshare")
-    log = store.log("lock")
-    with private_apt(machine, recipe.release, log, log.parent, recipe.from_release) as apt:
-        packages = apt.resolve((*recipe.packages, *_MERGED_FROM_THE_START.get(recipe.release, ())))
-    log.unlink()
-    made = Lock(recipe.release, machine.architecture(), epoch, recipe.asked, packages)
-    if previous is not None and Lock(**{**vars(made), "epoch": previous.epoch}) == previous:
-        return previous
-    return made
-
-
 def _fetch_packages(
     source: ImageSource, store: ImageStore, machine: Machine, log: Path, work: Path, observe: Observer
 ) -> None:
     lock = source.lock
-    missing = [package for package in lock.packages if not store.deb(package.sha256).exists()]
+    missing = store.missing(lock.packages)
     if not missing:
         return
     observe(Progress(Phase.ASK, 0.0))
     (store.folder / "debs").mkdir(parents=True, exist_ok=True)
     with (
-        private_apt(machine, lock.release, log, work, source.recipe.from_release) as apt,
+        private_apt(machine, lock.release, store, source.recipe.from_release, log=log) as apt,
         tempfile.TemporaryDirectory(dir=work) as name,
     ):
+        apt.refuse_what_is_gone(missing, source.name)
         apt.download(
             missing,
             Path(name),
@@ -184,7 +168,7 @@ def _make_root(
     repository.mkdir(parents=True)
     _write_repository(source.lock.packages, store, repository)
     hooks = [f"--essential-hook={_accounts_hook(source.recipe, work)}"]
-    if source.recipe.release != "bookworm" or any(p.name == _MERGED for p in source.lock.packages):
+    if source.recipe.release != "bookworm" or any(p.name == MERGED for p in source.lock.packages):
         hooks.append(f"--setup-hook={_links_hook(source.lock.architecture, work)}")
     if source.recipe.roles:
         hooks.append(f"--customize-hook={_roles_hook(source, partial)}")
@@ -228,7 +212,13 @@ def _write_repository(packages: Sequence[LockedPackage], store: ImageStore, fold
 
     def entry(package: LockedPackage) -> str:
         file = folder / f"{package.name}_{package.sha256[:12]}.deb"
-        os.link(store.deb(package.sha256), file)
+        kept = store.deb(package.sha256)
+        if sha256_of(kept) != package.sha256:
+            kept.unlink()
+            raise ImageError(
+                f"{kept}, the file of {package.name} {package.version}, was damaged, and is removed: build again"
+            )
+        os.link(kept, file)
         command = ["dpkg-deb", "--field", str(file)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_DPKG_DEB_S)
         more = f"Filename: ./{file.name}\nSize: {package.size}\nSHA256: {package.sha256}\n"

@@ -9,6 +9,7 @@ from typing import Final
 
 from tidepool.images.errors import ImageError
 from tidepool.images.forms import FORMS, Form, find_form
+from tidepool.images.renewal import known
 from tidepool.images.source import RECIPE_FILE, ImageSource, read_source
 from tidepool.images.store import Image, ImageStore, InstalledPackage
 
@@ -25,6 +26,8 @@ class Entry:
     source: ImageSource | None
     image: Image | None
     trouble: str = ""
+    #: That it is built by another lock than its recipe's, as the mirror has moved on.
+    note: str = ""
 
     @property
     def is_current(self) -> bool:
@@ -85,7 +88,9 @@ def read_catalog(
         except ImageError as error:
             entries.append(Entry(name, "", None, None, str(error)))
         else:
-            entries.append(Entry(name, source.digest, source, store.find(source.digest)))
+            found = known(source, store)
+            digest = found.source.digest
+            entries.append(Entry(name, digest, found.source, store.find(digest), note=found.note))
     current = {entry.digest for entry in entries}
     older = [image for image in store.images() if image.digest not in current]
     entries += [

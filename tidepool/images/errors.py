@@ -28,6 +28,10 @@ class MirrorError(ImageError):
     """The machine's mirror does not have what is asked of it, or cannot be asked."""
 
 
+class MirrorSilent(MirrorError):
+    """The machine's mirror does not answer, or gives nothing that apt takes."""
+
+
 class MissingTool(ImageError):
     """A program that the machine lacks."""
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from tidepool.images.apt import sha256_of
 from tidepool.images.bootable import BOOT_ROLE, does_not_boot, refuse_what_does_not_boot, write_disk
 from tidepool.images.errors import ImageError
 from tidepool.images.ext4 import write_ext4
@@ -24,7 +23,7 @@ from tidepool.images.machine import Machine, require
 from tidepool.images.oci import About, write_oci
 from tidepool.images.progress import Observer, Phase, Progress, unseen
 from tidepool.images.source import ImageSource
-from tidepool.images.store import Image, ImageStore
+from tidepool.images.store import Image, ImageStore, sha256_of
 from tidepool.images.tar import tar_command
 from tidepool.images.writer import WRITE_S, Writer
 

@@ -15,7 +15,7 @@ from tidepool.images.errors import LockError
 from tidepool.images.recipe import Recipe
 
 #: The remedy.
-MAKE_ANEW: Final = "Make the lock anew: `python -m tidepool.images lock images/...`"
+MAKE_ANEW: Final = "Make the lock anew: `tidepool image lock NAME`"
 
 _HEAD: Final = "# The packages of the recipe beside it, and all that they need. Made by `python -m tidepool.images lock`.\n"
 

@@ -135,6 +135,8 @@ class Recipe(BaseModel):
         default_factory=dict
     )
     size_mib: Annotated[int, Field(ge=256, le=1024 * 1024)] = 4096
+    #: Build it from its lock alone: where a mirror has moved on, nothing else is taken.
+    locked: bool = False
 
     @field_validator("packages")
     @classmethod
@@ -238,8 +240,8 @@ class Recipe(BaseModel):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The recipe as plain values, in one order whatever order it was written in."""
-        said = self.model_dump(mode="json")
+        """The recipe as plain values that decide what is in the image, in one order whatever order it was written in."""
+        said = self.model_dump(mode="json", exclude={"locked"})
         # What older recipes could not say changes none of their images.
         return {key: value for key, value in said.items() if value or key not in _NEWER}
 
@@ -288,9 +290,10 @@ def _extended(given: Mapping[str, Any], origin: str, base: Callable[[str], Recip
             origin, [f"{EXTENDS}: {_short(name)}; allowed: the name of an image beside this one"]
         )
     try:
-        merged = base(name).plain
+        extended = base(name)
     except ValueError as error:
         raise RecipeError(origin, [f"{EXTENDS}: {_short(name)}; allowed: {error}"]) from None
+    merged = {**extended.plain, "locked": extended.locked}
     for key, value in given.items():
         before = merged.get(key)
         match value:

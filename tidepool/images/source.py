@@ -15,13 +15,13 @@ from tidepool.images.errors import ImageError, LockError, RecipeError
 from tidepool.images.holding import lacking
 from tidepool.images.locked import MAKE_ANEW, Lock, parse_lock, render_lock
 from tidepool.images.recipe import Recipe, parse_recipe
+from tidepool.images.store import LOCK_FILE
 from tidepool.toolchain import Tool, ToolchainError, find
 
 #: Raised by whoever changes what the builder makes of the same recipe, lock and roles.
 BUILDER: Final = 1
 
 RECIPE_FILE: Final = "recipe.yaml"
-LOCK_FILE: Final = "packages.lock"
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """The folder that holds images and the packages they are made of.
 
-    <digest>/           a whole image: root/, manifest.json, build.log, image.tar, image.ext4, image.qcow2
-    <digest>.partial/   one that is being built, or whose build was cut off
-    locks/<digest>      held by who builds it
-    logs/<digest>.log   what a build said, kept where it failed
-    debs/<sha256>.deb   packages
+    <digest>/               a whole image: root/, manifest.json, packages.lock, build.log, image.tar, image.ext4
+    <digest>.partial/       one that is being built, or whose build was cut off
+    locks/<digest>          held by who builds it
+    logs/<digest>.log       what a build said, kept where it failed
+    debs/<sha256>.deb       packages
+    renewed/<sha256>.lock   the lock by which an image is built here, by the digest of its recipe's lock
+    mirror/<key>/           lists of a mirror, by the digest of its package sources
 
 An image is whole when its folder has its name, as that is given last. A lock is held by open descriptors, which
 the programs of a build inherit: while anything of a build that was killed still runs, nobody else begins.
@@ -12,21 +14,27 @@ the programs of a build inherit: while anything of a build that was killed still
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tidepool.cluster.roles import Role
-from tidepool.images.errors import ImageError
+from tidepool.images.errors import ImageError, LockError
 from tidepool.images.holding import roles_held
+from tidepool.images.locked import Lock, LockedPackage, parse_lock, render_lock
 from tidepool.toolchain.file_lock import StillHeld, file_lock
 
 _MANIFEST: Final = "manifest.json"
+#: The file of a lock, in a recipe's folder and in an image's.
+LOCK_FILE: Final = "packages.lock"
+#: For another who asks a mirror, and downloads from it.
+_MIRROR_S: Final = 900.0
 
 
 @dataclass(frozen=True)
@@ -100,8 +108,71 @@ class ImageStore:
         return path
 
     def deb(self, sha256: str) -> Path:
-        """Where the package file of that digest is, or will be."""
+        """Return where the package file of that digest is, or will be."""
         return self.folder / "debs" / f"{sha256}.deb"
+
+    def missing(self, packages: Iterable[LockedPackage]) -> tuple[LockedPackage, ...]:
+        """Return those of the packages whose files are not here, or not in their size."""
+        return tuple(package for package in packages if _size(self.deb(package.sha256)) != package.size)
+
+    def lock_key(self, lock: Lock) -> str:
+        """Return the digest of a recipe's lock, by which the one that is kept for it is found."""
+        return hashlib.sha256(render_lock(lock).encode()).hexdigest()
+
+    def kept_lock(self, lock: Lock) -> Lock | None:
+        """Return the lock that was resolved here when the mirror had moved on from the recipe's ``lock``."""
+        return _read_lock(self._kept_path(lock))
+
+    def keep_lock(self, lock: Lock, renewed: Lock) -> None:
+        """Keep ``renewed`` for the recipe's ``lock``, on disk before anything is made from it."""
+        path = self._kept_path(lock)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        with partial.open("w") as file:
+            file.write(render_lock(renewed))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+
+    def _kept_path(self, lock: Lock) -> Path:
+        return self.folder / "renewed" / f"{self.lock_key(lock)}.lock"
+
+    @contextmanager
+    def mirror(self, key: str) -> Iterator[Path]:
+        """Give the folder of a mirror's lists; one process at a time has it."""
+        folder = self.folder / "mirror" / key
+        folder.mkdir(parents=True, exist_ok=True)
+        with self.locked(f"mirror-{key}", on_wait=lambda: None, timeout_s=_MIRROR_S):
+            yield folder
+
+    def packages(self) -> tuple[Path, ...]:
+        """Return the package files that are here."""
+        return tuple(sorted((self.folder / "debs").glob("*.deb")))
+
+    def unused(self, locks: Iterable[Lock]) -> tuple[Path, ...]:
+        """Return the packages and resolved locks that neither ``locks``, those of recipes, nor images here ask for."""
+        needed = list(locks)
+        keys = {self.lock_key(lock) for lock in needed}
+        needed += (lock for path in self.folder.glob(f"*/{LOCK_FILE}") if (lock := _read_lock(path)))
+        of_no_image = []
+        for path in sorted((self.folder / "renewed").glob("*.lock")):
+            lock = _read_lock(path)
+            if lock is not None and (path.stem in keys or lock in needed):
+                needed.append(lock)
+            else:
+                of_no_image.append(path)
+        names = {package.sha256 for lock in needed for package in lock.packages}
+        return (*(path for path in self.packages() if path.stem not in names), *of_no_image)
+
+    def clear(self, locks: Iterable[Lock]) -> tuple[Path, ...]:
+        """Remove what is `unused`, and the lists of mirrors, which are fetched anew; gives the former."""
+        gone = self.unused(locks)
+        for path in gone:
+            path.unlink(missing_ok=True)
+        for folder in (self.folder / "mirror").glob("*"):
+            with self.mirror(folder.name):
+                shutil.rmtree(folder)
+        return gone
 
     def finish(self, digest: str, manifest: Mapping[str, object]) -> Image:
         """Make what is in the partial folder a whole image: on disk first, then by its name."""
@@ -129,7 +200,9 @@ class ImageStore:
 
     @contextmanager
     def locked(self, digest: str, *, on_wait: Callable[[], None], timeout_s: float) -> Iterator[int]:
-        """Be the only one who builds the image; gives the descriptor that holds the lock.
+        """Be the only one who works on the image of that digest, or on what else has that name.
+
+        Gives the descriptor that holds the lock.
 
         Raises:
             ImageError: another held it for longer than ``timeout_s``.
@@ -140,10 +213,30 @@ class ImageStore:
             with file_lock(path, timeout_s, on_wait) as descriptor:
                 yield descriptor
         except StillHeld as error:
-            raise ImageError(f"another build of image {digest[:12]} goes on: {error}") from error
+            raise ImageError(f"another is at work on {digest[:20]}: {error}") from error
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
     """Where a person's images are: in the XDG data folder."""
     data = environment.get("XDG_DATA_HOME") or str(Path(environment.get("HOME", "/root")) / ".local/share")
     return Path(data) / "tidepool" / "images"
+
+
+def sha256_of(path: Path) -> str:
+    """Return the digest of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1
+
+
+def _read_lock(path: Path) -> Lock | None:
+    try:
+        return parse_lock(path.read_text(), origin=str(path))
+    except (FileNotFoundError, LockError):
+        return None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidepool.images.apt import sha256_of
 from tidepool.images.forms import FORMS, find_form
-from tidepool.images.store import Image
+from tidepool.images.store import Image, sha256_of
 from tidepool.images.tar import root_sha256
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,14 +13,19 @@ from typing import Final, cast
 from tidepool.cluster.roles import ROLES
 from tidepool.images import (
     FORMS,
+    Buildable,
     Form,
     ImageError,
     ImageSource,
     ImageStore,
     Machine,
+    MirrorSilent,
+    MissingTool,
     Phase,
     Progress,
     build,
+    buildable,
+    known,
     read_source,
     refuse_forms,
 )
@@ -31,11 +37,13 @@ from tidepool.resources.values import Plain
 #: A build takes minutes; who reads a log of lines hears of it once in so long.
 _TEXT_EVERY_S: Final = 60.0
 _STATUS_EVERY_S: Final = 0.1
+#: An operation checks an image several times, and the mirror is asked once.
+_ASKED_FOR_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
+class Desired:
+    """The inputs."""
 
     recipe: str
     playbooks: str
@@ -44,7 +52,7 @@ class Wanted:
     forms: tuple[str, ...]
 
 
-class ImageKind(Kind[Wanted]):
+class ImageKind(Kind[Desired]):
     """An image in this machine's store. Its digest is known before it is built."""
 
     token = "tidepool:image:Image"  # noqa: S105 - a type of resource
@@ -56,9 +64,12 @@ class ImageKind(Kind[Wanted]):
     def __init__(self, home: Home) -> None:
         self._store = ImageStore(home.images)
         self._machine = Machine(home.environment)
+        self._lock = threading.Lock()
+        #: By the digest of the recipe with its own lock: when the mirror was asked, and what came of it.
+        self._answers: dict[str, tuple[float, Buildable]] = {}
 
-    def read(self, reader: Reader) -> Wanted:
-        return Wanted(
+    def read(self, reader: Reader) -> Desired:
+        return Desired(
             reader.text("recipe"),
             reader.text("playbooks"),
             reader.text("digest", ""),
@@ -66,13 +77,13 @@ class ImageKind(Kind[Wanted]):
             reader.texts("forms"),
         )
 
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: Desired) -> Iterable[Mistake]:
         for key, path in (("recipe", wanted.recipe), ("playbooks", wanted.playbooks)):
             if not Path(path).is_absolute():
                 yield Mistake(key, f"it is {path!r}; an absolute path is wanted")
                 return
         try:
-            source = self._source(wanted)
+            source = self._buildable(wanted).source
         except ImageError as error:
             yield Mistake("recipe", str(error))
             return
@@ -93,23 +104,52 @@ class ImageKind(Kind[Wanted]):
         except ImageError as error:
             yield Mistake("forms", str(error))
 
-    def derived(self, wanted: Wanted) -> Mapping[str, Plain]:
-        return {"digest": self._source(wanted).digest}
+    def notes(self, wanted: Desired) -> Iterable[str]:
+        found = self._buildable(wanted)
+        # One that is there already is no news.
+        return (found.note,) if found.note and self._store.find(found.source.digest) is None else ()
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
-        image = build(
-            self._source(wanted),
-            self._store,
-            self._machine,
-            observe=Telling(task.status, task.info),
-            wait_s=task.left_s,
-        )
+    def derived(self, wanted: Desired) -> Mapping[str, Plain]:
+        return {"digest": self._buildable(wanted).source.digest}
+
+    def create(self, wanted: Desired, task: Task) -> Made:
+        report = ProgressReport(task.status, task.info)
+        source = self._source(wanted)
+        # What was previewed, by whichever lock.
+        if source.digest != wanted.digest:
+            source = buildable(source, self._store, self._machine, observe=report).source
+        image = build(source, self._store, self._machine, observe=report, wait_s=task.left_s)
         return Made(image.digest)
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: Desired) -> Mapping[str, Plain] | None:
         return AS_KNOWN if self._store.find(id) is not None else None
 
-    def _source(self, wanted: Wanted) -> ImageSource:
+    def _buildable(self, wanted: Desired) -> Buildable:
+        """Return the source with a lock that can be met, as far as that can be known: the mirror may be asked."""
+        source = self._source(wanted)
+        with self._lock:
+            at, found = self._answers.get(source.digest, (0.0, None))
+            if found is not None and time.monotonic() - at < _ASKED_FOR_S:
+                return found
+            found = self._ask(source)
+            self._answers[source.digest] = time.monotonic(), found
+            return found
+
+    def _ask(self, source: ImageSource) -> Buildable:
+        if os.geteuid() != 0:
+            return known(source, self._store)
+        try:
+            return buildable(source, self._store, self._machine)
+        except (MirrorSilent, MissingTool) as error:
+            # A preview needs no mirror; the build that does fails by itself.
+            reason = str(error).splitlines()[0]
+            found = known(source, self._store)
+            return Buildable(
+                found.source,
+                f"image {source.name}: whether its packages are still to be had is not known: {reason}",
+            )
+
+    def _source(self, wanted: Desired) -> ImageSource:
         folder, playbooks = Path(wanted.recipe), Path(wanted.playbooks)
         return read_source(
             folder,
@@ -119,8 +159,8 @@ class ImageKind(Kind[Wanted]):
         )
 
 
-class Telling:
-    """Tells the progress of a build: often for as long as it matters, and seldom for good."""
+class ProgressReport:
+    """Reports the progress of a build: often for as long as it matters, and seldom for good."""
 
     def __init__(
         self,
@@ -135,7 +175,7 @@ class Telling:
         self._phase: Phase | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Tell of it, where it is time to."""
+        """Report it, where it is time to."""
         now = self._clock()
         with self._lock:
             to_status = progress.phase is not self._phase or now - self._status_at >= _STATUS_EVERY_S

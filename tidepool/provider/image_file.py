@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from tidepool.images import FORMS, Form, ImageError, ImageStore, Machine, export
-from tidepool.provider.image import Telling
+from tidepool.provider.image import ProgressReport
 from tidepool.resources.difference import Rules
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.reading import Mistake, Reader
@@ -15,14 +15,14 @@ from tidepool.resources.values import Inputs, Plain
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
+class Desired:
+    """The inputs."""
 
     image: str
     form: str
 
 
-class ImageFileKind(Kind[Wanted]):
+class ImageFileKind(Kind[Desired]):
     """An image of this machine's store as one file, written once. Its path is known before it is."""
 
     token = "tidepool:image:File"  # noqa: S105 - a type of resource
@@ -34,19 +34,19 @@ class ImageFileKind(Kind[Wanted]):
         self._store = ImageStore(home.images)
         self._machine = Machine(home.environment)
 
-    def read(self, reader: Reader) -> Wanted:
-        return Wanted(reader.text("image"), reader.text("form"))
+    def read(self, reader: Reader) -> Desired:
+        return Desired(reader.text("image"), reader.text("form"))
 
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: Desired) -> Iterable[Mistake]:
         if wanted.form not in FORMS:
             yield Mistake("form", f"it is {wanted.form!r}; allowed: {', '.join(FORMS)}")
 
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
         image, form = inputs.get("image"), inputs.get("form")
         known = isinstance(image, str) and isinstance(form, str)
-        return {"path": self._path(Wanted(str(image), str(form)))} if known else {}
+        return {"path": self._path(Desired(str(image), str(form)))} if known else {}
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: Desired, task: Task) -> Made:
         image = self._store.find(wanted.image)
         if image is None:
             raise ImageError(
@@ -57,14 +57,14 @@ class ImageFileKind(Kind[Wanted]):
             cast(Form, wanted.form),
             self._store,
             self._machine,
-            observe=Telling(task.status, task.info),
+            observe=ProgressReport(task.status, task.info),
         )
         return Made(f"{wanted.image}/{wanted.form}", {"path": str(written.path)})
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: Desired) -> Mapping[str, Plain] | None:
         image = self._store.find(state.image)
         there = image is not None and (image.folder / f"image.{state.form}").exists()
         return AS_KNOWN if there else None
 
-    def _path(self, wanted: Wanted) -> str:
+    def _path(self, wanted: Desired) -> str:
         return str(self._store.folder / wanted.image / f"image.{wanted.form}")

@@ -135,6 +135,8 @@ class TidepoolProvider(Provider):
         if not mistakes and not reader.has_unknowns:
             mistakes = list(kind.mistakes(wanted))
             derived = dict(kind.derived(wanted)) if not mistakes else {}
+            for note in kind.notes(wanted) if not mistakes else ():
+                self._log.warn(request.urn, note)
         return CheckResponse(
             inputs=request.new_inputs
             | {key: property_value(value) for key, value in (derived | dict(kind.always)).items()},

@@ -93,6 +93,10 @@ class Kind(ABC, Generic[T]):
         """What is wrong with inputs that are all known, and each by itself right; asked before anything is made."""
         return ()
 
+    def notes(self, wanted: T) -> Iterable[str]:
+        """Lines that a person should read, on inputs without mistakes; previews show them, too."""
+        return ()
+
     def derived(self, wanted: T) -> Mapping[str, Plain]:
         """The inputs ``derives``, which follow from the others and decide about changes."""
         return {}
