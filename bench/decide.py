@@ -25,7 +25,7 @@ from bench.queues import AT, MARK, cluster  # noqa: E402
 from bench.sizes import BySize, p99, peak_mib  # noqa: E402
 from tidepool.clients.slurm.job import parse_queue  # noqa: E402
 from tidepool.clients.slurm.node import parse_node  # noqa: E402
-from tidepool.scaling.cluster_state import World  # noqa: E402
+from tidepool.scaling.cluster_state import ClusterState  # noqa: E402
 from tidepool.scaling.decide.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402
 from tidepool.scaling.memory import Launch, Memory  # noqa: E402
@@ -71,17 +71,17 @@ def measure(nodes: int, rounds: int) -> Figures:
         read_queue = time.perf_counter()
         there = tuple(map(parse_node, seen.nodes.splitlines()))
         read_nodes = time.perf_counter()
-        world = World(
+        state = ClusterState(
             at=AT,
             spec=seen.spec,
             nodes=there,
             jobs=jobs,
             machines=seen.machines,
             recorded=seen.recorded,
-            wish=seen.wish,
+            desired=seen.desired,
             under_way=seen.under_way,
         )
-        decision = decide(world, memory)
+        decision = decide(state, memory)
         decided = time.perf_counter()
         actions = len(decision.actions)
         launched = sum(len(each.nodes) for each in decision.actions if isinstance(each, ToLaunch))
@@ -91,7 +91,7 @@ def measure(nodes: int, rounds: int) -> Figures:
             taken["decide"].append(decided - read_nodes)
             of_core.append(time.process_time() - began_cpu)
         # What this round made goes when the next has been decided; here, between the two.
-        del jobs, there, world, decision
+        del jobs, there, state, decision
         if not number % 10:
             gc.collect()
     whole = [sum(parts) for parts in zip(*taken.values(), strict=True)]

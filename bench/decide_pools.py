@@ -32,7 +32,7 @@ from tidepool.clients.slurm import JobRequest, JobState  # noqa: E402
 from tidepool.cluster.spec import ClusterSpec  # noqa: E402
 from tidepool.cluster.spec_reading import read_spec  # noqa: E402
 from tidepool.conversion.record import Order  # noqa: E402
-from tidepool.scaling.cluster_state import World  # noqa: E402
+from tidepool.scaling.cluster_state import ClusterState  # noqa: E402
 from tidepool.scaling.decide.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Convert  # noqa: E402
 from tidepool.scaling.memory import Memory, PoolMemory  # noqa: E402
@@ -117,13 +117,15 @@ class Pools:
             now=self._cluster.clock,
         )
 
-    def look(self) -> World:
+    def look(self) -> ClusterState:
         """What a turn of the daemon sees: every source is asked, for what was seen before is too old."""
         self._cluster.clock.advance(self._cluster.clock() + _LATER)
         seen = self._observer.look(is_active=True)
         assert not seen.complaints, seen.complaints
         none: frozenset[str] = frozenset()
-        return seen.world(self._cluster.clock(), wish={}, under_way=none, power_up=none, power_down=none)
+        return seen.cluster_state(
+            self._cluster.clock(), desired={}, under_way=none, power_up=none, power_down=none
+        )
 
     def memory(self) -> Memory:
         """All that is idle has been so for a minute."""
@@ -180,9 +182,9 @@ def measure(machines: int, rounds: int, variant: str) -> Figures:
         moves = 0
         for number in range(rounds + 1):
             began = time.perf_counter()
-            world = pools.look()
+            state = pools.look()
             looked = time.perf_counter()
-            decision = decide(world, memory)
+            decision = decide(state, memory)
             decided = time.perf_counter()
             moves = sum(len(each.nodes) for each in decision.actions if isinstance(each, Convert))
             if number:  # What Python makes on the first round, it has from then on.
@@ -191,13 +193,13 @@ def measure(machines: int, rounds: int, variant: str) -> Figures:
             del decision
             if not number % 10:
                 gc.collect()
-    assert world.pools.kubernetes is not None
+    assert state.pools.kubernetes is not None
     both = [look + decided for look, decided in zip(looks, decisions, strict=True)]
     return Figures(
         kinds="each of its own" if unlike else "a few kinds",
         machines=machines,
-        pods=sum(not pod.node for pod in world.pools.kubernetes.pods),
-        jobs=sum(job.state is JobState.PENDING for job in world.jobs),
+        pods=sum(not pod.node for pod in state.pools.kubernetes.pods),
+        jobs=sum(job.state is JobState.PENDING for job in state.jobs),
         rounds=rounds,
         look_p50_s=statistics.median(looks),
         p50_s=statistics.median(decisions),

@@ -58,7 +58,7 @@ class Cluster:
     spec: ClusterSpec
     nodes: str
     queue: str
-    wish: Mapping[str, HostSet]
+    desired: Mapping[str, HostSet]
     recorded: Mapping[str, Recorded]
     machines: tuple[Machine, ...]
     under_way: frozenset[str]
@@ -103,7 +103,7 @@ def cluster(nodes: int, pending: int, seed: int = 1) -> Cluster:
         spec=spec,
         nodes="\n".join(lines),
         queue="".join([head, *running, *waiting]) + "\n",
-        wish={name: HostSet(fold(those)) for name, those in there.items()},
+        desired={name: HostSet(fold(those)) for name, those in there.items()},
         recorded={
             name: Recorded(machine=True, membership=True, image="digest")
             for name in names.difference(under_way)

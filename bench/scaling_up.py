@@ -57,15 +57,15 @@ class Way:
         self._env = env
         self._registers_all = registers_all
 
-    def up(self, wish: HostSet, about: HostSet) -> None:
+    def up(self, hosts: HostSet, about: HostSet) -> None:
         stack = self._cluster.stack
-        told = Wish({"cpu": wish}, None if self._registers_all else about)
+        desired = Wish({"cpu": hosts}, None if self._registers_all else about)
         fleet = f"urn:pulumi:{stack}::cluster::tidepool:components:ComputeFleet$"
         automation.select_stack(
             stack,
             work_dir=str(self._cluster.folder),
             opts=automation.LocalWorkspaceOptions(
-                pulumi_command=self._command, env_vars={**self._env, **told.environment}
+                pulumi_command=self._command, env_vars={**self._env, **desired.environment}
             ),
         ).up(
             target=[f"{fleet}{kind}::{node}" for kind in _KINDS for node in about],
@@ -81,9 +81,9 @@ def medians(up: Up, size: int, count: int, rounds: int) -> tuple[float, float]:
     added: list[float] = []
     removed: list[float] = []
     for _ in range(rounds + 1):
-        for wish, taken in ((nodes(1, size + count), added), (nodes(1, size), removed)):
+        for hosts, taken in ((nodes(1, size + count), added), (nodes(1, size), removed)):
             began = time.perf_counter()
-            up(wish, about)
+            up(hosts, about)
             taken.append(time.perf_counter() - began)
     return statistics.median(added[1:]), statistics.median(removed[1:])
 
@@ -103,16 +103,16 @@ def ways(cluster: Cluster, keep: ExitStack) -> Iterator[tuple[str, Way]]:
     for engine in ("embedded", "pulumi"):
         if engine == "pulumi" and shutil.which("pulumi") is None:
             continue
-        told = {**env, "TIDEPOOL_ENGINE": engine}
+        desired = {**env, "TIDEPOOL_ENGINE": engine}
         cold = EmbeddedPulumiCommand() if engine == "embedded" else automation.PulumiCommand()
         warm = keep.enter_context(
             warm_command(
-                told, folder=folder, modules=["tidepool.components"], plugins=["tidepool"], watched=watched
+                desired, folder=folder, modules=["tidepool.components"], plugins=["tidepool"], watched=watched
             )
         )
-        yield f"{engine}, all registered", Way(cluster, cold, told, registers_all=True)
-        yield engine, Way(cluster, cold, told)
-        yield f"{engine}, warm", Way(cluster, warm, told)
+        yield f"{engine}, all registered", Way(cluster, cold, desired, registers_all=True)
+        yield engine, Way(cluster, cold, desired)
+        yield f"{engine}, warm", Way(cluster, warm, desired)
 
 
 @contextmanager

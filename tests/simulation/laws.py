@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from tidepool.clients.slurm import Job, JobState
 from tidepool.infrastructures import MachineKey
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision, Launch, Remove, Undrain
 from tidepool.scaling.memory import Memory
 from tidepool.simulation.cluster import SimulatedCluster, price
@@ -34,7 +34,11 @@ class Laws:
     """
 
     def __init__(
-        self, cluster: SimulatedCluster, decide: Callable[[World, Memory], Decision], *, thorough: int = 40
+        self,
+        cluster: SimulatedCluster,
+        decide: Callable[[ClusterState, Memory], Decision],
+        *,
+        thorough: int = 40,
     ) -> None:
         self.hampered = False
         self.decisions = 0
@@ -131,23 +135,23 @@ class Laws:
 
     # Decisions
 
-    def decide(self, world: World, memory: Memory) -> Decision:
+    def decide(self, state: ClusterState, memory: Memory) -> Decision:
         """A decision that was judged."""
-        decision = self._decide(world, memory)
+        decision = self._decide(state, memory)
         self.decisions += 1
-        self._judge(world, decision)
+        self._judge(state, decision)
         if self.decisions % self._thorough == 0:
-            self._judge_again(world, memory, decision)
+            self._judge_again(state, memory, decision)
         return decision
 
-    def _judge(self, world: World, decision: Decision) -> None:
-        pending = {job.job_id for job in world.jobs if job.state is JobState.PENDING}
+    def _judge(self, state: ClusterState, decision: Decision) -> None:
+        pending = {job.job_id for job in state.jobs if job.state is JobState.PENDING}
         self.must(
             pending == set(decision.waiting), f"jobs without a reason: {pending ^ set(decision.waiting)}"
         )
         self.must(all(each.reason for each in decision.waiting.values()), "a reason is empty")
-        nodes = {node.name: node for node in world.nodes}
-        up = {m.key.node for m in world.machines or () if m.state == "running"}
+        nodes = {node.name: node for node in state.nodes}
+        up = {m.key.node for m in state.machines or () if m.state == "running"}
         for action in decision.actions:
             self.must(bool(action.reason), f"{action} has no reason")
             if isinstance(action, Remove):
@@ -160,7 +164,7 @@ class Laws:
                     ours = reason is not None and reason.text.startswith("tidepool:")
                     self.must(ours, f"{name} is to be undrained, and somebody else drained it")
             if isinstance(action, Launch):
-                self._judge_launch(world, decision, action)
+                self._judge_launch(state, decision, action)
         now = self._cluster.clock.true
         if decision.actions:
             restless = len(self._acted) == RESTLESS and now - self._acted[0] < timedelta(hours=1)
@@ -176,18 +180,18 @@ class Laws:
                 f"nodes are coming for job {job_id} since {since}: {decision.waiting[job_id].reason}",
             )
 
-    def _judge_launch(self, world: World, decision: Decision, action: Launch) -> None:
-        spec, wish = world.spec, decision.wish
+    def _judge_launch(self, state: ClusterState, decision: Decision, action: Launch) -> None:
+        spec, desired = state.spec, decision.desired
         fleet = spec.fleet(action.fleet)
         self.must(
-            len(wish[fleet.name]) <= fleet.max_nodes,
-            f"{len(wish[fleet.name])} nodes of {fleet.name} are wished",
+            len(desired[fleet.name]) <= fleet.max_nodes,
+            f"{len(desired[fleet.name])} nodes of {fleet.name} are wished",
         )
-        total = sum(map(len, wish.values()))
+        total = sum(map(len, desired.values()))
         most = spec.limits.max_nodes
         self.must(most is None or total <= most, f"{total} nodes are wished, and {most} may be")
         prices = {fleet.name: price(fleet) for fleet in spec.fleets}
-        usd = sum(len(nodes) * prices.get(name, 0) for name, nodes in wish.items())
+        usd = sum(len(nodes) * prices.get(name, 0) for name, nodes in desired.items())
         limit = spec.limits.price_usd_per_hour
         self.must(limit is None or usd <= limit + 1e-6, f"{usd} USD an hour are wished, and {limit} may be")
         budget = spec.limits.budget_usd_per_month
@@ -196,18 +200,18 @@ class Laws:
             budget is None or spent <= budget, f"{spent} USD are spent of {budget}, and nodes are launched"
         )
 
-    def _judge_again(self, world: World, memory: Memory, decision: Decision) -> None:
+    def _judge_again(self, state: ClusterState, memory: Memory, decision: Decision) -> None:
         from dataclasses import replace
 
         turned = replace(
-            world,
-            nodes=world.nodes[::-1],
-            jobs=world.jobs[::-1],
-            partitions=world.partitions[::-1],
-            machines=world.machines and world.machines[::-1],
+            state,
+            nodes=state.nodes[::-1],
+            jobs=state.jobs[::-1],
+            partitions=state.partitions[::-1],
+            machines=state.machines and state.machines[::-1],
         )
         self.must(self._decide(turned, memory) == decision, "the order of what is seen matters")
-        after = self._decide(replace(world, wish=decision.wish), decision.memory)
+        after = self._decide(replace(state, desired=decision.desired), decision.memory)
         self.must(not after.actions, f"decided once more, it does {after.actions}, after {decision.actions}")
 
     # The end

@@ -14,7 +14,7 @@ from tidepool.clients.kubernetes.objects import Pod
 from tidepool.clients.slurm import JobRequest, JobState
 from tidepool.cluster.pool import Role
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Convert, Decision
@@ -172,15 +172,15 @@ class PoolScene:
 
     # The laws
 
-    def _decide(self, world: World, memory: Memory) -> Decision:
-        decision = decide(world, memory)
+    def _decide(self, state: ClusterState, memory: Memory) -> Decision:
+        decision = decide(state, memory)
         self.decisions.append(decision)
         for action in decision.actions:
             if isinstance(action, Convert):
-                assert not world.pools.unseen, "what is unknown moves nothing"
-                assert action.mends or not self.held.intersection(action.nodes), "a person holds it"
-                if not action.mends:
-                    self.moves.update({n: [*self.moves[n], (world.at, action.to)] for n in action.nodes})
+                assert not state.pools.unseen, "what is unknown moves nothing"
+                assert action.repairs or not self.held.intersection(action.nodes), "a person holds it"
+                if not action.repairs:
+                    self.moves.update({n: [*self.moves[n], (state.at, action.to)] for n in action.nodes})
         self.on_decision()
         return decision
 

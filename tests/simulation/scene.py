@@ -116,9 +116,9 @@ class Scene:
         assert node is not None
         return node
 
-    def wish(self) -> list[str]:
+    def desired(self) -> list[str]:
         kept = self.cluster.journal.kept()
-        return [name for fleet in (kept.wish or {}).values() for name in fleet]
+        return [name for fleet in (kept.desired or {}).values() for name in fleet]
 
     def standing(self, job_id: int) -> tuple[str, str]:
         """How a job stands, and why, in the last decision."""

@@ -85,13 +85,13 @@ def left(cluster: SimulatedCluster) -> str:
     """What there is of a cluster that should have nothing; empty where that is so."""
     kept = cluster.journal.kept()
     nodes = [node.name for node in cluster.slurm.all_nodes() if not node.state.is_slot]
-    wish = {fleet: str(names) for fleet, names in (kept.wish or {}).items() if names}
+    desired = {fleet: str(names) for fleet, names in (kept.desired or {}).items() if names}
     memory = kept.memory
     found = {
         "machines": cluster.machines.running(),
         "nodes": nodes,
         "recorded": list(cluster.stack.recorded),
-        "wish": wish,
+        "wish": desired,
         "intents": cluster.journal.open_intents(),
         "launches": dict(memory.launches),
         "drains": dict(memory.drains),

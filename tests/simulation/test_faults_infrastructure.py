@@ -76,7 +76,7 @@ def test_a_machine_that_boots_and_never_registers() -> None:
     scene.cluster.machines.fake.mute("cpu-1")
     jobs = scene.submit(2, seconds=300)
     scene.until_running(jobs, 180)
-    scene.until(lambda: "cpu-1" not in scene.wish(), 60)
+    scene.until(lambda: "cpu-1" not in scene.desired(), 60)
     scene.ends_well()
 
 
@@ -99,10 +99,10 @@ def test_a_machine_that_is_taken_back_after_a_notice() -> None:
     scene.cluster.slurm.drain_by("root", "cpu-1", "spot: AWS takes it back at 2026-01-05T00:03:00Z")
     scene.cluster.wake()
     scene.pass_time(120)
-    assert "cpu-1" in scene.wish(), "its job has the two minutes"
+    assert "cpu-1" in scene.desired(), "its job has the two minutes"
     (key,) = [key for key in scene.cluster.machines.running() if key.node == "cpu-1"]
     scene.cluster.machines.vanish(key)
-    scene.until(lambda: "cpu-1" not in scene.wish(), 600)
+    scene.until(lambda: "cpu-1" not in scene.desired(), 600)
     scene.until_running(jobs, 1800)
     scene.ends_well()
 

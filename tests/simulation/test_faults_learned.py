@@ -15,8 +15,8 @@ def test_nodes_that_hang_in_their_boot_are_shown_and_replaced() -> None:
     scene.pass_time(45)
     look = scene.cluster.journal.last_look()
     assert look is not None
-    setbacks = look.decision.memory.node_setbacks
-    assert {setbacks[name].cause for name in ("cpu-1", "cpu-2", "cpu-3", "cpu-4")} == {"boot"}
+    backoffs = look.decision.memory.node_backoffs
+    assert {backoffs[name].cause for name in ("cpu-1", "cpu-2", "cpu-3", "cpu-4")} == {"boot"}
     scene.until_running(jobs, 1800)
     scene.ends_well()
 

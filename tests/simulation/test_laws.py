@@ -10,43 +10,43 @@ import pytest
 from tests.simulation.laws import Broken
 from tests.simulation.scene import Scene
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import Decision, Drain, Launch, Remove, Undrain
 from tidepool.scaling.memory import Memory
 
-Decide = Callable[[World, Memory], Decision]
+Decide = Callable[[ClusterState, Memory], Decision]
 
 
-def _removes_what_is_busy(world: World, memory: Memory) -> Decision:
-    busy = tuple(node.name for node in world.nodes if node.cpus_alloc)
-    decision = decide(world, memory)
+def _removes_what_is_busy(state: ClusterState, memory: Memory) -> Decision:
+    busy = tuple(node.name for node in state.nodes if node.cpus_alloc)
+    decision = decide(state, memory)
     return replace(decision, actions=(Remove("cpu", busy, "why not"),)) if busy else decision
 
 
-def _undrains_what_a_person_drained(world: World, memory: Memory) -> Decision:
-    drained = tuple(node.name for node in world.nodes if node.state.is_draining)
-    decision = decide(world, memory)
+def _undrains_what_a_person_drained(state: ClusterState, memory: Memory) -> Decision:
+    drained = tuple(node.name for node in state.nodes if node.state.is_draining)
+    decision = decide(state, memory)
     return replace(decision, actions=(Undrain("cpu", drained, "why not"),)) if drained else decision
 
 
-def _forgets_a_job(world: World, memory: Memory) -> Decision:
-    decision = decide(world, memory)
+def _forgets_a_job(state: ClusterState, memory: Memory) -> Decision:
+    decision = decide(state, memory)
     return replace(decision, waiting=dict(list(decision.waiting.items())[1:]))
 
 
-def _launches_too_much(world: World, memory: Memory) -> Decision:
+def _launches_too_much(state: ClusterState, memory: Memory) -> Decision:
     names = tuple(f"cpu-{number}" for number in range(1, 20))
     launch = Launch("cpu", names, "why not")
-    return replace(decide(world, memory), actions=(launch,), wish={"cpu": HostSet.from_names(names)})
+    return replace(decide(state, memory), actions=(launch,), desired={"cpu": HostSet.from_names(names)})
 
 
-def _goes_by_the_order(world: World, memory: Memory) -> Decision:
-    return replace(decide(world, memory), actions=(Drain("cpu", (world.nodes[0].name,), "the first"),))
+def _goes_by_the_order(state: ClusterState, memory: Memory) -> Decision:
+    return replace(decide(state, memory), actions=(Drain("cpu", (state.nodes[0].name,), "the first"),))
 
 
-def _never_rests(world: World, memory: Memory) -> Decision:
-    return replace(decide(world, memory), actions=(Drain("cpu", ("cpu-1",), "once more"),))
+def _never_rests(state: ClusterState, memory: Memory) -> Decision:
+    return replace(decide(state, memory), actions=(Drain("cpu", ("cpu-1",), "once more"),))
 
 
 @pytest.mark.parametrize(

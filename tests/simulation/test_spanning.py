@@ -20,7 +20,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures import Machine, MachineKey, MachineRequest
 from tidepool.infrastructures.several import Several
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Decision, Launch
@@ -78,12 +78,12 @@ class Scene:
             lambda: simulated_scaler(self.cluster, decide=self._decide, remember=remember, machines=several)
         )
 
-    def _decide(self, world: World, memory: Memory) -> Decision:
-        decision = self.laws.decide(world, memory)
+    def _decide(self, state: ClusterState, memory: Memory) -> Decision:
+        decision = self.laws.decide(state, memory)
         self.decisions.append(decision)
         for action in decision.actions:
             if isinstance(action, Launch):
-                self.launched[action.place] += len(action.nodes)
+                self.launched[action.location] += len(action.nodes)
         return decision
 
     def on(self, name: str) -> FakeInfrastructure:
@@ -95,8 +95,10 @@ class Scene:
             for _ in range(jobs)
         ]
 
-    def places(self) -> dict[str, str]:
-        return {name: record.place for name, record in self.cluster.stack.recorded.items() if record.machine}
+    def locations(self) -> dict[str, str]:
+        return {
+            name: record.location for name, record in self.cluster.stack.recorded.items() if record.machine
+        }
 
     def run_until_done(self, most_s: float = 86400) -> bool:
         queue = self.cluster.slurm.queue
@@ -111,7 +113,7 @@ def test_the_first_is_taken_up_to_its_most_and_then_the_next() -> None:
     scene = Scene(spec_on({"name": "local", "max_nodes": 2}, SPOT, DEAR))
     scene.submit(3)
     assert scene.run_until_running(3)
-    assert Counter(scene.places().values()) == {"local": 2, "aws/spot": 1}
+    assert Counter(scene.locations().values()) == {"local": 2, "aws/spot": 1}
     assert scene.run_until_done()
     assert scene.cluster.run(3600, until=lambda: not left(scene.cluster)), left(scene.cluster)
 
@@ -123,12 +125,12 @@ def test_a_stock_out_moves_demand_on_at_once() -> None:
     scene.submit(4)
     assert scene.run_until_running(4)
     assert scene.cluster.clock.true - began < timedelta(seconds=15)
-    assert Counter(scene.places().values()) == {"local": 1, "aws": 3}
+    assert Counter(scene.locations().values()) == {"local": 1, "aws": 3}
     (why,) = {
         action.reason.partition("; ")[2]
         for decision in scene.decisions
         for action in decision.actions
-        if isinstance(action, Launch) and action.place == "aws"
+        if isinstance(action, Launch) and action.location == "aws"
     }
     assert why.startswith("on aws, for local is left alone until ")
     assert "there is no such machine to be had now" in why
@@ -141,7 +143,7 @@ def test_with_as_many_jobs_as_names_none_waits_for_a_name_that_failed_elsewhere(
     scene.submit(4)
     assert scene.run_until_running(4)
     assert scene.cluster.clock.true - began < timedelta(seconds=15)
-    assert set(scene.places().values()) == {"aws"}
+    assert set(scene.locations().values()) == {"aws"}
 
 
 def test_demand_returns_to_the_first_when_its_quarantine_is_over() -> None:
@@ -153,7 +155,7 @@ def test_demand_returns_to_the_first_when_its_quarantine_is_over() -> None:
     scene.cluster.run(120)
     scene.submit(1, seconds=10)
     assert scene.run_until_running(1)
-    assert "local" in scene.places().values()
+    assert "local" in scene.locations().values()
 
 
 def test_a_stock_out_that_lasts_is_tried_less_and_less_often() -> None:
@@ -195,7 +197,7 @@ def test_a_node_type_that_never_boots_closes_itself_and_not_the_fleet() -> None:
     scene.on("aws").mute(*(f"cpu-{number}" for number in range(1, 6)))
     scene.submit(3, seconds=7200)
     assert scene.run_until_running(3, most_s=3600)
-    assert scene.places()["cpu-1"] == "local", "it went on all the time"
+    assert scene.locations()["cpu-1"] == "local", "it went on all the time"
     scene.on("aws").unmute(*(f"cpu-{number}" for number in range(1, 6)))
     assert scene.run_until_done()
 
@@ -205,7 +207,7 @@ def test_what_is_wrong_for_good_on_one_does_not_keep_the_names_from_another() ->
     scene.cluster.machines.fakes["local"] = _Wrong(lambda: scene.cluster.clock.true)
     scene.submit(3)
     assert scene.run_until_running(3, most_s=60)
-    assert set(scene.places().values()) == {"aws"}
+    assert set(scene.locations().values()) == {"aws"}
 
 
 def test_one_that_cannot_be_asked_loses_no_node_and_holds_up_no_other() -> None:
@@ -213,13 +215,13 @@ def test_one_that_cannot_be_asked_loses_no_node_and_holds_up_no_other() -> None:
     scene.submit(2, seconds=7200)
     assert scene.run_until_running(2)
     scene.cluster.machines.silent.add("aws")
-    before = scene.places()
+    before = scene.locations()
     scene.cluster.run(7200 / 2)
-    assert scene.places() == before
+    assert scene.locations() == before
     assert scene.run_until_done()
     # Those of the one that answers go; nothing is done about the others but what their own state says.
     scene.cluster.run(600)
-    assert "local" not in scene.places().values()
+    assert "local" not in scene.locations().values()
     assert len(scene.cluster.slurm.queue.waiting) == 0
     scene.cluster.machines.silent.clear()
     assert scene.cluster.run(3600, until=lambda: not left(scene.cluster)), left(scene.cluster)
@@ -318,10 +320,10 @@ def test_whatever_the_weather_all_jobs_run_no_node_moves_and_nothing_is_left(see
     def watch() -> None:
         nonlocal before
         scene.laws.watch()
-        now = scene.places()
-        for name, place in now.items():
+        now = scene.locations()
+        for name, location in now.items():
             # A node that is there stays where it is for as long as it is there.
-            assert before.get(name, place) == place, f"{name} moved from {before[name]} to {place}"
+            assert before.get(name, location) == location, f"{name} moved from {before[name]} to {location}"
         before = now
         lives.update(now)
 

@@ -22,7 +22,7 @@ from tidepool.engine.warm import WarmPulumiCommand, warm_command
 from tidepool.infrastructures.local.kernel import list_machines
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.ports import UpOutcome
-from tidepool.scaling.stack.pulumi_stack import Place, PulumiStack
+from tidepool.scaling.stack.pulumi_stack import PulumiStack, StackLocation
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ class Scaler:
     def stack(self) -> PulumiStack:
         """As the daemon has it."""
         cluster, state = self.cluster, self.cluster.data / "state" / ".pulumi"
-        place = Place(
+        place = StackLocation(
             cluster.stack,
             "cluster",
             cluster.folder,

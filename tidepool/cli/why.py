@@ -90,7 +90,7 @@ class _Asker:
             raise Failure(
                 f"{wanted!r} is no job's id; write 4711, or 4711_3 for a task of an array", code=USAGE
             )
-        listed = self.record.world.jobs if self.record.world else ()
+        listed = self.record.state.jobs if self.record.state else ()
         found = find_job(listed, wanted)
         noted = self._seen(int(wanted.partition("_")[0]))
         if not found and (noted is None or noted.ended is None):

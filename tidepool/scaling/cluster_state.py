@@ -25,7 +25,7 @@ class Recorded:
     """What Pulumi's state holds of one node: its Machine, its Node (the membership), made from which image's digest.
 
     ``pending``: an operation on one of them was cut off. ``infrastructure`` is that of the machine, where it is known, and
-    ``place`` which of its fleet's it is, by key; empty where the fleet has one.
+    ``location`` which of its fleet's it is, by key; empty where the fleet has one.
     """
 
     machine: bool = False
@@ -33,7 +33,7 @@ class Recorded:
     pending: bool = False
     image: str = ""
     infrastructure: str = ""
-    place: str = ""
+    location: str = field(default="", metadata={"stored_as": "place"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PoolsSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ClusterState:
     """One look. What could not be seen is None, which is not the same as nothing: unknown never removes.
 
     Without an answer of Slurm's there is no World at all: the daemon holds still.
@@ -91,10 +91,10 @@ class World:
     silent: frozenset[str] = frozenset()
     #: By node name.
     recorded: Mapping[str, Recorded] | None = None
-    #: By fleet (`at_place`): the digest of the image that its machines are made from now, where it is known.
+    #: By fleet (`at_location`): the digest of the image that its machines are made from now, where it is known.
     images: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     #: By fleet: the nodes that should be there, as the scaler last said. A fleet that is missing has none.
-    wish: Mapping[str, HostSet] = field(default_factory=lambda: _NOTHING)
+    desired: Mapping[str, HostSet] = field(default_factory=lambda: _NOTHING, metadata={"stored_as": "wish"})
     #: Nodes that an `up` of ours is making or taking away at this moment.
     under_way: frozenset[str] = frozenset()
     #: Nodes that Slurm's power saving asks for (`power-up`) and gives back (`power-down`), in mode `power_save`.

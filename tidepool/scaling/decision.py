@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
@@ -21,7 +21,7 @@ _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 class Launch:
     """Make these nodes of a fleet: they join the wish.
 
-    ``place`` is where, the key of one of the fleet's infrastructures; empty where it has one.
+    ``location`` is where, the key of one of the fleet's infrastructures; empty where it has one.
     """
 
     fleet: str
@@ -29,7 +29,7 @@ class Launch:
     reason: str
     #: The jobs that they are for; of many, the first few.
     jobs: tuple[int, ...] = ()
-    place: str = ""
+    location: str = field(default="", metadata={"stored_as": "place"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,10 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class Repair:
     """Look again at what is recorded of these nodes and make it so, without a change of the wish."""
+
+    STORED_AS: ClassVar[str] = "Mend"
 
     fleet: str
     nodes: tuple[str, ...]
@@ -69,16 +71,20 @@ class Mend:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class DeleteOrphan:
     """Delete a machine that no record knows and that provably runs nothing."""
+
+    STORED_AS: ClassVar[str] = "Sweep"
 
     machine: MachineKey
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class ReleaseSlot:
     """Make slots again of nodes that Slurm still knows, and that have neither a machine nor a record."""
+
+    STORED_AS: ClassVar[str] = "Forget"
 
     fleet: str
     nodes: tuple[str, ...]
@@ -106,7 +112,7 @@ class Convert:
     jobs: tuple[int, ...] = ()
     pods: tuple[str, ...] = ()
     #: It goes on with what was begun and not brought to its end.
-    mends: bool = False
+    repairs: bool = field(default=False, metadata={"stored_as": "mends"})
 
     @property
     def fleet(self) -> str:
@@ -114,10 +120,17 @@ class Convert:
         return self.pool
 
 
-Action = Launch | Drain | Undrain | Remove | Mend | Sweep | Forget | PowerFailed | Convert
+Action = Launch | Drain | Undrain | Remove | Repair | DeleteOrphan | ReleaseSlot | PowerFailed | Convert
+
+
+def stored_name(kind: type[Any]) -> str:
+    """Return the name of a class in the journal, in events and in metrics, which it keeps where it is renamed."""
+    name: str = getattr(kind, "STORED_AS", kind.__name__)
+    return name
+
 
 #: `never`: no machine that this cluster can have would run it. `held`: Slurm would not start it on any machine now.
-#: `limit`: a limit of the spec or a budget. `setback`: a fleet backs off. `coming`: nodes are being made for it.
+#: `limit`: a limit of the spec or a budget. `backoff`: a fleet backs off. `coming`: nodes are being made for it.
 #: `room`: there is room on nodes that are up, and Slurm starts it.
 Standing = Literal["never", "held", "limit", "setback", "coming", "room"]
 
@@ -192,7 +205,7 @@ class Decision:
     #: By job id (of an array that waits: the array's record), every job that is pending.
     waiting: Mapping[int, Waiting]
     #: By fleet: what should be there, when all actions are done.
-    wish: Mapping[str, HostSet]
+    desired: Mapping[str, HostSet] = field(metadata={"stored_as": "wish"})
     #: Every node of the fleets that is more than a slot.
     nodes: Mapping[str, NodeView]
     memory: Memory

@@ -20,9 +20,9 @@ _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 Cause = Literal["capacity", "transient", "permanent", "boot"]
 
 
-def at_place(fleet: str, place: str) -> str:
+def at_location(fleet: str, location: str) -> str:
     """A fleet; where it is on several infrastructures, it on one of them, by that one's key."""
-    return f"{fleet}@{place}" if place else fleet
+    return f"{fleet}@{location}" if location else fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class Setback:
+class Backoff:
     """Failures in a row, and until when it is left alone. ``text`` is the last failure's, for people.
 
-    ``place`` is where a node failed, the key of one of its fleet's infrastructures; empty where there is one.
+    ``location`` is where a node failed, the key of one of its fleet's infrastructures; empty where there is one.
     """
 
     cause: Cause
     failures: int
     until: datetime
     text: str
-    place: str = ""
+    location: str = field(default="", metadata={"stored_as": "place"})
 
     @property
     def is_of_no_machine(self) -> bool:
@@ -95,7 +95,9 @@ class PoolMemory:
     idle_since: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
     moving: Mapping[str, Moving] = field(default_factory=lambda: _NOTHING)
     #: Machines whose conversion failed, or was given up, are left alone for a while.
-    setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
+    backoffs: Mapping[str, Backoff] = field(
+        default_factory=lambda: _NOTHING, metadata={"stored_as": "setbacks"}
+    )
     #: Conversions that nobody drives, and since when.
     abandoned: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
     #: By a pod's uid: since when there seems to be room for it, while Kubernetes says that there is none.
@@ -114,11 +116,15 @@ class Memory:
     undrained: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
     #: Nodes for which an `up` was asked, to take them away or to mend them, and until when it may take.
     awaited: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
-    #: By `at_place`: it backs off alone. By node name: quarantined, so that another name is taken.
-    fleet_setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
-    node_setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NOTHING)
+    #: By `at_location`: it backs off alone. By node name: quarantined, so that another name is taken.
+    fleet_backoffs: Mapping[str, Backoff] = field(
+        default_factory=lambda: _NOTHING, metadata={"stored_as": "fleet_setbacks"}
+    )
+    node_backoffs: Mapping[str, Backoff] = field(
+        default_factory=lambda: _NOTHING, metadata={"stored_as": "node_setbacks"}
+    )
     #: By node of a fleet on several infrastructures: the key of that which it is on, or is to be made on.
-    places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    locations: Mapping[str, str] = field(default_factory=lambda: _NOTHING, metadata={"stored_as": "places"})
     #: Machines that no record knows, and since when they are seen.
     strays: Mapping[MachineKey, datetime] = field(default_factory=lambda: _NOTHING)
     #: Nodes that are not as they should be (down, not responding, gone), and since when.

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Protocol
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.cluster_state import Recorded, RecordedRole, World
+from tidepool.scaling.cluster_state import ClusterState, Recorded, RecordedRole
 from tidepool.scaling.decision import Action, Cost, Decision, Waiting, WaitingPod
 from tidepool.scaling.memory import Cause, Memory
 from tidepool.scaling.phase import Phase
@@ -91,15 +91,15 @@ class Stack(Protocol):
 
     def up(
         self,
-        wish: Mapping[str, HostSet],
+        desired: Mapping[str, HostSet],
         nodes: Collection[str],
         *,
-        places: Mapping[str, str] = _NOTHING,
+        locations: Mapping[str, str] = _NOTHING,
         refresh: Collection[str] = (),
     ) -> UpOutcome:
-        """Make ``nodes``, and those alone, as ``wish`` says: there or gone. The rest of the stack is left as it is.
+        """Make ``nodes``, and those alone, as ``desired`` says: there or gone. The rest of the stack is left as it is.
 
-        Of nodes of fleets on several infrastructures ``places`` says where they are to be, by key: those that are there stay
+        Of nodes of fleets on several infrastructures ``locations`` says where they are to be, by key: those that are there stay
         where they are. Those in ``refresh`` are looked at first, so that what died is made again. One that fails holds back
         no other.
 
@@ -129,7 +129,11 @@ class Stack(Protocol):
         ...
 
     def preview(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = _NOTHING
+        self,
+        desired: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        locations: Mapping[str, str] = _NOTHING,
     ) -> str:
         """What `up` would do, in Pulumi's words, for people.
 
@@ -168,7 +172,7 @@ class Kept:
     """Where the last daemon was."""
 
     #: None before the first decision: then the stack's outputs say it.
-    wish: Mapping[str, HostSet] | None = None
+    desired: Mapping[str, HostSet] | None = field(default=None, metadata={"stored_as": "wish"})
     memory: Memory = field(default_factory=Memory)
     #: Requests of Slurm's power saving that are not carried out yet.
     power_up: frozenset[str] = frozenset()
@@ -204,7 +208,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision of the past. ``world`` and ``memory`` are what it was made of.
+    """A decision of the past. ``state`` and ``memory`` are what it was made of.
 
     They are None where that was too large to be kept whole (about 5,000 jobs), or is of a release with other fields.
     ``counts`` are there always: how many ``jobs``, ``nodes``, ``machines`` and ``pods`` there were.
@@ -216,7 +220,7 @@ class Decided:
     actions: tuple[Action, ...]
     waiting: Mapping[int, Waiting]
     cost: Cost
-    world: World | None = None
+    state: ClusterState | None = field(default=None, metadata={"stored_as": "world"})
     memory: Memory | None = None
     counts: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     waiting_pods: Mapping[str, WaitingPod] = field(default_factory=lambda: _NOTHING)
@@ -226,14 +230,14 @@ class Decided:
 class Look:
     """The leader's newest look, and what it made of it: what people are shown, so that showing costs Slurm nothing.
 
-    ``world`` is None where it was too large to be kept whole; its spec is kept always. ``decision.at`` is when it was
+    ``state`` is None where it was too large to be kept whole; its spec is kept always. ``decision.at`` is when it was
     looked.
     """
 
     epoch: int
     spec: ClusterSpec
     decision: Decision
-    world: World | None = None
+    state: ClusterState | None = field(default=None, metadata={"stored_as": "world"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +300,9 @@ class Journal(Protocol):
         """Where the last daemon was."""
         ...
 
-    def decided(self, lease: Lease, world: World, before: Memory, decision: Decision) -> tuple[Intent, ...]:
+    def decided(
+        self, lease: Lease, state: ClusterState, before: Memory, decision: Decision
+    ) -> tuple[Intent, ...]:
         """Write a decision down, with an open intent for each of its actions; the intents, in their order.
 
         With it goes what it was made of (``before`` is the memory it was given), and the wish and the memory that it
@@ -304,7 +310,7 @@ class Journal(Protocol):
         """
         ...
 
-    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+    def looked(self, lease: Lease, state: ClusterState, decision: Decision) -> None:
         """Write down what was seen last and what was made of it, in place of what was there.
 
         For every look, also where nothing is to be done: by it people know that the daemon lives. Where only the time

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import (
@@ -75,7 +75,9 @@ class MemoryJournal:
     def kept(self) -> Kept:
         return self._kept
 
-    def decided(self, lease: Lease, world: World, before: Memory, decision: Decision) -> tuple[Intent, ...]:
+    def decided(
+        self, lease: Lease, state: ClusterState, before: Memory, decision: Decision
+    ) -> tuple[Intent, ...]:
         self._fence(lease)
         number = self._next_decision
         self._next_decision += 1
@@ -96,17 +98,17 @@ class MemoryJournal:
                 decision.actions,
                 decision.waiting,
                 decision.cost,
-                world,
+                state,
                 before,
                 waiting_pods=decision.waiting_pods,
             )
         )
-        self._kept = replace(self._kept, wish=decision.wish, memory=decision.memory)
+        self._kept = replace(self._kept, desired=decision.desired, memory=decision.memory)
         return intents
 
-    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+    def looked(self, lease: Lease, state: ClusterState, decision: Decision) -> None:
         self._fence(lease)
-        self._look = Look(lease.epoch, world.spec, decision, world)
+        self._look = Look(lease.epoch, state.spec, decision, state)
 
     def troubled(self, lease: Lease, trouble: Trouble | None) -> None:
         self._fence(lease)

@@ -76,10 +76,10 @@ def _moments(spec: ClusterSpec, memory: Memory, now: datetime) -> Iterator[datet
     yield from (launch.deadline for launch in memory.launches.values())
     yield from memory.awaited.values()
     yield from (since + STRAY_GRACE for since in memory.strays.values())
-    yield from (setback.until for setback in memory.fleet_setbacks.values())
-    yield from (setback.until for setback in memory.node_setbacks.values())
+    yield from (backoff.until for backoff in memory.fleet_backoffs.values())
+    yield from (backoff.until for backoff in memory.node_backoffs.values())
     yield from (since + CONFIRMED_AFTER for since in memory.ill_since.values())
-    yield from (setback.until for setback in memory.node_setbacks.values())
+    yield from (backoff.until for backoff in memory.node_backoffs.values())
     yield from (since + CONFIRMED_AFTER for since in memory.ill_since.values())
     if any(policy.name == "schedule" for policy in spec.scaling.policies):
         quarter = now.replace(minute=now.minute // _QUARTER * _QUARTER, second=0, microsecond=0)
@@ -97,7 +97,7 @@ def _of_pools(spec: ClusterSpec, decision: Decision) -> Iterator[datetime]:
         if view.since is not None and (pool := pools.get(view.pool)):
             yield view.since + timedelta(seconds=pool.minimum_stay_s)
             yield view.since + PERSONS_STAY
-    yield from (setback.until for setback in memory.setbacks.values())
+    yield from (backoff.until for backoff in memory.backoffs.values())
     yield from (moving.until for moving in memory.moving.values())
     yield from (since + ABANDONED_AFTER for since in memory.abandoned.values())
     yield from (since + OWN_MACHINE_AFTER for since in memory.has_room_since.values())

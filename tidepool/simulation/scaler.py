@@ -9,7 +9,7 @@ from typing import Final
 
 from tidepool.clients.slurm import SlurmClient
 from tidepool.infrastructures import Infrastructure
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.dependencies import Edges
 from tidepool.scaling.daemon.loop import Loop
 from tidepool.scaling.decision import Decision
@@ -26,7 +26,7 @@ _LEASE_S: Final = 2 * 3600.0
 def simulated_scaler(
     cluster: SimulatedCluster,
     *,
-    decide: Callable[[World, Memory], Decision],
+    decide: Callable[[ClusterState, Memory], Decision],
     remember: Callable[[Memory, UpOutcome, datetime], Memory],
     holder: str = "simulated",
     slurm: SlurmClient | None = None,

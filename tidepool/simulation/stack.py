@@ -135,10 +135,10 @@ class SimulatedStack:
 
     def up(
         self,
-        wish: Mapping[str, HostSet],
+        desired: Mapping[str, HostSet],
         nodes: Collection[str],
         *,
-        places: Mapping[str, str] = FrozenDict(),
+        locations: Mapping[str, str] = FrozenDict(),
         refresh: Collection[str] = (),
     ) -> UpOutcome:
         if self.is_busy():
@@ -151,13 +151,13 @@ class SimulatedStack:
         try:
             self._pass_time(lambda: False, self._overhead_s)
             for node in sorted({*nodes, *refresh}):
-                wished = node in wish.get(fleet_and_number(node)[0], HostSet())
-                if wished:
-                    self._make(operation, node, node in refresh, self._place(node, places))
+                is_desired = node in desired.get(fleet_and_number(node)[0], HostSet())
+                if is_desired:
+                    self._make(operation, node, node in refresh, self._location(node, locations))
                 else:
                     self._take(operation, node)
             self._await_nodes(operation)
-            self._fleets = dict(wish)
+            self._fleets = dict(desired)
         finally:
             self._under_way = None
             self._version += 1
@@ -216,26 +216,30 @@ class SimulatedStack:
             operation.made.add(node)
 
     def preview(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = FrozenDict()
+        self,
+        desired: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        locations: Mapping[str, str] = FrozenDict(),
     ) -> str:
         return f"{len(nodes)} nodes"
 
     # Making
 
-    def _place(self, node: str, places: Mapping[str, str]) -> str:
+    def _location(self, node: str, locations: Mapping[str, str]) -> str:
         """As the program has it: where it was made; else where it is said to be; else where there is room."""
         fleet = self.spec.fleet(fleet_and_number(node)[0])
         if len(fleet.infrastructures) == 1:
             return ""
-        known = {name: record.place for name, record in self.recorded.items() if record.place}
+        known = {name: record.location for name, record in self.recorded.items() if record.location}
         there = [name for name in known if fleet_and_number(name)[0] == fleet.name]
-        return node_places(fleet, [*there, node], {**places, **known})[node]
+        return node_places(fleet, [*there, node], {**locations, **known})[node]
 
-    def _key(self, node: str, place: str) -> MachineKey:
-        return MachineKey(self.name, node, infrastructure=place.partition("/")[0])
+    def _key(self, node: str, location: str) -> MachineKey:
+        return MachineKey(self.name, node, infrastructure=location.partition("/")[0])
 
-    def _make(self, operation: _Operation, node: str, refresh: bool, place: str) -> None:
-        key = self._key(node, place)
+    def _make(self, operation: _Operation, node: str, refresh: bool, location: str) -> None:
+        key = self._key(node, location)
         known = self.recorded.get(node, Recorded())
         if known.machine and known.membership and not known.pending and not (refresh and self._drifted(key)):
             return
@@ -265,7 +269,7 @@ class SimulatedStack:
                 pending=True,
                 image=self.images[slot.fleet],
                 infrastructure=key.infrastructure,
-                place=place,
+                location=location,
             ),
         )
         operation.making[node] = key
@@ -327,7 +331,7 @@ class SimulatedStack:
         known = self.recorded.get(node)
         if known is None:
             return
-        key = self._key(node, known.place)
+        key = self._key(node, known.location)
         self._record(node, replace(known, pending=True))
         if known.membership and (refusal := self._retire(key)):
             self._settle(node, replace(known, pending=False))

@@ -25,7 +25,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion, Order, Work
 from tidepool.scaling.cluster_state import PoolsSeen
 from tidepool.scaling.decision import Convert, MachineView, WaitingPod
-from tidepool.scaling.memory import Memory, PoolMemory, Setback
+from tidepool.scaling.memory import Backoff, Memory, PoolMemory
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 POD = Work("pod", "default/web-0", "ReplicaSet/web", "runs", "budget web allows no eviction")
@@ -56,7 +56,7 @@ def pooled(conversions: tuple[Conversion, ...] = (), **changes: Any) -> Record:
     of = ClusterSpec.model_validate({**spec_mapping(), "pools": [pool], "kubernetes": {}})
     made = record(of=of)
     assert made.look is not None
-    assert made.look.world is not None
+    assert made.look.state is not None
     machines = {
         "shared-1": MachineView("shared", "kubernetes", "busy", "it has pods: default/a", since=ago(600)),
         "shared-2": MachineView("shared", "kubernetes", "moving", "it is on its way to Slurm", "slurm"),
@@ -64,13 +64,13 @@ def pooled(conversions: tuple[Conversion, ...] = (), **changes: Any) -> Record:
         "shared-4": MachineView("shared", "slurm", "idle", "it stays 60 s at least", since=ago(30)),
     }
     decision = replace(made.look.decision, machines=machines, **changes)
-    world = replace(made.look.world, pools=PoolsSeen(conversions=conversions))
-    return replace(made, look=replace(made.look, decision=decision, world=world))
+    world = replace(made.look.state, pools=PoolsSeen(conversions=conversions))
+    return replace(made, look=replace(made.look, decision=decision, state=world))
 
 
 def test_the_pool_is_in_the_frame_with_what_is_on_its_way_and_what_holds_it() -> None:
-    setback = Setback("boot", 1, NOW + timedelta(minutes=5), "the kubelet did not start")
-    memory = Memory(pools=PoolMemory(setbacks={"shared-4": setback}))
+    setback = Backoff("boot", 1, NOW + timedelta(minutes=5), "the kubelet did not start")
+    memory = Memory(pools=PoolMemory(backoffs={"shared-4": setback}))
     waiting = {
         "default/b": WaitingPod("default/b", "coming", "shared-3 will serve Kubernetes", ("shared-3",))
     }

@@ -12,7 +12,7 @@ from tidepool.cli.scaler.record import Record
 from tidepool.clients.slurm import Job, JobRequest, JobState, Node, NodeState, Slots
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Action, Cost, Decision, Launch, NodeView, Waiting
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
@@ -78,17 +78,17 @@ def record(
 ) -> Record:
     """What a daemon that runs saw half a second ago; ``changes`` are of the `Record`."""
     made_of = of or spec()
-    world = World(at, made_of, slurm_nodes, jobs)
+    state = ClusterState(at, made_of, slurm_nodes, jobs)
     decision = Decision(
         at=at,
         actions=(),
         waiting={each.job_id: each for each in waiting},
-        wish={fleet: HostSet(names) for fleet, names in (wish or {}).items()},
+        desired={fleet: HostSet(names) for fleet, names in (wish or {}).items()},
         nodes=views or {},
         memory=memory or Memory(),
         cost=cost or Cost(),
     )
-    look = Look(3, made_of, decision, None if is_large else world)
+    look = Look(3, made_of, decision, None if is_large else state)
     return replace(Record("dev", NOW, leader=LEADER, look=look), **changes)
 
 

@@ -13,9 +13,9 @@ from tests.cli.scaler.records import NOW, job, nodes, record, spec
 from tidepool.cli.scaler.fitting import fits
 from tidepool.cli.scaler.why_job import Fit
 from tidepool.clients.slurm import Job, Node, NodeState
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
-from tidepool.scaling.memory import Memory, Setback
+from tidepool.scaling.memory import Backoff, Memory
 from tidepool.scaling.phase import Phase
 
 SPEC = spec()
@@ -75,14 +75,14 @@ def test_each_fleet_tells_what_it_lacks(asked: Job, cpu: str, gpu: str) -> None:
 
 def test_what_keeps_a_fleet_that_fits_from_being_used() -> None:
     until = NOW + timedelta(seconds=30)
-    of_cpu, _ = told(asks(), memory=Memory(fleet_setbacks={"cpu": Setback("capacity", 1, until, "sold out")}))
+    of_cpu, _ = told(asks(), memory=Memory(fleet_backoffs={"cpu": Backoff("capacity", 1, until, "sold out")}))
     assert of_cpu.fits
     assert "left alone until 20:00:30" in of_cpu.why
     full = {f"cpu_{n}": Phase.BUSY if n % 2 else Phase.HELD for n in range(1, 17)}
     of_cpu, _ = told(asks(), views=nodes(**full))
     assert of_cpu.why == "all of its 16 nodes are there, 8 of them with jobs"
-    ill = {f"cpu-{n}": Setback("boot", 1, until, "dead") for n in range(1, 17)}
-    of_cpu, _ = told(asks(), memory=Memory(node_setbacks=ill))
+    ill = {f"cpu-{n}": Backoff("boot", 1, until, "dead") for n in range(1, 17)}
+    of_cpu, _ = told(asks(), memory=Memory(node_backoffs=ill))
     assert of_cpu.why == "all nodes that it could still have are in quarantine"
 
 
@@ -101,5 +101,5 @@ def test_a_job_can_never_run_exactly_where_no_fleet_fits(
     cpus: int, memory_mib: int, gpus: int, features: str, partition: str
 ) -> None:
     asked = asks(cpus, memory_mib, gpus, features, partition)
-    decision = decide(World(NOW, SPEC, SLOTS, (asked,), recorded={}, machines=()), Memory())
+    decision = decide(ClusterState(NOW, SPEC, SLOTS, (asked,), recorded={}, machines=()), Memory())
     assert (decision.waiting[41].standing == "never") is not any(fit.fits for fit in told(asked))

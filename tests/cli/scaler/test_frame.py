@@ -16,7 +16,7 @@ from tidepool.cli.scaler.frame import LEAST_COLUMNS, LEAST_LINES, Line, frame
 from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.watching import WatchView, watching
 from tidepool.scaling.decision import Cost, Waiting
-from tidepool.scaling.memory import Launch, Memory, Setback
+from tidepool.scaling.memory import Backoff, Launch, Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Pause
 
@@ -40,7 +40,7 @@ def busy(number: int) -> WatchView:
             },
             memory=Memory(
                 launches={f"gpu-{n}": Launch(ago(n), deadline, (n,)) for n in names},
-                fleet_setbacks={"cpu": Setback("boot", 1, deadline, "no answer")},
+                fleet_backoffs={"cpu": Backoff("boot", 1, deadline, "no answer")},
             ),
             intents=tuple(intent(1000 - n, launch(f"gpu-{n}"), ago(n), "done") for n in names),
             pause=Pause("ada", ago(10)),

@@ -11,7 +11,7 @@ from tests.cli.scaler.records import NOW, job, launch, record, spec
 from tests.cluster.specs import spec_mapping
 from tidepool.cli.scaler.planning import PlanView, nodes_to_change, plan_lines, planning
 from tidepool.infrastructures import MachineKey
-from tidepool.scaling.decision import Action, Cost, Drain, Mend, Remove, Sweep, Undrain, Waiting
+from tidepool.scaling.decision import Action, Cost, DeleteOrphan, Drain, Remove, Repair, Undrain, Waiting
 
 MADE = ("cpu-1", "cpu-2")
 PRICED = spec_mapping()
@@ -51,8 +51,8 @@ def test_a_launch_serves_all_jobs_that_would_run_there() -> None:
         (Remove("gpu", ("gpu-1",), "idle"), None),
         (Drain("cpu", MADE, "idle"), 0),
         (Undrain("cpu", MADE, "wanted"), 0),
-        (Mend("cpu", MADE, "lost"), 0),
-        (Sweep(MachineKey("dev", "cpu-9"), "nobody's"), 0),
+        (Repair("cpu", MADE, "lost"), 0),
+        (DeleteOrphan(MachineKey("dev", "cpu-9"), "nobody's"), 0),
     ],
 )
 def test_what_an_action_costs(action: Action, usd: float | None) -> None:

@@ -16,7 +16,7 @@ from tests.cli.standins import OUTPUTS, Person
 from tidepool.cli import errors
 from tidepool.clients.slurm import JobRequest, JobState, Slots
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Cost, Decision, Waiting
 from tidepool.scaling.journal import JOURNAL_FILE, open_journal
 from tidepool.scaling.memory import Memory
@@ -34,12 +34,12 @@ class Daemon:
     lease: Lease
 
     def looks(self, **changes: object) -> None:
-        world = World(self.now, spec(), (), (job(41), job(40, JobState.RUNNING, nodelist="cpu-1")))
+        world = ClusterState(self.now, spec(), (), (job(41), job(40, JobState.RUNNING, nodelist="cpu-1")))
         decision = Decision(
             self.now,
             actions=(launch("cpu-2", jobs=(41,)),),
             waiting={41: Waiting(41, "coming", "cpu-2 is being made for it", ("cpu-2",))},
-            wish={"cpu": HostSet("cpu-[1-2]")},
+            desired={"cpu": HostSet("cpu-[1-2]")},
             nodes=nodes(cpu_1=Phase.BUSY, cpu_2=Phase.LAUNCHING),
             memory=Memory(),
             cost=Cost(),

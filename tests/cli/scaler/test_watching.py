@@ -13,8 +13,8 @@ from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.watching import action_view, watching
 from tidepool.clients.slurm import JobState
 from tidepool.infrastructures import MachineKey
-from tidepool.scaling.decision import Action, Convert, Cost, Drain, Remove, Sweep, Waiting
-from tidepool.scaling.memory import Drained, Launch, Memory, Setback
+from tidepool.scaling.decision import Action, Convert, Cost, DeleteOrphan, Drain, Remove, Waiting
+from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Sample
 
@@ -120,11 +120,11 @@ def test_a_price_of_zero_is_no_price() -> None:
 
 def test_a_fleet_that_backs_off_and_nodes_in_quarantine() -> None:
     until = NOW + timedelta(seconds=30)
-    back = Setback("capacity", 2, until, "sold out")
-    over = Setback("boot", 1, ago(1), "long ago")
+    back = Backoff("capacity", 2, until, "sold out")
+    over = Backoff("boot", 1, ago(1), "long ago")
     memory = Memory(
-        fleet_setbacks={"cpu": back},
-        node_setbacks={"gpu-4": Setback("boot", 1, until, "dead"), "gpu-5": over},
+        fleet_backoffs={"cpu": back},
+        node_backoffs={"gpu-4": Backoff("boot", 1, until, "dead"), "gpu-5": over},
     )
     cpu, gpu = watching(record(memory=memory)).fleets
     assert cpu.trouble == "backs off (capacity): sold out"
@@ -189,8 +189,8 @@ def test_the_document_is_json_with_times_and_hostlists_as_text() -> None:
 
 def test_every_action_has_its_word() -> None:
     for kind in get_args(Action):
-        if kind is Sweep:
-            action: Action = Sweep(MachineKey("physics", "cpu-9"), "no record knows it")
+        if kind is DeleteOrphan:
+            action: Action = DeleteOrphan(MachineKey("physics", "cpu-9"), "no record knows it")
         elif kind is Convert:
             action = Convert("shared", ("shared-1",), "kubernetes", "pods wait")
         else:

@@ -24,7 +24,7 @@ from tidepool.clients.slurm.node import Reason
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.decision import Drain, Remove, Undrain, Waiting
-from tidepool.scaling.memory import Drained, Launch, Memory, Setback
+from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import SeenJob
 
@@ -221,8 +221,8 @@ def test_a_node_with_its_history() -> None:
 def test_a_node_in_quarantine_of_a_fleet_that_backs_off() -> None:
     until = NOW + timedelta(seconds=90)
     memory = Memory(
-        node_setbacks={"cpu-1": Setback("boot", 3, until, "no slurmd")},
-        fleet_setbacks={"cpu": Setback("capacity", 1, until, "sold out")},
+        node_backoffs={"cpu-1": Backoff("boot", 3, until, "no slurmd")},
+        fleet_backoffs={"cpu": Backoff("capacity", 1, until, "sold out")},
     )
     why = why_node(record(memory=memory), "cpu-1", ())
     assert why.phase is Phase.ABSENT
@@ -236,17 +236,17 @@ def test_a_node_in_quarantine_of_a_fleet_that_backs_off() -> None:
 def test_a_node_with_a_job_and_all_three_records() -> None:
     base = record(views=nodes(cpu_1=Phase.BUSY), jobs=(job(41, JobState.RUNNING, nodelist="cpu-[1-2]"),))
     assert base.look is not None
-    assert base.look.world is not None
+    assert base.look.state is not None
     from dataclasses import replace
     from ipaddress import IPv4Address
 
     world = replace(
-        base.look.world,
+        base.look.state,
         machines=(Machine("m", MachineKey("dev", "cpu-1"), IPv4Address("10.0.0.1"), "running"),),
         recorded={"cpu-1": Recorded(machine=True, membership=True, pending=True)},
         nodes=(),
     )
-    why = why_node(replace(base, look=replace(base.look, world=world)), "cpu-1", ())
+    why = why_node(replace(base, look=replace(base.look, state=world)), "cpu-1", ())
     assert (why.jobs, why.machine, why.slurm) == ((41,), "running", "does not know it")
     assert why.recorded == "has its machine and its membership; an operation on it was cut off"
 
@@ -290,10 +290,10 @@ def test_a_fleet_with_its_floors_and_limits() -> None:
         views=nodes(cpu_1=Phase.BUSY, cpu_2=Phase.BUSY, cpu_3=Phase.LAUNCHING, gpu_1=Phase.IDLE),
         wish={"cpu": "cpu-[1-3]"},
         memory=Memory(
-            fleet_setbacks={"cpu": Setback("transient", 2, until, "time-out")},
-            node_setbacks={
-                "cpu-9": Setback("boot", 1, until, "dead"),
-                "cpu-8": Setback("boot", 1, ago(1), "was dead"),
+            fleet_backoffs={"cpu": Backoff("transient", 2, until, "time-out")},
+            node_backoffs={
+                "cpu-9": Backoff("boot", 1, until, "dead"),
+                "cpu-8": Backoff("boot", 1, ago(1), "was dead"),
             },
         ),
     )
@@ -335,8 +335,8 @@ def test_a_fleet_on_several_infrastructures_says_where_its_nodes_are_and_which_i
         views=nodes(cpu_1=Phase.BUSY, cpu_2=Phase.LAUNCHING),
         wish={"cpu": "cpu-[1-2]"},
         memory=Memory(
-            fleet_setbacks={"cpu@local": Setback("capacity", 1, until, "sold out")},
-            places={"cpu-1": "local", "cpu-2": "aws/spot"},
+            fleet_backoffs={"cpu@local": Backoff("capacity", 1, until, "sold out")},
+            locations={"cpu-1": "local", "cpu-2": "aws/spot"},
         ),
     )
     told = said(fleet_lines(why_fleet(seen, of, of.fleets[0], ())))

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.infrastructures.aws.specs import mapping
-from tests.scaling.decide.worlds import node
+from tests.scaling.decide.cluster_states import node
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError

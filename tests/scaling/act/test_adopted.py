@@ -23,24 +23,24 @@ def test_a_person_who_raises_min_nodes_has_them_wished() -> None:
 
 
 def test_what_a_down_took_away_is_not_wished_any_more() -> None:
-    wish = {"cpu": HostSet("cpu-[1-3]"), "gpu": HostSet("gpu-1")}
-    assert adopted(wish, {"cpu": HostSet("cpu-1")}, ["cpu-1"], [], []) == {
+    desired = {"cpu": HostSet("cpu-[1-3]"), "gpu": HostSet("gpu-1")}
+    assert adopted(desired, {"cpu": HostSet("cpu-1")}, ["cpu-1"], [], []) == {
         "cpu": HostSet("cpu-1"),
         "gpu": HostSet(),
     }
 
 
-@given(wish=_SOME, told=_SOME, recorded=_SOME, launching=_SOME, removing=_SOME)
+@given(desired=_SOME, told=_SOME, recorded=_SOME, launching=_SOME, removing=_SOME)
 def test_what_is_known_of_a_node_decides_whether_it_is_wished(
-    wish: frozenset[str],
+    desired: frozenset[str],
     told: frozenset[str],
     recorded: frozenset[str],
     launching: frozenset[str],
     removing: frozenset[str],
 ) -> None:
-    after = set(adopted(hosts(wish), hosts(told), recorded, launching, removing)["cpu"])
+    after = set(adopted(hosts(desired), hosts(told), recorded, launching, removing)["cpu"])
     for name in _NAMES:
-        if name in wish:
+        if name in desired:
             assert (name in after) == (name in told | recorded | launching), name
         else:
             assert (name in after) == (name in told and name not in removing), name
@@ -48,9 +48,9 @@ def test_what_is_known_of_a_node_decides_whether_it_is_wished(
     assert set(again["cpu"]) == after
 
 
-@given(told=_SOME, wish=_SOME, nodes=_SOME)
+@given(told=_SOME, desired=_SOME, nodes=_SOME)
 def test_an_up_changes_the_nodes_that_it_is_about_and_no_others(
-    told: frozenset[str], wish: frozenset[str], nodes: frozenset[str]
+    told: frozenset[str], desired: frozenset[str], nodes: frozenset[str]
 ) -> None:
-    after = set(applied(hosts(told), hosts(wish), dict.fromkeys(nodes, "cpu"))["cpu"])
-    assert after == (told - nodes) | (wish & nodes)
+    after = set(applied(hosts(told), hosts(desired), dict.fromkeys(nodes, "cpu"))["cpu"])
+    assert after == (told - nodes) | (desired & nodes)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.scaling.decide.cluster_states import AT, node, running
 from tests.scaling.decide.pools.looks import bound, conversion, kube_node
-from tests.scaling.decide.worlds import AT, node, running
 from tests.simulation.pool_scene import PoolScene
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.pool import Role
@@ -70,13 +70,13 @@ PERSONS = conversion(NAME, "kubernetes", "asked", by="person")
     ],
 )  # fmt: skip
 def test_what_is_not_right_any_more_is_left(seen: FreshPools, to: Role, wrong: str) -> None:
-    assert wrong_convert(seen, NAME, to, mends=False) == wrong
+    assert wrong_convert(seen, NAME, to, repairs=False) == wrong
 
 
 def test_what_was_begun_is_gone_on_with_unless_somebody_is_at_it() -> None:
-    assert wrong_convert(fresh(jobs=(running(1, NAME),)), NAME, "kubernetes", mends=True) == ""
-    assert wrong_convert(fresh(under_way={NAME: PERSONS}), NAME, "kubernetes", mends=True) == ""
-    assert wrong_convert(fresh(under_way={NAME: DRIVEN}), NAME, "kubernetes", mends=True)
+    assert wrong_convert(fresh(jobs=(running(1, NAME),)), NAME, "kubernetes", repairs=True) == ""
+    assert wrong_convert(fresh(under_way={NAME: PERSONS}), NAME, "kubernetes", repairs=True) == ""
+    assert wrong_convert(fresh(under_way={NAME: DRIVEN}), NAME, "kubernetes", repairs=True)
 
 
 def test_those_that_serve_kubernetes_afterwards_are_told_by_pool() -> None:

@@ -13,11 +13,11 @@ from tidepool.clients.slurm import Job, JobState, Node, NodeBase, NodeFlag, Node
 from tidepool.clients.slurm.request import JobRequest, Slots
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.scaling.act.validity import (
+    wrong_delete_orphan,
     wrong_drain,
-    wrong_forget,
-    wrong_mend,
+    wrong_release_slot,
     wrong_remove,
-    wrong_sweep,
+    wrong_repair,
     wrong_undrain,
 )
 from tidepool.scaling.cluster_state import Recorded
@@ -127,7 +127,7 @@ def test_only_what_is_drained_and_empty_or_dead_is_removed(seen: Fresh, wrong: s
 
 
 def test_what_is_well_again_is_not_mended() -> None:
-    assert wrong_mend(fresh(node()), "cpu-1", is_wished=True) == "it is well again"
+    assert wrong_repair(fresh(node()), "cpu-1", is_desired=True) == "it is well again"
     for amiss in (
         fresh(node(), machines=()),
         fresh(node(), recorded=Recorded(machine=True)),
@@ -135,9 +135,9 @@ def test_what_is_well_again_is_not_mended() -> None:
         fresh(node("DOWN")),
         fresh(None),
     ):
-        assert wrong_mend(amiss, "cpu-1", is_wished=True) == ""
+        assert wrong_repair(amiss, "cpu-1", is_desired=True) == ""
     # By mending what is not wished, it goes.
-    assert wrong_mend(fresh(BUSY), "cpu-1", is_wished=False) == "it has jobs"
+    assert wrong_repair(fresh(BUSY), "cpu-1", is_desired=False) == "it has jobs"
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_what_is_well_again_is_not_mended() -> None:
     ],
 )
 def test_only_what_is_gone_is_forgotten(seen: Fresh, wrong: str) -> None:
-    assert wrong in wrong_forget(seen, "cpu-1")
-    assert bool(wrong_forget(seen, "cpu-1")) == bool(wrong)
+    assert wrong in wrong_release_slot(seen, "cpu-1")
+    assert bool(wrong_release_slot(seen, "cpu-1")) == bool(wrong)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_only_what_is_gone_is_forgotten(seen: Fresh, wrong: str) -> None:
     ],
 )
 def test_only_what_no_record_knows_and_runs_nothing_is_swept(seen: Fresh, wrong: str) -> None:
-    assert wrong in wrong_sweep(seen, KEY, is_busy=False)
-    assert bool(wrong_sweep(seen, KEY, is_busy=False)) == bool(wrong)
-    assert wrong_sweep(seen, KEY, is_busy=True) != ""
+    assert wrong in wrong_delete_orphan(seen, KEY, is_busy=False)
+    assert bool(wrong_delete_orphan(seen, KEY, is_busy=False)) == bool(wrong)
+    assert wrong_delete_orphan(seen, KEY, is_busy=True) != ""
 
 
 _STATES = st.builds(
@@ -200,7 +200,7 @@ def test_no_machine_that_runs_jobs_is_ever_taken_away(
     )
     if seen.has_jobs("cpu-1") and not state.is_slot:
         assert wrong_remove(seen, "cpu-1")
-        assert wrong_mend(seen, "cpu-1", is_wished=False)
+        assert wrong_repair(seen, "cpu-1", is_desired=False)
     if seen.has_jobs("cpu-1"):
-        assert wrong_sweep(seen, KEY, is_busy=False)
-        assert wrong_forget(seen, "cpu-1")
+        assert wrong_delete_orphan(seen, KEY, is_busy=False)
+        assert wrong_release_slot(seen, "cpu-1")

@@ -130,22 +130,22 @@ class Cluster:
         """Whether an `up` is under way."""
         return self._busy.locked()
 
-    def up(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> UpOutcome | None:
+    def up(self, desired: Mapping[str, HostSet], nodes: Collection[str]) -> UpOutcome | None:
         """An `up`, which goes on when who asked for it is killed; None where another is under way."""
         if not self._busy.acquire(blocking=False):
             return None
         try:
             time.sleep(_UP_S)
             with self._lock:
-                return self._up(wish, nodes)
+                return self._up(desired, nodes)
         finally:
             self._busy.release()
 
-    def _up(self, wish: Mapping[str, HostSet], nodes: Collection[str]) -> UpOutcome:
+    def _up(self, desired: Mapping[str, HostSet], nodes: Collection[str]) -> UpOutcome:
         made, removed, failed = set(), set(), {}
         for name in sorted(nodes):
             key = MachineKey("dev", name)
-            if name in wish["cpu"]:
+            if name in desired["cpu"]:
                 if name in self._recorded and not self._slurm.nodes(name)[0].state.is_slot:
                     continue  # an `up` changes nothing of what is as it is recorded
                 self._machines.create(MachineRequest(key, IPv4Address("10.95.1.1"), 2, 64, "image", "boot"))
@@ -162,7 +162,7 @@ class Cluster:
             self._machines.delete(key)
             self._recorded.pop(name, None)
             removed.add(name)
-        self._fleets = dict(wish)
+        self._fleets = dict(desired)
         self._version += 1
         return UpOutcome(frozenset(made), frozenset(removed), failed, _UP_S)
 
@@ -204,13 +204,13 @@ class _Stack:
 
     def up(
         self,
-        wish: Mapping[str, HostSet],
+        desired: Mapping[str, HostSet],
         nodes: Collection[str],
         *,
-        places: Mapping[str, str] = FrozenDict(),
+        locations: Mapping[str, str] = FrozenDict(),
         refresh: Collection[str] = (),
     ) -> UpOutcome:
-        outcome: UpOutcome | None = self._cluster.up(wish, frozenset({*nodes, *refresh}))
+        outcome: UpOutcome | None = self._cluster.up(desired, frozenset({*nodes, *refresh}))
         if outcome is None:
             raise Occupied("an operation is under way")
         return outcome
@@ -221,7 +221,11 @@ class _Stack:
         raise NotImplementedError
 
     def preview(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = FrozenDict()
+        self,
+        desired: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        locations: Mapping[str, str] = FrozenDict(),
     ) -> str:
         return ""
 

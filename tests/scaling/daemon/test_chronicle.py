@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.scaler.records import job, nodes, spec
 from tidepool.clients.slurm import Job, JobState
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.audit import Chronicle
 from tidepool.scaling.decision import Cost, Decision
 from tidepool.scaling.journal import open_journal
@@ -35,8 +35,8 @@ def lease(journal: Journal) -> Lease:
     return lease
 
 
-def world(at_s: float, *jobs: Job) -> World:
-    return World(AT + timedelta(seconds=at_s), SPEC, (), jobs)
+def state(at_s: float, *jobs: Job) -> ClusterState:
+    return ClusterState(AT + timedelta(seconds=at_s), SPEC, (), jobs)
 
 
 def ran(journal: Journal) -> dict[int, tuple[bool, bool]]:
@@ -50,16 +50,16 @@ def chronicle_at(journal: Journal, clock: list[float]) -> Chronicle:
 
 def test_the_newest_look_is_what_was_seen_last(journal: Journal, lease: Lease) -> None:
     chronicle = chronicle_at(journal, [0])
-    chronicle.looked(lease, world(0), DECISION)
+    chronicle.looked(lease, state(0), DECISION)
     changed = replace(DECISION, at=AT + timedelta(seconds=1), nodes=nodes(cpu_1=Phase.IDLE))
-    chronicle.looked(lease, world(1), changed)
+    chronicle.looked(lease, state(1), changed)
     look = journal.last_look()
     assert look is not None
     assert look.decision == changed
 
 
 def test_a_point_counts_tasks_and_nodes_by_phase(journal: Journal, lease: Lease) -> None:
-    seen = world(0, job(1, array_tasks="0-9"), job(2), job(3, JobState.RUNNING))
+    seen = state(0, job(1, array_tasks="0-9"), job(2), job(3, JobState.RUNNING))
     chronicle_at(journal, [0]).looked(lease, seen, DECISION)
     (sample,) = journal.samples()
     assert (sample.at, sample.jobs_pending, sample.jobs_running) == (AT, 11, 1)
@@ -73,7 +73,7 @@ def test_the_chart_has_a_point_where_something_changed_and_now_and_then(
     chronicle = chronicle_at(journal, clock)
     for second in range(100):
         clock[0] = second
-        chronicle.looked(lease, world(second, *([job(1)] if second == 50 else [])), DECISION)
+        chronicle.looked(lease, state(second, *([job(1)] if second == 50 else [])), DECISION)
     points = [(sample.at - AT).total_seconds() for sample in journal.samples()]
     assert points == [0, 30, 50, 51, 81]
 
@@ -82,12 +82,12 @@ def test_jobs_go_by(journal: Journal, lease: Lease) -> None:
     chronicle = chronicle_at(journal, [0])
     begun = {"start_time": AT, "nodelist": "cpu-1"}
     waits = job(2, array_tasks="0-9")
-    chronicle.looked(lease, world(0, job(1), waits), DECISION)
+    chronicle.looked(lease, state(0, job(1), waits), DECISION)
     assert ran(journal) == {}
     tasks = waits._replace(array_tasks="1-9"), job(3, JobState.RUNNING, array_job_id=2, **begun)
-    chronicle.looked(lease, world(1, job(1, JobState.RUNNING, **begun), *tasks), DECISION)
+    chronicle.looked(lease, state(1, job(1, JobState.RUNNING, **begun), *tasks), DECISION)
     assert ran(journal) == {1: (True, False), 3: (True, False)}
-    chronicle.looked(lease, world(2, tasks[0]), DECISION)
+    chronicle.looked(lease, state(2, tasks[0]), DECISION)
     assert ran(journal) == {1: (True, True), 3: (True, True)}
     first = journal.jobs()[0]
     assert first.ended == AT + timedelta(seconds=2)
@@ -101,8 +101,8 @@ def test_jobs_go_by(journal: Journal, lease: Lease) -> None:
 
 def test_a_job_that_ended_while_nobody_looked_has_ended(journal: Journal, lease: Lease) -> None:
     runs = job(1, JobState.RUNNING, start_time=AT)
-    chronicle_at(journal, [0]).looked(lease, world(0, runs), DECISION)
-    chronicle_at(journal, [0]).looked(lease, world(500), DECISION)
+    chronicle_at(journal, [0]).looked(lease, state(0, runs), DECISION)
+    chronicle_at(journal, [0]).looked(lease, state(500), DECISION)
     assert ran(journal) == {1: (True, True)}
 
 

@@ -236,7 +236,7 @@ def test_a_cluster_that_was_taken_down_is_waited_for_and_begins_anew(scene: Scen
     scene.cluster.run(60)
     assert daemon.last is not None
     assert daemon.last.role == "waits"
-    assert scene.cluster.journal.kept().wish == {}
+    assert scene.cluster.journal.kept().desired == {}
     stack.read = read  # type: ignore[method-assign]
     again = scene.submit()
     scene.until(lambda: scene.state(again) is JobState.COMPLETED)

@@ -9,15 +9,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.scaling.decide.worlds import AT, fleet, job, node, running, seconds, spec
+from tests.scaling.decide.cluster_states import AT, fleet, job, node, running, seconds, spec
 from tidepool.clients.slurm import Job, JobState, Node
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.demand.fit import Need, Room, empty, taken
 from tidepool.scaling.decide.demand.offer import Offer, offers
 from tidepool.scaling.decide.demand.reasons import ruling
 from tidepool.scaling.decide.grow import Growth
-from tidepool.scaling.memory import Drained, Launch, Memory, Setback
+from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
 
 #: A spec's fleets: what is small, what has more of everything, and what has GPUs.
@@ -96,7 +96,7 @@ def queues(draw: st.DrawFn, most: int = 25) -> tuple[Job, ...]:
 class Look:
     """What `grow` is given, but for the allowance."""
 
-    world: World
+    cluster_state: ClusterState
     memory: Memory
     phases: Mapping[str, Phase]
 
@@ -108,7 +108,7 @@ def looks(draw: st.DrawFn, waiting: st.SearchStrategy[tuple[Job, ...]] | None = 
     nodes: list[Node] = []
     launches: dict[str, Launch] = {}
     drains: dict[str, Drained] = {}
-    setbacks: dict[str, Setback] = {}
+    backoffs: dict[str, Backoff] = {}
     run: list[Job] = []
     for each in CLUSTER.fleets:
         for number in range(1, each.max_nodes + 1):
@@ -116,7 +116,7 @@ def looks(draw: st.DrawFn, waiting: st.SearchStrategy[tuple[Job, ...]] | None = 
             phase = draw(st.sampled_from([Phase.ABSENT] * 6 + list(Phase)))
             if phase is Phase.ABSENT:
                 if draw(st.integers(0, 9)) == 0:
-                    setbacks[name] = Setback("boot", 3, AT + seconds(60), "it never came up")
+                    backoffs[name] = Backoff("boot", 3, AT + seconds(60), "it never came up")
                 continue
             phases[name] = phase
             busy = phase in (Phase.BUSY, Phase.DRAINING)
@@ -138,8 +138,8 @@ def looks(draw: st.DrawFn, waiting: st.SearchStrategy[tuple[Job, ...]] | None = 
             nodes.append(node(name, "MIXED" if busy else "IDLE", **shape))
     queue = draw(waiting if waiting is not None else queues())
     return Look(
-        World(AT, CLUSTER, tuple(nodes), (*run, *queue)),
-        Memory(launches=launches, drains=drains, node_setbacks=setbacks),
+        ClusterState(AT, CLUSTER, tuple(nodes), (*run, *queue)),
+        Memory(launches=launches, drains=drains, node_backoffs=backoffs),
         phases,
     )
 
@@ -151,10 +151,10 @@ def after(look: Look, growth: Growth) -> Look:
     memory = Memory(
         launches=launches,
         drains=look.memory.drains,
-        node_setbacks=look.memory.node_setbacks,
+        node_backoffs=look.memory.node_backoffs,
         has_room_since=growth.has_room_since,
     )
-    return Look(look.world, memory, dict(look.phases) | dict.fromkeys(made, Phase.LAUNCHING))
+    return Look(look.cluster_state, memory, dict(look.phases) | dict.fromkeys(made, Phase.LAUNCHING))
 
 
 # What must hold
@@ -162,7 +162,7 @@ def after(look: Look, growth: Growth) -> Look:
 
 def check_all_told(look: Look, growth: Growth) -> None:
     """Every job that waits is told of; nodes are all or none; nothing is made for those that cannot start."""
-    waiting = {each.job_id: each for each in look.world.jobs if each.state is JobState.PENDING}
+    waiting = {each.job_id: each for each in look.cluster_state.jobs if each.state is JobState.PENDING}
     assert growth.waiting.keys() == waiting.keys()
     for each in waiting.values():
         told = growth.waiting[each.job_id]
@@ -174,7 +174,7 @@ def check_all_told(look: Look, growth: Growth) -> None:
     wanted = {name for told in growth.waiting.values() for name in told.nodes}
     made = [name for launch in growth.launches for name in launch.nodes]
     assert len(set(made)) == len(made)
-    assert not [name for name in made if name in look.phases or name in look.memory.node_setbacks]
+    assert not [name for name in made if name in look.phases or name in look.memory.node_backoffs]
     assert set(made) | growth.needed == wanted
     usable = {Phase.IDLE, Phase.BUSY, Phase.LAUNCHING, Phase.DRAINING, Phase.DRAINED}
     assert {look.phases[name] for name in growth.needed} <= usable
@@ -185,9 +185,9 @@ def check_all_told(look: Look, growth: Growth) -> None:
 def check_fits(look: Look, growth: Growth) -> None:
     """On no node jobs get more than it has, nor share one that somebody has alone; and it is one that they may have."""
     known = offers(CLUSTER)
-    there = {node.name: node for node in look.world.nodes}
+    there = {node.name: node for node in look.cluster_state.nodes}
     given: dict[str, list[Job]] = defaultdict(list)
-    for each in look.world.jobs:
+    for each in look.cluster_state.jobs:
         if each.state is JobState.PENDING:
             for name in growth.waiting[each.job_id].nodes:
                 given[name].append(each)

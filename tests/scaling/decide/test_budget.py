@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scaling.decide.worlds import AT, fleet, job, node, running, seconds, spec, world
+from tests.scaling.decide.cluster_states import AT, cluster_state, fleet, job, node, running, seconds, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.budget import (
     Books,
     books,
@@ -35,12 +35,12 @@ def priced(usd: float = 2, **changes: Any) -> ClusterSpec:
     return spec(fleet(infrastructures=[{"name": "local", "price_usd_per_hour": usd}], **changes))
 
 
-def kept(seen: World, memory: Memory | None = None) -> Books:
+def kept(seen: ClusterState, memory: Memory | None = None) -> Books:
     memory = memory or Memory()
     return books(seen, memory, ledger(seen, memory))
 
 
-def room(seen: World, memory: Memory | None = None) -> Limits:
+def room(seen: ClusterState, memory: Memory | None = None) -> Limits:
     memory = memory or Memory()
     book = ledger(seen, memory)
     return limits(seen.spec, seen.at, memory, book, books(seen, memory, book), {})
@@ -85,12 +85,12 @@ def test_the_clusters_own_machines_cost_too() -> None:
     }
     of = spec(controller=controller)
     assert own_usd_per_hour(of) == 2
-    assert kept(world(of=of)).projected_usd == pytest.approx(2 * LEFT_H)
+    assert kept(cluster_state(of=of)).projected_usd == pytest.approx(2 * LEFT_H)
 
 
 def test_a_node_costs_until_its_jobs_time_limit_and_idle_behind_it() -> None:
     """The job has 3540 s still, the fleet's idle time-out is 300 s."""
-    seen = world(node("cpu-1", "MIXED"), of=priced(), jobs=(running(1, "cpu-1"),))
+    seen = cluster_state(node("cpu-1", "MIXED"), of=priced(), jobs=(running(1, "cpu-1"),))
     found = kept(seen)
     assert found.usd_per_hour == 2
     assert found.bound_usd == pytest.approx(2 * 3540 / 3600)
@@ -98,12 +98,12 @@ def test_a_node_costs_until_its_jobs_time_limit_and_idle_behind_it() -> None:
 
 
 def test_a_job_without_a_limit_binds_the_rest_of_the_month() -> None:
-    seen = world(node("cpu-1", "MIXED"), of=priced(), jobs=(running(1, "cpu-1", time_limit_s=None),))
+    seen = cluster_state(node("cpu-1", "MIXED"), of=priced(), jobs=(running(1, "cpu-1", time_limit_s=None),))
     assert kept(seen).committed_usd == pytest.approx(2 * LEFT_H)
 
 
 def test_min_nodes_bind_the_rest_of_the_month() -> None:
-    seen = world(node("cpu-1"), node("cpu-2"), of=priced(min_nodes=1))
+    seen = cluster_state(node("cpu-1"), node("cpu-2"), of=priced(min_nodes=1))
     assert kept(seen).committed_usd == pytest.approx(2 * LEFT_H + 2 * 300 / 3600)
 
 
@@ -115,17 +115,17 @@ def test_no_node_costs_beyond_the_month() -> None:
 
 
 def test_launching_again_is_no_cheaper_for_looking_twice() -> None:
-    seen = world(of=priced(), jobs=(job(1, cpus=4),))
+    seen = cluster_state(of=priced(), jobs=(job(1, cpus=4),))
     first = decide(seen, Memory())
     assert first.memory.launches["cpu-1"].lasting_s == 3600
-    second = decide(replace(seen, wish=first.wish), first.memory)
+    second = decide(replace(seen, desired=first.desired), first.memory)
     assert second.cost.month_projected_usd == pytest.approx(2 * (3600 + 60 + 300) / 3600)
 
 
 def test_what_may_be_launched_gets_less_as_it_is_launched() -> None:
     of = priced(10)
     capped = of.model_copy(update={"limits": of.limits.model_copy(update={"budget_usd_per_month": 50.0})})
-    left = room(world(of=capped))
+    left = room(cluster_state(of=capped))
     first = left.more("cpu", 8, {}, time_limit_s=3600)
     assert first.nodes == 4
     assert first.usd_per_node == pytest.approx(11)
@@ -137,8 +137,8 @@ def test_what_may_be_launched_gets_less_as_it_is_launched() -> None:
 
 def test_what_costs_nothing_is_not_kept_from_being_made_by_a_budget() -> None:
     of = spec(limits={"budget_usd_per_month": 0, "price_usd_per_hour": 0})
-    assert room(world(of=of)).more("cpu", 8, {}, time_limit_s=None).nodes == 8
+    assert room(cluster_state(of=of)).more("cpu", 8, {}, time_limit_s=None).nodes == 8
 
 
 def test_a_fleet_that_there_is_none_of_gets_nothing() -> None:
-    assert room(world()).more("gpu", 1, {}, time_limit_s=None).nodes == 0
+    assert room(cluster_state()).more("gpu", 1, {}, time_limit_s=None).nodes == 0

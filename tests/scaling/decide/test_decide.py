@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.scaling.decide.worlds import (
+from tests.scaling.decide.cluster_states import (
     AT,
     BOTH,
+    cluster_state,
+    desired,
     fleet,
     job,
     machine,
@@ -20,26 +22,24 @@ from tests.scaling.decide.worlds import (
     seconds,
     spec,
     unseen,
-    wished,
-    world,
 )
 from tidepool.clients.slurm import JobState
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.cluster_state import Recorded, World
+from tidepool.scaling.cluster_state import ClusterState, Recorded
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import (
     Action,
     Decision,
+    DeleteOrphan,
     Drain,
-    Forget,
     Launch,
-    Mend,
     PowerFailed,
+    ReleaseSlot,
     Remove,
-    Sweep,
+    Repair,
     Undrain,
 )
-from tidepool.scaling.memory import Drained, Memory, Setback
+from tidepool.scaling.memory import Backoff, Drained, Memory
 from tidepool.scaling.memory import Launch as Launched
 from tidepool.scaling.phase import Phase
 
@@ -52,25 +52,25 @@ IDLE = Memory(idle_since={f"cpu-{n}": LONG_AGO for n in range(1, 9)})
 def kinds(decision: Decision) -> list[tuple[type[Action], tuple[str, ...]]]:
     """Each action, and its nodes."""
     return [
-        (type(each), (each.machine.node,) if isinstance(each, Sweep) else each.nodes)
+        (type(each), (each.machine.node,) if isinstance(each, DeleteOrphan) else each.nodes)
         for each in decision.actions
     ]
 
 
-def later(seen: World, decision: Decision, by_s: float, **changes: Any) -> tuple[World, Memory]:
+def later(seen: ClusterState, decision: Decision, by_s: float, **changes: Any) -> tuple[ClusterState, Memory]:
     """The same world a while later, as a decision left it."""
-    return replace(seen, at=seen.at + seconds(by_s), wish=decision.wish, **changes), decision.memory
+    return replace(seen, at=seen.at + seconds(by_s), desired=decision.desired, **changes), decision.memory
 
 
 # Growing
 
 
 def test_a_job_that_waits_gets_a_node() -> None:
-    decision = decide(world(jobs=(job(7),)), Memory())
+    decision = decide(cluster_state(jobs=(job(7),)), Memory())
     [launch] = decision.actions
     assert launch == Launch("cpu", ("cpu-1",), launch.reason, (7,))
     assert "7" in launch.reason
-    assert decision.wish == wished("cpu-1")
+    assert decision.desired == desired("cpu-1")
     assert decision.waiting[7].standing == "coming"
     assert decision.memory.launches["cpu-1"].deadline == AT + seconds(60)
     assert decision.nodes["cpu-1"].phase is Phase.LAUNCHING
@@ -78,7 +78,7 @@ def test_a_job_that_waits_gets_a_node() -> None:
 
 def test_without_a_policy_that_serves_jobs_none_is_made_for_them() -> None:
     quiet = spec(scaling={"policies": [{"name": "warm", "fleet": "cpu", "nodes": 1}]})
-    decision = decide(world(of=quiet, jobs=(job(1, nodes=3),)), Memory())
+    decision = decide(cluster_state(of=quiet, jobs=(job(1, nodes=3),)), Memory())
     assert kinds(decision) == [(Launch, ("cpu-1",))]
     assert decision.waiting[1].standing == "limit"
     assert "neither queue nor backlog" in decision.waiting[1].reason
@@ -86,26 +86,28 @@ def test_without_a_policy_that_serves_jobs_none_is_made_for_them() -> None:
 
 def test_a_fleet_that_backs_off_leaves_the_demand_to_the_next() -> None:
     both = spec(fleet("cpu", 1), fleet("big", 2))
-    setback = {"cpu": Setback("capacity", 1, AT + seconds(60), "sold out")}
-    decision = decide(world(of=both, jobs=(job(1),)), Memory(fleet_setbacks=setback))
+    backoff = {"cpu": Backoff("capacity", 1, AT + seconds(60), "sold out")}
+    decision = decide(cluster_state(of=both, jobs=(job(1),)), Memory(fleet_backoffs=backoff))
     assert kinds(decision) == [(Launch, ("big-1",))]
 
 
 def test_where_all_fleets_back_off_the_job_is_told() -> None:
-    setback = {"cpu": Setback("capacity", 1, AT + seconds(60), "sold out")}
-    decision = decide(world(jobs=(job(1),)), Memory(fleet_setbacks=setback))
+    backoff = {"cpu": Backoff("capacity", 1, AT + seconds(60), "sold out")}
+    decision = decide(cluster_state(jobs=(job(1),)), Memory(fleet_backoffs=backoff))
     assert decision.actions == ()
     assert decision.waiting[1].standing == "setback"
     assert "sold out" in decision.waiting[1].reason
 
 
 def test_a_quarantined_name_is_passed_over() -> None:
-    setback = {"cpu-1": Setback("boot", 1, AT + seconds(60), "never came up")}
-    assert kinds(decide(world(jobs=(job(1),)), Memory(node_setbacks=setback))) == [(Launch, ("cpu-2",))]
+    backoff = {"cpu-1": Backoff("boot", 1, AT + seconds(60), "never came up")}
+    assert kinds(decide(cluster_state(jobs=(job(1),)), Memory(node_backoffs=backoff))) == [
+        (Launch, ("cpu-2",))
+    ]
 
 
 def test_a_slot_that_slurm_forgot_is_not_launched() -> None:
-    seen = world(jobs=(job(1),))
+    seen = cluster_state(jobs=(job(1),))
     seen = replace(seen, nodes=tuple(each for each in seen.nodes if each.name != "cpu-1"))
     assert kinds(decide(seen, Memory())) == [(Launch, ("cpu-2",))]
 
@@ -114,14 +116,14 @@ def test_a_slot_that_slurm_forgot_is_not_launched() -> None:
 
 
 def test_min_nodes_are_there_however_empty_the_queue_is() -> None:
-    decision = decide(world(of=spec(fleet(min_nodes=2))), Memory())
+    decision = decide(cluster_state(of=spec(fleet(min_nodes=2))), Memory())
     assert kinds(decision) == [(Launch, ("cpu-1", "cpu-2"))]
     assert decision.actions[0].reason == "min_nodes is 2"
 
 
 def test_min_nodes_are_undrained_before_others_are_made() -> None:
     drained = node("cpu-5", "IDLE+DRAIN", OURS)
-    assert kinds(decide(world(drained, of=spec(fleet(min_nodes=2))), Memory())) == [
+    assert kinds(decide(cluster_state(drained, of=spec(fleet(min_nodes=2))), Memory())) == [
         (Undrain, ("cpu-5",)),
         (Launch, ("cpu-1",)),
     ]
@@ -129,12 +131,14 @@ def test_min_nodes_are_undrained_before_others_are_made() -> None:
 
 def test_nodes_that_somebody_holds_count_as_there() -> None:
     held = node("cpu-5", "IDLE+DRAIN", "broken fan")
-    assert decide(world(held, of=spec(fleet(min_nodes=1))), Memory()).actions == ()
+    assert decide(cluster_state(held, of=spec(fleet(min_nodes=1))), Memory()).actions == ()
 
 
 def test_warm_nodes_are_beside_those_that_jobs_have_or_get() -> None:
     warm = spec(scaling={"policies": ["queue", {"name": "warm", "fleet": "cpu", "nodes": 1}]})
-    seen = world(node("cpu-1", "ALLOCATED"), node("cpu-2"), of=warm, jobs=(running(1, "cpu-1"), job(2)))
+    seen = cluster_state(
+        node("cpu-1", "ALLOCATED"), node("cpu-2"), of=warm, jobs=(running(1, "cpu-1"), job(2))
+    )
     decision = decide(seen, IDLE)
     assert kinds(decision) == [(Launch, ("cpu-3",))]
     assert decision.actions[0].reason == "1 are kept warm"
@@ -144,8 +148,8 @@ def test_warm_nodes_are_beside_those_that_jobs_have_or_get() -> None:
 def test_a_schedule_holds_within_its_hours() -> None:
     window = {"name": "schedule", "fleet": "cpu", "nodes": 2, "begin": "12:00", "end": "18:00"}
     of = spec(scaling={"policies": ["queue", window]})
-    assert kinds(decide(world(of=of), Memory())) == [(Launch, ("cpu-1", "cpu-2"))]
-    assert decide(replace(world(of=of), at=AT - seconds(1)), Memory()).actions == ()
+    assert kinds(decide(cluster_state(of=of), Memory())) == [(Launch, ("cpu-1", "cpu-2"))]
+    assert decide(replace(cluster_state(of=of), at=AT - seconds(1)), Memory()).actions == ()
 
 
 # Limits
@@ -161,7 +165,7 @@ def test_a_schedule_holds_within_its_hours() -> None:
 def test_limits_hold_whatever_waits(limits: dict[str, Any], said: str) -> None:
     priced = fleet(infrastructures=[{"name": "local", "price_usd_per_hour": 2}])
     jobs = tuple(job(n, cpus=4) for n in range(1, 6))
-    decision = decide(world(of=spec(priced, limits=limits), jobs=jobs), Memory())
+    decision = decide(cluster_state(of=spec(priced, limits=limits), jobs=jobs), Memory())
     assert kinds(decision) == [(Launch, ("cpu-1", "cpu-2"))]
     assert [told.standing for _, told in sorted(decision.waiting.items())] == ["coming"] * 2 + ["limit"] * 3
     assert said in decision.waiting[3].reason
@@ -169,14 +173,14 @@ def test_limits_hold_whatever_waits(limits: dict[str, Any], said: str) -> None:
 
 def test_an_infrastructure_has_its_own_limit() -> None:
     few = fleet(infrastructures=[{"name": "local", "max_nodes": 1}])
-    decision = decide(world(of=spec(few), jobs=(job(1, cpus=4), job(2, cpus=4))), Memory())
+    decision = decide(cluster_state(of=spec(few), jobs=(job(1, cpus=4), job(2, cpus=4))), Memory())
     assert kinds(decision) == [(Launch, ("cpu-1",))]
 
 
 def test_a_cap_of_an_account() -> None:
     capped = spec(scaling={"policies": ["queue", {"name": "account", "account": "physics", "max_nodes": 2}]})
     jobs = (running(1, "cpu-1", cpus=4), *(job(n, cpus=4) for n in (2, 3)), job(4, cpus=4, account="biology"))
-    decision = decide(world(node("cpu-1", "ALLOCATED"), of=capped, jobs=jobs), Memory())
+    decision = decide(cluster_state(node("cpu-1", "ALLOCATED"), of=capped, jobs=jobs), Memory())
     assert kinds(decision) == [(Launch, ("cpu-2", "cpu-3"))]
     assert decision.waiting[3].standing == "limit"
     assert decision.waiting[4].standing == "coming"
@@ -186,27 +190,31 @@ def test_nothing_is_launched_that_could_break_the_budget() -> None:
     """Until the time limit and idle behind it, a node costs 60 x (1 h + 300 s + 60 s) = 66 USD."""
     priced = fleet(infrastructures=[{"name": "local", "price_usd_per_hour": 60}])
     jobs = tuple(job(n, cpus=4) for n in range(1, 5))
-    decision = decide(world(of=spec(priced, limits={"budget_usd_per_month": 140}), jobs=jobs), Memory())
+    decision = decide(
+        cluster_state(of=spec(priced, limits={"budget_usd_per_month": 140}), jobs=jobs), Memory()
+    )
     assert kinds(decision) == [(Launch, ("cpu-1", "cpu-2"))]
     assert "limits.budget_usd_per_month" in decision.waiting[3].reason
-    after = decide(*later(world(of=spec(priced), jobs=jobs), decision, 0))
+    after = decide(*later(cluster_state(of=spec(priced), jobs=jobs), decision, 0))
     assert after.cost.month_projected_usd == pytest.approx(132)
 
 
 def test_a_lowered_limit_has_the_idle_drained_first() -> None:
-    seen = world(node("cpu-1", "ALLOCATED"), node("cpu-2"), of=spec(limits={"max_nodes": 1}))
+    seen = cluster_state(node("cpu-1", "ALLOCATED"), node("cpu-2"), of=spec(limits={"max_nodes": 1}))
     decision = decide(seen, Memory())
     assert kinds(decision) == [(Drain, ("cpu-2",))]
     assert "limits.max_nodes" in decision.actions[0].reason
 
 
 def test_a_lowered_max_nodes_has_those_above_drained_jobs_or_not() -> None:
-    seen = world(node("cpu-1"), node("cpu-3", "ALLOCATED"), node("cpu-4"), of=spec(fleet(max_nodes=2)))
+    seen = cluster_state(
+        node("cpu-1"), node("cpu-3", "ALLOCATED"), node("cpu-4"), of=spec(fleet(max_nodes=2))
+    )
     assert kinds(decide(seen, Memory(idle_since={"cpu-1": AT, "cpu-4": AT}))) == [(Drain, ("cpu-3", "cpu-4"))]
 
 
 def test_a_fleet_that_is_gone_from_the_spec_is_drained() -> None:
-    decision = decide(world(node("old-1"), node("old-2", "IDLE+DRAIN", OURS)), Memory())
+    decision = decide(cluster_state(node("old-1"), node("old-2", "IDLE+DRAIN", OURS)), Memory())
     assert kinds(decision) == [(Drain, ("old-1",)), (Remove, ("old-2",))]
     assert "there is no fleet old any more" in decision.actions[0].reason
 
@@ -214,7 +222,7 @@ def test_a_fleet_that_is_gone_from_the_spec_is_drained() -> None:
 def test_a_spent_budget_lets_no_more_jobs_begin() -> None:
     priced = fleet(infrastructures=[{"name": "local", "price_usd_per_hour": 60}])
     of = spec(priced, limits={"budget_usd_per_month": 50})
-    seen = world(node("cpu-1", "MIXED"), node("cpu-2"), of=of, jobs=(running(1, "cpu-1"),))
+    seen = cluster_state(node("cpu-1", "MIXED"), node("cpu-2"), of=of, jobs=(running(1, "cpu-1"),))
     decision = decide(seen, Memory())
     assert kinds(decision) == [(Drain, ("cpu-1", "cpu-2"))]
     assert "the month's budget of 50 USD" in decision.actions[0].reason
@@ -224,43 +232,43 @@ def test_a_spent_budget_lets_no_more_jobs_begin() -> None:
 
 
 def test_a_node_goes_when_it_was_idle_for_long_enough() -> None:
-    seen = world(node("cpu-1"))
+    seen = cluster_state(node("cpu-1"))
     waits = decide(seen, Memory(idle_since={"cpu-1": AT - seconds(40)}))
     assert waits.actions == ()
     assert waits.nodes["cpu-1"].reason == "idle for 40 s of 300 s; then it goes"
     goes = decide(seen, Memory(idle_since={"cpu-1": AT - seconds(300)}))
     assert goes.actions == (Drain("cpu", ("cpu-1",), OURS),)
-    assert goes.wish == seen.wish
+    assert goes.desired == seen.desired
     assert goes.memory.drains["cpu-1"] == Drained(AT, OURS)
 
 
 def test_a_node_is_idle_from_when_its_last_job_ended() -> None:
     ended = node("cpu-1", last_busy_time=AT - seconds(10), slurmd_start_time=LONG_AGO)
-    assert decide(world(ended), Memory()).memory.idle_since == {"cpu-1": AT - seconds(10)}
+    assert decide(cluster_state(ended), Memory()).memory.idle_since == {"cpu-1": AT - seconds(10)}
     # A job that began and ended between two looks.
-    assert decide(world(ended), IDLE).memory.idle_since == {"cpu-1": AT - seconds(10)}
-    assert decide(world(node("cpu-1", "MIXED")), IDLE).memory.idle_since == {}
+    assert decide(cluster_state(ended), IDLE).memory.idle_since == {"cpu-1": AT - seconds(10)}
+    assert decide(cluster_state(node("cpu-1", "MIXED")), IDLE).memory.idle_since == {}
 
 
 def test_it_is_removed_in_a_later_cycle_when_it_is_seen_to_be_drained() -> None:
-    seen = world(node("cpu-1"))
+    seen = cluster_state(node("cpu-1"))
     first = decide(seen, IDLE)
     again, memory = later(seen, first, 1)
     assert decide(again, memory).actions == ()
-    busy = replace(again, nodes=world(node("cpu-1", "ALLOCATED+DRAIN", OURS)).nodes)
+    busy = replace(again, nodes=cluster_state(node("cpu-1", "ALLOCATED+DRAIN", OURS)).nodes)
     assert decide(busy, memory).actions == ()
-    drained = replace(again, nodes=world(node("cpu-1", "IDLE+DRAIN", OURS)).nodes)
+    drained = replace(again, nodes=cluster_state(node("cpu-1", "IDLE+DRAIN", OURS)).nodes)
     decision = decide(drained, memory)
     assert decision.actions == (Remove("cpu", ("cpu-1",), "drained and empty: idle for 300 s"),)
-    assert decision.wish == {"cpu": HostSet()}
+    assert decision.desired == {"cpu": HostSet()}
 
 
 def test_a_node_that_completes_a_job_is_not_empty() -> None:
-    assert decide(world(node("cpu-1", "IDLE+COMPLETING+DRAIN", OURS)), Memory()).actions == ()
+    assert decide(cluster_state(node("cpu-1", "IDLE+COMPLETING+DRAIN", OURS)), Memory()).actions == ()
 
 
 def test_demand_that_comes_back_undrains() -> None:
-    seen = world(node("cpu-1", "IDLE+DRAIN", OURS), jobs=(job(3),))
+    seen = cluster_state(node("cpu-1", "IDLE+DRAIN", OURS), jobs=(job(3),))
     decision = decide(seen, Memory(drains={"cpu-1": Drained(LONG_AGO, OURS)}))
     assert kinds(decision) == [(Undrain, ("cpu-1",))]
     # Its time of being idle begins anew, and it is not drained before Slurm shows it.
@@ -270,7 +278,7 @@ def test_demand_that_comes_back_undrains() -> None:
 
 
 def test_what_a_waiting_job_needs_is_not_drained() -> None:
-    seen = world(node("cpu-1"), node("cpu-2"), jobs=(job(3),))
+    seen = cluster_state(node("cpu-1"), node("cpu-2"), jobs=(job(3),))
     decision = decide(seen, IDLE)
     assert len([each for each in decision.actions if isinstance(each, Drain)]) == 1
     kept = {"cpu-1", "cpu-2"} - set(decision.actions[0].nodes)  # type: ignore[union-attr]
@@ -278,21 +286,21 @@ def test_what_a_waiting_job_needs_is_not_drained() -> None:
 
 
 def test_min_nodes_stay_the_lowest_slots() -> None:
-    seen = world(*(node(f"cpu-{n}") for n in (1, 2, 3)), of=spec(fleet(min_nodes=1)))
+    seen = cluster_state(*(node(f"cpu-{n}") for n in (1, 2, 3)), of=spec(fleet(min_nodes=1)))
     decision = decide(seen, IDLE)
     assert kinds(decision) == [(Drain, ("cpu-2", "cpu-3"))]
     assert decision.nodes["cpu-1"].reason == "idle for 1000 s; it stays: min_nodes is 1"
 
 
 def test_busy_nodes_are_of_the_floor_as_well() -> None:
-    seen = world(node("cpu-1", "ALLOCATED"), node("cpu-2"), of=spec(fleet(min_nodes=1)))
+    seen = cluster_state(node("cpu-1", "ALLOCATED"), node("cpu-2"), of=spec(fleet(min_nodes=1)))
     assert kinds(decide(seen, IDLE)) == [(Drain, ("cpu-2",))]
 
 
 def test_an_older_image_goes_first_and_only_when_something_goes() -> None:
     of = spec(fleet(min_nodes=1))
     recorded = {"cpu-1": replace(BOTH, image="old"), "cpu-2": replace(BOTH, image="new")}
-    seen = world(node("cpu-1"), node("cpu-2"), of=of, recorded=recorded, images={"cpu": "new"})
+    seen = cluster_state(node("cpu-1"), node("cpu-2"), of=of, recorded=recorded, images={"cpu": "new"})
     decision = decide(seen, IDLE)
     assert kinds(decision) == [(Drain, ("cpu-1",))]
     assert decision.actions[0].reason == f"{OURS}, of an older image"
@@ -303,12 +311,14 @@ def test_an_older_image_goes_first_and_only_when_something_goes() -> None:
 def test_the_dearest_goes_first_where_all_fleets_have_too_many() -> None:
     dear = fleet("big", 2, infrastructures=[{"name": "local", "price_usd_per_hour": 5}])
     of = spec(fleet("cpu", 1), dear, limits={"max_nodes": 1})
-    assert kinds(decide(world(node("cpu-1"), node("big-1"), of=of), Memory())) == [(Drain, ("big-1",))]
+    assert kinds(decide(cluster_state(node("cpu-1"), node("big-1"), of=of), Memory())) == [
+        (Drain, ("big-1",))
+    ]
 
 
 def test_reserved_nodes_stay() -> None:
     for begins_in_s in (-60, 30):
-        seen = world(node("cpu-1"), reservations=(reservation("lab", "cpu-1", begins_in_s),))
+        seen = cluster_state(node("cpu-1"), reservations=(reservation("lab", "cpu-1", begins_in_s),))
         decision = decide(seen, IDLE)
         assert decision.actions == ()
         assert decision.nodes["cpu-1"].phase is Phase.HELD
@@ -318,14 +328,14 @@ def test_reserved_nodes_stay() -> None:
     "state", ["IDLE+MAINTENANCE", "IDLE+RESERVED", "IDLE+REBOOT_REQUESTED", "DOWN+REBOOT_ISSUED", "IDLE+FAIL"]
 )
 def test_what_is_in_somebodys_hands_is_left_there(state: str) -> None:
-    decision = decide(world(node("cpu-1", state)), IDLE)
+    decision = decide(cluster_state(node("cpu-1", state)), IDLE)
     assert decision.actions == ()
     assert decision.nodes["cpu-1"].phase is Phase.HELD
 
 
 def test_a_node_drained_by_a_person_is_theirs() -> None:
     for state in ("IDLE+DRAIN", "MIXED+DRAIN", "DOWN+DRAIN", "DOWN+DRAIN+NOT_RESPONDING"):
-        seen = world(node("cpu-1", state, "broken fan", "ada"), jobs=(job(1, cpus=4),))
+        seen = cluster_state(node("cpu-1", state, "broken fan", "ada"), jobs=(job(1, cpus=4),))
         decision = decide(seen, Memory(drains={"cpu-1": Drained(LONG_AGO, OURS)}))
         assert kinds(decision) == [(Launch, ("cpu-2",))]
         assert "broken fan" in decision.nodes["cpu-1"].reason
@@ -335,31 +345,31 @@ def test_a_node_that_an_operation_of_somebody_else_takes_away_is_let_go() -> Non
     leaving = node("cpu-1", "IDLE+DRAIN", "tidepool: leaves the cluster")
     assert leaving.reason is not None
     now = leaving._replace(reason=replace(leaving.reason, time=AT - seconds(5)))
-    assert decide(world(now, jobs=(job(1),)), Memory()).nodes["cpu-1"].phase is Phase.HELD
+    assert decide(cluster_state(now, jobs=(job(1),)), Memory()).nodes["cpu-1"].phase is Phase.HELD
     # One that was cut off long ago is as good as one of ours.
-    assert kinds(decide(world(leaving, jobs=(job(1),)), Memory())) == [(Undrain, ("cpu-1",))]
+    assert kinds(decide(cluster_state(leaving, jobs=(job(1),)), Memory())) == [(Undrain, ("cpu-1",))]
 
 
 # What goes wrong
 
 
-def confirmed(seen: World, memory: Memory | None = None) -> Decision:
+def confirmed(seen: ClusterState, memory: Memory | None = None) -> Decision:
     """What is decided when a second look, a moment later, is the same."""
     first = decide(seen, memory or Memory())
-    assert not [each for each in first.actions if isinstance(each, Remove | Mend | Forget)]
+    assert not [each for each in first.actions if isinstance(each, Remove | Repair | ReleaseSlot)]
     return decide(*later(seen, first, 2))
 
 
 def test_a_node_whose_machine_died_is_removed_at_once() -> None:
     """Pulled plug: the machine is seen to be stopped before Slurm knows. Its jobs are requeued by the removal."""
-    seen = world(
+    seen = cluster_state(
         node("cpu-1", "ALLOCATED"), jobs=(running(1, "cpu-1"),), machines=(machine("cpu-1", "stopped"),)
     )
     assert kinds(confirmed(seen)) == [(Remove, ("cpu-1",))]
 
 
 def test_a_node_that_slurm_gave_up_and_whose_machine_is_gone_is_removed() -> None:
-    seen = world(node("cpu-1", "DOWN+NOT_RESPONDING", "Not responding", "slurm"), machines=())
+    seen = cluster_state(node("cpu-1", "DOWN+NOT_RESPONDING", "Not responding", "slurm"), machines=())
     seen = replace(seen, machines=())
     assert kinds(confirmed(seen)) == [(Remove, ("cpu-1",))]
 
@@ -367,30 +377,30 @@ def test_a_node_that_slurm_gave_up_and_whose_machine_is_gone_is_removed() -> Non
 def test_not_seen_is_not_gone() -> None:
     """A machine that is not listed, while Slurm has it in service or silent."""
     for state in ("IDLE", "ALLOCATED", "IDLE+NOT_RESPONDING"):
-        seen = replace(world(node("cpu-1", state)), machines=())
+        seen = replace(cluster_state(node("cpu-1", state)), machines=())
         assert confirmed(seen).actions == ()
 
 
 def test_a_node_that_is_down_and_whose_machine_runs_is_mended_then_replaced() -> None:
-    seen = world(node("cpu-1", "DOWN", "Not responding", "slurm"))
-    mended = confirmed(seen)
-    assert kinds(mended) == [(Mend, ("cpu-1",))]
-    waits, memory = later(seen, mended, 30)
+    seen = cluster_state(node("cpu-1", "DOWN", "Not responding", "slurm"))
+    repaired = confirmed(seen)
+    assert kinds(repaired) == [(Repair, ("cpu-1",))]
+    waits, memory = later(seen, repaired, 30)
     assert decide(waits, memory).actions == ()
-    late, memory = later(seen, mended, 70)
+    late, memory = later(seen, repaired, 70)
     decision = decide(late, memory)
     assert kinds(decision) == [(Remove, ("cpu-1",))]
-    assert decision.memory.node_setbacks["cpu-1"].cause == "boot"
+    assert decision.memory.node_backoffs["cpu-1"].cause == "boot"
 
 
 @pytest.mark.parametrize("missing", ["machines", "recorded"])
 def test_a_node_that_is_down_stays_where_something_cannot_be_seen(missing: str) -> None:
-    seen = unseen(world(node("cpu-1", "DOWN", "Not responding", "slurm")), missing)
+    seen = unseen(cluster_state(node("cpu-1", "DOWN", "Not responding", "slurm")), missing)
     assert confirmed(seen).actions == ()
 
 
 def test_a_launch_that_does_not_come_is_replaced_under_another_name() -> None:
-    seen = world(jobs=(job(1),))
+    seen = cluster_state(jobs=(job(1),))
     first = decide(seen, Memory())
     mute = {"machines": (machine("cpu-1"),), "recorded": {"cpu-1": Recorded(machine=True)}}
     waits, memory = later(seen, first, 59, **mute)
@@ -401,9 +411,9 @@ def test_a_launch_that_does_not_come_is_replaced_under_another_name() -> None:
     gone, memory = later(late, look, 2)
     decision = decide(gone, memory)
     assert (Remove, ("cpu-1",)) in kinds(decision)
-    assert decision.memory.node_setbacks["cpu-1"].until > gone.at
-    assert decision.memory.fleet_setbacks["cpu"].failures == 1
-    assert "cpu-2" in {name for nodes in decision.wish.values() for name in nodes} or (
+    assert decision.memory.node_backoffs["cpu-1"].until > gone.at
+    assert decision.memory.fleet_backoffs["cpu"].failures == 1
+    assert "cpu-2" in {name for nodes in decision.desired.values() for name in nodes} or (
         Launch,
         ("cpu-2",),
     ) in kinds(look)
@@ -413,28 +423,30 @@ def test_a_fleet_whose_nodes_never_come_up_backs_off() -> None:
     memory = Memory(
         launches={"cpu-3": Launched(LONG_AGO, AT)},
         ill_since={"cpu-3": AT - seconds(5)},
-        fleet_setbacks={"cpu": Setback("boot", 2, AT, "cpu-2: it is not up in time")},
+        fleet_backoffs={"cpu": Backoff("boot", 2, AT, "cpu-2: it is not up in time")},
     )
     mute: dict[str, Any] = {
         "machines": (machine("cpu-3"),),
         "recorded": {"cpu-3": Recorded(machine=True)},
     }
-    decision = decide(world(jobs=(job(1),), wish=wished("cpu-3"), **mute), memory)
+    decision = decide(cluster_state(jobs=(job(1),), desired=desired("cpu-3"), **mute), memory)
     assert kinds(decision) == [(Remove, ("cpu-3",))]
-    assert decision.memory.fleet_setbacks["cpu"].until == AT + seconds(30)
+    assert decision.memory.fleet_backoffs["cpu"].until == AT + seconds(30)
     assert decision.waiting[1].standing == "setback"
 
 
 def test_a_launch_of_which_nothing_was_begun_is_asked_for_again() -> None:
     memory = Memory(launches={"cpu-1": Launched(LONG_AGO, AT)})
-    decision = decide(world(jobs=(job(1),), wish=wished("cpu-1"), recorded={}), memory)
-    assert kinds(decision) == [(Mend, ("cpu-1",))]
+    decision = decide(cluster_state(jobs=(job(1),), desired=desired("cpu-1"), recorded={}), memory)
+    assert kinds(decision) == [(Repair, ("cpu-1",))]
     assert decision.memory.launches["cpu-1"].deadline == AT + seconds(60)
 
 
 def test_a_launch_that_waits_for_another_up_is_not_late() -> None:
     memory = Memory(launches={"cpu-1": Launched(LONG_AGO, AT - seconds(1))})
-    seen = world(jobs=(job(1),), wish=wished("cpu-1"), recorded={}, under_way=frozenset({"cpu-7"}))
+    seen = cluster_state(
+        jobs=(job(1),), desired=desired("cpu-1"), recorded={}, under_way=frozenset({"cpu-7"})
+    )
     decision = decide(seen, memory)
     assert decision.actions == ()
     assert decision.nodes["cpu-1"].phase is Phase.LAUNCHING
@@ -449,94 +461,96 @@ def test_a_launch_that_waits_for_another_up_is_not_late() -> None:
 )
 def test_a_node_that_registers_too_small_is_replaced(reason: str) -> None:
     small = node("cpu-1", "IDLE+DRAIN+INVALID_REG", reason, "slurm")
-    decision = confirmed(world(small))
+    decision = confirmed(cluster_state(small))
     assert kinds(decision) == [(Remove, ("cpu-1",))]
-    assert decision.memory.fleet_setbacks["cpu"].failures == 1
-    assert confirmed(world(small._replace(cpus_alloc=1))).actions == ()
+    assert decision.memory.fleet_backoffs["cpu"].failures == 1
+    assert confirmed(cluster_state(small._replace(cpus_alloc=1))).actions == ()
 
 
 def test_a_node_whose_machine_is_taken_back_goes_when_its_jobs_have_and_takes_no_others() -> None:
     spot = node("cpu-1", "IDLE+DRAIN", "spot: AWS takes it back at 2026-11-21T12:02:00Z")
-    busy = decide(world(spot._replace(cpus_alloc=1), jobs=(job(1),)), Memory())
+    busy = decide(cluster_state(spot._replace(cpus_alloc=1), jobs=(job(1),)), Memory())
     assert kinds(busy) == [(Launch, ("cpu-2",))], (
         "it is not put back into service, and the job does not wait for it"
     )
-    idle = confirmed(world(spot))
+    idle = confirmed(cluster_state(spot))
     assert kinds(idle) == [(Remove, ("cpu-1",))]
     assert "AWS takes it back at 2026-11-21T12:02:00Z" in idle.actions[0].reason
     # Who takes machines back has none to give: demand goes elsewhere first.
-    assert idle.memory.fleet_setbacks["cpu"].cause == "capacity"
+    assert idle.memory.fleet_backoffs["cpu"].cause == "capacity"
 
 
 def test_a_machine_of_no_record_is_swept_after_a_grace() -> None:
-    seen = world(machines=(machine("cpu-3"),), recorded={})
+    seen = cluster_state(machines=(machine("cpu-3"),), recorded={})
     first = decide(seen, Memory())
     assert first.actions == ()
     assert first.nodes["cpu-3"].phase is Phase.STRAY
     early, memory = later(seen, first, 119)
     assert decide(early, memory).actions == ()
     due, memory = later(seen, first, 120)
-    assert kinds(decide(due, memory)) == [(Sweep, ("cpu-3",))]
+    assert kinds(decide(due, memory)) == [(DeleteOrphan, ("cpu-3",))]
     for hidden in (unseen(due, "recorded"), replace(due, under_way=frozenset({"cpu-8"}))):
         assert decide(hidden, memory).actions == ()
 
 
 def test_a_machine_of_no_record_is_not_taken_for_a_free_slot() -> None:
-    seen = world(machines=(machine("cpu-1"),), recorded={}, jobs=(job(1),))
+    seen = cluster_state(machines=(machine("cpu-1"),), recorded={}, jobs=(job(1),))
     assert kinds(decide(seen, Memory())) == [(Launch, ("cpu-2",))]
 
 
 def test_a_machine_of_no_record_that_serves_jobs_is_drained_first() -> None:
     """Back from the dead under an old name."""
-    seen = world(node("cpu-3"), recorded={}, wish={})
+    seen = cluster_state(node("cpu-3"), recorded={}, desired={})
     first = decide(seen, Memory())
     assert kinds(first) == [(Drain, ("cpu-3",))]
     reason = first.memory.drains["cpu-3"].reason
-    drained, memory = later(seen, first, 130, nodes=world(node("cpu-3", "IDLE+DRAIN", reason)).nodes)
+    drained, memory = later(seen, first, 130, nodes=cluster_state(node("cpu-3", "IDLE+DRAIN", reason)).nodes)
     second = decide(drained, memory)
     after, memory = later(drained, second, 130)
-    assert kinds(decide(after, memory)) == [(Sweep, ("cpu-3",))]
+    assert kinds(decide(after, memory)) == [(DeleteOrphan, ("cpu-3",))]
 
 
 def test_an_earlier_life_of_a_name_is_swept_and_the_node_stays() -> None:
-    seen = world(node("cpu-1"), machines=(machine("cpu-1"), machine("cpu-1", generation=2)))
+    seen = cluster_state(node("cpu-1"), machines=(machine("cpu-1"), machine("cpu-1", generation=2)))
     memory = Memory(idle_since={"cpu-1": AT}, strays={machine("cpu-1").key: LONG_AGO})
-    [sweep] = decide(seen, memory).actions
-    assert isinstance(sweep, Sweep)
-    assert sweep.machine.generation == 1
+    [delete_orphan] = decide(seen, memory).actions
+    assert isinstance(delete_orphan, DeleteOrphan)
+    assert delete_orphan.machine.generation == 1
 
 
 def test_a_node_that_is_gone_and_that_slurm_still_knows_becomes_a_slot() -> None:
-    seen = replace(world(node("cpu-1", "DOWN", "Not responding", "slurm"), recorded={}, wish={}), machines=())
-    assert kinds(confirmed(seen)) == [(Forget, ("cpu-1",))]
+    seen = replace(
+        cluster_state(node("cpu-1", "DOWN", "Not responding", "slurm"), recorded={}, desired={}), machines=()
+    )
+    assert kinds(confirmed(seen)) == [(ReleaseSlot, ("cpu-1",))]
 
 
 def test_what_is_recorded_and_not_wished_is_taken_away_when_it_runs_nothing() -> None:
     drained = node("cpu-1", "IDLE+DRAIN", OURS)
-    assert kinds(confirmed(world(drained, wish={}))) == [(Mend, ("cpu-1",))]
-    half = world(wish={}, recorded={"cpu-1": Recorded(machine=True)})
-    assert kinds(confirmed(half)) == [(Mend, ("cpu-1",))]
+    assert kinds(confirmed(cluster_state(drained, desired={}))) == [(Repair, ("cpu-1",))]
+    half = cluster_state(desired={}, recorded={"cpu-1": Recorded(machine=True)})
+    assert kinds(confirmed(half)) == [(Repair, ("cpu-1",))]
 
 
 def test_what_is_recorded_and_at_work_stays_whoever_made_it() -> None:
-    seen = world(node("cpu-1"), node("cpu-2", "ALLOCATED"), wish={})
+    seen = cluster_state(node("cpu-1"), node("cpu-2", "ALLOCATED"), desired={})
     decision = decide(seen, Memory(idle_since={"cpu-1": AT}))
     assert decision.actions == ()
-    assert decision.wish == wished("cpu-1", "cpu-2")
+    assert decision.desired == desired("cpu-1", "cpu-2")
 
 
 def test_a_node_in_service_that_is_not_recorded_as_it_should_be_is_mended() -> None:
     for record in (Recorded(machine=True), Recorded(machine=True, membership=True, pending=True), Recorded()):
-        assert kinds(confirmed(world(node("cpu-1", "ALLOCATED"), recorded={"cpu-1": record}))) == [
-            (Mend, ("cpu-1",))
+        assert kinds(confirmed(cluster_state(node("cpu-1", "ALLOCATED"), recorded={"cpu-1": record}))) == [
+            (Repair, ("cpu-1",))
         ]
 
 
 def test_an_answer_without_nodes_changes_nothing() -> None:
-    seen = replace(world(node("cpu-1"), node("cpu-2"), jobs=(job(1),)), nodes=())
+    seen = replace(cluster_state(node("cpu-1"), node("cpu-2"), jobs=(job(1),)), nodes=())
     decision = confirmed(seen, IDLE)
     assert decision.actions == ()
-    assert decision.wish == seen.wish
+    assert decision.desired == seen.desired
 
 
 # Time
@@ -547,17 +561,17 @@ def test_a_clock_that_goes_back_makes_nothing_wait_for_ever() -> None:
     memory = Memory(
         idle_since={"cpu-1": ahead},
         launches={"cpu-2": Launched(ahead, ahead + seconds(60))},
-        fleet_setbacks={"cpu": Setback("capacity", 9, ahead, "sold out")},
+        fleet_backoffs={"cpu": Backoff("capacity", 9, ahead, "sold out")},
     )
-    decision = decide(world(node("cpu-1"), wish=wished("cpu-1", "cpu-2")), memory)
+    decision = decide(cluster_state(node("cpu-1"), desired=desired("cpu-1", "cpu-2")), memory)
     assert decision.memory.idle_since["cpu-1"] == AT
     assert decision.memory.launches["cpu-2"].deadline == AT + seconds(60)
-    assert decision.memory.fleet_setbacks["cpu"].until <= AT + timedelta(hours=6)
+    assert decision.memory.fleet_backoffs["cpu"].until <= AT + timedelta(hours=6)
 
 
 def test_what_the_month_has_cost_goes_on() -> None:
     priced = spec(fleet(infrastructures=[{"name": "local", "price_usd_per_hour": 2}]))
-    seen = world(node("cpu-1"), node("cpu-2"), of=priced)
+    seen = cluster_state(node("cpu-1"), node("cpu-2"), of=priced)
     first = decide(seen, Memory())
     assert first.cost.usd_per_hour == 4
     hour = decide(*later(seen, first, 3600))
@@ -567,12 +581,12 @@ def test_what_the_month_has_cost_goes_on() -> None:
 # Mode power_save
 
 
-def saving(**changes: Any) -> World:
+def saving(**changes: Any) -> ClusterState:
     """A world in which Slurm asks for nodes; those that are not there are powered down."""
     of = spec(scaling={"mode": "power_save"}, **changes.pop("of", {}))
     states: dict[str, str] = changes.pop("states", {})
     nodes = [node(f"cpu-{n}", states.get(f"cpu-{n}", "IDLE+CLOUD+POWERED_DOWN")) for n in range(1, 9)]
-    return replace(world(of=of), nodes=tuple(nodes), **changes)
+    return replace(cluster_state(of=of), nodes=tuple(nodes), **changes)
 
 
 def test_slurm_asks_and_jobs_do_not() -> None:
@@ -600,7 +614,7 @@ def test_what_slurm_powers_down_goes() -> None:
     there = {
         "machines": (machine("cpu-1"),),
         "recorded": {"cpu-1": BOTH},
-        "wish": wished("cpu-1"),
+        "desired": desired("cpu-1"),
         "power_down": frozenset({"cpu-1"}),
     }
     assert kinds(confirmed(saving(states={"cpu-1": "IDLE+CLOUD+POWERING_DOWN"}, **there))) == [
@@ -620,7 +634,7 @@ def test_what_slurm_gave_up_while_no_daemon_ran_can_be_asked_for_again(reason: s
 
 
 def test_an_idle_node_is_slurms_to_power_down() -> None:
-    there = {"machines": (machine("cpu-1"),), "recorded": {"cpu-1": BOTH}, "wish": wished("cpu-1")}
+    there = {"machines": (machine("cpu-1"),), "recorded": {"cpu-1": BOTH}, "desired": desired("cpu-1")}
     assert decide(saving(states={"cpu-1": "IDLE+CLOUD"}, **there), IDLE).actions == ()
 
 
@@ -629,7 +643,7 @@ def test_slurm_is_told_of_a_node_that_does_not_come() -> None:
         states={"cpu-1": "MIXED+CLOUD+POWERING_UP"},
         machines=(machine("cpu-1"),),
         recorded={"cpu-1": Recorded(machine=True)},
-        wish=wished("cpu-1"),
+        desired=desired("cpu-1"),
         jobs=(running(1, "cpu-1", state=JobState.CONFIGURING),),
     )
     memory = Memory(launches={"cpu-1": Launched(LONG_AGO, AT)})
@@ -643,26 +657,26 @@ def test_slurm_is_told_of_a_node_that_does_not_come() -> None:
 
 def test_from_zero_to_zero() -> None:
     """A job comes, a node is made, the job runs and ends, the node goes."""
-    seen = world(jobs=(job(1),))
+    seen = cluster_state(jobs=(job(1),))
     decision = decide(seen, Memory())
     there = {"machines": (machine("cpu-1"),), "recorded": {"cpu-1": BOTH}}
     steps: list[tuple[float, dict[str, Any], list[type[Action]]]] = [
         (1, {"under_way": frozenset({"cpu-1"})}, []),
-        (2, {**there, "under_way": frozenset(), "nodes": world(node("cpu-1")).nodes}, []),
-        (1, {"nodes": world(node("cpu-1", "MIXED")).nodes, "jobs": (running(1, "cpu-1"),)}, []),
-        (60, {"nodes": world(node("cpu-1")).nodes, "jobs": ()}, []),
+        (2, {**there, "under_way": frozenset(), "nodes": cluster_state(node("cpu-1")).nodes}, []),
+        (1, {"nodes": cluster_state(node("cpu-1", "MIXED")).nodes, "jobs": (running(1, "cpu-1"),)}, []),
+        (60, {"nodes": cluster_state(node("cpu-1")).nodes, "jobs": ()}, []),
         (299, {}, []),
         (1, {}, [Drain]),
-        (1, {"nodes": world(node("cpu-1", "IDLE+DRAIN", OURS)).nodes}, [Remove]),
+        (1, {"nodes": cluster_state(node("cpu-1", "IDLE+DRAIN", OURS)).nodes}, [Remove]),
         (1, {"under_way": frozenset({"cpu-1"})}, []),
         (1, {**dict.fromkeys(("machines",), ()), "recorded": {}, "under_way": frozenset()}, []),
     ]
     for by_s, changes, expected in steps:
         seen, memory = later(seen, decision, by_s, **changes)
         if seen.machines == ():
-            seen = replace(seen, nodes=world().nodes)
+            seen = replace(seen, nodes=cluster_state().nodes)
         decision = decide(seen, memory)
         assert [type(each) for each in decision.actions] == expected
-    assert decision.wish == {"cpu": HostSet()}
+    assert decision.desired == {"cpu": HostSet()}
     assert decision.nodes == {}
     assert decision.memory == replace(Memory(), spent=decision.memory.spent)

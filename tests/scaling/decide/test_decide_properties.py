@@ -13,24 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties import runs
-from tests.scaling.decide.worlds import memories, worlds
+from tests.scaling.decide.cluster_states import cluster_states, memories
 from tidepool.clients.slurm import JobState, NodeBase, NodeFlag
 from tidepool.cluster.hostlist import expand
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
-from tidepool.scaling.decision import Decision, Drain, Launch, Mend, Remove, Sweep, Undrain
+from tidepool.scaling.decision import Decision, DeleteOrphan, Drain, Launch, Remove, Repair, Undrain
 from tidepool.scaling.memory import Memory
 
 T = TypeVar("T")
-Named = Launch | Drain | Undrain | Remove | Mend
+Named = Launch | Drain | Undrain | Remove | Repair
 
 _RUNS = runs(40)
 
 
 @st.composite
-def looks(draw: st.DrawFn) -> tuple[World, Memory]:
-    seen = draw(worlds())
+def looks(draw: st.DrawFn) -> tuple[ClusterState, Memory]:
+    seen = draw(cluster_states())
     return seen, draw(memories(seen))
 
 
@@ -45,7 +45,7 @@ def slot(name: str) -> tuple[str, int] | None:
     return None
 
 
-def with_jobs(seen: World) -> set[str]:
+def with_jobs(seen: ClusterState) -> set[str]:
     """Nodes on which something runs, as far as anybody says."""
     found = {node.name for node in seen.nodes if node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags}
     for job in seen.jobs:
@@ -54,13 +54,13 @@ def with_jobs(seen: World) -> set[str]:
     return found
 
 
-def stopped(seen: World) -> set[str]:
+def stopped(seen: ClusterState) -> set[str]:
     """Nodes whose machines are there and provably do not run."""
     listed = seen.machines or ()
     return {m.key.node for m in listed} - {m.key.node for m in listed if m.state == "running"}
 
 
-def somebodys(seen: World) -> set[str]:
+def somebodys(seen: ClusterState) -> set[str]:
     """Nodes that a person has drained."""
     return {
         node.name
@@ -74,37 +74,41 @@ def somebodys(seen: World) -> set[str]:
 
 @given(looks())
 @_RUNS
-def test_no_decision_takes_a_node_with_a_job(look: tuple[World, Memory]) -> None:
+def test_no_decision_takes_a_node_with_a_job(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     decision = decide(seen, memory)
-    taken = names(decision, Remove) | {a.machine.node for a in decision.actions if isinstance(a, Sweep)}
+    taken = names(decision, Remove) | {
+        a.machine.node for a in decision.actions if isinstance(a, DeleteOrphan)
+    }
     assert taken & with_jobs(seen) <= stopped(seen)
 
 
 @given(looks())
 @_RUNS
-def test_what_is_unknown_removes_nothing(look: tuple[World, Memory]) -> None:
+def test_what_is_unknown_removes_nothing(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     for blind in (replace(seen, machines=None), replace(seen, recorded=None), replace(seen, nodes=())):
         decision = decide(blind, memory)
         assert not [action for action in decision.actions if isinstance(action, Remove)]
         if blind.machines is None or blind.recorded is None:
-            assert not [action for action in decision.actions if isinstance(action, Sweep)]
+            assert not [action for action in decision.actions if isinstance(action, DeleteOrphan)]
 
 
 @given(looks())
 @_RUNS
-def test_a_second_decision_on_the_same_world_does_nothing(look: tuple[World, Memory]) -> None:
+def test_a_second_decision_on_the_same_world_does_nothing(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     first = decide(seen, memory)
-    second = decide(replace(seen, wish=first.wish), first.memory)
+    second = decide(replace(seen, desired=first.desired), first.memory)
     assert second.actions == ()
-    assert second.wish == first.wish
+    assert second.desired == first.desired
 
 
 @given(looks(), st.randoms(use_true_random=False))
 @_RUNS
-def test_the_order_of_what_is_seen_does_not_matter(look: tuple[World, Memory], chance: random.Random) -> None:
+def test_the_order_of_what_is_seen_does_not_matter(
+    look: tuple[ClusterState, Memory], chance: random.Random
+) -> None:
     seen, memory = look
 
     def mixed(of: Sequence[T]) -> tuple[T, ...]:
@@ -117,54 +121,56 @@ def test_the_order_of_what_is_seen_does_not_matter(look: tuple[World, Memory], c
         reservations=mixed(seen.reservations),
         machines=None if seen.machines is None else mixed(seen.machines),
         recorded=None if seen.recorded is None else dict(mixed([*seen.recorded.items()])),
-        wish=dict(mixed([*seen.wish.items()])),
+        desired=dict(mixed([*seen.desired.items()])),
     )
     assert decide(other, memory) == decide(seen, memory)
 
 
 @given(looks())
 @_RUNS
-def test_nothing_is_launched_beyond_a_limit(look: tuple[World, Memory]) -> None:
+def test_nothing_is_launched_beyond_a_limit(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     decision = decide(seen, memory)
     launched = Counter(fleet_and_number(name)[0] for name in names(decision, Launch))
     if not launched:
         return
-    wish = Counter(place[0] for nodes in decision.wish.values() for name in nodes if (place := slot(name)))
+    desired = Counter(
+        place[0] for nodes in decision.desired.values() for name in nodes if (place := slot(name))
+    )
     spec, prices = seen.spec, {f.name: f.infrastructures[0].price_usd_per_hour for f in seen.spec.fleets}
     for fleet in spec.fleets:
         if launched[fleet.name]:
             most = fleet.infrastructures[0].max_nodes
-            assert wish[fleet.name] <= fleet.max_nodes
-            assert most is None or wish[fleet.name] <= most
+            assert desired[fleet.name] <= fleet.max_nodes
+            assert most is None or desired[fleet.name] <= most
     assert all(
         fleet_and_number(n)[1] <= spec.fleet(fleet_and_number(n)[0]).max_nodes
         for n in names(decision, Launch)
     )
     if spec.limits.max_nodes is not None:
-        assert sum(wish.values()) <= spec.limits.max_nodes
+        assert sum(desired.values()) <= spec.limits.max_nodes
     priced = sum(prices[fleet] for fleet in launched.elements())
     if spec.limits.price_usd_per_hour is not None and priced:
         assert decision.cost.usd_per_hour + priced <= spec.limits.price_usd_per_hour + 1e-6
     if spec.limits.budget_usd_per_month is not None and priced:
-        after = decide(replace(seen, wish=decision.wish), decision.memory)
+        after = decide(replace(seen, desired=decision.desired), decision.memory)
         assert after.cost.month_projected_usd <= spec.limits.budget_usd_per_month + 1e-6
 
 
 @given(looks())
 @_RUNS
-def test_what_somebody_drained_is_left_alone(look: tuple[World, Memory]) -> None:
+def test_what_somebody_drained_is_left_alone(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     decision = decide(seen, memory)
     for kind in (Drain, Undrain, Remove):
         assert not names(decision, kind) & somebodys(seen)
-    for fleet, nodes in seen.wish.items():
-        assert set(nodes) & somebodys(seen) <= set(decision.wish[fleet])
+    for fleet, nodes in seen.desired.items():
+        assert set(nodes) & somebodys(seen) <= set(decision.desired[fleet])
 
 
 @given(looks())
 @_RUNS
-def test_every_job_that_waits_is_told_why(look: tuple[World, Memory]) -> None:
+def test_every_job_that_waits_is_told_why(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     decision = decide(seen, memory)
     pending = {job.job_id for job in seen.jobs if job.state is JobState.PENDING}
@@ -176,7 +182,7 @@ def test_every_job_that_waits_is_told_why(look: tuple[World, Memory]) -> None:
 
 @given(looks())
 @_RUNS
-def test_nodes_are_undrained_only_where_the_scaler_drained_them(look: tuple[World, Memory]) -> None:
+def test_nodes_are_undrained_only_where_the_scaler_drained_them(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     decision = decide(seen, memory)
     ours = {n.name for n in seen.nodes if n.reason is not None and n.reason.text.startswith("tidepool:")}
@@ -185,26 +191,26 @@ def test_nodes_are_undrained_only_where_the_scaler_drained_them(look: tuple[Worl
 
 @given(looks())
 @_RUNS
-def test_what_joins_and_leaves_the_wish_is_told(look: tuple[World, Memory]) -> None:
+def test_what_joins_and_leaves_the_wish_is_told(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     decision = decide(seen, memory)
-    before = {name for nodes in seen.wish.values() for name in nodes}
-    after = {name for nodes in decision.wish.values() for name in nodes}
+    before = {name for nodes in seen.desired.values() for name in nodes}
+    after = {name for nodes in decision.desired.values() for name in nodes}
     recorded = seen.recorded or {}
-    assert after - before - names(decision, Launch) - names(decision, Mend) <= recorded.keys()
+    assert after - before - names(decision, Launch) - names(decision, Repair) <= recorded.keys()
     gone = before - after - names(decision, Remove)
     assert not {name for name in gone if name in recorded and recorded[name].machine}
     assert names(decision, Launch) <= after
     assert not names(decision, Remove) & after
 
 
-def test_worlds_have_mischief_in_them() -> None:
+def test_cluster_states_have_mischief_in_them() -> None:
     """The properties above say nothing of worlds in which nothing happens."""
     kinds: Counter[type] = Counter()
 
     @given(looks())
     @settings(_RUNS, max_examples=200, derandomize=True)
-    def count(look: tuple[World, Memory]) -> None:
+    def count(look: tuple[ClusterState, Memory]) -> None:
         kinds.update({type(action) for action in decide(*look).actions})
 
     count()

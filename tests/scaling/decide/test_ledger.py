@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scaling.decide.worlds import (
+from tests.scaling.decide.cluster_states import (
     AT,
+    cluster_state,
     machine,
     node,
     reservation,
@@ -17,7 +18,6 @@ from tests.scaling.decide.worlds import (
     seconds,
     spec,
     unseen,
-    world,
 )
 from tidepool.clients.slurm import NodeFlag
 from tidepool.scaling.cluster_state import Recorded
@@ -26,13 +26,13 @@ from tidepool.scaling.decide.reconcile import ledger
 from tidepool.scaling.decide.reconcile_page import ledger_page
 from tidepool.scaling.decide.reconcile_table import ROWS, row
 from tidepool.scaling.decide.reconcile_words import Cell, Order, Power, Record, Seen, Todo
-from tidepool.scaling.memory import Drained, Launch, Memory, Setback
+from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
 
 PAGE = Path(__file__).parents[3] / "docs/ledger.md"
 CELLS = [Cell(*each) for each in product(Seen, (True, False), Power, Record, (True, False), Order)]
 #: What takes a machine or a record away.
-TAKES = {Todo.REMOVE, Todo.REPLACE, Todo.SWEEP, Todo.FORGET}
+TAKES = {Todo.REMOVE, Todo.REPLACE, Todo.DELETE_ORPHAN, Todo.RELEASE_SLOT}
 
 
 def test_every_combination_has_one_row_and_every_row_a_combination() -> None:
@@ -69,7 +69,7 @@ def test_what_is_somebodys_is_not_touched() -> None:
 def test_nothing_is_asked_for_while_an_up_is_at_work_on_it() -> None:
     for cell in CELLS:
         if cell.order is Order.UNDER_WAY:
-            assert row(cell).todo not in TAKES | {Todo.MEND, Todo.MAKE, Todo.LEAVE}, cell
+            assert row(cell).todo not in TAKES | {Todo.REPAIR, Todo.MAKE, Todo.LEAVE}, cell
 
 
 def test_what_is_wished_and_not_there_does_not_stay_so() -> None:
@@ -77,17 +77,17 @@ def test_what_is_wished_and_not_there_does_not_stay_so() -> None:
     for cell in CELLS:
         known = cell.power is not Power.UNKNOWN and cell.record is not Record.UNKNOWN
         idle = cell.order in (Order.NONE, Order.LATE_LAUNCH, Order.LATE_UP, Order.FAILED)
-        if cell.wished and known and idle and not cell.jobs and cell.seen in (Seen.SLOT, Seen.UNLISTED):
+        if cell.desired and known and idle and not cell.jobs and cell.seen in (Seen.SLOT, Seen.UNLISTED):
             assert row(cell).todo in {Todo.MAKE, Todo.REPLACE, Todo.REMOVE, Todo.DROP}, cell
 
 
 def test_a_machine_that_no_record_knows_is_swept_or_waited_for() -> None:
     for cell in CELLS:
         stray = (
-            cell.record is Record.NONE and not cell.wished and cell.power in (Power.RUNNING, Power.STOPPED)
+            cell.record is Record.NONE and not cell.desired and cell.power in (Power.RUNNING, Power.STOPPED)
         )
         if stray and cell.seen not in (Seen.THEIRS, Seen.STRANGE):
-            assert row(cell).todo in {Todo.SWEEP, Todo.WAIT, Todo.DRAIN}, cell
+            assert row(cell).todo in {Todo.DELETE_ORPHAN, Todo.WAIT, Todo.DRAIN}, cell
 
 
 def test_the_page_is_what_the_table_says() -> None:
@@ -160,7 +160,7 @@ def test_every_flag_alone_leaves_a_node_in_some_row() -> None:
 
 
 def test_slots_are_left_out() -> None:
-    book = ledger(world(node("cpu-3")), Memory())
+    book = ledger(cluster_state(node("cpu-3")), Memory())
     assert [(entry.name, entry.phase) for entry in book.entries.values()] == [("cpu-3", Phase.IDLE)]
 
 
@@ -168,19 +168,19 @@ def test_a_state_of_allocated_can_lie_and_processors_do_not() -> None:
     """22.05 says ALLOCATED after a reconfigure where nothing runs."""
     lies = node("cpu-1", "ALLOCATED", cpus_alloc=0)
     works = node("cpu-2", "IDLE+COMPLETING", cpus_alloc=0)
-    book = ledger(world(lies, works), Memory())
+    book = ledger(cluster_state(lies, works), Memory())
     assert book.entries["cpu-1"].phase is Phase.IDLE
     assert book.entries["cpu-2"].phase is Phase.BUSY
 
 
 def test_a_job_that_slurm_lists_there_counts_whatever_the_node_says() -> None:
-    book = ledger(world(node("cpu-1"), jobs=(running(7, "cpu-[1-2]"),)), Memory())
+    book = ledger(cluster_state(node("cpu-1"), jobs=(running(7, "cpu-[1-2]"),)), Memory())
     assert book.entries["cpu-1"].phase is Phase.BUSY
     assert [job.job_id for job in book.running["cpu-2"]] == [7]
 
 
 def test_a_fleet_of_which_slurm_lists_nothing_is_left_alone() -> None:
-    made = world(node("cpu-1"))
+    made = cluster_state(node("cpu-1"))
     book = ledger(replace(made, nodes=()), Memory())
     assert book.blind == {"cpu"}
     assert book.entries["cpu-1"].todo is Todo.NOTHING
@@ -189,12 +189,12 @@ def test_a_fleet_of_which_slurm_lists_nothing_is_left_alone() -> None:
 
 def test_nodes_of_others_are_none_of_ours() -> None:
     guest = node("guest-1")
-    book = ledger(replace(world(), nodes=(*world().nodes, guest)), Memory())
+    book = ledger(replace(cluster_state(), nodes=(*cluster_state().nodes, guest)), Memory())
     assert book.entries == {}
 
 
 def test_reserved_nodes_are_somebodys_and_soon_to_be_reserved_ones_too() -> None:
-    made = world(
+    made = cluster_state(
         node("cpu-1"),
         node("cpu-2"),
         node("cpu-3"),
@@ -211,14 +211,16 @@ def test_reserved_nodes_are_somebodys_and_soon_to_be_reserved_ones_too() -> None
 
 
 def test_what_was_asked_for_has_its_time() -> None:
-    made = world(node("cpu-1", "FUTURE"), wish={"cpu": world(node("cpu-1")).wish["cpu"]}, recorded={})
+    made = cluster_state(
+        node("cpu-1", "FUTURE"), desired={"cpu": cluster_state(node("cpu-1")).desired["cpu"]}, recorded={}
+    )
     launch = Launch(AT - seconds(59), AT + seconds(1))
     entry = ledger(made, Memory(launches={"cpu-1": launch})).entries["cpu-1"]
     assert (entry.phase, entry.order) == (Phase.LAUNCHING, Order.LAUNCH)
     late = Launch(AT - seconds(60), AT)
     assert ledger(made, Memory(launches={"cpu-1": late})).entries["cpu-1"].order is Order.LATE_LAUNCH
-    failed = Setback("boot", 1, AT + seconds(1), "no luck")
-    entry = ledger(made, Memory(node_setbacks={"cpu-1": failed})).entries["cpu-1"]
+    failed = Backoff("boot", 1, AT + seconds(1), "no luck")
+    entry = ledger(made, Memory(node_backoffs={"cpu-1": failed})).entries["cpu-1"]
     assert (entry.order, entry.why) == (Order.FAILED, "it could not be made: no luck")
     busy = replace(made, under_way=frozenset({"cpu-1"}))
     assert ledger(busy, Memory(launches={"cpu-1": late})).entries["cpu-1"].order is Order.UNDER_WAY
@@ -227,21 +229,25 @@ def test_what_was_asked_for_has_its_time() -> None:
 def test_a_drain_that_does_not_show_yet_is_not_given_again() -> None:
     drain = Drained(AT - seconds(1), "tidepool: idle for 300 s")
     assert (
-        ledger(world(node("cpu-1")), Memory(drains={"cpu-1": drain})).entries["cpu-1"].phase is Phase.DRAINING
+        ledger(cluster_state(node("cpu-1")), Memory(drains={"cpu-1": drain})).entries["cpu-1"].phase
+        is Phase.DRAINING
     )
     old = Drained(AT - seconds(60), "tidepool: idle for 300 s")
-    assert ledger(world(node("cpu-1")), Memory(drains={"cpu-1": old})).entries["cpu-1"].phase is Phase.IDLE
+    assert (
+        ledger(cluster_state(node("cpu-1")), Memory(drains={"cpu-1": old})).entries["cpu-1"].phase
+        is Phase.IDLE
+    )
 
 
 def test_an_undrain_that_does_not_show_yet_holds() -> None:
     drained = node("cpu-1", "IDLE+DRAIN", "tidepool: idle for 300 s")
-    entry = ledger(world(drained), Memory(undrained={"cpu-1": AT - seconds(1)})).entries["cpu-1"]
+    entry = ledger(cluster_state(drained), Memory(undrained={"cpu-1": AT - seconds(1)})).entries["cpu-1"]
     assert (entry.phase, entry.todo) == (Phase.IDLE, Todo.KEEP)
 
 
 def test_of_several_lives_of_a_name_the_earlier_are_strays() -> None:
     back = machine("cpu-1", generation=1)
-    made = world(node("cpu-1"), machines=(machine("cpu-1", generation=2), back))
+    made = cluster_state(node("cpu-1"), machines=(machine("cpu-1", generation=2), back))
     book = ledger(made, Memory())
     assert book.strays == (back,)
     assert book.entries["cpu-1"].phase is Phase.IDLE
@@ -250,7 +256,7 @@ def test_of_several_lives_of_a_name_the_earlier_are_strays() -> None:
 
 
 def test_names_that_are_no_slots_are_passed_over() -> None:
-    made = world(
+    made = cluster_state(
         of=spec(), machines=(machine("ctl"), machine("cpu-99999999999")), recorded={"x": Recorded(True)}
     )
     assert ledger(made, Memory()).entries == {}

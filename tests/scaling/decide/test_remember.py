@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from tests.scaling.decide.worlds import AT, job, machine, seconds, wished, world
+from tests.scaling.decide.cluster_states import AT, cluster_state, desired, job, machine, seconds
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.decide.backoff import LONGEST, of_fleet, of_node
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Launch, Remove
-from tidepool.scaling.memory import Cause, Memory, Setback
+from tidepool.scaling.memory import Backoff, Cause, Memory
 from tidepool.scaling.memory import Launch as Launched
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Failure, UpOutcome
@@ -37,75 +37,75 @@ def failed(cause: Cause, *names: str) -> UpOutcome:
 def test_each_failure_in_a_row_is_left_alone_for_twice_as_long(
     cause: Cause, first_s: int, most: timedelta
 ) -> None:
-    setback: Setback | None = None
+    backoff: Backoff | None = None
     for failures in range(1, 20):
-        setback = of_node(setback, cause, "no luck", AT)
-        assert setback.failures == failures
-        assert setback.until - AT == min(most, timedelta(seconds=first_s * 2 ** (failures - 1)))
+        backoff = of_node(backoff, cause, "no luck", AT)
+        assert backoff.failures == failures
+        assert backoff.until - AT == min(most, timedelta(seconds=first_s * 2 ** (failures - 1)))
     assert most <= LONGEST
 
 
 def test_a_fleet_forgives_two_nodes_that_do_not_come_up() -> None:
-    setback: Setback | None = None
+    backoff: Backoff | None = None
     pauses = []
     for _ in range(5):
-        setback = of_fleet(setback, "boot", "no luck", AT)
-        pauses.append((setback.until - AT).total_seconds())
+        backoff = of_fleet(backoff, "boot", "no luck", AT)
+        pauses.append((backoff.until - AT).total_seconds())
     assert pauses == [0, 0, 30, 60, 120]
 
 
 def test_another_cause_counts_anew() -> None:
-    setback = of_fleet(Setback("transient", 7, AT, ""), "capacity", "sold out", AT)
-    assert (setback.failures, setback.until) == (1, AT + seconds(60))
+    backoff = of_fleet(Backoff("transient", 7, AT, ""), "capacity", "sold out", AT)
+    assert (backoff.failures, backoff.until) == (1, AT + seconds(60))
 
 
 def test_a_stock_out_closes_the_fleet_and_its_nodes_leave_the_wish() -> None:
     memory = remember(LAUNCHED, failed("capacity", "cpu-1", "cpu-2"), AT)
     assert memory.launches == {}
-    assert memory.fleet_setbacks["cpu"].failures == 1
-    seen = world(jobs=(job(1), job(2)), wish=wished("cpu-1", "cpu-2"), recorded={})
+    assert memory.fleet_backoffs["cpu"].failures == 1
+    seen = cluster_state(jobs=(job(1), job(2)), desired=desired("cpu-1", "cpu-2"), recorded={})
     look = decide(seen, memory)
     assert look.actions == ()
-    assert not look.wish["cpu"]
+    assert not look.desired["cpu"]
     assert {told.standing for told in look.waiting.values()} == {"setback"}
     # When it is over, the same names are tried again.
-    after = decide(replace(seen, at=AT + seconds(60), wish=look.wish), look.memory)
+    after = decide(replace(seen, at=AT + seconds(60), desired=look.desired), look.memory)
     assert [type(each) for each in after.actions] == [Launch]
 
 
 def test_what_is_there_of_a_node_that_could_not_be_made_is_taken_away() -> None:
     memory = remember(LAUNCHED, failed("boot", "cpu-1"), AT)
-    seen = world(
-        wish=wished("cpu-1"), machines=(machine("cpu-1"),), recorded={"cpu-1": Recorded(machine=True)}
+    seen = cluster_state(
+        desired=desired("cpu-1"), machines=(machine("cpu-1"),), recorded={"cpu-1": Recorded(machine=True)}
     )
     look = decide(seen, memory)
-    gone = decide(replace(seen, at=AT + seconds(2), wish=look.wish), look.memory)
+    gone = decide(replace(seen, at=AT + seconds(2), desired=look.desired), look.memory)
     assert [type(each) for each in gone.actions] == [Remove]
     assert "no luck" in gone.actions[0].reason
 
 
 def test_success_ends_set_backs() -> None:
-    setback = Setback("capacity", 3, AT, "sold out")
-    before = replace(LAUNCHED, fleet_setbacks={"cpu": setback}, node_setbacks={"cpu-1": setback})
+    backoff = Backoff("capacity", 3, AT, "sold out")
+    before = replace(LAUNCHED, fleet_backoffs={"cpu": backoff}, node_backoffs={"cpu-1": backoff})
     memory = remember(before, UpOutcome(made=frozenset({"cpu-1"})), AT)
-    assert memory.fleet_setbacks == {}
-    assert memory.node_setbacks == {}
+    assert memory.fleet_backoffs == {}
+    assert memory.node_backoffs == {}
 
 
 def test_half_of_a_request_granted_begins_the_count_anew() -> None:
-    before = replace(LAUNCHED, fleet_setbacks={"cpu": Setback("capacity", 3, AT, "sold out")})
+    before = replace(LAUNCHED, fleet_backoffs={"cpu": Backoff("capacity", 3, AT, "sold out")})
     half = UpOutcome(made=frozenset({"cpu-1"}), failed={"cpu-2": Failure("capacity", "sold out")})
-    assert remember(before, half, AT).fleet_setbacks["cpu"].failures == 1
+    assert remember(before, half, AT).fleet_backoffs["cpu"].failures == 1
 
 
 def test_each_fleet_backs_off_alone() -> None:
     memory = remember(LAUNCHED, failed("transient", "cpu-1"), AT)
-    assert memory.fleet_setbacks.keys() == {"cpu"}
+    assert memory.fleet_backoffs.keys() == {"cpu"}
 
 
 def test_what_could_not_be_taken_away_is_tried_again_and_its_fleet_goes_on() -> None:
     memory = remember(Memory(awaited={"cpu-1": AT}), failed("permanent", "cpu-1"), AT)
-    assert memory.fleet_setbacks == {}
+    assert memory.fleet_backoffs == {}
     assert memory.awaited["cpu-1"] == AT + timedelta(minutes=10)
 
 
@@ -113,7 +113,7 @@ def test_the_gravest_failure_is_told_of_the_fleet() -> None:
     outcome = UpOutcome(
         failed={"cpu-1": Failure("transient", "time-out"), "cpu-2": Failure("permanent", "no such image")}
     )
-    assert remember(LAUNCHED, outcome, AT).fleet_setbacks["cpu"].text == "no such image"
+    assert remember(LAUNCHED, outcome, AT).fleet_backoffs["cpu"].text == "no such image"
 
 
 @pytest.mark.parametrize("came_to", ["made", "coming"])
@@ -124,8 +124,8 @@ def test_a_node_whose_machine_took_longer_to_answer_than_nodes_have_time_is_not_
     made = AT + seconds(180)
     memory = remember(LAUNCHED, UpOutcome(**{came_to: frozenset({"cpu-1"})}), made)  # type: ignore[arg-type]
     seen = replace(
-        world(
-            wish=wished("cpu-1"),
+        cluster_state(
+            desired=desired("cpu-1"),
             machines=(machine("cpu-1"),),
             recorded={"cpu-1": Recorded(machine=True, membership=True)},
         ),

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scaling.decide.worlds import AT, job, seconds, spec, world
+from tests.scaling.decide.cluster_states import AT, cluster_state, job, seconds, spec
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.backoff import BOOTS_FORGIVEN
-from tidepool.scaling.decide.capacity import PROBES, closing_setback, next_rooms, rooms_of
+from tidepool.scaling.decide.capacity import PROBES, closing_backoff, next_rooms, rooms_of
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decide.vacancy import is_quarantined
 from tidepool.scaling.decision import Launch
-from tidepool.scaling.memory import Cause, Memory, Setback
+from tidepool.scaling.memory import Backoff, Cause, Memory
 from tidepool.scaling.memory import Launch as Launched
 from tidepool.scaling.ports import Failure, UpOutcome
 
-SOLD_OUT = Setback("capacity", 1, AT + seconds(60), "sold out")
+SOLD_OUT = Backoff("capacity", 1, AT + seconds(60), "sold out")
 OVER = replace(SOLD_OUT, until=AT - seconds(10))
 
 
@@ -33,7 +33,7 @@ def spanning(*infrastructures: Any, of: ClusterSpec | None = None) -> ClusterSpe
     return found.model_copy(update={"fleets": (Fleet.model_validate(fleet), *found.fleets[1:])})
 
 
-def places(of: ClusterSpec, taken: dict[str, int], memory: Memory, nodes: int) -> dict[str, int]:
+def locations(of: ClusterSpec, taken: dict[str, int], memory: Memory, nodes: int) -> dict[str, int]:
     fleet = of.fleets[0]
     by_place = {(fleet.name, key): count for key, count in taken.items()}
     return {room.key: n for room, n in next_rooms(rooms_of(fleet, by_place, memory, AT), 0, nodes)}
@@ -60,16 +60,16 @@ LOCAL, AWS, SPOT = {"name": "local", "max_nodes": 2}, "aws", {"name": "aws", "of
     ],
 )
 def test_in_the_fleets_order_and_what_is_closed_or_full_is_passed_over(
-    taken: dict[str, int], closed: dict[str, Setback], nodes: int, where: dict[str, int]
+    taken: dict[str, int], closed: dict[str, Backoff], nodes: int, where: dict[str, int]
 ) -> None:
-    memory = Memory(fleet_setbacks=closed)
-    assert places(spanning(LOCAL, SPOT, AWS), taken, memory, nodes) == where
+    memory = Memory(fleet_backoffs=closed)
+    assert locations(spanning(LOCAL, SPOT, AWS), taken, memory, nodes) == where
 
 
 _SETBACKS = st.dictionaries(
     st.sampled_from(("cpu@local", "cpu@aws/spot", "cpu@aws")),
     st.builds(
-        Setback,
+        Backoff,
         st.sampled_from(("capacity", "transient", "permanent", "boot")),
         st.integers(1, 4),
         st.integers(-100, 100).map(lambda count: AT + seconds(count)),
@@ -80,10 +80,10 @@ _SETBACKS = st.dictionaries(
 
 @given(st.integers(0, 6), st.integers(0, 9), st.integers(0, 9), _SETBACKS)
 def test_giving_out_in_two_steps_is_as_in_one(
-    taken: int, first: int, then: int, setbacks: dict[str, Setback]
+    taken: int, first: int, then: int, backoffs: dict[str, Backoff]
 ) -> None:
     fleet = spanning(LOCAL, SPOT, AWS).fleets[0]
-    rooms = rooms_of(fleet, {("cpu", "local"): taken}, Memory(fleet_setbacks=setbacks), AT)
+    rooms = rooms_of(fleet, {("cpu", "local"): taken}, Memory(fleet_backoffs=backoffs), AT)
 
     def flat(skip: int, nodes: int) -> list[str]:
         return [room.key for room, count in next_rooms(rooms, skip, nodes) for _ in range(count)]
@@ -93,11 +93,11 @@ def test_giving_out_in_two_steps_is_as_in_one(
 
 @given(st.integers(0, 30), _SETBACKS, st.booleans())
 def test_probing_costs_no_room_and_asks_for_one_where_another_has_room(
-    nodes: int, setbacks: dict[str, Setback], coming: bool
+    nodes: int, backoffs: dict[str, Backoff], coming: bool
 ) -> None:
     fleet = spanning(LOCAL, SPOT, AWS).fleets[0]
     launches = {"cpu-1": Launched(AT, AT + seconds(60))} if coming else {}
-    memory = Memory(fleet_setbacks=setbacks, launches=launches, places={"cpu-1": "local"})
+    memory = Memory(fleet_backoffs=backoffs, launches=launches, locations={"cpu-1": "local"})
     rooms = rooms_of(fleet, {}, memory, AT)
     given_out = Counter[str]()
     for room, count in next_rooms(rooms, 0, nodes):
@@ -115,48 +115,48 @@ def test_probing_costs_no_room_and_asks_for_one_where_another_has_room(
 def test_one_probe_at_a_time_whose_failure_closes_it_for_longer_and_whose_success_opens_it() -> None:
     of = spanning("local", AWS)
     jobs = tuple(job(number, cpus=4) for number in range(1, 4))
-    seen = world(of=of, jobs=jobs)
-    look = decide(seen, Memory(fleet_setbacks={"cpu@local": OVER}))
+    seen = cluster_state(of=of, jobs=jobs)
+    look = decide(seen, Memory(fleet_backoffs={"cpu@local": OVER}))
     launches = [action for action in look.actions if isinstance(action, Launch)]
-    assert [(each.place, len(each.nodes)) for each in launches] == [("local", 1), ("aws", 2)]
+    assert [(each.location, len(each.nodes)) for each in launches] == [("local", 1), ("aws", 2)]
     assert launches[1].reason.endswith("on aws, for local is tried with 1 node first: sold out")
     # More jobs, while it is on its way: they do not wait for what comes of it.
-    more = replace(seen, at=AT + seconds(5), jobs=(*jobs, job(4, cpus=4)), wish=look.wish)
+    more = replace(seen, at=AT + seconds(5), jobs=(*jobs, job(4, cpus=4)), desired=look.desired)
     then = decide(more, look.memory)
-    assert [each.place for each in then.actions if isinstance(each, Launch)] == ["aws"]
+    assert [each.location for each in then.actions if isinstance(each, Launch)] == ["aws"]
     (probe,) = launches[0].nodes
     failed = remember(
         then.memory, UpOutcome(failed={probe: Failure("capacity", "sold out")}), AT + seconds(6)
     )
-    assert failed.fleet_setbacks["cpu@local"].failures == 2
-    assert failed.fleet_setbacks["cpu@local"].until == AT + seconds(6 + 120)
+    assert failed.fleet_backoffs["cpu@local"].failures == 2
+    assert failed.fleet_backoffs["cpu@local"].until == AT + seconds(6 + 120)
     made = remember(then.memory, UpOutcome(made=frozenset({probe})), AT + seconds(6))
-    assert places(of, {}, made, 3) == {"local": 3}
+    assert locations(of, {}, made, 3) == {"local": 3}
 
 
 def test_a_job_of_several_nodes_is_not_kept_waiting_by_a_probe() -> None:
     of = spanning("local", {"name": "aws", "max_nodes": 1})
     decision = decide(
-        world(of=of, jobs=(job(1, nodes=4, cpus=16),)), Memory(fleet_setbacks={"cpu@local": OVER})
+        cluster_state(of=of, jobs=(job(1, nodes=4, cpus=16),)), Memory(fleet_backoffs={"cpu@local": OVER})
     )
-    assert Counter(decision.memory.places.values()) == {"local": 3, "aws": 1}
+    assert Counter(decision.memory.locations.values()) == {"local": 3, "aws": 1}
 
 
 def test_a_node_that_did_not_boot_is_forgiven_and_its_infrastructure_is_not_probed() -> None:
-    once = Setback("boot", BOOTS_FORGIVEN, AT, "no luck")
+    once = Backoff("boot", BOOTS_FORGIVEN, AT, "no luck")
     closed = replace(once, failures=BOOTS_FORGIVEN + 1)
     of = spanning("local", AWS)
-    assert places(of, {}, Memory(fleet_setbacks={"cpu@local": once}), 3) == {"local": 3}
-    assert places(of, {}, Memory(fleet_setbacks={"cpu@local": closed}), 3) == {"local": 1, "aws": 2}
+    assert locations(of, {}, Memory(fleet_backoffs={"cpu@local": once}), 3) == {"local": 3}
+    assert locations(of, {}, Memory(fleet_backoffs={"cpu@local": closed}), 3) == {"local": 1, "aws": 2}
 
 
 def test_a_fleet_is_closed_when_all_of_it_is_and_until_the_first_opens() -> None:
     fleet = spanning("local", AWS).fleets[0]
     later = replace(SOLD_OUT, until=AT + seconds(90), text="no capacity")
-    one = Memory(fleet_setbacks={"cpu@local": SOLD_OUT})
-    both = Memory(fleet_setbacks={"cpu@local": SOLD_OUT, "cpu@aws": later})
-    assert closing_setback(fleet, one, AT) is None
-    assert closing_setback(fleet, both, AT) == SOLD_OUT
+    one = Memory(fleet_backoffs={"cpu@local": SOLD_OUT})
+    both = Memory(fleet_backoffs={"cpu@local": SOLD_OUT, "cpu@aws": later})
+    assert closing_backoff(fleet, one, AT) is None
+    assert closing_backoff(fleet, both, AT) == SOLD_OUT
 
 
 @pytest.mark.parametrize(
@@ -174,24 +174,24 @@ def test_a_name_is_free_elsewhere_only_where_nothing_can_have_been_made(
     cause: Cause, closed: bool, left_alone: bool
 ) -> None:
     fleet = spanning("local", AWS).fleets[0]
-    setback = Setback(cause, 1, AT + seconds(60), "no", "local")
-    memory = Memory(node_setbacks={"cpu-1": setback}, fleet_setbacks={"cpu@local": setback} if closed else {})
+    backoff = Backoff(cause, 1, AT + seconds(60), "no", "local")
+    memory = Memory(node_backoffs={"cpu-1": backoff}, fleet_backoffs={"cpu@local": backoff} if closed else {})
     assert is_quarantined(fleet, "cpu-1", memory, AT) is left_alone
 
 
 def test_a_launch_says_where_and_why_not_before() -> None:
     of = spanning("local", AWS)
-    decision = decide(world(of=of, jobs=(job(1),)), Memory(fleet_setbacks={"cpu@local": SOLD_OUT}))
+    decision = decide(cluster_state(of=of, jobs=(job(1),)), Memory(fleet_backoffs={"cpu@local": SOLD_OUT}))
     (launch,) = [action for action in decision.actions if isinstance(action, Launch)]
-    assert launch.place == "aws"
+    assert launch.location == "aws"
     assert "; on aws, for local is left alone until " in launch.reason
     assert launch.reason.endswith("UTC: sold out")
-    assert decision.memory.places == {launch.nodes[0]: "aws"}
+    assert decision.memory.locations == {launch.nodes[0]: "aws"}
     assert " on aws " in decision.nodes[launch.nodes[0]].reason
 
 
 def test_with_all_of_them_closed_the_job_waits_and_is_told_why() -> None:
     of = spanning("local", AWS)
     closed = {"cpu@local": SOLD_OUT, "cpu@aws": replace(SOLD_OUT, text="no spot capacity")}
-    decision = decide(world(of=of, jobs=(job(1),)), Memory(fleet_setbacks=closed))
+    decision = decide(cluster_state(of=of, jobs=(job(1),)), Memory(fleet_backoffs=closed))
     assert [action for action in decision.actions if getattr(action, "fleet", "") == "cpu"] == []

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties import runs
+from tests.scaling.decide.cluster_states import AT, fleet, job, node, running, seconds, spec
 from tests.scaling.decide.queues import CLUSTER, Enough, Look, after, launched, looks
-from tests.scaling.decide.worlds import AT, fleet, job, node, running, seconds, spec
 from tidepool.clients.slurm import Job
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.grow import grow
 from tidepool.scaling.memory import Drained, Launch, Memory
@@ -22,11 +22,11 @@ from tidepool.scaling.phase import Phase
 def check(look: Look, most: int | None, horizon_s: int | None) -> None:
     """A second look does nothing more, and says the same of every job."""
     allowed = Enough() if most is None else Enough(most)
-    first = grow(look.world, look.memory, look.phases, allowed, horizon_s=horizon_s)
+    first = grow(look.cluster_state, look.memory, look.phases, allowed, horizon_s=horizon_s)
     # What was launched counts by now, so that nothing is left of the allowance.
     left = Enough() if most is None else Enough(most - sum(launched(first).values()))
     then = after(look, first)
-    second = grow(then.world, then.memory, then.phases, left, horizon_s=horizon_s)
+    second = grow(then.cluster_state, then.memory, then.phases, left, horizon_s=horizon_s)
     assert second.launches == ()
     assert second.undrains == first.undrains
     assert second.has_room_since == first.has_room_since
@@ -78,7 +78,9 @@ def seen(queue: tuple[Job, ...], *, used: int = 0, **phases: Phase) -> Look:
     }
     ours = {Phase.DRAINED, Phase.DRAINING}
     drains = {name: Drained(AT, "tidepool: idle") for name in there if there[name] in ours}
-    return Look(World(AT, CLUSTER, tuple(nodes), (*run, *queue)), Memory(launches=made, drains=drains), there)
+    return Look(
+        ClusterState(AT, CLUSTER, tuple(nodes), (*run, *queue)), Memory(launches=made, drains=drains), there
+    )
 
 
 IDLE, DRAINED, DRAINING, LAUNCHING, ABSENT = (
@@ -193,10 +195,10 @@ def test_a_node_that_a_budget_allowed_for_one_job_is_not_made_again_for_another(
         job(1, cpus=4, priority=9, time_limit_s=7200),
         job(2, cpus=4, priority=1, time_limit_s=600),
     )
-    world = World(AT, cluster, (), queue)
-    first = grow(world, Memory(), {}, Short(), horizon_s=horizon_s)
+    cluster_state = ClusterState(AT, cluster, (), queue)
+    first = grow(cluster_state, Memory(), {}, Short(), horizon_s=horizon_s)
     assert [(launch.nodes, launch.jobs) for launch in first.launches] == [(("cpu-1",), (2,))]
     made = Memory(launches={"cpu-1": Launch(AT, AT + seconds(60), (2,), 600)})
-    second = grow(world, made, {"cpu-1": Phase.LAUNCHING}, Short(), horizon_s=horizon_s)
+    second = grow(cluster_state, made, {"cpu-1": Phase.LAUNCHING}, Short(), horizon_s=horizon_s)
     assert second.launches == ()
     assert second.waiting == first.waiting

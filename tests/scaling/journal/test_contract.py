@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.scaling.journal.conftest import Place
 from tests.scaling.journal.values import (
+    DELETE_ORPHAN,
     DRAIN,
     LAUNCH,
     NOW,
-    SWEEP,
     TEXTS,
+    a_cluster_state,
     a_decision,
-    a_world,
     later,
 )
 from tidepool.cluster.hostlist import HostSet
@@ -112,7 +112,7 @@ def test_only_one_of_many_at_once_gets_it(place: Place) -> None:
 
 WRITES = {
     "keep": lambda journal, lease: journal.keep(lease, Kept({"cpu": HostSet("cpu-9")})),
-    "decided": lambda journal, lease: journal.decided(lease, a_world(), Memory(), a_decision()),
+    "decided": lambda journal, lease: journal.decided(lease, a_cluster_state(), Memory(), a_decision()),
     "ended": lambda journal, lease: journal.ended(
         lease, [replace(journal.open_intents()[0], result="done", ended=NOW)]
     ),
@@ -127,7 +127,7 @@ def test_a_leader_that_was_paused_past_its_lease_writes_nothing(place: Place, wr
     paused, other = place.open(), place.open()
     lease = leads(paused)
     paused.keep(lease, Kept({"cpu": HostSet("cpu-1")}))
-    paused.decided(lease, a_world(), Memory(), a_decision(DRAIN, wish="cpu-1"))
+    paused.decided(lease, a_cluster_state(), Memory(), a_decision(DRAIN, desired="cpu-1"))
     leads(other, "b", later(11))
     before = _all(other)
     with pytest.raises(
@@ -182,8 +182,10 @@ def test_where_it_is_is_found_by_the_next(place: Place) -> None:
 def test_a_decision_leaves_its_wish_and_memory_and_what_power_saving_asks_for(journal: SqlJournal) -> None:
     lease, decision = leads(journal), a_decision()
     journal.keep(lease, Kept(power_up=frozenset({"cpu-3"}), power_down=frozenset({"cpu-1"})))
-    journal.decided(lease, a_world(), Memory(), decision)
-    assert journal.kept() == Kept(decision.wish, decision.memory, frozenset({"cpu-3"}), frozenset({"cpu-1"}))
+    journal.decided(lease, a_cluster_state(), Memory(), decision)
+    assert journal.kept() == Kept(
+        decision.desired, decision.memory, frozenset({"cpu-3"}), frozenset({"cpu-1"})
+    )
 
 
 # Decisions and intents
@@ -192,11 +194,11 @@ def test_a_decision_leaves_its_wish_and_memory_and_what_power_saving_asks_for(jo
 def test_an_intent_is_open_until_it_ended(place: Place) -> None:
     one, other = place.open(), place.open()
     lease = leads(one)
-    launch, drain, sweep = one.decided(lease, a_world(), Memory(), a_decision())
-    assert [each.action for each in (launch, drain, sweep)] == [LAUNCH, DRAIN, SWEEP]
-    assert other.open_intents() == (launch, drain, sweep)
+    launch, drain, delete_orphan = one.decided(lease, a_cluster_state(), Memory(), a_decision())
+    assert [each.action for each in (launch, drain, delete_orphan)] == [LAUNCH, DRAIN, DELETE_ORPHAN]
+    assert other.open_intents() == (launch, drain, delete_orphan)
     done = replace(launch, result="done", ended=later(3))
-    failed = replace(sweep, result="failed", ended=later(4), text="no such\0machine \ud800")
+    failed = replace(delete_orphan, result="failed", ended=later(4), text="no such\0machine \ud800")
     one.ended(lease, [done, failed])
     assert other.open_intents() == (drain,)
     assert other.intents() == (failed, drain, done)
@@ -204,28 +206,28 @@ def test_an_intent_is_open_until_it_ended(place: Place) -> None:
 
 def test_a_decision_is_found_with_what_it_was_made_of(journal: SqlJournal) -> None:
     before, decision = Memory(idle_since={"cpu-2": NOW}), a_decision()
-    (first, *_) = journal.decided(leads(journal), a_world(), before, decision)
+    (first, *_) = journal.decided(leads(journal), a_cluster_state(), before, decision)
     found = journal.last_decision()
     assert found is not None
     assert (found.id, found.epoch, found.at) == (first.decision, 1, decision.at)
     assert (found.actions, found.waiting, found.cost) == (decision.actions, decision.waiting, decision.cost)
-    assert (found.world, found.memory) == (a_world(), before)
+    assert (found.state, found.memory) == (a_cluster_state(), before)
     assert found.counts == {"nodes": 2, "jobs": 0, "machines": 0, "pods": 0}
 
 
 def test_of_a_large_world_only_its_counts_are_kept(place: Place) -> None:
-    journal = place.open(largest_world_bytes=1000)
+    journal = place.open(largest_state_bytes=1000)
     lease = leads(journal)
     for nodes in (2, 3):
-        journal.decided(lease, a_world(nodes), Memory(), a_decision())
+        journal.decided(lease, a_cluster_state(nodes), Memory(), a_decision())
     large, small = journal.decisions()
-    assert (large.world, large.memory, large.counts["nodes"]) == (None, None, 3)
-    assert small.world == a_world(2)
+    assert (large.state, large.memory, large.counts["nodes"]) == (None, None, 3)
+    assert small.state == a_cluster_state(2)
 
 
 def test_a_decision_without_actions_is_one_too(journal: SqlJournal) -> None:
     nothing = replace(a_decision(), actions=(), waiting={})
-    assert journal.decided(leads(journal), a_world(), Memory(), nothing) == ()
+    assert journal.decided(leads(journal), a_cluster_state(), Memory(), nothing) == ()
     found = journal.last_decision()
     assert found is not None
     assert found.waiting == {}
@@ -234,7 +236,7 @@ def test_a_decision_without_actions_is_one_too(journal: SqlJournal) -> None:
 def test_decisions_are_found_newest_first_since_when_and_so_many(journal: SqlJournal) -> None:
     lease = leads(journal)
     for second in range(4):
-        journal.decided(lease, a_world(), Memory(), a_decision(at=later(second)))
+        journal.decided(lease, a_cluster_state(), Memory(), a_decision(at=later(second)))
     assert [each.at for each in journal.decisions()] == [later(second) for second in (3, 2, 1, 0)]
     assert [each.at for each in journal.decisions(since=later(2))] == [later(3), later(2)]
     assert [each.at for each in journal.decisions(limit=1)] == [later(3)]
@@ -244,20 +246,20 @@ def test_decisions_are_found_newest_first_since_when_and_so_many(journal: SqlJou
 def test_intents_are_found_by_node_and_by_fleet(journal: SqlJournal) -> None:
     lease = leads(journal)
     other = Drain("gpu", ("gpu-1",), "dear")
-    journal.decided(lease, a_world(), Memory(), a_decision(LAUNCH, DRAIN))
-    journal.decided(lease, a_world(), Memory(), a_decision(other, SWEEP, at=later(5)))
+    journal.decided(lease, a_cluster_state(), Memory(), a_decision(LAUNCH, DRAIN))
+    journal.decided(lease, a_cluster_state(), Memory(), a_decision(other, DELETE_ORPHAN, at=later(5)))
 
     def actions(**of: object) -> list[Action]:
         return [each.action for each in journal.intents(**of)]  # type: ignore[arg-type]
 
-    assert actions() == [SWEEP, other, DRAIN, LAUNCH]
+    assert actions() == [DELETE_ORPHAN, other, DRAIN, LAUNCH]
     assert actions(node="cpu-2") == [DRAIN]
-    assert actions(node="cpu-9") == [SWEEP]
+    assert actions(node="cpu-9") == [DELETE_ORPHAN]
     assert actions(node="nobody") == []
-    assert actions(fleet="cpu") == [SWEEP, DRAIN, LAUNCH]
+    assert actions(fleet="cpu") == [DELETE_ORPHAN, DRAIN, LAUNCH]
     assert actions(fleet="cpu", node="gpu-1") == []
-    assert actions(since=later(1)) == [SWEEP, other]
-    assert actions(limit=1) == [SWEEP]
+    assert actions(since=later(1)) == [DELETE_ORPHAN, other]
+    assert actions(limit=1) == [DELETE_ORPHAN]
 
 
 def test_a_decision_that_cannot_be_written_leaves_nothing(journal: SqlJournal) -> None:
@@ -265,9 +267,9 @@ def test_a_decision_that_cannot_be_written_leaves_nothing(journal: SqlJournal) -
     before = _all(journal)
     wrong = replace(a_decision(), memory=Memory(idle_since={"cpu-1": NOW.replace(tzinfo=None)}))
     with pytest.raises(ValueError, match="time zone"):
-        journal.decided(lease, a_world(), Memory(), wrong)
+        journal.decided(lease, a_cluster_state(), Memory(), wrong)
     assert _all(journal) == before
-    assert journal.decided(lease, a_world(), Memory(), a_decision())[0].id >= 1
+    assert journal.decided(lease, a_cluster_state(), Memory(), a_decision())[0].id >= 1
 
 
 # Charts, jobs, and what people say
@@ -323,7 +325,7 @@ def test_a_person_pauses_and_continues_without_a_lease(journal: SqlJournal, by: 
 )
 def test_whatever_is_searched_for_is_only_text(journal: SqlJournal, node: str) -> None:
     lease = leads(journal)
-    (intent,) = journal.decided(lease, a_world(), Memory(), a_decision(Drain(node, (node,), node)))
+    (intent,) = journal.decided(lease, a_cluster_state(), Memory(), a_decision(Drain(node, (node,), node)))
     assert journal.intents(node=node, fleet=node, limit=1) == (intent,)
 
 
@@ -333,7 +335,7 @@ def test_whatever_is_searched_for_is_only_text(journal: SqlJournal, node: str) -
 def test_what_is_old_is_forgotten_but_for_what_is_open_and_the_last(journal: SqlJournal) -> None:
     lease = leads(journal)
     for second in range(4):
-        intents = journal.decided(lease, a_world(), Memory(), a_decision(DRAIN, at=later(second)))
+        intents = journal.decided(lease, a_cluster_state(), Memory(), a_decision(DRAIN, at=later(second)))
         if second != 1:
             journal.ended(lease, [replace(each, result="done", ended=NOW) for each in intents])
         journal.sample(lease, Sample(later(second), 0, 0, {}))
@@ -348,7 +350,7 @@ def test_what_is_old_is_forgotten_but_for_what_is_open_and_the_last(journal: Sql
     assert [each.at for each in journal.decisions()] == [later(3), later(1)]
     assert (journal.kept(), journal.last_decision()) == (kept, last)
     # A number is never given to another.
-    (intent,) = journal.decided(lease, a_world(), Memory(), a_decision(DRAIN))
+    (intent,) = journal.decided(lease, a_cluster_state(), Memory(), a_decision(DRAIN))
     assert (intent.id, intent.decision) == (5, 5)
 
 
@@ -371,7 +373,7 @@ def test_two_writers_at_once_lose_nothing(place: Place) -> None:
 
     def write(journal: SqlJournal) -> None:
         for _ in range(each):
-            journal.decided(lease, a_world(), Memory(), a_decision())
+            journal.decided(lease, a_cluster_state(), Memory(), a_decision())
 
     threads = [threading.Thread(target=write, args=[journal]) for journal in journals]
     for thread in threads:
@@ -414,13 +416,13 @@ def test_closing_twice_is_no_mistake_and_it_opens_again_when_it_is_asked(journal
 def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest(place: Place) -> None:
     journal = place.open()
     lease = leads(journal)
-    journal.decided(lease, a_world(), Memory(), a_decision())
+    journal.decided(lease, a_cluster_state(), Memory(), a_decision())
     with place.database().writing() as sql:
         sql.change("UPDATE decision SET world = ?", [b"{}"])
         sql.change("UPDATE kept SET body = ?", [b"[]"])
     found = journal.last_decision()
     assert found is not None
-    assert found.world is None
+    assert found.state is None
     assert found.waiting == {7: Waiting(7, "coming", "cpu-3 is being made for it", ("cpu-3",))}
     with pytest.raises(JournalError, match=r"holds what cannot be read .* put back a copy, or move it aside"):
         journal.kept()

@@ -13,7 +13,7 @@ from tests.cluster.specs import spec_mapping
 from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Cost, Decision, NodeView, Waiting
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory, Spent
@@ -21,14 +21,14 @@ from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Fenced, Journal, Trouble
 
 AT = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
-WORLD = World(
+WORLD = ClusterState(
     AT, ClusterSpec.model_validate(spec_mapping()), (Node("cpu-1", NodeState.parse("IDLE")),), jobs=()
 )
 DECISION = Decision(
     AT,
     actions=(),
     waiting={7: Waiting(7, "limit", "no more than 2 nodes")},
-    wish={"cpu": HostSet("cpu-1")},
+    desired={"cpu": HostSet("cpu-1")},
     nodes={"cpu-1": NodeView(Phase.IDLE, "it waits for jobs")},
     memory=Memory(idle_since={"cpu-1": AT}, spent=Spent("2026-11", 1.0, AT)),
     cost=Cost(1, 2, 3),
@@ -55,17 +55,17 @@ def test_the_newest_is_read_as_it_was_written(journal: Journal) -> None:
     assert lease is not None
     for seconds in (0, 1, 2):
         decision = later(DECISION, seconds)
-        world = replace(WORLD, at=decision.at)
-        journal.looked(lease, world, decision)
+        state = replace(WORLD, at=decision.at)
+        journal.looked(lease, state, decision)
         look = journal.last_look()
         assert look is not None
-        assert (look.epoch, look.spec, look.world, look.decision) == (
+        assert (look.epoch, look.spec, look.state, look.decision) == (
             lease.epoch,
             WORLD.spec,
-            world,
+            state,
             decision,
         )
-    assert journal.kept().wish is None
+    assert journal.kept().desired is None
 
 
 def test_where_only_the_time_changed_only_that_is_written(journal: Journal, tmp_path: Path) -> None:
@@ -88,13 +88,13 @@ def test_where_only_the_time_changed_only_that_is_written(journal: Journal, tmp_
 
 
 def test_of_a_large_world_only_the_spec_is_kept(tmp_path: Path) -> None:
-    journal = open_journal(tmp_path / "scaler", {}, power_safe=False, largest_world_bytes=100)
+    journal = open_journal(tmp_path / "scaler", {}, power_safe=False, largest_state_bytes=100)
     lease = journal.acquire("one", AT, 10)
     assert lease is not None
     journal.looked(lease, WORLD, DECISION)
     look = journal.last_look()
     assert look is not None
-    assert (look.world, look.spec, look.decision) == (None, WORLD.spec, DECISION)
+    assert (look.state, look.spec, look.decision) == (None, WORLD.spec, DECISION)
 
 
 def test_it_is_the_leaders_to_write(journal: Journal) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.scaling.journal.conftest import Place
 from tests.scaling.journal.postgres import Postgres
 from tests.scaling.journal.test_contract import leads
-from tests.scaling.journal.values import NOW, a_decision, a_world, later
+from tests.scaling.journal.values import NOW, a_cluster_state, a_decision, later
 from tidepool.scaling.journal import JOURNAL_VARIABLE, open_journal
 from tidepool.scaling.journal.postgres import PostgresDatabase, schema_name
 from tidepool.scaling.memory import Memory
@@ -132,4 +132,4 @@ def test_a_table_that_is_missing_is_said(in_postgres: Place) -> None:
     with in_postgres.database().writing() as sql:
         sql.change("DROP TABLE intent")
     with pytest.raises(JournalError, match=r'relation "intent" does not exist.*put back a copy'):
-        journal.decided(leads(journal), a_world(), Memory(), a_decision())
+        journal.decided(leads(journal), a_cluster_state(), Memory(), a_decision())

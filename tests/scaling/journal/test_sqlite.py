@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.scaling.journal.conftest import Place
-from tests.scaling.journal.values import NOW, a_decision, a_world
+from tests.scaling.journal.values import NOW, a_cluster_state, a_decision
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.journal import JOURNAL_FILE, JOURNAL_VARIABLE, open_journal
 from tidepool.scaling.journal.sqlite import SqliteDatabase
@@ -35,7 +35,7 @@ def written(folder: Path) -> Path:
     lease = journal.acquire("writer", NOW, 10)
     assert lease is not None
     for _ in range(8):
-        journal.decided(lease, a_world(50), Memory(), a_decision())
+        journal.decided(lease, a_cluster_state(50), Memory(), a_decision())
     journal.close()
     return folder / JOURNAL_FILE
 
@@ -70,7 +70,7 @@ def test_killed_in_the_middle_of_writes_it_has_all_that_was_acknowledged_and_no_
         assert last.id >= acknowledged
         assert [each.id for each in journal.decisions(limit=1000)] == list(range(last.id, 0, -1))
         assert len(journal.open_intents()) == 3 * last.id
-        assert journal.kept().wish == {"cpu": HostSet(f"cpu-[1-{number + last.id - acknowledged}]")}
+        assert journal.kept().desired == {"cpu": HostSet(f"cpu-[1-{number + last.id - acknowledged}]")}
         journal.close()
 
 

@@ -17,8 +17,8 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import MachineKey
-from tidepool.scaling.cluster_state import World
-from tidepool.scaling.decision import Action, Decision, Drain, Launch, Sweep, Waiting
+from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.decision import Action, Decision, DeleteOrphan, Drain, Launch, Waiting
 from tidepool.scaling.memory import Memory
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 250, tzinfo=UTC)
@@ -51,23 +51,23 @@ def later(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def a_world(nodes: int = 2, at: datetime = NOW) -> World:
-    return World(
+def a_cluster_state(nodes: int = 2, at: datetime = NOW) -> ClusterState:
+    return ClusterState(
         at,
         SPEC,
         tuple(Node(f"cpu-{number}", NodeState.parse("IDLE+CLOUD")) for number in range(1, nodes + 1)),
         (),
-        wish={"cpu": HostSet("cpu-[1-2]")},
+        desired={"cpu": HostSet("cpu-[1-2]")},
         under_way=frozenset({"cpu-2"}),
     )
 
 
-def a_decision(*actions: Action, at: datetime = NOW, wish: str = "cpu-[1-3]") -> Decision:
+def a_decision(*actions: Action, at: datetime = NOW, desired: str = "cpu-[1-3]") -> Decision:
     return Decision(
         at,
-        actions or (LAUNCH, DRAIN, SWEEP),
+        actions or (LAUNCH, DRAIN, DELETE_ORPHAN),
         {7: Waiting(7, "coming", "cpu-3 is being made for it", ("cpu-3",))},
-        {"cpu": HostSet(wish)},
+        {"cpu": HostSet(desired)},
         {},
         Memory(idle_since={"cpu-1": NOW}, strays={MachineKey("physics", "cpu-9", 2): NOW}),
     )
@@ -75,7 +75,7 @@ def a_decision(*actions: Action, at: datetime = NOW, wish: str = "cpu-[1-3]") ->
 
 LAUNCH = Launch("cpu", ("cpu-3",), "job 7 waits", (7,))
 DRAIN = Drain("cpu", ("cpu-1", "cpu-2"), "idle for 5 minutes")
-SWEEP = Sweep(MachineKey("physics", "cpu-9", 2), "no record knows it")
+DELETE_ORPHAN = DeleteOrphan(MachineKey("physics", "cpu-9", 2), "no record knows it")
 
 #: Anything that a person may write, what UTF-8 cannot have too.
 TEXTS = st.text(st.characters(), max_size=8)

@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.scaling.journal.values import a_decision, a_world
+from tests.scaling.journal.values import a_cluster_state, a_decision
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import JournalError
@@ -24,9 +24,9 @@ def main(folder: str, ballast: str = "") -> None:
     number = 0
     while True:
         number += 1
-        decision = a_decision(wish=f"cpu-[1-{number}]")
+        decision = a_decision(desired=f"cpu-[1-{number}]")
         try:
-            (intent, *_) = journal.decided(lease, a_world(200), Memory(), decision)
+            (intent, *_) = journal.decided(lease, a_cluster_state(200), Memory(), decision)
         except JournalError as error:
             if not ballast:
                 raise

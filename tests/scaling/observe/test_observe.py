@@ -45,7 +45,7 @@ class StandIn:
             raise self.error
         return self.told
 
-    def up(self, wish: Any, nodes: Any, *, places: Any = (), refresh: Any = ()) -> UpOutcome:
+    def up(self, desired: Any, nodes: Any, *, locations: Any = (), refresh: Any = ()) -> UpOutcome:
         raise NotImplementedError
 
     def convert(self, kubernetes: Any, nodes: Any, *, refresh: Any = ()) -> UpOutcome:
@@ -54,7 +54,7 @@ class StandIn:
     def is_busy(self) -> bool:
         return False
 
-    def preview(self, wish: Any, nodes: Any, *, places: Any = ()) -> str:
+    def preview(self, desired: Any, nodes: Any, *, locations: Any = ()) -> str:
         return ""
 
 

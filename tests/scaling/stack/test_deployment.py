@@ -125,7 +125,7 @@ def test_a_node_of_several_infrastructures_has_its_place_by_its_machine_and_the_
     outputs = {**OUTPUTS, "spec": spec, "places": {"cpu": {"aws/spot": "cpu-[1-2]", "local": "cpu-3"}}}
     instances = [resource("aws:ec2/instance:Instance", f"cpu-{number}") for number in (1, 4)]
     at = told(read_deployment(document(*instances, machine("cpu-2"), outputs=outputs)), "", lambda: SPEC)
-    assert {name: record.place for name, record in at.recorded.items()} == {
+    assert {name: record.location for name, record in at.recorded.items()} == {
         "cpu-1": "aws/spot",
         "cpu-2": "local",
         "cpu-4": "aws",

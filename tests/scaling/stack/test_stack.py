@@ -22,7 +22,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.engine.errors import EngineError
 from tidepool.scaling.ports import NotUp, Occupied, StackError
 from tidepool.scaling.stack.folder import clear
-from tidepool.scaling.stack.pulumi_stack import Place, PulumiStack
+from tidepool.scaling.stack.pulumi_stack import PulumiStack, StackLocation
 from tidepool.scaling.stack.turn import person_turn, try_turn
 from tidepool.scaling.stack.unattended import Terms, Unattended
 
@@ -82,7 +82,7 @@ def engine() -> Engine:
 def stack(engine: Engine, tmp_path: Path) -> PulumiStack:
     checkpoint = tmp_path / "dev.json"
     checkpoint.write_text("{}")
-    place = Place(
+    location = StackLocation(
         "dev",
         "cluster",
         tmp_path,
@@ -93,7 +93,7 @@ def stack(engine: Engine, tmp_path: Path) -> PulumiStack:
         file=tmp_path / FILE,
     )
     (tmp_path / FILE).write_text(CONFIG)
-    return PulumiStack(place, engine, lambda: SPEC)  # type: ignore[arg-type]
+    return PulumiStack(location, engine, lambda: SPEC)  # type: ignore[arg-type]
 
 
 def test_it_is_read_once_until_it_changes_and_without_secrets(

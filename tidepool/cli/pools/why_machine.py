@@ -70,7 +70,7 @@ def why_machine(
     """What is known of ``machine``, of which ``conversions`` are, the newest first."""
     decision, now = record.decision, record.now
     view = decision.machines.get(machine.node) if decision else None
-    setback = decision.memory.pools.setbacks.get(machine.node) if decision else None
+    setback = decision.memory.pools.backoffs.get(machine.node) if decision else None
     return MachineWhy(
         node=machine.node,
         pool=pool,

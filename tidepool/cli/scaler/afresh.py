@@ -17,7 +17,7 @@ from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import SlurmClient
 from tidepool.scaling.act.act import nodes_of
 from tidepool.scaling.act.adopted import adopted, applied
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.observe.kubernetes_watch import AtOnce
@@ -65,9 +65,9 @@ def preview(stack: Stack, decision: Decision, nodes: Collection[str]) -> str:
     """
     with warm_engine(stack) as engine:
         changed: ScaledStack = pulumi_stack(stack, engine)
-        after = applied(changed.read().fleets, decision.wish, {node: fleet_of(node) for node in nodes})
-        places = decision.memory.places
-        return changed.preview(after, nodes, places={name: places[name] for name in nodes if name in places})
+        after = applied(changed.read().fleets, decision.desired, {node: fleet_of(node) for node in nodes})
+        places = decision.memory.locations
+        return changed.preview(after, nodes, locations={name: places[name] for name in nodes if name in places})
 
 
 def _decided(stack: Stack, source: Source, record: Record) -> Record:
@@ -87,22 +87,22 @@ def _decided(stack: Stack, source: Source, record: Record) -> Record:
             seen = observer.look(is_active=True)
     for what in seen.complaints.values():
         show.warn(what)
-    world = _world(seen, kept, doing)
-    return record.decided_afresh(world, decide(world, kept.memory))
+    state = _state(seen, kept, doing)
+    return record.decided_afresh(state, decide(state, kept.memory))
 
 
-def _world(seen: Seen, kept: Kept, doing: Collection[Intent]) -> World:
+def _state(seen: Seen, kept: Kept, doing: Collection[Intent]) -> ClusterState:
     """What the daemon would decide on."""
     wish = adopted(
-        kept.wish or {},
+        kept.desired or {},
         seen.told.fleets,
         seen.recorded or (),
         nodes_of(doing, Launch),
         nodes_of(doing, Remove),
     )
-    return seen.world(
+    return seen.cluster_state(
         datetime.now(UTC),
-        wish=wish,
+        desired=wish,
         under_way=nodes_of(doing),
         power_up=kept.power_up,
         power_down=kept.power_down,

@@ -8,7 +8,7 @@ from typing import Final
 
 from tidepool.cli.scaler.words import between, clock, number
 from tidepool.cluster.spec import Fleet
-from tidepool.scaling.memory import Cause, Memory, Setback, at_place
+from tidepool.scaling.memory import Backoff, Cause, Memory, at_location
 
 _CAUSES: Final[dict[Cause, str]] = {
     "capacity": "no such machine is to be had",
@@ -18,7 +18,7 @@ _CAUSES: Final[dict[Cause, str]] = {
 }
 
 
-def setback_words(setback: Setback | None, now: datetime) -> str:
+def setback_words(setback: Backoff | None, now: datetime) -> str:
     """``left alone until 20:14:03 (in 40 s) after 2 failures in a row: it never came up: ...``; empty without."""
     if setback is None:
         return ""
@@ -28,12 +28,12 @@ def setback_words(setback: Setback | None, now: datetime) -> str:
     return f"left alone until {clock(setback.until, now)} (for {between(now, setback.until)}) after {failed}"
 
 
-def fleet_setbacks(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Setback]]:
+def fleet_setbacks(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Backoff]]:
     """Those of a fleet, each with the infrastructure that it closes; of a fleet that has one, with no name."""
     spans = len(fleet.infrastructures) > 1
     for entry in fleet.infrastructures:
         key = entry.key if spans else ""
-        if setback := memory.fleet_setbacks.get(at_place(fleet.name, key)):
+        if setback := memory.fleet_backoffs.get(at_location(fleet.name, key)):
             yield key, setback
 
 

@@ -81,6 +81,6 @@ def _kept_from(record: Record, fleet: Fleet, ask: Ask) -> str:
         return f"all of its {number(most, 'node')} are there, {busy:,} of them with jobs"
     if ask.nodes > most:
         return f"it may have {number(most, 'node')}, and {ask.nodes:,} are asked for"
-    ill = [node for node, back in decision.memory.node_setbacks.items() if back.until > record.now]
+    ill = [node for node, back in decision.memory.node_backoffs.items() if back.until > record.now]
     left = most - len(there) - len(by_fleet(dict.fromkeys(ill)).get(fleet.name, ()))
     return "" if left > 0 else "all nodes that it could still have are in quarantine"

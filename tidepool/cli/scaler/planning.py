@@ -12,7 +12,7 @@ from tidepool.cli.scaler.health import Health, health
 from tidepool.cli.scaler.record import Record
 from tidepool.cli.scaler.watching import WaitingView, action_view, nodes_of, price, waiting_views
 from tidepool.cli.scaler.words import number, usd
-from tidepool.scaling.decision import Action, Decision, Launch, Mend, Remove
+from tidepool.scaling.decision import Action, Decision, Launch, Remove, Repair
 
 _NO_PRICE = "no price"
 
@@ -71,7 +71,7 @@ def nodes_to_change(decision: Decision) -> tuple[str, ...]:
     changed = {
         node
         for action in decision.actions
-        if isinstance(action, Launch | Remove | Mend)
+        if isinstance(action, Launch | Remove | Repair)
         for node in nodes_of(action)
     }
     return tuple(sorted(changed))

@@ -56,13 +56,13 @@ class WaitingPodsView:
 def pool_watches(record: Record, decision: Decision) -> Iterator[PoolWatch]:
     """A view of each pool of the spec."""
     going = (
-        [each for each in (record.world.pools.conversions or ()) if each.is_under_way] if record.world else []
+        [each for each in (record.state.pools.conversions or ()) if each.is_under_way] if record.state else []
     )
     for pool in record.spec.pools if record.spec else ():
         views = {node: view for node, view in decision.machines.items() if view.pool == pool.name}
         moving = {each.order.node for each in going if each.order.pool == pool.name}
         roles = Counter(None if node in moving else view.role for node, view in views.items())
-        back = decision.memory.pools.setbacks
+        back = decision.memory.pools.backoffs
         late = [
             f"{node}: {back[node].text}"
             for node in sorted(views)

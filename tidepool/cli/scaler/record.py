@@ -9,7 +9,7 @@ from typing import Final
 
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.ports import Intent, Journal, Lease, Look, Pause, Sample, Trouble
 
@@ -49,19 +49,19 @@ class Record:
         return self.look.decision if self.look else None
 
     @property
-    def world(self) -> World | None:
+    def state(self) -> ClusterState | None:
         """What was seen last, where it was not too large to be kept."""
-        return self.look.world if self.look else None
+        return self.look.state if self.look else None
 
     @property
     def spec(self) -> ClusterSpec | None:
         """The spec that the newest decision was made with."""
         return self.look.spec if self.look else None
 
-    def decided_afresh(self, world: World, decision: Decision) -> Record:
+    def decided_afresh(self, state: ClusterState, decision: Decision) -> Record:
         """With what was observed and decided now in place of a daemon's look."""
-        now = max(self.now, world.at.astimezone(self.now.tzinfo))
-        return replace(self, now=now, look=Look(0, world.spec, decision, world), is_afresh=True)
+        now = max(self.now, state.at.astimezone(self.now.tzinfo))
+        return replace(self, now=now, look=Look(0, state.spec, decision, state), is_afresh=True)
 
 
 def read_record(journal: Journal, stack: str, now: datetime) -> Record:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
 _PLUGINS = ("tidepool",)
-#: As `tidepool.cli.pools.place` and the provider have it.
+#: As `tidepool.cli.pools.location` and the provider have it.
 _CONVERSIONS = "conversions.db"
 #: The scaler itself watches nodes that boot: one that never comes up is not to hold up the next `up`.
 _PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4", "TIDEPOOL_MACHINE_PATIENCE_S": "15"}
@@ -51,10 +51,10 @@ def warm_engine(stack: Stack) -> WarmPulumiCommand:
 
 def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
     """The stack as the scaler changes it."""
-    from tidepool.scaling.stack.pulumi_stack import Place, PulumiStack
+    from tidepool.scaling.stack.pulumi_stack import PulumiStack, StackLocation
 
     checkpoint, locks, journal = _files(stack)
-    place = Place(
+    location = StackLocation(
         name=stack.name,
         project=stack.project.name,
         folder=stack.project.root,
@@ -65,7 +65,7 @@ def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
         journal=journal,
         file=stack.file,
     )
-    return PulumiStack(place, command, lambda: described_spec(stack))
+    return PulumiStack(location, command, lambda: described_spec(stack))
 
 
 def machines_of(stack: Stack, changed: PulumiStack) -> Infrastructure:

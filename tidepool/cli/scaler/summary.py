@@ -35,7 +35,7 @@ def summary(record: Record) -> Summary:
     from tidepool.cli.scaler.health import health
 
     well, decision = health(record), record.decision
-    wish = sum(map(len, decision.wish.values())) if decision else None
+    wish = sum(map(len, decision.desired.values())) if decision else None
     there = (
         sum(view.phase not in (Phase.ABSENT, Phase.LAUNCHING) for view in decision.nodes.values())
         if decision

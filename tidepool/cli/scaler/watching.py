@@ -21,14 +21,14 @@ from tidepool.scaling.decision import (
     Action,
     Convert,
     Decision,
+    DeleteOrphan,
     Drain,
-    Forget,
     Launch,
-    Mend,
     PowerFailed,
+    ReleaseSlot,
     Remove,
+    Repair,
     Standing,
-    Sweep,
     Undrain,
     Waiting,
 )
@@ -46,9 +46,9 @@ _WORDS: Final[Mapping[type[Action], str]] = {
     Drain: "drain",
     Undrain: "undrain",
     Remove: "remove",
-    Mend: "mend",
-    Sweep: "sweep",
-    Forget: "forget",
+    Repair: "mend",
+    DeleteOrphan: "sweep",
+    ReleaseSlot: "forget",
     PowerFailed: "power failed",
 }
 
@@ -219,7 +219,7 @@ def _what(action: Action) -> str:
 
 def nodes_of(action: Action) -> tuple[str, ...]:
     """The nodes that it is about."""
-    return (action.machine.node,) if isinstance(action, Sweep) else action.nodes
+    return (action.machine.node,) if isinstance(action, DeleteOrphan) else action.nodes
 
 
 def fleet_view(record: Record, decision: Decision, name: str, nodes: Iterable[str]) -> FleetView:
@@ -231,7 +231,7 @@ def fleet_view(record: Record, decision: Decision, name: str, nodes: Iterable[st
     return FleetView(
         name,
         phases,
-        len(decision.wish.get(name, ())),
+        len(decision.desired.get(name, ())),
         spec.max_nodes if spec else 0,
         price(spec) * phases.total() if spec is not None and priced else None,
         _trouble(record, decision, name),
@@ -250,7 +250,7 @@ def price(fleet: Fleet) -> float:
 
 def sizes(record: Record) -> Mapping[int, int]:
     """Of jobs that were seen: for how many tasks each stands."""
-    return {job.job_id: job.size for job in record.world.jobs} if record.world else {}
+    return {job.job_id: job.size for job in record.state.jobs} if record.state else {}
 
 
 def _queue(record: Record, decision: Decision) -> QueueView:
@@ -258,15 +258,15 @@ def _queue(record: Record, decision: Decision) -> QueueView:
     waiting: Counter[Standing] = Counter()
     for each in decision.waiting.values():
         waiting[each.standing] += tasks.get(each.job_id, 1)
-    if record.world:
-        running: int | None = sum(job.size for job in record.world.jobs if job.state in _RUNNING)
+    if record.state:
+        running: int | None = sum(job.size for job in record.state.jobs if job.state in _RUNNING)
     else:
         running = record.sample.jobs_running if record.sample else None
     return QueueView({name: waiting[name] for name in STANDINGS if waiting[name]}, running)
 
 
 def _waiting(record: Record, decision: Decision) -> Iterator[WaitingView]:
-    tasks, seen = sizes(record), {job.job_id: job for job in record.world.jobs} if record.world else {}
+    tasks, seen = sizes(record), {job.job_id: job for job in record.state.jobs} if record.state else {}
     groups: dict[tuple[Standing, str], list[Waiting]] = {}
     for each in sorted(decision.waiting.values(), key=lambda each: _pressing(each, seen)):
         groups.setdefault((each.standing, each.reason), []).append(each)
@@ -284,7 +284,7 @@ def _pressing(each: Waiting, seen: Mapping[int, Job]) -> tuple[bool, int, int]:
 def _fleets(record: Record, decision: Decision) -> Iterator[FleetView]:
     nodes = by_fleet(decision.nodes)
     described = [fleet.name for fleet in record.spec.fleets] if record.spec else []
-    for name in [*described, *sorted({*nodes, *decision.wish} - {*described})]:
+    for name in [*described, *sorted({*nodes, *decision.desired} - {*described})]:
         yield fleet_view(record, decision, name, nodes.get(name, ()))
 
 
@@ -298,7 +298,7 @@ def _trouble(record: Record, decision: Decision, name: str) -> str:
     ]
     if closed:
         return "; ".join(closed)
-    ill = [node for node, back in memory.node_setbacks.items() if fleet_of(node) == name and back.until > now]
+    ill = [node for node, back in memory.node_backoffs.items() if fleet_of(node) == name and back.until > now]
     return f"quarantined: {hosts(ill)}" if ill else ""
 
 

@@ -51,7 +51,7 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
     """What is known of ``fleet``, about which ``intents`` are, the newest first."""
     decision, now = record.decision, record.now
     memory = decision.memory if decision else Memory()
-    wish = decision.wish.get(fleet.name) if decision else None
+    wish = decision.desired.get(fleet.name) if decision else None
     phases: dict[Phase, list[str]] = {}
     for node in by_fleet(decision.nodes).get(fleet.name, ()) if decision else ():
         phases.setdefault(decision.nodes[node].phase, []).append(node) if decision else None
@@ -68,7 +68,7 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
         setback=fleet_setback_words(fleet, memory, now),
         quarantined={
             node: setback_words(back, now)
-            for node, back in sorted(memory.node_setbacks.items())
+            for node, back in sorted(memory.node_backoffs.items())
             if fleet_of(node) == fleet.name and back.until > now
         },
         floors=tuple(_floors(spec, fleet, now)),
@@ -136,7 +136,7 @@ def _limits(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:
 def _places(fleet: Fleet, memory: Memory) -> dict[str, str]:
     """In the fleet's order, and then those that it does not name any more."""
     found: dict[str, list[str]] = {entry.key: [] for entry in fleet.infrastructures}
-    for node, place in memory.places.items():
+    for node, place in memory.locations.items():
         if fleet_of(node) == fleet.name:
             found.setdefault(place, []).append(node)
     return {place: hosts(nodes) for place, nodes in found.items() if nodes}

@@ -77,15 +77,15 @@ def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
         else "only a slot: nothing is there, and nothing is wished"
         if decision
         else "",
-        is_wished=decision is not None and node in decision.wish.get(fleet, ()),
+        is_wished=decision is not None and node in decision.desired.get(fleet, ()),
         slurm=_slurm(record, node),
         machine=_machine(record, node),
         recorded=_recorded(record, node),
-        jobs=tuple(jobs_by_node(record.world.jobs).get(node, ())) if record.world else (),
+        jobs=tuple(jobs_by_node(record.state.jobs).get(node, ())) if record.state else (),
         made_for=made.jobs if made and view and view.phase is not Phase.ABSENT else (),
         since=tuple(_since(memory, node)),
-        quarantine=setback_words(memory.node_setbacks.get(node), now),
-        place=memory.places.get(node, ""),
+        quarantine=setback_words(memory.node_backoffs.get(node), now),
+        place=memory.locations.get(node, ""),
         fleet_setback=fleet_setback_words(_fleet(record, fleet), memory, now),
         history=events(intents),
         health=health(record),
@@ -143,9 +143,9 @@ def _since_words(each: Since, now: datetime) -> str:
 
 
 def _slurm(record: Record, node: str) -> str:
-    if record.world is None:
+    if record.state is None:
         return ""
-    found: Node | None = next((each for each in record.world.nodes if each.name == node), None)
+    found: Node | None = next((each for each in record.state.nodes if each.name == node), None)
     if found is None:
         return "does not know it"
     if found.reason is None:
@@ -155,20 +155,20 @@ def _slurm(record: Record, node: str) -> str:
 
 
 def _machine(record: Record, node: str) -> str:
-    if record.world is None:
+    if record.state is None:
         return ""
-    if record.world.machines is None:
+    if record.state.machines is None:
         return "could not be asked for"
-    states = [machine.state for machine in record.world.machines if machine.key.node == node]
+    states = [machine.state for machine in record.state.machines if machine.key.node == node]
     return ", ".join(states) or "none"
 
 
 def _recorded(record: Record, node: str) -> str:
-    if record.world is None:
+    if record.state is None:
         return ""
-    if record.world.recorded is None:
+    if record.state.recorded is None:
         return "could not be read"
-    found = record.world.recorded.get(node)
+    found = record.state.recorded.get(node)
     if found is None:
         return "has no record of it"
     parts = [word for word, there in (("machine", found.machine), ("membership", found.membership)) if there]

@@ -15,23 +15,23 @@ from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.infrastructures import Infrastructure
 from tidepool.scaling.act.validity import (
+    wrong_delete_orphan,
     wrong_drain,
-    wrong_forget,
-    wrong_mend,
+    wrong_release_slot,
     wrong_remove,
-    wrong_sweep,
+    wrong_repair,
     wrong_undrain,
 )
 from tidepool.scaling.decide.observed import OURS
 from tidepool.scaling.decision import (
     Convert,
+    DeleteOrphan,
     Drain,
-    Forget,
     Launch,
-    Mend,
     PowerFailed,
+    ReleaseSlot,
     Remove,
-    Sweep,
+    Repair,
     Undrain,
 )
 from tidepool.scaling.memory import Memory
@@ -39,7 +39,7 @@ from tidepool.scaling.observe.observe import Observer
 from tidepool.scaling.ports import Intent, Result, Stack
 
 #: What an `up` does.
-StackAction = Launch | Remove | Mend | Convert
+StackAction = Launch | Remove | Repair | Convert
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,15 @@ class Hands:
                     ended.append(self._undrain(intent, intent.action))
                 case PowerFailed():
                     ended.append(self._power_failed(intent, intent.action))
-                case Forget():
-                    ended.append(self._forget(intent, intent.action))
-                case Sweep():
-                    ended.append(self._sweep(intent, intent.action))
+                case ReleaseSlot():
+                    ended.append(self._release_slot(intent, intent.action))
+                case DeleteOrphan():
+                    ended.append(self._delete_orphan(intent, intent.action))
         if ended:
             self._observer.expect()
         return ended
 
-    def batch(self, intents: Sequence[Intent], wish: Mapping[str, HostSet]) -> Batch:
+    def batch(self, intents: Sequence[Intent], desired: Mapping[str, HostSet]) -> Batch:
         """What the next `up` of fleets' nodes is to do of ``intents``.
 
         Raises:
@@ -118,26 +118,26 @@ class Hands:
         removed = {
             name for intent in intents if isinstance(intent.action, Remove) for name in intent.action.nodes
         }
-        mended = {
-            name for intent in intents if isinstance(intent.action, Mend) for name in intent.action.nodes
+        repaired = {
+            name for intent in intents if isinstance(intent.action, Repair) for name in intent.action.nodes
         }
-        fresh = self._observer.fresh(removed | mended, machines=True) if removed | mended else None
+        fresh = self._observer.fresh(removed | repaired, machines=True) if removed | repaired else None
         nodes: dict[str, str] = {}
         overtaken: dict[str, str] = {}
         for intent in intents:
             action = intent.action
-            assert isinstance(action, Launch | Remove | Mend)
+            assert isinstance(action, Launch | Remove | Repair)
             for name in action.nodes:
                 wrong = ""
                 if fresh is not None and isinstance(action, Remove):
                     wrong = wrong_remove(fresh, name)
-                elif fresh is not None and isinstance(action, Mend):
-                    wrong = wrong_mend(fresh, name, name in wish.get(action.fleet, HostSet()))
+                elif fresh is not None and isinstance(action, Repair):
+                    wrong = wrong_repair(fresh, name, name in desired.get(action.fleet, HostSet()))
                 if wrong:
                     overtaken[name] = wrong
                 else:
                     nodes[name] = action.fleet
-        return Batch(tuple(intents), nodes, frozenset(mended & nodes.keys()), overtaken)
+        return Batch(tuple(intents), nodes, frozenset(repaired & nodes.keys()), overtaken)
 
     # One by one
 
@@ -168,16 +168,16 @@ class Hands:
         failed |= _for_each([name for name in action.nodes if name not in failed], slurm.power_down)
         return self._ended(intent, action.nodes, {}, failed)
 
-    def _forget(self, intent: Intent, action: Forget) -> Intent:
+    def _release_slot(self, intent: Intent, action: ReleaseSlot) -> Intent:
         fresh = self._observer.fresh(action.nodes, machines=True)
-        wrong = {name: wrong_forget(fresh, name) for name in action.nodes}
+        wrong = {name: wrong_release_slot(fresh, name) for name in action.nodes}
         right = [name for name in action.nodes if not wrong[name]]
         return self._ended(intent, action.nodes, wrong, _for_each(right, self._observer.slurm.to_future))
 
-    def _sweep(self, intent: Intent, action: Sweep) -> Intent:
+    def _delete_orphan(self, intent: Intent, action: DeleteOrphan) -> Intent:
         key = action.machine
         fresh = self._observer.fresh([key.node], machines=True)
-        if wrong := wrong_sweep(fresh, key, self._stack.is_busy()):
+        if wrong := wrong_delete_orphan(fresh, key, self._stack.is_busy()):
             return self._ended(intent, (key.node,), {key.node: wrong}, {})
         try:
             self._machines.delete(key)

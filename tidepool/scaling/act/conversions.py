@@ -78,12 +78,12 @@ class Conversions:
         overtaken: dict[str, str] = {}
         for action in actions:
             for name in action.nodes:
-                if wrong := wrong_convert(fresh, name, action.to, mends=action.mends):
+                if wrong := wrong_convert(fresh, name, action.to, repairs=action.repairs):
                     overtaken[name] = wrong
                 else:
                     nodes[name], to[name] = action.pool, action.to
-        mended = {name for action in actions if action.mends for name in action.nodes if name in nodes}
-        return replace(found, nodes=nodes, to=to, refresh=frozenset(mended), overtaken=overtaken), fresh
+        repaired = {name for action in actions if action.repairs for name in action.nodes if name in nodes}
+        return replace(found, nodes=nodes, to=to, refresh=frozenset(repaired), overtaken=overtaken), fresh
 
     def order(self, moves: Moves, fresh: FreshPools) -> Moves:
         """Write the orders down; without those that somebody else was quicker with.
@@ -129,7 +129,7 @@ class Conversions:
             return not _is_same(under_way, action)
         record = fresh.recorded.get(name)
         return record is None or not (
-            action.mends and record.role != action.to and self._is_done(name, action)
+            action.repairs and record.role != action.to and self._is_done(name, action)
         )
 
     def _is_done(self, name: str, action: Convert) -> bool:
@@ -142,7 +142,7 @@ class Conversions:
 
     def _leaves(self, action: Convert, record: RecordedRole | None) -> Role | None:
         """The role that it has; None where what was begun left it with none."""
-        return record.role if record is not None and not action.mends else None
+        return record.role if record is not None and not action.repairs else None
 
 
 def serving(recorded: Mapping[str, RecordedRole], moves: Moves) -> dict[str, HostSet]:

@@ -59,7 +59,7 @@ def wrong_remove(fresh: Fresh, name: str) -> str:
     return "it is not drained" if how is Seen.UP else _NOT_OURS
 
 
-def wrong_forget(fresh: Fresh, name: str) -> str:
+def wrong_release_slot(fresh: Fresh, name: str) -> str:
     """Why not to make a slot of a node any more."""
     if fresh.may_have_machine(name):
         return "it has a machine, or may have one that cannot be seen"
@@ -73,9 +73,9 @@ def wrong_forget(fresh: Fresh, name: str) -> str:
     return "" if how in _MAY_BE_FORGOTTEN else _NOT_OURS
 
 
-def wrong_mend(fresh: Fresh, name: str, is_wished: bool) -> str:
+def wrong_repair(fresh: Fresh, name: str, is_desired: bool) -> str:
     """Why not to make a node as it is recorded: one that is not wished goes by it."""
-    if not is_wished:
+    if not is_desired:
         return wrong_remove(fresh, name)
     node, record = fresh.nodes.get(name), fresh.recorded.get(name, Recorded())
     is_whole = record.machine and record.membership and not record.pending
@@ -84,7 +84,7 @@ def wrong_mend(fresh: Fresh, name: str, is_wished: bool) -> str:
     return ""
 
 
-def wrong_sweep(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
+def wrong_delete_orphan(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
     """Why not to delete a machine of no record. ``is_busy``: an operation is under way, which may be making it."""
     if fresh.machines is None or not any(each.key == key for each in fresh.machines):
         return "there is no such machine any more"
@@ -105,14 +105,14 @@ def wrong_sweep(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
     return "it takes jobs" if takes_jobs and not fresh.is_dead(key.node) else ""
 
 
-def wrong_convert(fresh: FreshPools, name: str, to: Role, *, mends: bool) -> str:
+def wrong_convert(fresh: FreshPools, name: str, to: Role, *, repairs: bool) -> str:
     """Why not to give a machine of a pool the role ``to`` any more."""
     record, under_way = fresh.recorded.get(name), fresh.under_way.get(name)
     if record is None or not record.machine:
         return "it is in no pool any more"
     if under_way is not None and under_way.driver_until is not None and under_way.driver_until > fresh.at:
         return f"{under_way.order.by} has it converted to {under_way.order.to}"
-    if mends:
+    if repairs:
         return ""
     if under_way is not None and (under_way.order.by != "scaler" or under_way.order.to != to):
         return f"{under_way.order.by} has it converted to {under_way.order.to}"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tidepool.clients.slurm import Job, JobState
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.ports import Journal, Lease, Sample, SeenJob, Trouble
 
@@ -61,15 +61,15 @@ class Chronicle:
         self._trouble: Trouble | None = None
         self._is_new = True
 
-    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+    def looked(self, lease: Lease, state: ClusterState, decision: Decision) -> None:
         """A look, and what was made of it."""
-        self._journal.looked(lease, world, decision)
-        self._sample(lease, world, decision)
-        self._saw(lease, world)
+        self._journal.looked(lease, state, decision)
+        self._sample(lease, state, decision)
+        self._saw(lease, state)
         now_s = self._monotonic_s()
         if now_s - self._pruned_at_s >= _PRUNE_S:
             self._pruned_at_s = now_s
-            self._journal.prune(lease, world.at - _KEPT)
+            self._journal.prune(lease, state.at - _KEPT)
 
     def troubled(self, lease: Lease, complaints: Iterable[str], at: datetime) -> None:
         """What it complains of, or of nothing."""
@@ -81,9 +81,9 @@ class Chronicle:
         self._journal.troubled(lease, trouble)
         self._trouble, self._is_new = trouble, False
 
-    def _sample(self, lease: Lease, world: World, decision: Decision) -> None:
-        pending = sum(job.size for job in world.jobs if job.state is JobState.PENDING)
-        running = sum(job.state is not JobState.PENDING for job in world.jobs)
+    def _sample(self, lease: Lease, state: ClusterState, decision: Decision) -> None:
+        pending = sum(job.size for job in state.jobs if job.state is JobState.PENDING)
+        running = sum(job.state is not JobState.PENDING for job in state.jobs)
         nodes = Counter(view.phase for view in decision.nodes.values())
         roles = Counter(f"{view.pool}/{view.role or ''}" for view in decision.machines.values())
         pods = len(decision.waiting_pods)
@@ -93,26 +93,26 @@ class Chronicle:
             return
         self._journal.sample(
             lease,
-            Sample(world.at, pending, running, dict(nodes), decision.cost.usd_per_hour, dict(roles), pods),
+            Sample(state.at, pending, running, dict(nodes), decision.cost.usd_per_hour, dict(roles), pods),
         )
         # Not before: one that could not be written is due at the next look.
         self._sampled, self._sampled_at_s = counts, now_s
 
-    def _saw(self, lease: Lease, world: World) -> None:
+    def _saw(self, lease: Lease, state: ClusterState) -> None:
         if self._running is None:
             # Some of them may have ended while nobody looked.
-            known = self._journal.jobs(world.at - _KEPT)
+            known = self._journal.jobs(state.at - _KEPT)
             self._running = {job.job_id: job for job in known if job.ended is None}
         running, new = {}, []
-        for job in world.jobs:
+        for job in state.jobs:
             if job.state is JobState.PENDING or not job.start_time:
                 continue
             seen = self._running.get(job.job_id)
             if seen is None or seen.started != job.start_time:
-                seen = _seen(job, world.at)
+                seen = _seen(job, state.at)
                 new.append(seen)
             running[job.job_id] = seen
-        gone = [replace(seen, ended=world.at) for id, seen in self._running.items() if id not in running]
+        gone = [replace(seen, ended=state.at) for id, seen in self._running.items() if id not in running]
         if new or gone:
             self._journal.saw(lease, [*gone, *new])
         self._running = running

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from tidepool.infrastructures import Infrastructure
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.observe import Observer
@@ -29,7 +29,7 @@ class Edges:
     observer: Observer
     stack: Stack
     machines: Infrastructure
-    decide: Callable[[World, Memory], Decision]
+    decide: Callable[[ClusterState, Memory], Decision]
     remember: Callable[[Memory, UpOutcome, datetime], Memory]
     #: Runs one `up` at a time.
     beside: Executor

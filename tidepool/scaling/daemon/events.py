@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from tidepool.cluster.hostlist import fold
-from tidepool.scaling.decision import Action, Convert, Sweep
+from tidepool.scaling.decision import Action, Convert, DeleteOrphan, stored_name
 from tidepool.scaling.ports import Intent, UpOutcome
 
 #: What is done, as people say it.
@@ -75,9 +75,9 @@ def document(name: str, at: datetime, said: Mapping[str, Any]) -> dict[str, Any]
 
 def action_text(action: Action) -> str:
     """``launch cpu-[1-4]``, ``convert shared-2 to kubernetes``."""
-    what = str(action.machine) if isinstance(action, Sweep) else fold(action.nodes)
+    what = str(action.machine) if isinstance(action, DeleteOrphan) else fold(action.nodes)
     where = f" to {action.to}" if isinstance(action, Convert) else ""
-    return f"{_WORDS[type(action).__name__]} {what}{where}"
+    return f"{_WORDS[stored_name(type(action))]} {what}{where}"
 
 
 def _outcome(outcome: UpOutcome) -> str:
@@ -106,10 +106,10 @@ def _plain(value: Any) -> Any:
             return value.isoformat()
         case Intent():
             action = value.action
-            nodes = str(action.machine) if isinstance(action, Sweep) else fold(action.nodes)
+            nodes = str(action.machine) if isinstance(action, DeleteOrphan) else fold(action.nodes)
             return {
                 "id": value.id,
-                "action": type(action).__name__,
+                "action": stored_name(type(action)),
                 "nodes": nodes,
                 "reason": action.reason,
                 "result": value.result,

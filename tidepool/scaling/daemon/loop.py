@@ -14,7 +14,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.act.act import Hands, is_for_the_stack, nodes_of
 from tidepool.scaling.act.adopted import adopted
 from tidepool.scaling.act.validity import names_with_jobs
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.audit import Chronicle
 from tidepool.scaling.daemon.dependencies import Edges
 from tidepool.scaling.daemon.operations import Ups
@@ -229,19 +229,19 @@ class Loop:
         self._adopt(state, seen)
         if seen.spec.scaling.mode == "power_save":
             self._hear(state, seen)
-        world = self._world(state, seen)
+        cluster = self._cluster_state(state, seen)
         if paused is not None:
-            return self._paused(state, seen, world, paused.by, paused.reason)
+            return self._paused(state, seen, cluster, paused.by, paused.reason)
         if state.inherited:
             inherited, state.inherited = state.inherited, ()
-            self._act(state, inherited, {node.name for node in world.nodes})
+            self._act(state, inherited, {node.name for node in cluster.nodes})
             return Turn("leads", 0, "", seen, self._decision)
-        decision = self._decided(state, world)
+        decision = self._decided(state, cluster)
         if decision is not None:
             if decision.actions:
-                self._take(state, world, decision)
+                self._take(state, cluster, decision)
             # Afterwards: of a very large cluster it takes a third of a second.
-            self._look_back(world, decision, seen.complaints.values())
+            self._look_back(cluster, decision, seen.complaints.values())
         self._ups.begin(state, seen)
         self._keep(state)
         self._unwritten = ""
@@ -255,17 +255,17 @@ class Loop:
         if inherited:
             self._edges.say("inherited", intents=len(inherited))
         return State(
-            wish=dict(kept.wish or {}),
+            desired=dict(kept.desired or {}),
             memory=kept.memory,
             power_up=kept.power_up,
             power_down=kept.power_down,
             inherited=inherited,
         )
 
-    def _world(self, state: State, seen: Seen) -> World:
-        return seen.world(
+    def _cluster_state(self, state: State, seen: Seen) -> ClusterState:
+        return seen.cluster_state(
             self._edges.now(),
-            wish=state.wish,
+            desired=state.desired,
             under_way=nodes_of(self._open(state)),
             power_up=state.power_up,
             power_down=state.power_down,
@@ -281,22 +281,22 @@ class Loop:
             return
         state.version = seen.told.version
         doing = self._open(state)
-        wish = adopted(
-            state.wish, seen.told.fleets, seen.recorded, nodes_of(doing, Launch), nodes_of(doing, Remove)
+        desired = adopted(
+            state.desired, seen.told.fleets, seen.recorded, nodes_of(doing, Launch), nodes_of(doing, Remove)
         )
-        if _some(wish) != _some(state.wish):
+        if _some(desired) != _some(state.desired):
             self._edges.say(
                 "adopted",
-                before={f: str(h) for f, h in state.wish.items()},
-                after={f: str(h) for f, h in wish.items()},
+                before={f: str(h) for f, h in state.desired.items()},
+                after={f: str(h) for f, h in desired.items()},
             )
-            state.wish = wish
+            state.desired = desired
             self._keep(state, at_once=True)
 
     def _hear(self, state: State, seen: Seen) -> None:
         """Take note of what Slurm's power saving asks for: in the journal, and only then where it was asked."""
         calls = self._heard.calls(seen.told.controller)
-        now = asked(Asked(state.power_up, state.power_down), seen, state.wish, calls)
+        now = asked(Asked(state.power_up, state.power_down), seen, state.desired, calls)
         if (now.up, now.down) != (state.power_up, state.power_down):
             state.power_up, state.power_down = now.up, now.down
             self._keep(state, at_once=True)
@@ -304,12 +304,12 @@ class Loop:
             self._heard.done(calls)
             self._edges.observer.expect()
 
-    def _paused(self, state: State, seen: Seen, world: World, by: str, reason: str) -> Turn:
+    def _paused(self, state: State, seen: Seen, cluster: ClusterState, by: str, reason: str) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
         began_s = self._edges.monotonic_s()
-        decision = self._edges.decide(world, state.memory)
+        decision = self._edges.decide(cluster, state.memory)
         cost_s = self._edges.monotonic_s() - began_s
-        self._look_back(world, decision, seen.complaints.values())
+        self._look_back(cluster, decision, seen.complaints.values())
         # Afterwards all waits begin anew.
         pools = replace(state.memory.pools, idle_since={}, abandoned={}, has_room_since={})
         state.memory = replace(
@@ -321,22 +321,22 @@ class Loop:
 
     # Deciding
 
-    def _decided(self, state: State, world: World) -> Decision | None:
+    def _decided(self, state: State, cluster: ClusterState) -> Decision | None:
         """A decision, where something was seen to change, or enough time has gone by."""
         made_of = (
-            world.spec,
-            world.nodes,
-            world.jobs,
-            world.partitions,
-            world.reservations,
-            world.machines,
-            world.silent,
-            world.recorded,
-            world.wish,
-            world.under_way,
-            world.power_up,
-            world.power_down,
-            world.pools,
+            cluster.spec,
+            cluster.nodes,
+            cluster.jobs,
+            cluster.partitions,
+            cluster.reservations,
+            cluster.machines,
+            cluster.silent,
+            cluster.recorded,
+            cluster.desired,
+            cluster.under_way,
+            cluster.power_up,
+            cluster.power_down,
+            cluster.pools,
         )
         now_s = self._edges.monotonic_s()
         wait_s = _DECIDE[self._is_active].interval_s(self._decide_cost_s)
@@ -344,29 +344,29 @@ class Loop:
             self._changed_at_s = now_s
         elif now_s - self._decided_at_s < wait_s:
             return None
-        decision = self._edges.decide(world, state.memory)
+        decision = self._edges.decide(cluster, state.memory)
         self._decide_cost_s = self._edges.monotonic_s() - now_s
         self._decided_at_s, self._decided_for, self._decision = now_s, made_of, decision
         self._edges.say("decided", actions=len(decision.actions), took_s=self._decide_cost_s)
         if not decision.actions:
-            state.memory, state.wish = decision.memory, decision.wish
+            state.memory, state.desired = decision.memory, decision.desired
         return decision
 
-    def _take(self, state: State, world: World, decision: Decision) -> None:
+    def _take(self, state: State, cluster: ClusterState, decision: Decision) -> None:
         """Write the decision down, and act on it."""
         assert self._lease is not None
-        intents = self._edges.journal.decided(self._lease, world, state.memory, decision)
-        state.memory, state.wish = decision.memory, decision.wish
+        intents = self._edges.journal.decided(self._lease, cluster, state.memory, decision)
+        state.memory, state.desired = decision.memory, decision.desired
         state.kept, state.kept_at_s = state.to_keep(), self._edges.monotonic_s()
         for intent in intents:
             self._edges.say("intends", intent=intent)
-        idle = {node.name for node in world.nodes} - names_with_jobs(world.nodes)
+        idle = {node.name for node in cluster.nodes} - names_with_jobs(cluster.nodes)
         self._act(state, intents, idle)
 
-    def _look_back(self, world: World, decision: Decision, complaints: Iterable[str]) -> None:
+    def _look_back(self, cluster: ClusterState, decision: Decision, complaints: Iterable[str]) -> None:
         assert self._lease is not None
-        self._chronicle.looked(self._lease, world, decision)
-        self._chronicle.troubled(self._lease, complaints, world.at)
+        self._chronicle.looked(self._lease, cluster, decision)
+        self._chronicle.troubled(self._lease, complaints, cluster.at)
 
     # Acting
 
@@ -400,8 +400,8 @@ class Loop:
         now_s = self._edges.monotonic_s()
         if state.kept == state.to_keep():
             return
-        wish_changed = state.kept is None or state.kept.wish != state.wish
-        if not (at_once or wish_changed) and now_s - state.kept_at_s < _KEEP_S:
+        desired_changed = state.kept is None or state.kept.desired != state.desired
+        if not (at_once or desired_changed) and now_s - state.kept_at_s < _KEEP_S:
             return
         assert self._lease is not None
         kept = state.to_keep()

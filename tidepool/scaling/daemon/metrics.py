@@ -14,7 +14,7 @@ from tidepool.clients.slurm import JobState
 from tidepool.cluster.failures import Cause
 from tidepool.cluster.pool import ROLES, ConvergedPool
 from tidepool.scaling.daemon.loop import Role, Turn
-from tidepool.scaling.decision import Convert, Decision, Launch, Sweep
+from tidepool.scaling.decision import Convert, Decision, DeleteOrphan, Launch, stored_name
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, UpOutcome
 
@@ -99,8 +99,8 @@ class Metrics:
             case "intends", {"intent": Intent(action=Convert() as convert)}:
                 self._moves.labels(convert.pool, convert.to).inc(len(convert.nodes))
             case "ended", {"intent": Intent() as intent}:
-                self._intents.labels(type(intent.action).__name__, intent.result).inc(
-                    1 if isinstance(intent.action, Sweep) else len(intent.action.nodes)
+                self._intents.labels(stored_name(type(intent.action)), intent.result).inc(
+                    1 if isinstance(intent.action, DeleteOrphan) else len(intent.action.nodes)
                 )
             case "up-ended", {"outcome": UpOutcome() as outcome}:
                 self._up.observe(outcome.duration_s)

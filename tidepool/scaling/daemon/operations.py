@@ -58,7 +58,7 @@ class Ups:
             self._begin_nodes(state, seen, nodes, roles)
 
     def _begin_nodes(self, state: State, seen: Seen, intents: list[Intent], others: list[Intent]) -> None:
-        batch = self._hands.batch(intents, state.wish)
+        batch = self._hands.batch(intents, state.desired)
         if batch.overtaken:
             self._leave(state, batch)
         if not batch.nodes:
@@ -66,17 +66,17 @@ class Ups:
             return
         if not self._may_act():
             return
-        wish = applied(seen.told.fleets, state.wish, batch.nodes)
-        places = state.memory.places
+        desired = applied(seen.told.fleets, state.desired, batch.nodes)
+        locations = state.memory.locations
         self._run(
             state,
             batch,
             others,
             self._edges.beside.submit(
                 self._edges.stack.up,
-                wish,
+                desired,
                 frozenset(batch.nodes),
-                places={name: places[name] for name in batch.nodes if name in places},
+                locations={name: locations[name] for name in batch.nodes if name in locations},
                 refresh=batch.refresh,
             ),
         )
@@ -152,13 +152,13 @@ class Ups:
         """Nodes that were to go and stay are wished again."""
         for name, why in batch.overtaken.items():
             self._edges.say("overtaken", node=name, text=why)
-        wish = dict(state.wish)
+        desired = dict(state.desired)
         for intent in batch.intents:
             if isinstance(intent.action, Remove):
                 back = HostSet.from_names([name for name in intent.action.nodes if name in batch.kept])
-                wish[intent.action.fleet] = wish.get(intent.action.fleet, HostSet()) | back
-        if wish != state.wish:
-            state.wish = wish
+                desired[intent.action.fleet] = desired.get(intent.action.fleet, HostSet()) | back
+        if desired != state.desired:
+            state.desired = desired
             self._keep(state)
 
     def collect(self, state: State) -> None:

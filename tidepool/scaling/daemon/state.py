@@ -25,7 +25,7 @@ class Running:
 class State:
     """What the leader has in its head; the journal has all of it."""
 
-    wish: Mapping[str, HostSet]
+    desired: Mapping[str, HostSet]
     memory: Memory
     power_up: frozenset[str]
     power_down: frozenset[str]
@@ -43,4 +43,4 @@ class State:
 
     def to_keep(self) -> Kept:
         """What the next daemon has to know."""
-        return Kept(self.wish, self.memory, self.power_up, self.power_down)
+        return Kept(self.desired, self.memory, self.power_up, self.power_down)

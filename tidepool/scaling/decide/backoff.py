@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from tidepool.scaling.memory import Cause, Setback
+from tidepool.scaling.memory import Backoff, Cause
 
 #: By cause: for how long after the first failure, and for how long at most. Each failure doubles it.
 _PAUSES: Final[dict[Cause, tuple[timedelta, timedelta]]] = {
@@ -26,29 +26,29 @@ _MOST_DOUBLINGS: Final = 16
 LONGEST: Final = max(most for _, most in _PAUSES.values())
 
 
-def of_node(before: Setback | None, cause: Cause, text: str, at: datetime, place: str = "") -> Setback:
-    """One more failure of one name, which was to be made at ``place``."""
+def of_node(before: Backoff | None, cause: Cause, text: str, at: datetime, location: str = "") -> Backoff:
+    """One more failure of one name, which was to be made at ``location``."""
     failures = before.failures + 1 if before else 1
     first, most = _PAUSES[cause]
-    return Setback(cause, failures, at + _pause(first, most, failures), text, place)
+    return Backoff(cause, failures, at + _pause(first, most, failures), text, location)
 
 
-def of_fleet(before: Setback | None, cause: Cause, text: str, at: datetime) -> Setback:
+def of_fleet(before: Backoff | None, cause: Cause, text: str, at: datetime) -> Backoff:
     """One more failure of a fleet. Of causes in turn, each counts anew."""
     failures = before.failures + 1 if before and before.cause == cause else 1
     if cause != "boot":
         first, most = _PAUSES[cause]
-        return Setback(cause, failures, at + _pause(first, most, failures), text)
-    forgiven = Setback(cause, failures, at, text)
+        return Backoff(cause, failures, at + _pause(first, most, failures), text)
+    forgiven = Backoff(cause, failures, at, text)
     if is_forgiven(forgiven):
         return forgiven
     first, most = _BOOTS_OF_A_FLEET
-    return Setback(cause, failures, at + _pause(first, most, failures - BOOTS_FORGIVEN), text)
+    return Backoff(cause, failures, at + _pause(first, most, failures - BOOTS_FORGIVEN), text)
 
 
-def is_forgiven(setback: Setback) -> bool:
+def is_forgiven(backoff: Backoff) -> bool:
     """Whether a fleet goes on as if nothing had been: it may be the machines' fault, one by one."""
-    return setback.cause == "boot" and setback.failures <= BOOTS_FORGIVEN
+    return backoff.cause == "boot" and backoff.failures <= BOOTS_FORGIVEN
 
 
 def _pause(first: timedelta, most: timedelta, failures: int) -> timedelta:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.capacity import node_prices
 from tidepool.scaling.decide.reconcile import Entry, Ledger
 from tidepool.scaling.decide.reconcile_words import Todo
@@ -34,24 +34,24 @@ class Books:
         return self.spent.usd + self.committed_usd
 
 
-def books(world: World, memory: Memory, ledger: Ledger) -> Books:
+def books(state: ClusterState, memory: Memory, ledger: Ledger) -> Books:
     """What there is costs this much."""
-    prices = node_prices(world.spec)
-    own = own_usd_per_hour(world.spec)
+    prices = node_prices(state.spec)
+    own = own_usd_per_hour(state.spec)
     rate = own + sum(price_of(entry, prices) for entry in ledger.entries.values() if has_machine(entry))
-    own_usd = own * ((month_end(world.at) - world.at) / _HOUR)
-    committed, bound = _of_nodes(world, memory, ledger, prices)
-    return Books(rate, spent(memory.spent, world.at, rate), own_usd + committed, own_usd + bound)
+    own_usd = own * ((month_end(state.at) - state.at) / _HOUR)
+    committed, bound = _of_nodes(state, memory, ledger, prices)
+    return Books(rate, spent(memory.spent, state.at, rate), own_usd + committed, own_usd + bound)
 
 
 def has_machine(entry: Entry) -> bool:
     """Whether a machine is paid for, as far as can be seen."""
-    return entry.phase is not Phase.ABSENT and entry.todo is not Todo.FORGET
+    return entry.phase is not Phase.ABSENT and entry.todo is not Todo.RELEASE_SLOT
 
 
 def price_of(entry: Entry, prices: Mapping[tuple[str, str], float]) -> float:
     """What the machine of a node costs an hour where it is, by `node_prices`."""
-    return prices.get((entry.fleet, entry.place), prices.get((entry.fleet, ""), 0.0))
+    return prices.get((entry.fleet, entry.location), prices.get((entry.fleet, ""), 0.0))
 
 
 def own_usd_per_hour(spec: ClusterSpec) -> float:
@@ -92,46 +92,46 @@ def node_usd(price_usd_per_hour: float, lasting: timedelta | None, at: datetime)
 
 
 def _of_nodes(
-    world: World, memory: Memory, ledger: Ledger, prices: Mapping[tuple[str, str], float]
+    state: ClusterState, memory: Memory, ledger: Ledger, prices: Mapping[tuple[str, str], float]
 ) -> tuple[float, float]:
     """What the nodes that there are will have cost, with what they are idle; and what of it cannot be saved."""
     by_fleet: dict[str, list[float]] = {}
-    idle = {fleet.name: timedelta(seconds=fleet.idle_timeout_s) for fleet in world.spec.fleets}
+    idle = {fleet.name: timedelta(seconds=fleet.idle_timeout_s) for fleet in state.spec.fleets}
     bound = 0.0
     for entry in ledger.entries.values():
         price = price_of(entry, prices)
         if price and has_machine(entry):
-            jobs = _jobs_last(entry, world, ledger)
-            bound += node_usd(price, jobs, world.at)
-            lasting = _launch_lasts(entry, world, memory) if entry.phase is Phase.LAUNCHING else jobs
+            jobs = _jobs_last(entry, state, ledger)
+            bound += node_usd(price, jobs, state.at)
+            lasting = _launch_lasts(entry, state, memory) if entry.phase is Phase.LAUNCHING else jobs
             if lasting is not None:
                 lasting += idle[entry.fleet]
-            by_fleet.setdefault(entry.fleet, []).append(node_usd(price, lasting, world.at))
+            by_fleet.setdefault(entry.fleet, []).append(node_usd(price, lasting, state.at))
     committed = 0.0
-    for fleet in world.spec.fleets:
+    for fleet in state.spec.fleets:
         each = sorted(by_fleet.get(fleet.name, ()))
         # As many as min_nodes stay until the month's end.
         kept = min(fleet.min_nodes, len(each))
-        committed += kept * node_usd(prices[fleet.name, ""], None, world.at) + sum(each[kept:])
+        committed += kept * node_usd(prices[fleet.name, ""], None, state.at) + sum(each[kept:])
     return committed, bound
 
 
-def _launch_lasts(entry: Entry, world: World, memory: Memory) -> timedelta | None:
+def _launch_lasts(entry: Entry, state: ClusterState, memory: Memory) -> timedelta | None:
     """Until it is up, and for its jobs; None: without end. From its beginning, so that looking twice is the same."""
-    boot = timedelta(seconds=world.spec.scaling.boot_timeout_s)
+    boot = timedelta(seconds=state.spec.scaling.boot_timeout_s)
     launch = memory.launches.get(entry.name)
     if launch is None:
         return boot
     if launch.lasting_s is None:
         return None
-    return max(timedelta(), launch.since + boot + timedelta(seconds=launch.lasting_s) - world.at)
+    return max(timedelta(), launch.since + boot + timedelta(seconds=launch.lasting_s) - state.at)
 
 
-def _jobs_last(entry: Entry, world: World, ledger: Ledger) -> timedelta | None:
+def _jobs_last(entry: Entry, state: ClusterState, ledger: Ledger) -> timedelta | None:
     """Until the last of the jobs that run on it must have ended; None: without end."""
     longest = timedelta()
     for job in ledger.running.get(entry.name, ()):
         if job.time_limit_s is None or job.end_time is None:
             return None
-        longest = max(longest, job.end_time - world.at)
+        longest = max(longest, job.end_time - state.at)
     return longest

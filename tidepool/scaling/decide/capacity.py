@@ -15,7 +15,7 @@ from typing import Final
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.backoff import is_forgiven
-from tidepool.scaling.memory import Memory, Setback, at_place
+from tidepool.scaling.memory import Backoff, Memory, at_location
 
 #: So many nodes are asked of one that failed, before it is asked for all again.
 PROBES: Final = 1
@@ -27,7 +27,7 @@ _LATER: Final = timedelta(seconds=-1)
 class Room:
     """One infrastructure of a fleet, by its key; of a fleet that has only one the key is empty.
 
-    ``most`` is how many nodes of the fleet may be there, ``taken`` how many are. ``setback`` keeps it closed. ``failed`` is one
+    ``most`` is how many nodes of the fleet may be there, ``taken`` how many are. ``backoff`` keeps it closed. ``failed`` is one
     that is over, and behind which no node has come yet: ``probes`` nodes may be asked for there before the others have all
     that they can.
     """
@@ -38,14 +38,14 @@ class Room:
     most: int
     taken: int
     usd_per_hour: float
-    setback: Setback | None = None
-    failed: Setback | None = None
+    backoff: Backoff | None = None
+    failed: Backoff | None = None
     probes: int = 0
 
     @property
     def left(self) -> int:
         """How many more may be made there now."""
-        return 0 if self.setback is not None else max(0, self.most - self.taken)
+        return 0 if self.backoff is not None else max(0, self.most - self.taken)
 
     @property
     def first(self) -> int:
@@ -55,8 +55,8 @@ class Room:
     @property
     def obstacle(self) -> str:
         """Why not more, in words."""
-        if self.setback is not None:
-            return f"{self.name} is left alone until {self.setback.until:%H:%M:%S} UTC: {self.setback.text}"
+        if self.backoff is not None:
+            return f"{self.name} is left alone until {self.backoff.until:%H:%M:%S} UTC: {self.backoff.text}"
         if self.failed is not None and self.left:
             return f"{self.name} is tried with {PROBES} node first: {self.failed.text}"
         return f"{self.name} may have {self.most} nodes of it (its max_nodes)"
@@ -70,7 +70,7 @@ def rooms_of(
     found = []
     for entry in fleet.infrastructures:
         key = entry.key if spans else ""
-        setback = memory.fleet_setbacks.get(at_place(fleet.name, key))
+        backoff = memory.fleet_backoffs.get(at_location(fleet.name, key))
         room = Room(
             fleet.name,
             key,
@@ -79,19 +79,19 @@ def rooms_of(
             taken.get((fleet.name, key), 0),
             entry.price_usd_per_hour,
         )
-        if setback is not None and setback.until > at:
-            room = replace(room, setback=setback)
-        elif spans and setback is not None and not is_forgiven(setback):
-            probes = max(0, PROBES - _probed(fleet, key, setback, memory))
-            room = replace(room, failed=setback, probes=probes)
+        if backoff is not None and backoff.until > at:
+            room = replace(room, backoff=backoff)
+        elif spans and backoff is not None and not is_forgiven(backoff):
+            probes = max(0, PROBES - _probed(fleet, key, backoff, memory))
+            room = replace(room, failed=backoff, probes=probes)
         found.append(room)
     return tuple(found)
 
 
-def _probed(fleet: Fleet, key: str, over: Setback, memory: Memory) -> int:
+def _probed(fleet: Fleet, key: str, over: Backoff, memory: Memory) -> int:
     """How many nodes are being made there since the set-back is over."""
     return sum(
-        memory.places.get(name, "") == key and launch.since - over.until > _LATER
+        memory.locations.get(name, "") == key and launch.since - over.until > _LATER
         for name, launch in memory.launches.items()
         if name.rpartition("-")[0] == fleet.name
     )
@@ -123,13 +123,13 @@ def why_not_first(rooms: Sequence[Room], key: str) -> str:
     return "; ".join(before)
 
 
-def closing_setback(fleet: Fleet, memory: Memory, at: datetime) -> Setback | None:
+def closing_backoff(fleet: Fleet, memory: Memory, at: datetime) -> Backoff | None:
     """What keeps the whole fleet closed: of several infrastructures the set-back that is over first, if none is open."""
     rooms = rooms_of(fleet, {}, memory, at)
-    closed = [room.setback for room in rooms if room.setback is not None]
+    closed = [room.backoff for room in rooms if room.backoff is not None]
     if len(rooms) > len(closed):
         return None
-    return min(closed, key=lambda setback: setback.until)
+    return min(closed, key=lambda backoff: backoff.until)
 
 
 def node_prices(spec: ClusterSpec) -> dict[tuple[str, str], float]:

@@ -7,20 +7,20 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.backoff import LONGEST
 from tidepool.scaling.memory import Memory, PoolMemory
 
 _NO_POOLS: Final = PoolMemory()
 
 
-def set_right(memory: Memory, world: World) -> Memory:
-    """``memory`` as it is meant at the time of ``world``."""
-    return _waited_for_its_turn(_rewound(memory, world.at, _patience(world)), world)
+def set_right(memory: Memory, state: ClusterState) -> Memory:
+    """``memory`` as it is meant at the time of ``state``."""
+    return _waited_for_its_turn(_rewound(memory, state.at, _patience(state)), state)
 
 
-def _patience(world: World) -> timedelta:
-    return timedelta(seconds=world.spec.scaling.boot_timeout_s)
+def _patience(state: ClusterState) -> timedelta:
+    return timedelta(seconds=state.spec.scaling.boot_timeout_s)
 
 
 def _rewound(memory: Memory, at: datetime, patience: timedelta) -> Memory:
@@ -38,13 +38,13 @@ def _rewound(memory: Memory, at: datetime, patience: timedelta) -> Memory:
         drains={**memory.drains, **drains} if drains else memory.drains,
         undrained=_no_later(memory.undrained, at),
         awaited=_no_later(memory.awaited, at + max(patience, timedelta(minutes=1))),
-        fleet_setbacks={
+        fleet_backoffs={
             name: replace(each, until=min(each.until, at + LONGEST))
-            for name, each in memory.fleet_setbacks.items()
+            for name, each in memory.fleet_backoffs.items()
         },
-        node_setbacks={
+        node_backoffs={
             name: replace(each, until=min(each.until, at + LONGEST))
-            for name, each in memory.node_setbacks.items()
+            for name, each in memory.node_backoffs.items()
         },
         strays={key: min(since, at) for key, since in memory.strays.items()},
         ill_since=_no_later(memory.ill_since, at),
@@ -62,8 +62,8 @@ def _of_pools(pools: PoolMemory, at: datetime) -> PoolMemory:
             name: replace(each, since=at, until=at + (each.until - each.since)) if each.since > at else each
             for name, each in pools.moving.items()
         },
-        setbacks={
-            name: replace(each, until=min(each.until, at + LONGEST)) for name, each in pools.setbacks.items()
+        backoffs={
+            name: replace(each, until=min(each.until, at + LONGEST)) for name, each in pools.backoffs.items()
         },
         abandoned=_no_later(pools.abandoned, at),
         has_room_since=_no_later(pools.has_room_since, at),
@@ -74,21 +74,21 @@ def _no_later(times: Mapping[str, datetime], at: datetime) -> Mapping[str, datet
     return {name: min(time, at) for name, time in times.items()}
 
 
-def _waited_for_its_turn(memory: Memory, world: World) -> Memory:
+def _waited_for_its_turn(memory: Memory, state: ClusterState) -> Memory:
     """What the next `up` will do has its time from then on, for there is one at a time."""
-    if not world.under_way:
+    if not state.under_way:
         return memory
-    patience = _patience(world)
-    recorded = {name for name, record in (world.recorded or {}).items() if record.machine}
-    begun = world.under_way | recorded | {machine.key.node for machine in world.machines or ()}
+    patience = _patience(state)
+    recorded = {name for name, record in (state.recorded or {}).items() if record.machine}
+    begun = state.under_way | recorded | {machine.key.node for machine in state.machines or ()}
     waits = {
-        name: replace(launch, deadline=max(launch.deadline, world.at + patience))
+        name: replace(launch, deadline=max(launch.deadline, state.at + patience))
         for name, launch in memory.launches.items()
         if name not in begun
     }
     awaited = {
-        name: max(until, world.at + patience)
+        name: max(until, state.at + patience)
         for name, until in memory.awaited.items()
-        if name not in world.under_way
+        if name not in state.under_way
     }
     return replace(memory, launches={**memory.launches, **waits}, awaited={**memory.awaited, **awaited})

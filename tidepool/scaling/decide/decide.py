@@ -15,7 +15,7 @@ from typing import Final
 from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide import floors
 from tidepool.scaling.decide.budget import books
 from tidepool.scaling.decide.clock import set_right
@@ -28,7 +28,7 @@ from tidepool.scaling.decide.policies import Wants, wants
 from tidepool.scaling.decide.pools.converge import Convergence, Wanted
 from tidepool.scaling.decide.pools.machine_status import apart
 from tidepool.scaling.decide.power_save import asked_up, follow
-from tidepool.scaling.decide.reconcile import Ledger, ledger, wish_of
+from tidepool.scaling.decide.reconcile import Ledger, hosts_by_fleet, ledger
 from tidepool.scaling.decide.reconcile_words import Order, Todo
 from tidepool.scaling.decide.shrink import shrink
 from tidepool.scaling.decide.upkeep import act_on_ledger, remember_nodes
@@ -42,33 +42,33 @@ _NO_POLICY = "no policy makes nodes for jobs: scaling.policies has neither queue
 _SLURM_ASKS = "Slurm's power saving asks for nodes by itself"
 
 
-def decide(world: World, memory: Memory) -> Decision:
+def decide(state: ClusterState, memory: Memory) -> Decision:
     """What should be done now. The same input gives the same, in whatever order it is listed.
 
     On the world that it was just made of, with its wish and its memory, there is nothing more to do.
     """
-    memory = set_right(memory, world)
-    whole, world = world, apart(world)
+    memory = set_right(memory, state)
+    whole, state = state, apart(state)
     pools = Convergence(whole, memory)
-    world, book = _put_right(world, memory)
-    cost = books(world, memory, book)
-    asked = wants(world.spec, world.at)
-    draft = Draft(world, memory)
-    asked_for = asked_up(world)
-    remember_nodes(draft, world, memory, book, asked_for)
-    too_many = surplus(world, draft.idle_since, book, cost)
-    act_on_ledger(draft, world, book, too_many, asked_for)
-    known = replace(memory, fleet_setbacks=draft.fleet_setbacks, node_setbacks=draft.node_setbacks)
-    standing = Standing(world, known, book, too_many, draft)
-    left = limits(world.spec, world.at, known, book, cost, asked.caps)
+    state, book = _put_right(state, memory)
+    cost = books(state, memory, book)
+    asked = wants(state.spec, state.at)
+    draft = Draft(state, memory)
+    asked_for = asked_up(state)
+    remember_nodes(draft, state, memory, book, asked_for)
+    too_many = surplus(state, draft.idle_since, book, cost)
+    act_on_ledger(draft, state, book, too_many, asked_for)
+    known = replace(memory, fleet_backoffs=draft.fleet_backoffs, node_backoffs=draft.node_backoffs)
+    standing = Standing(state, known, book, too_many, draft)
+    left = limits(state.spec, state.at, known, book, cost, asked.caps)
     draft.rooms = left.rooms
-    draft.place_made()
+    draft.locate_made()
 
     idle: Mapping[str, str] = {}
-    if world.spec.scaling.mode == "power_save":
+    if state.spec.scaling.mode == "power_save":
         growth = _grown(standing, whole, known, left, pools)
         waiting = _as_slurm_asks(growth, pools)
-        follow(draft, world, known, book, left)
+        follow(draft, state, known, book, left)
     else:
         left = floors.serve(standing, asked, left, (), spare=False)
         known = replace(known, launches=draft.launches)
@@ -86,10 +86,10 @@ def decide(world: World, memory: Memory) -> Decision:
         draft.convert(convert)
 
     return Decision(
-        at=world.at,
+        at=state.at,
         actions=draft.actions(),
         waiting=waiting,
-        wish=draft.wish(),
+        desired=draft.desired_hosts(),
         nodes=FrozenDict(views(standing, idle)),
         memory=replace(draft.memory(), spent=cost.spent, pools=settled.memory),
         cost=Cost(cost.usd_per_hour, cost.spent.usd, cost.projected_usd),
@@ -100,7 +100,7 @@ def decide(world: World, memory: Memory) -> Decision:
 
 def _grown(
     standing: Standing,
-    whole: World,
+    whole: ClusterState,
     memory: Memory,
     left: Limits,
     pools: Convergence,
@@ -108,7 +108,7 @@ def _grown(
 ) -> Growth:
     """Growth sees the machines of pools beside the fleets' nodes."""
     # As fleets' nodes are wished since the look.
-    seen = replace(standing.world, nodes=whole.nodes)
+    seen = replace(standing.state, nodes=whole.nodes)
     phases = {**standing.phases(), **pools.phases()}
     return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.spare())
 
@@ -121,33 +121,33 @@ def _of_pools(launches: Iterable[Launch], pools: Convergence) -> Iterable[Wanted
     )
 
 
-def _put_right(world: World, memory: Memory) -> tuple[World, Ledger]:
+def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Ledger]:
     """With nodes that are at work and recorded among those that are wished, whoever made them.
 
     And with those of which something is there, where Slurm's power saving asks for them. In the other mode without those
     that could not be made and of which nothing is there: their names are free at once.
     """
-    book = ledger(world, memory)
-    asked_for = asked_up(world)
-    more = wish_of(
+    book = ledger(state, memory)
+    asked_for = asked_up(state)
+    more = hosts_by_fleet(
         entry.name
         for entry in book.entries.values()
         if entry.todo is Todo.ADOPT
-        or (entry.name in asked_for and not entry.is_wished and entry.order not in _NOT_FREE)
+        or (entry.name in asked_for and not entry.is_desired and entry.order not in _NOT_FREE)
     )
-    saves_power = world.spec.scaling.mode == "power_save"
-    less = wish_of(
+    saves_power = state.spec.scaling.mode == "power_save"
+    less = hosts_by_fleet(
         entry.name for entry in book.entries.values() if entry.todo is Todo.DROP and not saves_power
     )
     if not more and not less:
-        return world, book
+        return state, book
     none = HostSet()
-    wish = {
-        fleet: (world.wish.get(fleet, none) | more.get(fleet, none)) - less.get(fleet, none)
-        for fleet in (*world.wish, *more)
+    desired = {
+        fleet: (state.desired.get(fleet, none) | more.get(fleet, none)) - less.get(fleet, none)
+        for fleet in (*state.desired, *more)
     }
-    world = replace(world, wish=FrozenDict(wish))
-    return world, ledger(world, memory)
+    state = replace(state, desired=FrozenDict(desired))
+    return state, ledger(state, memory)
 
 
 def _for_jobs(left: Limits, asked: Wants) -> Limits:
@@ -156,10 +156,10 @@ def _for_jobs(left: Limits, asked: Wants) -> Limits:
 
 def _launch_for_jobs(standing: Standing, growth: Growth, left: Limits, pools: Convergence) -> Limits:
     """Take over what growth asks for of fleets; gives what the limits leave."""
-    draft, spec = standing.draft, standing.world.spec
+    draft, spec = standing.draft, standing.state.spec
     launches = [launch for launch in growth.launches if launch.fleet not in pools.names]
     names = {name for launch in launches for name in launch.nodes}
-    lasting_s = _lasting_s(standing.world.jobs, growth.waiting, names)
+    lasting_s = _lasting_s(standing.state.jobs, growth.waiting, names)
     launched: Counter[str] = Counter()
     usd = 0.0
     for launch in launches:

@@ -13,15 +13,24 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling import decision
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide import backoff
 from tidepool.scaling.decide.capacity import Room, next_rooms, why_not_first
 from tidepool.scaling.decide.observed import OURS
-from tidepool.scaling.decide.reconcile import wish_of
-from tidepool.scaling.decision import Action, Drain, Forget, Mend, PowerFailed, Remove, Sweep, Undrain
-from tidepool.scaling.memory import Cause, Drained, Launch, Memory, at_place
+from tidepool.scaling.decide.reconcile import hosts_by_fleet
+from tidepool.scaling.decision import (
+    Action,
+    DeleteOrphan,
+    Drain,
+    PowerFailed,
+    ReleaseSlot,
+    Remove,
+    Repair,
+    Undrain,
+)
+from tidepool.scaling.memory import Cause, Drained, Launch, Memory, at_location
 
-_Kind = type[Drain] | type[Undrain] | type[Remove] | type[Mend] | type[Forget] | type[PowerFailed]
+_Kind = type[Drain] | type[Undrain] | type[Remove] | type[Repair] | type[ReleaseSlot] | type[PowerFailed]
 
 #: In which order actions stand, which is that in which they are taken: jobs are helped before money is saved.
 _ORDER: Final[tuple[type[Any], ...]] = (
@@ -29,11 +38,11 @@ _ORDER: Final[tuple[type[Any], ...]] = (
     Undrain,
     decision.Convert,
     decision.Launch,
-    Mend,
+    Repair,
     Drain,
     Remove,
-    Forget,
-    Sweep,
+    ReleaseSlot,
+    DeleteOrphan,
 )
 
 
@@ -43,21 +52,21 @@ _STEPS: Final = 3
 class Draft:
     """Begins with what was wished and remembered. Each method is an action on nodes, with its reason."""
 
-    def __init__(self, world: World, memory: Memory) -> None:
-        self.at = world.at
-        self._world = world
+    def __init__(self, state: ClusterState, memory: Memory) -> None:
+        self.at = state.at
+        self._state = state
         self._before = memory
-        self._patience = timedelta(seconds=world.spec.scaling.boot_timeout_s)
-        self.wished = {name for names in world.wish.values() for name in names}
+        self._patience = timedelta(seconds=state.spec.scaling.boot_timeout_s)
+        self.desired = {name for names in state.desired.values() for name in names}
         self.idle_since: dict[str, datetime] = {}
         self.launches = dict(memory.launches)
         self.drains = dict(memory.drains)
         self.undrained = dict(memory.undrained)
         self.awaited = dict(memory.awaited)
-        self.fleet_setbacks = dict(memory.fleet_setbacks)
-        self.node_setbacks = dict(memory.node_setbacks)
+        self.fleet_backoffs = dict(memory.fleet_backoffs)
+        self.node_backoffs = dict(memory.node_backoffs)
         #: By node, where it is or is to be, of fleets on several infrastructures; and by fleet what room there is.
-        self.places: dict[str, str] = dict(memory.places)
+        self.locations: dict[str, str] = dict(memory.locations)
         self.rooms: Mapping[str, tuple[Room, ...]] = {}
         self.strays: dict[MachineKey, datetime] = {}
         self.ill_since: dict[str, datetime] = {}
@@ -71,11 +80,11 @@ class Draft:
         self.now_undrained: dict[str, str] = {}
         self._grouped: defaultdict[tuple[_Kind, str, str], set[str]] = defaultdict(set)
         self._launched: list[decision.Launch] = []
-        self._swept: list[Sweep] = []
+        self._swept: list[DeleteOrphan] = []
         #: By node, its fleet: what is made anew.
         self._made: dict[str, str] = {}
         #: By fleet, how many were given a room.
-        self._placed: Counter[str] = Counter()
+        self._located: Counter[str] = Counter()
         self._converted: list[decision.Convert] = []
 
     def launch(
@@ -93,18 +102,18 @@ class Draft:
         if not nodes:
             return
         left, rooms = list(nodes), self.rooms.get(fleet, ())
-        for room, count in next_rooms(rooms, self._placed[fleet], len(nodes)):
+        for room, count in next_rooms(rooms, self._located[fleet], len(nodes)):
             here, left = tuple(left[:count]), left[count:]
             because = why_not_first(rooms, room.key)
             why = f"{reason}; on {room.name}, for {because}" if because else reason
             self._launched.append(decision.Launch(fleet, here, why, jobs, room.key))
-            self.places.update(dict.fromkeys(here, room.key))
+            self.locations.update(dict.fromkeys(here, room.key))
         # None is left where limits were asked for as many.
         if left:
             self._launched.append(decision.Launch(fleet, tuple(left), reason, jobs))
-        self._placed[fleet] += len(nodes)
+        self._located[fleet] += len(nodes)
         for name in nodes:
-            self.wished.add(name)
+            self.desired.add(name)
             self.now_launched[name] = fleet
             self.begin(name, (jobs_of or {}).get(name, jobs), lasting_s.get(name, 0))
 
@@ -134,45 +143,47 @@ class Draft:
     def remove(self, fleet: str, name: str, reason: str) -> None:
         """It leaves the wish, and an `up` has its time to take it away."""
         self._grouped[Remove, fleet, reason].add(name)
-        self.wished.discard(name)
+        self.desired.discard(name)
         self.launches.pop(name, None)
         self.idle_since.pop(name, None)
         self._expect(name)
 
     def set_back(self, fleet: str, name: str, cause: Cause, text: str) -> None:
         """A node failed: its name is quarantined, and its fleet had one failure more, however many fail at once."""
-        place = self.places.get(name, "")
-        self.node_setbacks[name] = backoff.of_node(self.node_setbacks.get(name), cause, text, self.at, place)
-        key = at_place(fleet, place)
-        before = self._before.fleet_setbacks.get(key)
-        self.fleet_setbacks[key] = backoff.of_fleet(before, cause, text, self.at)
+        location = self.locations.get(name, "")
+        self.node_backoffs[name] = backoff.of_node(
+            self.node_backoffs.get(name), cause, text, self.at, location
+        )
+        key = at_location(fleet, location)
+        before = self._before.fleet_backoffs.get(key)
+        self.fleet_backoffs[key] = backoff.of_fleet(before, cause, text, self.at)
 
-    def mend(self, fleet: str, name: str, reason: str) -> None:
+    def repair(self, fleet: str, name: str, reason: str) -> None:
         """An `up` has its time to make it as it is wished."""
-        self._grouped[Mend, fleet, reason].add(name)
+        self._grouped[Repair, fleet, reason].add(name)
         self.launches.pop(name, None)
         self._expect(name)
 
     def make(self, fleet: str, name: str, reason: str) -> None:
         """It is wished, and made as if it were launched now."""
-        self._grouped[Mend, fleet, reason].add(name)
+        self._grouped[Repair, fleet, reason].add(name)
         before = self._before.launches.get(name)
         self.begin(name, before.jobs if before else (), before.lasting_s if before else 0)
         self._made[name] = fleet
 
-    def place_made(self) -> None:
+    def locate_made(self) -> None:
         """Give those that are to be made, and are nowhere yet, a room: a person's, say, that no `up` came to."""
         for name, fleet in sorted(self._made.items(), key=lambda each: _by_slot(each[0])):
             rooms = self.rooms.get(fleet, ())
-            if len(rooms) > 1 and not self.places.get(name):
-                for room, _ in next_rooms(rooms, self._placed[fleet], 1):
-                    self.places[name] = room.key
-                    self._placed[fleet] += 1
+            if len(rooms) > 1 and not self.locations.get(name):
+                for room, _ in next_rooms(rooms, self._located[fleet], 1):
+                    self.locations[name] = room.key
+                    self._located[fleet] += 1
 
-    def forget(self, fleet: str, name: str, reason: str) -> None:
+    def release_slot(self, fleet: str, name: str, reason: str) -> None:
         """Slurm makes a slot of it; where it saves power, it powers it down."""
-        saves_power = self._world.spec.scaling.mode == "power_save"
-        self._grouped[PowerFailed if saves_power else Forget, fleet, reason].add(name)
+        saves_power = self._state.spec.scaling.mode == "power_save"
+        self._grouped[PowerFailed if saves_power else ReleaseSlot, fleet, reason].add(name)
         self._expect(name)
 
     def power_failed(self, fleet: str, name: str, reason: str) -> None:
@@ -180,9 +191,9 @@ class Draft:
         self._grouped[PowerFailed, fleet, reason].add(name)
         self._expect(name)
 
-    def sweep(self, machine: MachineKey, reason: str) -> None:
+    def delete_orphan(self, machine: MachineKey, reason: str) -> None:
         """Grace begins anew, in case it is still there then."""
-        self._swept.append(Sweep(machine, reason))
+        self._swept.append(DeleteOrphan(machine, reason))
         self.strays[machine] = self.at
 
     def convert(self, convert: decision.Convert) -> None:
@@ -202,16 +213,16 @@ class Draft:
         ]
         return tuple(sorted([*grouped, *self._launched, *self._swept, *self._converted], key=_by_turn))
 
-    def wish(self) -> Mapping[str, HostSet]:
+    def desired_hosts(self) -> Mapping[str, HostSet]:
         """By fleet, all that should be there."""
-        before = {name for names in self._world.wish.values() for name in names}
-        gone = before - self.wished
-        new = wish_of(self.wished - before)
+        before = {name for names in self._state.desired.values() for name in names}
+        gone = before - self.desired
+        new = hosts_by_fleet(self.desired - before)
         if not gone and not new:
-            return self._world.wish
+            return self._state.desired
         found = {}
-        for fleet in sorted({*self._world.wish, *new}):
-            names = self._world.wish.get(fleet, HostSet())
+        for fleet in sorted({*self._state.desired, *new}):
+            names = self._state.desired.get(fleet, HostSet())
             left = [name for name in gone if name in names]
             found[fleet] = (names - HostSet.from_names(left)) | new.get(fleet, HostSet())
         return FrozenDict(found)
@@ -225,9 +236,9 @@ class Draft:
             drains=_sorted(self.drains),
             undrained=_sorted(self.undrained),
             awaited=_sorted(self.awaited),
-            fleet_setbacks=_sorted(self.fleet_setbacks),
-            node_setbacks=_sorted(self.node_setbacks),
-            places=_sorted({name: place for name, place in self.places.items() if place}),
+            fleet_backoffs=_sorted(self.fleet_backoffs),
+            node_backoffs=_sorted(self.node_backoffs),
+            locations=_sorted({name: location for name, location in self.locations.items() if location}),
             strays=_sorted(self.strays),
             ill_since=_sorted(self.ill_since),
             has_room_since=_sorted(self.has_room_since),
@@ -247,7 +258,7 @@ def _by_slot(name: str) -> tuple[str, int]:
 
 def _by_turn(action: Action) -> tuple[int, str, tuple[tuple[str, int], ...], str]:
     turn = _ORDER.index(type(action))
-    if isinstance(action, Sweep):
+    if isinstance(action, DeleteOrphan):
         key = action.machine
         return turn, key.stack, ((key.node, key.generation),), action.reason
     return turn, action.fleet, tuple(map(_by_slot, action.nodes)), action.reason

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.budget import Books, has_machine, price_of
 from tidepool.scaling.decide.capacity import node_prices
 from tidepool.scaling.decide.reconcile import Entry, Ledger
@@ -30,61 +30,61 @@ class Surplus:
         return self.nodes.get(entry.name)
 
 
-def surplus(world: World, idle_since: Mapping[str, datetime], ledger: Ledger, books: Books) -> Surplus:
+def surplus(state: ClusterState, idle_since: Mapping[str, datetime], ledger: Ledger, books: Books) -> Surplus:
     """Those that should go. Of nodes that are alike, the idle go before those that run jobs."""
-    found = dict(_out_of_place(world, ledger))
-    if not _is_limited(world):
+    found = dict(_out_of_place(state, ledger))
+    if not _is_limited(state):
         return Surplus(found)
-    order = going_order(world, idle_since)
+    order = going_order(state, idle_since)
     rest = [each for each in ledger.entries.values() if each.name not in found and has_machine(each)]
     # Those that are going anyhow are counted first.
     rest.sort(key=lambda each: (each.phase in _STAYS, order(each)))
-    for names, reason in _over(world, rest, books):
+    for names, reason in _over(state, rest, books):
         for name in names:
             found.setdefault(name, reason)
     return Surplus(found)
 
 
-def _is_limited(world: World) -> bool:
-    limits = world.spec.limits
+def _is_limited(state: ClusterState) -> bool:
+    limits = state.spec.limits
     return any(
         most is not None
         for most in (
             limits.max_nodes,
             limits.price_usd_per_hour,
             limits.budget_usd_per_month,
-            *(entry.max_nodes for fleet in world.spec.fleets for entry in fleet.infrastructures),
+            *(entry.max_nodes for fleet in state.spec.fleets for entry in fleet.infrastructures),
         )
     )
 
 
-def _out_of_place(world: World, ledger: Ledger) -> Iterable[tuple[str, str]]:
-    fleets = {fleet.name: fleet for fleet in world.spec.fleets}
+def _out_of_place(state: ClusterState, ledger: Ledger) -> Iterable[tuple[str, str]]:
+    fleets = {fleet.name: fleet for fleet in state.spec.fleets}
     for entry in ledger.entries.values():
         fleet = fleets.get(entry.fleet)
         if fleet is None:
             yield entry.name, f"there is no fleet {entry.fleet} any more"
         elif entry.number > fleet.max_nodes:
             yield entry.name, f"it is above max_nodes of {entry.fleet}, which is {fleet.max_nodes}"
-        elif entry.place and entry.place not in {each.key for each in fleet.infrastructures}:
-            yield entry.name, f"fleet {fleet.name} is not on {entry.place} any more"
+        elif entry.location and entry.location not in {each.key for each in fleet.infrastructures}:
+            yield entry.name, f"fleet {fleet.name} is not on {entry.location} any more"
 
 
-def _over(world: World, rest: list[Entry], books: Books) -> Iterable[tuple[list[str], str]]:
+def _over(state: ClusterState, rest: list[Entry], books: Books) -> Iterable[tuple[list[str], str]]:
     """``rest`` is in the order in which nodes go."""
-    prices = node_prices(world.spec)
-    placed: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
+    prices = node_prices(state.spec)
+    located: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in rest:
-        placed[entry.fleet, entry.place].append(entry)
-    for fleet in world.spec.fleets:
+        located[entry.fleet, entry.location].append(entry)
+    for fleet in state.spec.fleets:
         for here in fleet.infrastructures:
             if here.max_nodes is not None:
-                there = placed[fleet.name, here.key if len(fleet.infrastructures) > 1 else ""]
+                there = located[fleet.name, here.key if len(fleet.infrastructures) > 1 else ""]
                 yield (
                     _first(there, len(there) - here.max_nodes),
                     f"fleet {fleet.name} may have {here.max_nodes} nodes on {here.key} (its max_nodes)",
                 )
-    limits = world.spec.limits
+    limits = state.spec.limits
     if limits.max_nodes is not None:
         yield (
             _first(rest, len(rest) - limits.max_nodes),

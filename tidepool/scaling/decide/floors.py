@@ -9,7 +9,7 @@ from typing import Final
 
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import Fleet
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.draft import Draft
 from tidepool.scaling.decide.excess import Surplus
 from tidepool.scaling.decide.limits import Limits
@@ -29,7 +29,7 @@ _SPARE: Final = frozenset({Phase.IDLE, Phase.LAUNCHING})
 class Standing:
     """What stays of the nodes of the fleets, in the draft of a decision."""
 
-    world: World
+    state: ClusterState
     memory: Memory
     ledger: Ledger
     surplus: Surplus
@@ -49,10 +49,10 @@ class Standing:
 
     def _unlisted(self) -> Iterable[str]:
         """Slots that Slurm does not list: nothing can be made in them."""
-        listed = Counter(node.name.rpartition("-")[0] for node in self.world.nodes)
-        for fleet in self.world.spec.fleets:
+        listed = Counter(node.name.rpartition("-")[0] for node in self.state.nodes)
+        for fleet in self.state.spec.fleets:
             if listed[fleet.name] < fleet.max_nodes:
-                names = {node.name for node in self.world.nodes}
+                names = {node.name for node in self.state.nodes}
                 yield from (name for slot in fleet.slots() if (name := slot.node_name) not in names)
 
     def there(self, fleet: str) -> set[str]:
@@ -71,7 +71,7 @@ class Standing:
             if entry.fleet == fleet
             and entry.todo in (Todo.LEAVE, Todo.KEEP)
             and entry.phase in phases
-            and entry.is_wished
+            and entry.is_desired
             and self.surplus.why(entry) is None
             and entry.name not in self.draft.now_undrained
         ]
@@ -83,7 +83,7 @@ class Standing:
             if entry.fleet == fleet and entry.phase in phases and self.surplus.why(entry) is None
         }
         draft = self.draft
-        stays = (seen & draft.wished) - draft.now_drained.keys()
+        stays = (seen & draft.desired) - draft.now_drained.keys()
         now = {**draft.now_launched, **draft.now_undrained}
         return stays | {name for name, of in now.items() if of == fleet}
 
@@ -95,7 +95,7 @@ def serve(
 
     Gives what the limits leave.
     """
-    for fleet in standing.world.spec.fleets:
+    for fleet in standing.state.spec.fleets:
         for floor in _of(wants.floors, fleet, spare=spare):
             there = standing.spare(fleet.name, needed) if spare else standing.there(fleet.name)
             limits = _fill(standing, fleet, floor, floor.nodes - len(there), limits)
@@ -128,6 +128,6 @@ def _fill(standing: Standing, fleet: Fleet, floor: Floor, missing: int, limits: 
 
 
 def _vacant(standing: Standing, fleet: Fleet) -> Iterable[str]:
-    wished = standing.draft.wished
-    free = vacancies(fleet, standing.phases(), standing.memory, standing.world.at)
-    return (name for name in free if name not in wished)
+    desired = standing.draft.desired
+    free = vacancies(fleet, standing.phases(), standing.memory, standing.state.at)
+    return (name for name in free if name not in desired)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.allowance import Allowance
-from tidepool.scaling.decide.capacity import closing_setback
+from tidepool.scaling.decide.capacity import closing_backoff
 from tidepool.scaling.decide.demand.ask import Ask
 from tidepool.scaling.decide.demand.layout import Layout, Layouts, Queues, Refusal
 from tidepool.scaling.decide.demand.pending import Pending, Wanted, pending
@@ -55,7 +55,7 @@ class Growth:
 
 
 def grow(
-    world: World,
+    state: ClusterState,
     memory: Memory,
     phases: Mapping[str, Phase],
     allowance: Allowance,
@@ -66,7 +66,7 @@ def grow(
     """Nodes for all jobs that wait, in one step, by priority; a job of several nodes gets all of them or none.
 
     Args:
-        world: what was seen.
+        state: what was observed.
         memory: of it, set-backs of fleets and of nodes, what is being made, and since when there has been room for
             jobs.
         phases: of every node that is more than a slot, in the words of the ledger; others are absent.
@@ -75,36 +75,36 @@ def grow(
             a node as long as their time limits end within it (`backlog`).
         spare: by converged pool, the machines that could come to Slurm.
     """
-    has_budget = world.spec.limits.budget_usd_per_month is not None
+    has_budget = state.spec.limits.budget_usd_per_month is not None
     by_time = has_budget or horizon_s is not None
-    queue = pending(world, allowance.capped_accounts, by_time=by_time)
+    queue = pending(state, allowance.capped_accounts, by_time=by_time)
     if not queue.wanted:
         return Growth((), (), queue.waiting, frozenset(), {})
-    demand = _Demand(world, memory, queue)
+    demand = _Demand(state, memory, queue)
     offers = demand.queues.offers
-    nodes = there(world, memory, phases, offers)
-    free = {fleet.name: tuple(vacancies(fleet, phases, memory, world.at)) for fleet in world.spec.fleets}
+    nodes = there(state, memory, phases, offers)
+    free = {fleet.name: tuple(vacancies(fleet, phases, memory, state.at)) for fleet in state.spec.fleets}
     closed = {
         fleet.name: Closed(
             fleet.max_nodes,
-            quarantined(fleet, phases, memory, world.at),
-            closing_setback(fleet, memory, world.at),
+            quarantined(fleet, phases, memory, state.at),
+            closing_backoff(fleet, memory, state.at),
         )
-        for fleet in world.spec.fleets
+        for fleet in state.spec.fleets
     }
 
     for name, each in (spare or {}).items():
         free[name] = each.names
-        closed[name] = Closed(world.spec.pool(name).machines, spare=each)
+        closed[name] = Closed(state.spec.pool(name).machines, spare=each)
 
     def start() -> Placer:
-        return Placer(Bins(offers, nodes, free), Gate(allowance, closed, world.at))
+        return Placer(Bins(offers, nodes, free), Gate(allowance, closed, state.at))
 
     if horizon_s is None:
         outcomes = pack(demand.groups, demand.requests, start, first=demand.awaited(memory))
     else:
         timed = demand.timed()
-        found = lanes(demand.groups, timed, horizon_s, _later(world, phases, horizon_s), offers)
+        found = lanes(demand.groups, timed, horizon_s, _later(state, phases, horizon_s), offers)
         awaited = demand.awaited(memory)
         first = [
             number
@@ -113,13 +113,15 @@ def grow(
         ]
         of_lanes = pack(demand.groups, found.requests, start, first=frozenset(first))
         outcomes = served(timed, found, of_lanes)
-    return _growth(world, memory, demand, outcomes, phases)
+    return _growth(state, memory, demand, outcomes, phases)
 
 
-def _later(world: World, phases: Mapping[str, Phase], horizon_s: int) -> Mapping[str, Mapping[str, float]]:
+def _later(
+    state: ClusterState, phases: Mapping[str, Phase], horizon_s: int
+) -> Mapping[str, Mapping[str, float]]:
     """By fleet, the nodes that are busy and will be free: for how many seconds of the horizon."""
-    found: dict[str, dict[str, float]] = {name: {} for name in _kinds(world)}
-    for name, lasting_s in busy_until(world.jobs, world.at, horizon_s).items():
+    found: dict[str, dict[str, float]] = {name: {} for name in _kinds(state)}
+    for name, lasting_s in busy_until(state.jobs, state.at, horizon_s).items():
         if phases.get(name) is Phase.BUSY and (fleet := name.rpartition("-")[0]) in found:
             found[fleet][name] = lasting_s
     return found
@@ -128,8 +130,8 @@ def _later(world: World, phases: Mapping[str, Phase], horizon_s: int) -> Mapping
 class _Demand:
     """The queue, grouped by what is asked for; what no layout is found for is waiting for that."""
 
-    def __init__(self, world: World, memory: Memory, queue: Pending) -> None:
-        self.queues = Queues.of(world)
+    def __init__(self, state: ClusterState, memory: Memory, queue: Pending) -> None:
+        self.queues = Queues.of(state)
         self.waiting = queue.waiting
         self.groups: list[Group] = []
         self.requests: list[Request] = []
@@ -137,17 +139,17 @@ class _Demand:
         self.wanted: list[Wanted] = []
         self.given_up: set[int] = set()
         self._layouts = Layouts(self.queues)
-        self._has_budget = world.spec.limits.budget_usd_per_month is not None
+        self._has_budget = state.spec.limits.budget_usd_per_month is not None
         self._numbers: dict[Group, int] = {}
         known: dict[tuple[int, bool], int | Refusal] = {}
         self._since = since = memory.has_room_since
-        self._at = world.at
+        self._at = state.at
         # What a node of its own takes to come is no sign of anything.
-        given_up_after = GIVEN_UP_AFTER + 2 * timedelta(seconds=world.spec.scaling.boot_timeout_s)
+        given_up_after = GIVEN_UP_AFTER + 2 * timedelta(seconds=state.spec.scaling.boot_timeout_s)
         for wanted in queue.wanted:
             fresh = False
             if wanted.job_id in since and wanted.same.rules.blames_nodes:
-                long = world.at - since[wanted.job_id]
+                long = state.at - since[wanted.job_id]
                 fresh = OWN_NODES_AFTER <= long < TRIED_AGAIN_AFTER
                 if fresh and long >= given_up_after:
                     self._give_up(wanted, since[wanted.job_id])
@@ -234,13 +236,17 @@ class _Demand:
 
 
 def _growth(
-    world: World, memory: Memory, demand: _Demand, outcomes: Sequence[Served], phases: Mapping[str, Phase]
+    state: ClusterState,
+    memory: Memory,
+    demand: _Demand,
+    outcomes: Sequence[Served],
+    phases: Mapping[str, Phase],
 ) -> Growth:
     waiting = demand.waiting
     has_room = {job: since for job, since in memory.has_room_since.items() if job in demand.given_up}
     # By node, in the order in which they are wanted: the first few of the jobs that it is for.
     used: dict[str, list[int]] = {}
-    pools = {pool.name for pool in world.spec.pools}
+    pools = {pool.name for pool in state.spec.pools}
     for wanted, outcome in zip(demand.wanted, outcomes, strict=True):
         standing, reason = _standing(wanted, outcome, pools)
         jobs = wanted.jobs or (wanted.job_id,)
@@ -258,16 +264,16 @@ def _growth(
             and outcome.copies == wanted.copies
             and (since or outcome.rank == UP)
         ):
-            has_room[wanted.job_id] = since or world.at
+            has_room[wanted.job_id] = since or state.at
     new = [name for name in used if phases.get(name, Phase.ABSENT) is Phase.ABSENT]
     drained = [name for name in used if phases.get(name) in _DRAINED]
     return Growth(
         launches=tuple(
             Launch(fleet, names, _for_jobs(jobs), jobs[:_FEW])
-            for fleet, names, jobs in _by_fleet(world, new, used)
+            for fleet, names, jobs in _by_fleet(state, new, used)
         ),
         undrains=tuple(
-            Undrain(fleet, names, _for_jobs(jobs)) for fleet, names, jobs in _by_fleet(world, drained, used)
+            Undrain(fleet, names, _for_jobs(jobs)) for fleet, names, jobs in _by_fleet(state, drained, used)
         ),
         waiting=waiting,
         needed=frozenset(used).difference(new),
@@ -298,21 +304,21 @@ def _standing(wanted: Wanted, outcome: Served, pools: Collection[str]) -> tuple[
 
 
 def _by_fleet(
-    world: World, names: Collection[str], used: Mapping[str, list[int]]
+    state: ClusterState, names: Collection[str], used: Mapping[str, list[int]]
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[int, ...]]]:
     """Of each fleet, in the spec's order: its nodes by number, and the jobs that they are for by their place."""
     of_fleet: dict[str, list[str]] = {}
     for name in names:
         of_fleet.setdefault(name.rpartition("-")[0], []).append(name)
-    for fleet in _kinds(world):
+    for fleet in _kinds(state):
         if those := of_fleet.get(fleet):
             jobs = tuple(dict.fromkeys(job for name in those for job in used[name]))
             yield fleet, tuple(sorted(those, key=lambda name: int(name.rpartition("-")[2]))), jobs
 
 
-def _kinds(world: World) -> list[str]:
+def _kinds(state: ClusterState) -> list[str]:
     """The fleets, and the pools, which are fleets to Slurm; in the spec's order."""
-    spec = world.spec
+    spec = state.spec
     return [*(fleet.name for fleet in spec.fleets), *(pool.name for pool in spec.pools)]
 
 

@@ -121,16 +121,16 @@ class Limits:
             f"fleet {fleet.name} may have {fleet.max_nodes} nodes (max_nodes)",
         )
         rooms = self.rooms[fleet.name]
-        closed = [room for room in rooms if room.setback is not None]
+        closed = [room for room in rooms if room.backoff is not None]
         left = sum(room.left for room in rooms) - self.since.get(fleet.name, 0) - launched
         if len(rooms) > 1:
             standing: Literal["limit", "setback"] = "setback" if closed else "limit"
             yield Grant(left, f"fleet {fleet.name}: {'; '.join(room.obstacle for room in rooms)}", standing)
             return
         for room in closed:
-            assert room.setback is not None
-            until = f"{room.setback.until:%H:%M:%S} UTC"
-            yield Grant(0, f"fleet {fleet.name} backs off until {until}: {room.setback.text}", "setback")
+            assert room.backoff is not None
+            until = f"{room.backoff.until:%H:%M:%S} UTC"
+            yield Grant(0, f"fleet {fleet.name} backs off until {until}: {room.backoff.text}", "setback")
         if rooms[0].most < fleet.max_nodes:
             yield Grant(
                 left,
@@ -209,7 +209,7 @@ def limits(
     there = [entry for entry in ledger.entries.values() if has_machine(entry)]
     present = Counter(entry.fleet for entry in there)
     spanning = {fleet.name: fleet for fleet in spec.fleets if len(fleet.infrastructures) > 1}
-    taken = Counter((entry.fleet, entry.place if entry.fleet in spanning else "") for entry in there)
+    taken = Counter((entry.fleet, entry.location if entry.fleet in spanning else "") for entry in there)
     for (name, key), count in list(taken.items()):
         if name in spanning and not key:
             # Where they are is not known yet: the first is what a program takes for those that nobody decided on.

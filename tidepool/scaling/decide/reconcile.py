@@ -16,7 +16,7 @@ from tidepool.clients.slurm import Job, JobState, Node, NodeFlag
 from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures import Machine
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.observed import PROVIDERS, holder, seen
 from tidepool.scaling.decide.reconcile_table import row
 from tidepool.scaling.decide.reconcile_words import Cell, Order, Power, Record, Row, Seen, Todo
@@ -38,7 +38,7 @@ _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 #: No subnet has more.
 _MOST_SLOTS: Final = 2**24
 
-_CONFIRMED: Final = frozenset({Todo.REMOVE, Todo.REPLACE, Todo.MEND, Todo.FORGET})
+_CONFIRMED: Final = frozenset({Todo.REMOVE, Todo.REPLACE, Todo.REPAIR, Todo.RELEASE_SLOT})
 
 
 class Entry(NamedTuple):
@@ -52,14 +52,14 @@ class Entry(NamedTuple):
     why: str
     node: Node | None
     has_jobs: bool
-    is_wished: bool
+    is_desired: bool
     order: Order
     #: Whether an earlier look said the same.
     is_confirmed: bool
     #: Of which image it was made, where it is known.
     image: str = ""
     #: On which of its fleet's infrastructures it is, or is to be; empty where it has one, or that is not known.
-    place: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ class Ledger:
     running: Mapping[str, tuple[Job, ...]]
 
 
-def ledger(world: World, memory: Memory) -> Ledger:
+def ledger(state: ClusterState, memory: Memory) -> Ledger:
     """What every node comes to."""
-    return _Look(world, memory).ledger()
+    return _Look(state, memory).ledger()
 
 
 def read_hostlist(written: str) -> tuple[str, ...]:
@@ -98,13 +98,13 @@ def running_jobs(jobs: Iterable[Job]) -> dict[str, tuple[Job, ...]]:
     return {name: tuple(sorted(each, key=lambda job: job.job_id)) for name, each in found.items()}
 
 
-def reserved_nodes(world: World) -> dict[str, str]:
+def reserved_nodes(state: ClusterState) -> dict[str, str]:
     """By node, the reservation that it is kept for: one that is active, or begins before a node could be made."""
-    soon = world.at + timedelta(seconds=world.spec.scaling.boot_timeout_s)
+    soon = state.at + timedelta(seconds=state.spec.scaling.boot_timeout_s)
     found: dict[str, str] = {}
-    for reservation in sorted(world.reservations, key=lambda each: each.name):
-        is_on = reservation.is_active or world.at <= reservation.start_time <= soon
-        if is_on and reservation.end_time > world.at:
+    for reservation in sorted(state.reservations, key=lambda each: each.name):
+        is_on = reservation.is_active or state.at <= reservation.start_time <= soon
+        if is_on and reservation.end_time > state.at:
             for name in read_hostlist(reservation.nodes):
                 when = (
                     ""
@@ -116,29 +116,29 @@ def reserved_nodes(world: World) -> dict[str, str]:
 
 
 class _Look:
-    def __init__(self, world: World, memory: Memory) -> None:
-        self._world = world
+    def __init__(self, state: ClusterState, memory: Memory) -> None:
+        self._state = state
         self._memory = memory
-        self._fleets = {fleet.name for fleet in world.spec.fleets}
-        self._nodes = {node.name: node for node in world.nodes}
-        self._wished = {name for fleet in sorted(world.wish) for name in world.wish[fleet]}
+        self._fleets = {fleet.name for fleet in state.spec.fleets}
+        self._nodes = {node.name: node for node in state.nodes}
+        self._desired = {name for fleet in sorted(state.desired) for name in state.desired[fleet]}
         self._machines: dict[str, list[Machine]] = {}
-        for machine in sorted(world.machines or (), key=lambda each: each.key):
+        for machine in sorted(state.machines or (), key=lambda each: each.key):
             self._machines.setdefault(machine.key.node, []).append(machine)
         #: By fleet, the infrastructure of those that have one.
         self._alone = {
             fleet.name: fleet.infrastructures[0].name
-            for fleet in world.spec.fleets
+            for fleet in state.spec.fleets
             if len(fleet.infrastructures) == 1
         }
-        self._running = running_jobs(world.jobs)
-        self._reserved = reserved_nodes(world)
+        self._running = running_jobs(state.jobs)
+        self._reserved = reserved_nodes(state)
 
     def ledger(self) -> Ledger:
-        places = [place for name in self._names() if (place := _place(name)) is not None]
+        slots = [slot for name in self._names() if (slot := _slot(name)) is not None]
         # Those of no fleet are somebody's own, unless something of ours is there.
-        mine = sorted(place for place in places if place[0] in self._fleets or self._is_known(place[2]))
-        listed = {node.name.rpartition("-")[0] for node in self._world.nodes}
+        mine = sorted(slot for slot in slots if slot[0] in self._fleets or self._is_known(slot[2]))
+        listed = {node.name.rpartition("-")[0] for node in self._state.nodes}
         # A fleet that is gone has no slots; but then nothing of it should be there either.
         should = self._fleets | {fleet for fleet, _, name in mine if self._should_be(name)}
         blind = frozenset(should - listed if self._nodes else {*should, *(fleet for fleet, _, _ in mine)})
@@ -152,21 +152,21 @@ class _Look:
         return Ledger(entries, tuple(strays), blind, self._running)
 
     def _names(self) -> set[str]:
-        recorded = self._world.recorded or {}
+        recorded = self._state.recorded or {}
         made = {
             name for name, record in recorded.items() if record.machine or record.membership or record.pending
         }
         # A slot that nothing else knows of is left out at once, for there are ten thousands of them.
-        there = {node.name for node in self._world.nodes if not node.state.is_slot}
-        others = self._wished | self._machines.keys() | self._world.under_way | made
+        there = {node.name for node in self._state.nodes if not node.state.is_slot}
+        others = self._desired | self._machines.keys() | self._state.under_way | made
         return there | others | self._running.keys()
 
     def _is_known(self, name: str) -> bool:
-        recorded = self._world.recorded or {}
-        return name in self._wished or name in self._machines or name in recorded
+        recorded = self._state.recorded or {}
+        return name in self._desired or name in self._machines or name in recorded
 
     def _should_be(self, name: str) -> bool:
-        return name in self._wished or name in (self._world.recorded or {})
+        return name in self._desired or name in (self._state.recorded or {})
 
     def _entry(self, fleet: str, number: int, name: str, *, is_blind: bool) -> Entry:
         node = self._nodes.get(name)
@@ -181,15 +181,15 @@ class _Look:
             has_jobs,
             self._power(name),
             record,
-            name in self._wished,
+            name in self._desired,
             order,
         )
         found = self._as_ordered(name, row(cell))
         since = self._memory.ill_since.get(name)
         why = f"{found.why} ({text})" if text else found.why
-        setback = self._memory.node_setbacks.get(name)
-        if order is Order.FAILED and found.phase is Phase.ILL and setback is not None:
-            why = f"{why}: {setback.text}"
+        backoff = self._memory.node_backoffs.get(name)
+        if order is Order.FAILED and found.phase is Phase.ILL and backoff is not None:
+            why = f"{why}: {backoff.text}"
         if is_blind:
             why = f"Slurm lists no node and no slot of fleet {fleet}; until it does, nothing is done"
         return Entry(
@@ -201,11 +201,11 @@ class _Look:
             why,
             node,
             has_jobs,
-            cell.wished,
+            cell.desired,
             order,
-            found.todo not in _CONFIRMED or (since is not None and self._world.at - since >= CONFIRMED_AFTER),
+            found.todo not in _CONFIRMED or (since is not None and self._state.at - since >= CONFIRMED_AFTER),
             self._image(name),
-            self._place(name),
+            self._location(name),
         )
 
     def _as_ordered(self, name: str, found: Row) -> Row:
@@ -221,7 +221,7 @@ class _Look:
         return found
 
     def _is_recent(self, since: datetime) -> bool:
-        return self._world.at - since < ORDER_TIME
+        return self._state.at - since < ORDER_TIME
 
     def _seen(self, name: str, node: Node | None) -> tuple[Seen, str]:
         how = seen(node)
@@ -241,24 +241,24 @@ class _Look:
         One that was cut off leaves such a drain behind, which is as good as one of ours then.
         """
         reason = node.reason
-        if reason is None or reason.text != PROVIDERS or node.name in self._world.under_way:
+        if reason is None or reason.text != PROVIDERS or node.name in self._state.under_way:
             return False
         memory = self._memory
         is_asked = any(node.name in of for of in (memory.awaited, memory.drains, memory.undrained))
-        is_new = reason.time is not None and self._world.at - reason.time < OPERATION_TIME
+        is_new = reason.time is not None and self._state.at - reason.time < OPERATION_TIME
         return is_new and not is_asked
 
-    def _place(self, name: str) -> str:
-        record = (self._world.recorded or {}).get(name)
-        return (record.place if record else "") or self._memory.places.get(name, "")
+    def _location(self, name: str) -> str:
+        record = (self._state.recorded or {}).get(name)
+        return (record.location if record else "") or self._memory.locations.get(name, "")
 
     def _infrastructure(self, name: str) -> str:
         """Where its machine is, or is to be made; empty where that is not known."""
-        record = (self._world.recorded or {}).get(name)
+        record = (self._state.recorded or {}).get(name)
         if record is not None and record.infrastructure:
             return record.infrastructure
-        place = self._memory.places.get(name, "")
-        return place.partition("/")[0] or self._alone.get(name.rpartition("-")[0], "")
+        location = self._memory.locations.get(name, "")
+        return location.partition("/")[0] or self._alone.get(name.rpartition("-")[0], "")
 
     def _listed(self, name: str) -> list[Machine]:
         """The machines of its name, where it is. Elsewhere, machines of that name are none of it."""
@@ -268,30 +268,30 @@ class _Look:
         ]
 
     def _power(self, name: str) -> Power:
-        if self._world.machines is None:
+        if self._state.machines is None:
             return Power.UNKNOWN
         listed = self._listed(name)
         if not listed:
-            silent, here = self._world.silent, self._infrastructure(name)
+            silent, here = self._state.silent, self._infrastructure(name)
             is_unseen = here in silent if here else bool(silent)
             return Power.UNKNOWN if is_unseen and not self._was_refused(name) else Power.NOT_LISTED
         return Power.RUNNING if any(each.state == "running" for each in listed) else Power.STOPPED
 
     def _was_refused(self, name: str) -> bool:
         """Whether it is known without a look that there is no machine: nothing is recorded, and none was to be had."""
-        setback = self._memory.node_setbacks.get(name)
+        backoff = self._memory.node_backoffs.get(name)
         return (
-            self._world.recorded is not None
-            and name not in self._world.recorded
-            and setback is not None
-            and setback.is_of_no_machine
-            and setback.until > self._world.at
+            self._state.recorded is not None
+            and name not in self._state.recorded
+            and backoff is not None
+            and backoff.is_of_no_machine
+            and backoff.until > self._state.at
         )
 
     def _record(self, name: str) -> Record:
-        if self._world.recorded is None:
+        if self._state.recorded is None:
             return Record.UNKNOWN
-        record = self._world.recorded.get(name)
+        record = self._state.recorded.get(name)
         if record is None:
             return Record.NONE
         if record.pending:
@@ -301,17 +301,17 @@ class _Look:
         return Record.MACHINE if record.machine else Record.NONE
 
     def _is_recorded(self, name: str) -> bool:
-        record = (self._world.recorded or {}).get(name)
+        record = (self._state.recorded or {}).get(name)
         return record is not None and record.machine and not record.pending
 
     def _image(self, name: str) -> str:
-        record = (self._world.recorded or {}).get(name)
+        record = (self._state.recorded or {}).get(name)
         return record.image if record else ""
 
     def _order(self, name: str, *, has_come: bool) -> Order:
         """What was asked for it. A launch is over when it has come."""
-        at = self._world.at
-        if name in self._world.under_way:
+        at = self._state.at
+        if name in self._state.under_way:
             return Order.UNDER_WAY
         launch = self._memory.launches.get(name)
         if launch is not None and not has_come:
@@ -319,19 +319,19 @@ class _Look:
         until = self._memory.awaited.get(name)
         if until is not None:
             return Order.UP if _is_ahead(at, until) else Order.LATE_UP
-        setback = self._memory.node_setbacks.get(name)
-        return Order.FAILED if setback is not None and setback.until > at else Order.NONE
+        backoff = self._memory.node_backoffs.get(name)
+        return Order.FAILED if backoff is not None and backoff.until > at else Order.NONE
 
     def _strays(self, entry: Entry) -> Iterable[Machine]:
         """Of the machines of a node's name, those that may go, were it not for grace."""
         listed = self._listed(entry.name)
-        if entry.todo is Todo.SWEEP:
+        if entry.todo is Todo.DELETE_ORPHAN:
             yield from self._machines.get(entry.name, ())
             return
-        if self._world.recorded is not None and not entry.has_jobs and self._is_recorded(entry.name):
+        if self._state.recorded is not None and not entry.has_jobs and self._is_recorded(entry.name):
             # The same name on another infrastructure, whose answer was lost when it was made.
             yield from (each for each in self._machines.get(entry.name, ()) if each not in listed)
-        if len(listed) > 1 and self._world.recorded is not None and not entry.has_jobs:
+        if len(listed) > 1 and self._state.recorded is not None and not entry.has_jobs:
             # Of several lives of a name the last is the one that is meant; others are back from the dead.
             yield from listed[:-1]
 
@@ -340,7 +340,7 @@ def _is_ahead(at: datetime, deadline: datetime) -> bool:
     return at < deadline
 
 
-def _place(name: str) -> tuple[str, int, str] | None:
+def _slot(name: str) -> tuple[str, int, str] | None:
     try:
         fleet, number = fleet_and_number(name)
     except ValueError:
@@ -348,11 +348,11 @@ def _place(name: str) -> tuple[str, int, str] | None:
     return (fleet, number, name) if number <= _MOST_SLOTS else None
 
 
-def wish_of(names: Iterable[str]) -> dict[str, HostSet]:
+def hosts_by_fleet(names: Iterable[str]) -> dict[str, HostSet]:
     """Names, by the fleet that they tell."""
     by_fleet: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
-        place = _place(name)
-        if place is not None:
-            by_fleet[place[0]].append(name)
+        slot = _slot(name)
+        if slot is not None:
+            by_fleet[slot[0]].append(name)
     return {fleet: HostSet.from_names(found) for fleet, found in sorted(by_fleet.items())}

@@ -28,19 +28,19 @@ _MEANING: Final = {
     Todo.KEEP: "Jobs may have it, and it stays, for something cannot be seen.",
     Todo.ADOPT: "It joins the wish, whoever made it.",
     Todo.MAKE: "An `up` makes it, and it has its time to come up.",
-    Todo.MEND: "An `up` looks again at what is recorded of it, and makes it as it is wished: there, or gone.",
+    Todo.REPAIR: "An `up` looks again at what is recorded of it, and makes it as it is wished: there, or gone.",
     Todo.DRAIN: "It takes no more jobs.",
     Todo.LEAVE: "A job that needs it undrains it. Empty, it is removed.",
     Todo.REMOVE: "It leaves the wish, and an `up` takes it away.",
     Todo.DROP: "It leaves the wish. There is nothing to take away.",
     Todo.REPLACE: "It is removed, its name is left alone for a while, and the failure is counted for its fleet.",
-    Todo.SWEEP: "Its machine is deleted, after a grace of two minutes in which no `up` is under way.",
-    Todo.FORGET: "Slurm makes a slot of it.",
+    Todo.DELETE_ORPHAN: "Its machine is deleted, after a grace of two minutes in which no `up` is under way.",
+    Todo.RELEASE_SLOT: "Slurm makes a slot of it.",
     Todo.FAIL: "Slurm's power saving is told that it does not come.",
 }
 
 _TABLE: Final = """
-`remove`, `replace`, `mend` and `forget` wait for a second look that says the same. `jobs` is what Slurm says of its
+`remove`, `replace`, `repair` and `release slot` wait for a second look that says the same. `jobs` is what Slurm says of its
 processors, or of any job that it has there. Of several machines of one name, the last generation is meant; earlier ones
 are swept like those of no record.
 
@@ -63,7 +63,7 @@ def _line(number: int, row: Row) -> str:
         "" if len(row.jobs) > 1 else "yes" if True in row.jobs else "no",
         _values(row.power, Power),
         _values(row.record, Record),
-        "" if len(row.wished) > 1 else "yes" if True in row.wished else "no",
+        "" if len(row.desired) > 1 else "yes" if True in row.desired else "no",
         _values(row.order, Order),
         f"`{row.phase}`",
         f"`{row.todo}`",

@@ -33,7 +33,7 @@ def _row(
     jobs: bool | None = None,
     power: tuple[Power, ...] = tuple(Power),
     record: tuple[Record, ...] = tuple(Record),
-    wished: bool | None = None,
+    desired: bool | None = None,
     order: tuple[Order, ...] = tuple(Order),
 ) -> Row:
     return Row(
@@ -41,7 +41,7 @@ def _row(
         frozenset(_EITHER if jobs is None else (jobs,)),
         frozenset(power),
         frozenset(record),
-        frozenset(_EITHER if wished is None else (wished,)),
+        frozenset(_EITHER if desired is None else (desired,)),
         frozenset(order),
         phase,
         todo,
@@ -49,10 +49,10 @@ def _row(
     )
 
 
-_wished = partial(_row, wished=True)
-_not_wished = partial(_row, wished=False)
+_desired = partial(_row, desired=True)
+_not_desired = partial(_row, desired=False)
 #: What is surely seen: without it nothing is taken away.
-_sure = partial(_wished, power=_LISTABLE, record=_READABLE)
+_sure = partial(_desired, power=_LISTABLE, record=_READABLE)
 
 _STRANGE: Final = (
     _row(Phase.UNKNOWN, Todo.NOTHING, "Slurm does not say how it is", seen=(Seen.STRANGE,)),
@@ -72,14 +72,14 @@ _THEIRS: Final = (
         "somebody holds it, and it is recorded: it stays",
         seen=(Seen.THEIRS,),
         record=_SOME,
-        wished=False,
+        desired=False,
     ),
     _row(Phase.HELD, Todo.NOTHING, "somebody holds it: it is theirs", seen=(Seen.THEIRS,)),
 )
 
-_WISHED: Final = (
+_DESIRED: Final = (
     # Up
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.REMOVE,
         "its machine stopped; what ran on it begins anew elsewhere",
@@ -88,7 +88,7 @@ _WISHED: Final = (
         record=_READABLE,
         order=(Order.NONE, Order.UP, Order.LATE_UP, Order.FAILED),
     ),
-    _wished(
+    _desired(
         Phase.IDLE,
         Todo.SERVE,
         "in service",
@@ -96,16 +96,16 @@ _WISHED: Final = (
         power=(Power.RUNNING, Power.NOT_LISTED),
         record=(Record.BOTH,),
     ),
-    _wished(
+    _desired(
         Phase.IDLE,
-        Todo.MEND,
+        Todo.REPAIR,
         "in service, and not recorded as it should be",
         seen=(Seen.UP,),
         power=(Power.RUNNING, Power.NOT_LISTED),
         record=(Record.NONE, Record.MACHINE, Record.PENDING),
         order=(Order.NONE, Order.LATE_LAUNCH, Order.LATE_UP),
     ),
-    _wished(
+    _desired(
         Phase.IDLE,
         Todo.KEEP,
         "in service; more has to be seen before it may go",
@@ -119,7 +119,7 @@ _WISHED: Final = (
         seen=(Seen.OURS,),
         order=_NOT_UNDER_WAY,
     ),
-    _wished(
+    _desired(
         Phase.DRAINED,
         Todo.KEEP,
         "drained by the scaler; more has to be seen before it may go",
@@ -134,16 +134,16 @@ _WISHED: Final = (
         jobs=False,
         order=_NOT_UNDER_WAY,
     ),
-    _wished(Phase.ILL, Todo.WAIT, "it is not fit for jobs", seen=(Seen.UNFIT,)),
+    _desired(Phase.ILL, Todo.WAIT, "it is not fit for jobs", seen=(Seen.UNFIT,)),
     # On its way
-    _wished(
+    _desired(
         Phase.LAUNCHING,
         Todo.WAIT,
         "it is being made",
         seen=_NOT_UP,
         order=(Order.UNDER_WAY, Order.LAUNCH),
     ),
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.FAIL,
         "it is not up in time, and Slurm has a job waiting on it",
@@ -151,7 +151,7 @@ _WISHED: Final = (
         jobs=True,
         order=(Order.LATE_LAUNCH, Order.LATE_UP, Order.FAILED),
     ),
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.DROP,
         "it could not be made",
@@ -169,7 +169,7 @@ _WISHED: Final = (
         jobs=False,
         order=(Order.FAILED,),
     ),
-    _wished(
+    _desired(
         Phase.LAUNCHING,
         Todo.MAKE,
         "nothing of it was begun in time; it is asked for again",
@@ -204,7 +204,7 @@ _WISHED: Final = (
         jobs=False,
     ),
     # Wished, and not there
-    _wished(
+    _desired(
         Phase.LAUNCHING,
         Todo.MAKE,
         "it should be there, and is not",
@@ -212,7 +212,7 @@ _WISHED: Final = (
         record=_READABLE,
         order=(Order.NONE,),
     ),
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.WAIT,
         "it is not up in time, and Slurm was told so",
@@ -220,7 +220,7 @@ _WISHED: Final = (
         jobs=True,
         order=(Order.UP,),
     ),
-    _wished(
+    _desired(
         Phase.LAUNCHING,
         Todo.WAIT,
         "it is being made again",
@@ -228,7 +228,7 @@ _WISHED: Final = (
         order=(Order.UP,),
     ),
     # Dead, or thought to be
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.REMOVE,
         "it is down, and its machine does not run",
@@ -237,7 +237,7 @@ _WISHED: Final = (
         power=_GONE,
         record=_READABLE,
     ),
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.REMOVE,
         "it is down, and its machine stopped",
@@ -246,9 +246,9 @@ _WISHED: Final = (
         power=(Power.STOPPED,),
         record=_READABLE,
     ),
-    _wished(
+    _desired(
         Phase.ILL,
-        Todo.MEND,
+        Todo.REPAIR,
         "it is down, and its machine runs",
         seen=(Seen.DOWN,),
         jobs=False,
@@ -256,7 +256,7 @@ _WISHED: Final = (
         record=_READABLE,
         order=(Order.NONE,),
     ),
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.REPLACE,
         "it is down, and mending did not help",
@@ -266,19 +266,19 @@ _WISHED: Final = (
         record=_READABLE,
         order=(Order.LATE_UP,),
     ),
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.WAIT,
         "it is down; it is being mended, or more has to be seen",
         seen=(Seen.DOWN,),
     ),
-    _wished(
+    _desired(
         Phase.ILL,
         Todo.WAIT,
         "it does not respond; Slurm will say whether it is down",
         seen=(Seen.SILENT,),
     ),
-    _wished(
+    _desired(
         Phase.UNKNOWN,
         Todo.WAIT,
         "it should be there, and too little can be seen",
@@ -286,9 +286,9 @@ _WISHED: Final = (
     ),
 )
 
-_NOT_WISHED: Final = (
-    _not_wished(Phase.LEAVING, Todo.WAIT, "it is being taken away", order=(Order.UNDER_WAY,)),
-    _not_wished(
+_NOT_DESIRED: Final = (
+    _not_desired(Phase.LEAVING, Todo.WAIT, "it is being taken away", order=(Order.UNDER_WAY,)),
+    _not_desired(
         Phase.LEAVING,
         Todo.WAIT,
         "it is to be taken away",
@@ -296,14 +296,14 @@ _NOT_WISHED: Final = (
         order=(Order.UP,),
     ),
     # In service, or at work
-    _not_wished(
+    _not_desired(
         Phase.IDLE,
         Todo.ADOPT,
         "recorded and in service: it stays",
         seen=(Seen.UP,),
         record=_SOME,
     ),
-    _not_wished(
+    _not_desired(
         Phase.DRAINED,
         Todo.ADOPT,
         "recorded and at work: it stays until its jobs have ended",
@@ -311,7 +311,7 @@ _NOT_WISHED: Final = (
         jobs=True,
         record=_SOME,
     ),
-    _not_wished(
+    _not_desired(
         Phase.ILL,
         Todo.ADOPT,
         "recorded, and it does not respond",
@@ -319,9 +319,9 @@ _NOT_WISHED: Final = (
         record=_SOME,
     ),
     # Recorded, and should go
-    _not_wished(
+    _not_desired(
         Phase.LEAVING,
-        Todo.MEND,
+        Todo.REPAIR,
         "it should be gone, and is recorded still",
         seen=(*_NOT_THERE, Seen.OURS, Seen.DOWN, Seen.UNFIT),
         jobs=False,
@@ -329,14 +329,14 @@ _NOT_WISHED: Final = (
         record=_SOME,
         order=_AT_REST,
     ),
-    _not_wished(
+    _not_desired(
         Phase.LEAVING,
         Todo.WAIT,
         "it should be gone, and more has to be seen",
         record=_SOME,
     ),
     # Of no record
-    _not_wished(
+    _not_desired(
         Phase.STRAY,
         Todo.DRAIN,
         "no record knows it, and it takes jobs",
@@ -344,32 +344,32 @@ _NOT_WISHED: Final = (
         power=(Power.RUNNING, Power.NOT_LISTED),
         record=(Record.NONE,),
     ),
-    _not_wished(
+    _not_desired(
         Phase.STRAY,
-        Todo.SWEEP,
+        Todo.DELETE_ORPHAN,
         "no record knows its machine, and it runs nothing",
         seen=(*_NOT_THERE, Seen.OURS, Seen.DOWN, Seen.UNFIT),
         jobs=False,
         power=_MACHINE,
         record=(Record.NONE,),
     ),
-    _not_wished(
+    _not_desired(
         Phase.STRAY,
         Todo.WAIT,
         "no record knows its machine, and it may run jobs",
         power=_MACHINE,
         record=(Record.NONE,),
     ),
-    _not_wished(
+    _not_desired(
         Phase.LEAVING,
-        Todo.FORGET,
+        Todo.RELEASE_SLOT,
         "it is gone, and Slurm knows it still",
         seen=(Seen.OURS, Seen.DOWN, Seen.UNFIT),
         jobs=False,
         power=(Power.NOT_LISTED,),
         record=(Record.NONE,),
     ),
-    _not_wished(
+    _not_desired(
         Phase.ABSENT,
         Todo.NOTHING,
         "a slot",
@@ -377,16 +377,16 @@ _NOT_WISHED: Final = (
         power=(Power.NOT_LISTED, Power.UNKNOWN),
         record=(Record.NONE, Record.UNKNOWN),
     ),
-    _not_wished(
+    _not_desired(
         Phase.IDLE,
         Todo.KEEP,
         "in service; more has to be seen before it may go",
         seen=(Seen.UP,),
     ),
-    _not_wished(Phase.UNKNOWN, Todo.WAIT, "too little can be seen"),
+    _not_desired(Phase.UNKNOWN, Todo.WAIT, "too little can be seen"),
 )
 
-ROWS: Final[tuple[Row, ...]] = (*_STRANGE, *_THEIRS, *_WISHED, *_NOT_WISHED)
+ROWS: Final[tuple[Row, ...]] = (*_STRANGE, *_THEIRS, *_DESIRED, *_NOT_DESIRED)
 
 _WITH_JOBS: Final = {Phase.IDLE: Phase.BUSY, Phase.DRAINED: Phase.DRAINING}
 

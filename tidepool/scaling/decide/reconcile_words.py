@@ -76,7 +76,7 @@ class Todo(StrEnum):
     ADOPT = "adopt"
     #: Make it, with a deadline.
     MAKE = "make"
-    MEND = "mend"
+    REPAIR = "repair"
     DRAIN = "drain"
     #: Undrain it when a job needs it; remove it when it is empty.
     LEAVE = "leave"
@@ -85,8 +85,8 @@ class Todo(StrEnum):
     DROP = "drop"
     #: Remove it, count it as a failure of its fleet, and take another name for a while.
     REPLACE = "replace"
-    SWEEP = "sweep"
-    FORGET = "forget"
+    DELETE_ORPHAN = "delete orphan"
+    RELEASE_SLOT = "release slot"
     #: Tell Slurm's power saving that it does not come.
     FAIL = "fail"
 
@@ -98,7 +98,7 @@ class Cell(NamedTuple):
     jobs: bool
     power: Power
     record: Record
-    wished: bool
+    desired: bool
     order: Order
 
 
@@ -109,7 +109,7 @@ class Row(NamedTuple):
     jobs: frozenset[bool]
     power: frozenset[Power]
     record: frozenset[Record]
-    wished: frozenset[bool]
+    desired: frozenset[bool]
     order: frozenset[Order]
     phase: Phase
     todo: Todo

@@ -10,7 +10,7 @@ from typing import Final
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.decide import backoff
-from tidepool.scaling.memory import Cause, Memory, at_place
+from tidepool.scaling.memory import Cause, Memory, at_location
 from tidepool.scaling.ports import Failure, UpOutcome
 
 #: Of several failures of a fleet in one `up`, which is told: the one that goes on for longest.
@@ -28,10 +28,10 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
     """
 
     def key(name: str) -> str:
-        return at_place(_fleet(name), memory.places.get(name, ""))
+        return at_location(_fleet(name), memory.locations.get(name, ""))
 
     launches, awaited = dict(memory.launches), dict(memory.awaited)
-    nodes, fleets = dict(memory.node_setbacks), dict(memory.fleet_setbacks)
+    nodes, fleets = dict(memory.node_backoffs), dict(memory.fleet_backoffs)
     for name in outcome.made | outcome.removed:
         awaited.pop(name, None)
     for name in outcome.made:
@@ -43,8 +43,8 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
             launches[name] = replace(launch, deadline=max(launch.deadline, at + patience))
     of_fleets: dict[str, list[Failure]] = {}
     for name, failure in sorted(outcome.failed.items()):
-        before, place = memory.node_setbacks.get(name), memory.places.get(name, "")
-        nodes[name] = backoff.of_node(before, failure.cause, failure.text, at, place)
+        before, location = memory.node_backoffs.get(name), memory.locations.get(name, "")
+        nodes[name] = backoff.of_node(before, failure.cause, failure.text, at, location)
         if launches.pop(name, None) is not None:
             awaited.pop(name, None)
             of_fleets.setdefault(key(name), []).append(failure)
@@ -57,8 +57,8 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
         memory,
         launches=FrozenDict(launches),
         awaited=FrozenDict(awaited),
-        node_setbacks=FrozenDict(nodes),
-        fleet_setbacks=FrozenDict(fleets),
+        node_backoffs=FrozenDict(nodes),
+        fleet_backoffs=FrozenDict(fleets),
     )
 
 
@@ -68,13 +68,13 @@ def moved(memory: Memory, nodes: Collection[str], outcome: UpOutcome, at: dateti
     One whose conversion failed, or was given up, is left alone for a while, longer with each in a row.
     """
     memory = unmoved(memory, nodes)
-    setbacks_of = {name: each for name, each in memory.pools.setbacks.items() if name not in outcome.made}
+    backoffs = {name: each for name, each in memory.pools.backoffs.items() if name not in outcome.made}
     for name, failure in sorted(outcome.failed.items()):
-        before = memory.pools.setbacks.get(name)
+        before = memory.pools.backoffs.get(name)
         # One that serves nobody is no name that could be left alone for long.
         cause = "transient" if failure.cause == "boot" else failure.cause
-        setbacks_of[name] = backoff.of_node(before, cause, failure.text, at)
-    return replace(memory, pools=replace(memory.pools, setbacks=FrozenDict(setbacks_of)))
+        backoffs[name] = backoff.of_node(before, cause, failure.text, at)
+    return replace(memory, pools=replace(memory.pools, backoffs=FrozenDict(backoffs)))
 
 
 def unmoved(memory: Memory, nodes: Collection[str]) -> Memory:

@@ -35,7 +35,7 @@ def _drain_idle(
     standing: Standing, fleet: str, floors: Iterable[Floor], needed: Collection[str]
 ) -> Iterable[tuple[str, str]]:
     """Of a fleet: those that were idle for long enough, as far as floors let them go."""
-    world, draft = standing.world, standing.draft
+    state, draft = standing.state, standing.draft
     timeout = timedelta(seconds=_idle_timeout_s(standing, fleet))
     idle = [
         entry
@@ -47,8 +47,8 @@ def _drain_idle(
     spare = max((floor for floor in mine if floor.is_spare), key=lambda floor: floor.nodes, default=None)
     above_least = len(standing.there(fleet)) - (least.nodes if least else 0)
     above_spare = len(standing.spare(fleet, needed)) - (spare.nodes if spare else 0)
-    for entry in sorted(idle, key=going_order(world, draft.idle_since)):
-        idle_for = world.at - draft.idle_since[entry.name]
+    for entry in sorted(idle, key=going_order(state, draft.idle_since)):
+        idle_for = state.at - draft.idle_since[entry.name]
         seconds = f"{idle_for.total_seconds():.0f} s"
         if entry.name in needed:
             yield entry.name, "idle; a job that waits will run on it"
@@ -63,7 +63,7 @@ def _drain_idle(
             above_least -= 1
             above_spare -= 1
         else:
-            older = ", of an older image" if is_of_older_image(entry, world) else ""
+            older = ", of an older image" if is_of_older_image(entry, state) else ""
             draft.drain(fleet, entry.name, f"idle for {timeout.total_seconds():.0f} s{older}")
             above_least -= 1
             above_spare -= 1
@@ -74,7 +74,7 @@ def _may_be_drained(entry: Entry) -> bool:
 
 
 def _idle_timeout_s(standing: Standing, fleet: str) -> int:
-    return next((each.idle_timeout_s for each in standing.world.spec.fleets if each.name == fleet), 0)
+    return next((each.idle_timeout_s for each in standing.state.spec.fleets if each.name == fleet), 0)
 
 
 def _remove_drained(standing: Standing) -> None:

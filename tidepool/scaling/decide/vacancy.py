@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from tidepool.cluster.spec import Fleet
-from tidepool.scaling.memory import Memory, at_place
+from tidepool.scaling.memory import Memory, at_location
 from tidepool.scaling.phase import Phase
 
 
@@ -20,7 +20,7 @@ def vacancies(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: dat
 
 def quarantined(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: datetime) -> int:
     """How many slots of ``fleet`` that nothing has are left alone for a while, for they failed."""
-    if not memory.node_setbacks:
+    if not memory.node_backoffs:
         return 0
     return sum(is_quarantined(fleet, name, memory, at) for name in _absent(fleet, phases))
 
@@ -36,9 +36,9 @@ def is_quarantined(fleet: Fleet, name: str, memory: Memory, at: datetime) -> boo
     One that an infrastructure had no machine for is free for the others, until that one has machines again. Where a machine
     may be there all the same, whose answer was lost, the name is not: it would have two.
     """
-    setback = memory.node_setbacks.get(name)
-    if setback is None or setback.until <= at:
+    backoff = memory.node_backoffs.get(name)
+    if backoff is None or backoff.until <= at:
         return False
-    if len(fleet.infrastructures) == 1 or not setback.place or not setback.is_of_no_machine:
+    if len(fleet.infrastructures) == 1 or not backoff.location or not backoff.is_of_no_machine:
         return True
-    return at_place(fleet.name, setback.place) not in memory.fleet_setbacks
+    return at_location(fleet.name, backoff.location) not in memory.fleet_backoffs

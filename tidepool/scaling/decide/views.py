@@ -57,14 +57,14 @@ def _reason(standing: Standing, entry: Entry, idle: Mapping[str, str]) -> str:
 
 def _launching(draft: Draft, name: str) -> str:
     launch = draft.launches[name]
-    return _being_made((draft.at - launch.since).total_seconds(), launch, draft.places.get(name, ""))
+    return _being_made((draft.at - launch.since).total_seconds(), launch, draft.locations.get(name, ""))
 
 
 @lru_cache(maxsize=256)
-def _being_made(waited: float, launch: Launch, place: str) -> str:
+def _being_made(waited: float, launch: Launch, location: str) -> str:
     """The same words for all of a launch, of which there may be thousands."""
     allowed = (launch.deadline - launch.since).total_seconds()
     ids = ", ".join(map(str, launch.jobs[:_JOBS_NAMED]))
     jobs = f" for the jobs {ids}" if ids else ""
-    on = f" on {place}" if place else ""
+    on = f" on {location}" if location else ""
     return f"it is being made{on}{jobs}, for {waited:.0f} s of at most {allowed:.0f} s"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.scaling.journal.database import Database
-from tidepool.scaling.journal.journal import LARGEST_WORLD_BYTES, SqlJournal
+from tidepool.scaling.journal.journal import LARGEST_STATE_BYTES, SqlJournal
 from tidepool.scaling.journal.sqlite import SqliteDatabase
 from tidepool.scaling.ports import Journal, JournalError
 
@@ -22,13 +22,13 @@ def open_journal(
     *,
     stack: str = "",
     power_safe: bool = True,
-    largest_world_bytes: int = LARGEST_WORLD_BYTES,
+    largest_state_bytes: int = LARGEST_STATE_BYTES,
 ) -> Journal:
     """The journal of the stack whose scaler has ``folder``, which is made where it is missing.
 
     In a database that ``environment`` names, the stack's part has the name ``stack``; by default that of the folder
     above ``folder``. Without ``power_safe`` a file's writes do not wait for the disk, as suits tests. Of worlds that
-    take about more than ``largest_world_bytes``, only counts are kept.
+    take about more than ``largest_state_bytes``, only counts are kept.
 
     Raises:
         JournalError: it cannot be opened; says why, and what to do.
@@ -47,4 +47,4 @@ def open_journal(
         raise JournalError(
             f"{JOURNAL_VARIABLE} names no database that is known; write postgresql://USER@HOST/DATABASE, or leave it out"
         )
-    return SqlJournal(database, largest_world_bytes=largest_world_bytes)
+    return SqlJournal(database, largest_state_bytes=largest_state_bytes)

@@ -1,7 +1,8 @@
 """Frozen values as JSON and back, by their types: dataclasses, named tuples, enums, times, node sets, mappings.
 
 What is written names its fields, so a field that a later release adds is missing in what an earlier one wrote, and
-has its default. Many values of one class are written by columns: each field's name once, with all its values.
+has its default. A field that was renamed is written by its old name, which its metadata has as ``stored_as``; a class
+that was renamed has the old one in a class variable ``STORED_AS``. Many values of one class are written by columns: each field's name once, with all its values.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pydantic import BaseModel
 
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.hostlist import HostSet
+from tidepool.scaling.decision import stored_name
 
 #: How a time among untyped values is told from a text.
 _TIME: Final = "\x1ftime"
@@ -102,16 +104,19 @@ def _class(kind: type[Any]) -> tuple[_Step, _Step]:
 
 def _record(kind: type[Any]) -> tuple[_Step, _Step]:
     """A dataclass or a named tuple, as an object."""
-    steps = {name: _codec(hint) for name, hint in _fields(kind).items()}
+    stored = _stored_names(kind)
+    steps = {name: (stored[name], *_codec(hint)) for name, hint in _fields(kind).items()}
     required = _required(kind)
 
     def write(value: Any) -> Any:
-        return {name: step[0](getattr(value, name)) for name, step in steps.items()}
+        return {key: to_json(getattr(value, name)) for name, (key, to_json, _) in steps.items()}
 
     def read(said: Any) -> Any:
         if missing := required - said.keys():
             raise LookupError(f"{kind.__name__} without {', '.join(sorted(missing))}")
-        return kind(**{name: step[1](said[name]) for name, step in steps.items() if name in said})
+        return kind(
+            **{name: from_json(said[key]) for name, (key, _, from_json) in steps.items() if key in said}
+        )
 
     return write, read
 
@@ -130,6 +135,8 @@ def _many(arguments: tuple[Any, ...]) -> tuple[_Step, _Step]:
 
 
 def _columns(kind: type[Any]) -> tuple[_Step, _Step]:
+    stored = _stored_names(kind)
+    assert all(name == key for name, key in stored.items()), "columns have the names of their fields"
     steps = {name: _codec(hint) for name, hint in _fields(kind).items()}
     required = _required(kind)
 
@@ -199,9 +206,9 @@ def _union(kinds: tuple[Any, ...]) -> tuple[_Step, _Step]:
     if NoneType in kinds or not all(is_dataclass(kind) for kind in kinds):
         raise TypeError(f"the journal cannot write one of {kinds!r}")
     writers = {kind: _codec(kind)[0] for kind in kinds}
-    readers = {kind.__name__: _codec(kind)[1] for kind in kinds}
+    readers = {stored_name(kind): _codec(kind)[1] for kind in kinds}
     return (
-        lambda value: [type(value).__name__, writers[type(value)](value)],
+        lambda value: [stored_name(type(value)), writers[type(value)](value)],
         lambda said: readers[said[0]](said[1]),
     )
 
@@ -212,10 +219,18 @@ def _fields(kind: type[Any]) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
+def _stored_names(kind: type[Any]) -> dict[str, str]:
+    """Return the names by which the fields of ``kind`` are written, by those that they have."""
+    if is_dataclass(kind):
+        return {field.name: field.metadata.get("stored_as", field.name) for field in fields(kind)}
+    return {name: name for name in kind._fields}
+
+
 def _required(kind: type[Any]) -> frozenset[str]:
+    """Return the names of fields without a default, as they are written."""
     if is_dataclass(kind):
         return frozenset(
-            field.name
+            field.metadata.get("stored_as", field.name)
             for field in fields(kind)
             if field.default is MISSING and field.default_factory is MISSING
         )

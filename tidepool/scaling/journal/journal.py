@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.cluster_state import World
-from tidepool.scaling.decision import Action, Cost, Decision, Sweep, Waiting, WaitingPod
+from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.decision import Action, Cost, Decision, DeleteOrphan, Waiting, WaitingPod
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
 from tidepool.scaling.journal.database import Database, Row, Transaction
 from tidepool.scaling.memory import Memory, Spent
@@ -34,7 +34,7 @@ from tidepool.scaling.ports import (
 )
 
 #: A world of more than this is not kept whole: of JSON, before it is compressed.
-LARGEST_WORLD_BYTES: Final = 4 << 20
+LARGEST_STATE_BYTES: Final = 4 << 20
 #: About what one takes of that, with much said in it.
 _BYTES_OF_A_JOB: Final = 800
 _BYTES_OF_A_NODE: Final = 500
@@ -61,7 +61,7 @@ class _Body:
 class _Place:
     """Where the daemon is, but for what Slurm's power saving asks for, which no decision changes."""
 
-    wish: Mapping[str, HostSet] | None
+    desired: Mapping[str, HostSet] | None
     memory: Memory
 
 
@@ -92,9 +92,9 @@ _TROUBLE: Final = 5
 class SqlJournal:
     """The journal of one stack, in ``database``."""
 
-    def __init__(self, database: Database, *, largest_world_bytes: int = LARGEST_WORLD_BYTES) -> None:
+    def __init__(self, database: Database, *, largest_state_bytes: int = LARGEST_STATE_BYTES) -> None:
         self._database = database
-        self._largest_world_bytes = largest_world_bytes
+        self._largest_state_bytes = largest_state_bytes
         #: What this process wrote last of the newest look, under which epoch.
         self._look: Look | None = None
         #: What was read last of it, as it was written and as it is.
@@ -140,21 +140,23 @@ class SqlJournal:
 
     def keep(self, lease: Lease, kept: Kept) -> None:
         with self._leading(lease) as sql:
-            _put(sql, _PLACE, dumps(_Place, _Place(kept.wish, kept.memory)))
+            _put(sql, _PLACE, dumps(_Place, _Place(kept.desired, kept.memory)))
             _put(sql, _POWER, dumps(_Power, _Power(kept.power_up, kept.power_down)))
 
-    def decided(self, lease: Lease, world: World, before: Memory, decision: Decision) -> tuple[Intent, ...]:
+    def decided(
+        self, lease: Lease, state: ClusterState, before: Memory, decision: Decision
+    ) -> tuple[Intent, ...]:
         counts = {
-            "jobs": len(world.jobs),
-            "nodes": len(world.nodes),
-            "machines": len(world.machines or ()),
-            "pods": len(world.pools.kubernetes.pods) if world.pools.kubernetes else 0,
+            "jobs": len(state.jobs),
+            "nodes": len(state.nodes),
+            "machines": len(state.machines or ()),
+            "pods": len(state.pools.kubernetes.pods) if state.pools.kubernetes else 0,
         }
-        is_small = self._is_small(world)
+        is_small = self._is_small(state)
         body = dumps(
             _Body, _Body(decision.actions, decision.waiting, decision.cost, counts, decision.waiting_pods)
         )
-        seen = dumps(World, world) if is_small else None
+        seen = dumps(ClusterState, state) if is_small else None
         remembered = dumps(Memory, before) if is_small else None
         at_us = _us(decision.at)
         with self._leading(lease) as sql:
@@ -188,16 +190,16 @@ class SqlJournal:
                 "INSERT INTO intent_node (node, intent) VALUES (?, ?)",
                 [(_key(node), each.id) for each in intents for node in sorted(set(_nodes(each.action)))],
             )
-            _put(sql, _PLACE, dumps(_Place, _Place(decision.wish, decision.memory)))
+            _put(sql, _PLACE, dumps(_Place, _Place(decision.desired, decision.memory)))
         return intents
 
-    def looked(self, lease: Lease, world: World, decision: Decision) -> None:
+    def looked(self, lease: Lease, state: ClusterState, decision: Decision) -> None:
         spent = decision.memory.spent
         looked = _Looked(lease.epoch, decision.at, decision.cost, spent)
         # With all times taken out, a look is as the one before where nothing happened.
         quiet = replace(decision, at=_EPOCH, cost=Cost(), memory=replace(decision.memory, spent=None))
-        seen = replace(world, at=_EPOCH) if self._is_small(world) else None
-        look = Look(lease.epoch, world.spec, quiet, seen)
+        seen = replace(state, at=_EPOCH) if self._is_small(state) else None
+        look = Look(lease.epoch, state.spec, quiet, seen)
         is_new = look != self._look
         body = dumps(Look, look) if is_new else b""
         with self._leading(lease, durable=False) as sql:
@@ -279,7 +281,7 @@ class SqlJournal:
             rows = _rows(sql, _PLACE, _POWER)
         place = self._read(_Place, rows[_PLACE]) if _PLACE in rows else _Place(None, Memory())
         power = self._read(_Power, rows[_POWER]) if _POWER in rows else _Power(frozenset(), frozenset())
-        return Kept(place.wish, place.memory, power.up, power.down)
+        return Kept(place.desired, place.memory, power.up, power.down)
 
     def open_intents(self) -> tuple[Intent, ...]:
         with self._database.reading() as sql:
@@ -317,7 +319,7 @@ class SqlJournal:
             looked.epoch,
             look.spec,
             replace(look.decision, at=looked.at, cost=looked.cost, memory=memory),
-            replace(look.world, at=looked.at) if look.world else None,
+            replace(look.state, at=looked.at) if look.state else None,
         )
 
     def trouble(self) -> Trouble | None:
@@ -356,12 +358,12 @@ class SqlJournal:
     def close(self) -> None:
         self._database.close()
 
-    def _is_small(self, world: World) -> bool:
+    def _is_small(self, state: ClusterState) -> bool:
         """Whether it is kept whole."""
-        about_bytes = len(world.jobs) * _BYTES_OF_A_JOB + len(world.nodes) * _BYTES_OF_A_NODE
-        if world.pools.kubernetes is not None:
-            about_bytes += len(world.pools.kubernetes.pods) * _BYTES_OF_A_POD
-        return about_bytes <= self._largest_world_bytes
+        about_bytes = len(state.jobs) * _BYTES_OF_A_JOB + len(state.nodes) * _BYTES_OF_A_NODE
+        if state.pools.kubernetes is not None:
+            about_bytes += len(state.pools.kubernetes.pods) * _BYTES_OF_A_POD
+        return about_bytes <= self._largest_state_bytes
 
     @contextmanager
     def _leading(self, lease: Lease, *, durable: bool = True) -> Iterator[Transaction]:
@@ -380,7 +382,7 @@ class SqlJournal:
             yield sql
 
     def _decided(self, row: Row) -> Decided:
-        id, epoch, at_us, written, world, memory = row
+        id, epoch, at_us, written, state, memory = row
         body = self._read(_Body, written)
         return Decided(
             id,
@@ -389,7 +391,7 @@ class SqlJournal:
             body.actions,
             body.waiting,
             body.cost,
-            _of_this_release(World, world),
+            _of_this_release(ClusterState, state),
             _of_this_release(Memory, memory),
             body.counts,
             body.waiting_pods,
@@ -450,11 +452,11 @@ def _put(sql: Transaction, row: int, body: bytes) -> None:
 
 
 def _fleet(action: Action) -> str:
-    return action.machine.fleet if isinstance(action, Sweep) else action.fleet
+    return action.machine.fleet if isinstance(action, DeleteOrphan) else action.fleet
 
 
 def _nodes(action: Action) -> Collection[str]:
-    return (action.machine.node,) if isinstance(action, Sweep) else action.nodes
+    return (action.machine.node,) if isinstance(action, DeleteOrphan) else action.nodes
 
 
 def _key(text: str) -> str:

@@ -1,1 +1,1 @@
-"""From Slurm, the infrastructure, the stack and its file to a `World`; doubtful answers are asked again."""
+"""From Slurm, the infrastructure, the stack and its file to a `ClusterState`; doubtful answers are asked again."""

@@ -10,7 +10,7 @@ from tidepool.clients.slurm import Job, Node, Partition, Reservation
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Machine
-from tidepool.scaling.cluster_state import PoolsSeen, Recorded, World
+from tidepool.scaling.cluster_state import ClusterState, PoolsSeen, Recorded
 from tidepool.scaling.ports import Told
 
 
@@ -33,17 +33,17 @@ class Seen:
     #: Infrastructures that could not be asked for their machines, beside others that could.
     silent: frozenset[str] = frozenset()
 
-    def world(
+    def cluster_state(
         self,
         at: datetime,
         *,
-        wish: Mapping[str, HostSet],
+        desired: Mapping[str, HostSet],
         under_way: frozenset[str],
         power_up: frozenset[str],
         power_down: frozenset[str],
-    ) -> World:
+    ) -> ClusterState:
         """What is decided on at ``at``: this look, and what nobody but the scaler knows."""
-        return World(
+        return ClusterState(
             at=at,
             spec=self.spec,
             nodes=self.nodes,
@@ -54,7 +54,7 @@ class Seen:
             silent=self.silent,
             recorded=self.recorded,
             images=self.told.images,
-            wish=wish,
+            desired=desired,
             under_way=under_way,
             power_up=power_up,
             power_down=power_down,

@@ -40,7 +40,7 @@ class Look(Protocol):
     def machines(self) -> tuple[Machine, ...] | None: ...
 
 
-def asked(before: Asked, look: Look, wish: Mapping[str, HostSet], calls: Iterable[Request] = ()) -> Asked:
+def asked(before: Asked, look: Look, desired: Mapping[str, HostSet], calls: Iterable[Request] = ()) -> Asked:
     """``before`` with what came since.
 
     ``look`` is later than ``before``. ``calls`` are not in ``before`` yet, and may be later than ``look``.
@@ -60,7 +60,7 @@ def asked(before: Asked, look: Look, wish: Mapping[str, HostSet], calls: Iterabl
             # In service, or given up by us.
             coming.discard(node.name)
             going.discard(node.name)
-    going &= _there(look, wish)
+    going &= _there(look, desired)
     for call in calls:
         gains, loses = (coming, going) if call.what == "up" else (going, coming)
         gains.update(call.nodes)
@@ -68,8 +68,8 @@ def asked(before: Asked, look: Look, wish: Mapping[str, HostSet], calls: Iterabl
     return Asked(frozenset(coming & known), frozenset(going & known))
 
 
-def _there(look: Look, wish: Mapping[str, HostSet]) -> set[str]:
+def _there(look: Look, desired: Mapping[str, HostSet]) -> set[str]:
     """The nodes of which there is something, or should be."""
-    wished = (name for hosts in wish.values() for name in hosts)
+    names = (name for hosts in desired.values() for name in hosts)
     machines = (machine.key.node for machine in look.machines or ())
-    return {*wished, *(look.recorded or ()), *machines}
+    return {*names, *(look.recorded or ()), *machines}

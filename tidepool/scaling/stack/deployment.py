@@ -16,7 +16,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.infrastructures.registry import descriptor, infrastructure_of_type
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
-from tidepool.scaling.memory import at_place
+from tidepool.scaling.memory import at_location
 from tidepool.scaling.ports import NotUp, StackError, Told
 
 FLEET_TYPE: Final = "tidepool:components:ComputeFleet"
@@ -79,7 +79,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
         images: dict[str, str] = {}
         has_cut_off = False
         for resource in resources:
-            kind, parent, name = _place(resource["urn"])
+            kind, parent, name = _parts(resource["urn"])
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
                 _add(nodes[name], kind, resource)
             elif parent == POOL_TYPE and _is_node(name, resource.get("parent", "")):
@@ -91,7 +91,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
         for operation in deployment.get("pending_operations") or []:
             has_cut_off = has_cut_off or operation["type"] == "creating"
             resource = operation["resource"]
-            kind, parent, name = _place(resource["urn"])
+            kind, parent, name = _parts(resource["urn"])
             if parent == FLEET_TYPE and _is_node(name, resource.get("parent", "")):
                 nodes[name].pending = True
                 nodes[name].urns.append(resource["urn"])
@@ -133,7 +133,7 @@ def told(deployment: Deployment, version: str, spec_of_file: Callable[[], Cluste
         raise StackError(f"the spec in the stack's outputs cannot be read: {mistakes}") from mistakes
     fleets = {name: HostSet(hosts) for name, hosts in (outputs.get("fleets") or {}).items()}
     digests = {
-        at_place(fleet.name, entry.key if len(fleet.infrastructures) > 1 else ""): deployment.images.get(
+        at_location(fleet.name, entry.key if len(fleet.infrastructures) > 1 else ""): deployment.images.get(
             spec.fleet_image(fleet, entry), ""
         )
         for fleet in spec.fleets
@@ -144,15 +144,15 @@ def told(deployment: Deployment, version: str, spec_of_file: Callable[[], Cluste
         spec=spec,
         controller=controller,
         fleets=fleets,
-        recorded=_placed(deployment.recorded, spec, outputs.get("places") or {}),
+        recorded=_located(deployment.recorded, spec, outputs.get("places") or {}),
         images={fleet: digest for fleet, digest in digests.items() if digest},
         roles=deployment.roles,
         kubernetes=outputs.get("kubernetes") or {},
     )
 
 
-def urns_of(stack: str, project: str, spec: ClusterSpec, node: str, place: str = "") -> tuple[str, ...]:
-    """The URNs that a node's resources get when they are made: at ``place``, where its fleet has several.
+def urns_of(stack: str, project: str, spec: ClusterSpec, node: str, location: str = "") -> tuple[str, ...]:
+    """The URNs that a node's resources get when they are made: at ``location``, where its fleet has several.
 
     Where they depend on options, one of them is a pattern of `--target`, for all of the node's.
 
@@ -160,7 +160,7 @@ def urns_of(stack: str, project: str, spec: ClusterSpec, node: str, place: str =
         StackError: it is no node of the spec's fleets.
     """
     try:
-        machines = descriptor(infrastructure_at(spec, node, place))
+        machines = descriptor(infrastructure_at(spec, node, location))
     except Permanent:
         raise StackError(f"{node} is no node of a fleet whose machines are known here") from None
     above = f"urn:pulumi:{stack}::{project}::{FLEET_TYPE}$"
@@ -168,19 +168,19 @@ def urns_of(stack: str, project: str, spec: ClusterSpec, node: str, place: str =
     return tuple(f"{above}{kind}::{node}" for kind in kinds)
 
 
-def infrastructure_at(spec: ClusterSpec, node: str, place: str) -> str:
+def infrastructure_at(spec: ClusterSpec, node: str, location: str) -> str:
     """The name of the infrastructure that a node's machine is from; empty where it is no node of a fleet.
 
     Without a place it is its fleet's first, which is what the program takes.
     """
     try:
         fleet = spec.fleet(fleet_and_number(node)[0])
-        return (fleet.infrastructure(place) if place else fleet.infrastructures[0]).name
+        return (fleet.infrastructure(location) if location else fleet.infrastructures[0]).name
     except (KeyError, ValueError):
         return ""
 
 
-def _placed(
+def _located(
     recorded: Mapping[str, Recorded], spec: ClusterSpec, outputs: Mapping[str, Mapping[str, str]]
 ) -> Mapping[str, Recorded]:
     """With the places of nodes of fleets on several infrastructures.
@@ -191,16 +191,16 @@ def _placed(
     if not spanning:
         return recorded
     told = {name: read_places(of_fleet) for name, of_fleet in outputs.items()}
-    placed = dict(recorded)
+    located = dict(recorded)
     for node, record in recorded.items():
         name = fleet_and_number(node)[0]
         if name in spanning and record.infrastructure:
             keys = [each.key for each in spanning[name].infrastructures if each.name == record.infrastructure]
             said = told.get(name, {}).get(node, "")
             # One that is not in the list any more is still its place.
-            place = said if said in keys else next(iter(keys), record.infrastructure)
-            placed[node] = replace(record, place=place)
-    return placed
+            location = said if said in keys else next(iter(keys), record.infrastructure)
+            located[node] = replace(record, location=location)
+    return located
 
 
 def _add(node: _Node, kind: str, resource: Mapping[str, Any]) -> None:
@@ -233,7 +233,7 @@ def _add_to_pool(machine: _PoolMachine, kind: str, resource: Mapping[str, Any]) 
         machine.urn = resource["urn"]
 
 
-def _place(urn: str) -> tuple[str, str, str]:
+def _parts(urn: str) -> tuple[str, str, str]:
     """The type of a resource, its parent's type, its name."""
     parts = urn.split("::", 3)
     above, _, kind = parts[2].rpartition("$")

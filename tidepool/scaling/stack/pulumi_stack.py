@@ -42,7 +42,7 @@ _BELIEVED_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StackLocation:
     """Which stack, and what the engine is told of it."""
 
     name: str
@@ -67,11 +67,11 @@ class Place:
 class _Errand:
     """What one `up` is for: the wish, the nodes it is about, and the URNs that it is limited to, once they are asked for."""
 
-    wish: Wish
+    desired: Wish
     nodes: frozenset[str]
     targets: Callable[[], list[str]]
     refresh: bool
-    places: Mapping[str, str] = field(default_factory=dict)
+    locations: Mapping[str, str] = field(default_factory=dict)
 
 
 class PulumiStack:
@@ -81,9 +81,9 @@ class PulumiStack:
     """
 
     def __init__(
-        self, place: Place, command: WarmPulumiCommand, spec_of_file: Callable[[], ClusterSpec]
+        self, location: StackLocation, command: WarmPulumiCommand, spec_of_file: Callable[[], ClusterSpec]
     ) -> None:
-        self._place = place
+        self._location = location
         self._command = command
         self._spec_of_file = spec_of_file
         self._lock = threading.Lock()
@@ -103,33 +103,33 @@ class PulumiStack:
 
     def up(
         self,
-        wish: Mapping[str, HostSet],
+        desired: Mapping[str, HostSet],
         nodes: Collection[str],
         *,
-        places: Mapping[str, str] = _NOWHERE,
+        locations: Mapping[str, str] = _NOWHERE,
         refresh: Collection[str] = (),
     ) -> UpOutcome:
         all_nodes = frozenset({*nodes, *refresh})
         errand = _Errand(
-            self._wish(wish, all_nodes, places),
+            self._desired_state(desired, all_nodes, locations),
             all_nodes,
-            lambda: self._targets(all_nodes, wish, places),
+            lambda: self._targets(all_nodes, desired, locations),
             bool(refresh),
-            places,
+            locations,
         )
         return self._in_turn(errand)
 
     def convert(
         self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
     ) -> UpOutcome:
-        wish = Wish({}, HostSet.from_names(nodes), kubernetes)
+        desired = Wish({}, HostSet.from_names(nodes), kubernetes)
         return self._in_turn(
-            _Errand(wish, frozenset(nodes), lambda: self._role_targets(nodes), bool(refresh))
+            _Errand(desired, frozenset(nodes), lambda: self._role_targets(nodes), bool(refresh))
         )
 
     def _in_turn(self, errand: _Errand) -> UpOutcome:
         try:
-            turn = try_turn(self._place.data)
+            turn = try_turn(self._location.data)
         except OSError as error:
             raise StackError(f"the stack's turn cannot be taken: {error}") from error
         if turn is None:
@@ -146,20 +146,24 @@ class PulumiStack:
                 self._told = None
 
     def is_busy(self) -> bool:
-        locks = self._place.locks
+        locks = self._location.locks
         if locks is not None and locks.is_dir() and any(locks.iterdir()):
             return True
-        turn = try_turn(self._place.data)
+        turn = try_turn(self._location.data)
         if turn is not None:
             os.close(turn)
         return turn is None
 
     def preview(
-        self, wish: Mapping[str, HostSet], nodes: Collection[str], *, places: Mapping[str, str] = _NOWHERE
+        self,
+        desired: Mapping[str, HostSet],
+        nodes: Collection[str],
+        *,
+        locations: Mapping[str, str] = _NOWHERE,
     ) -> str:
         # Not by the SDK's own `preview`, which has the engine send its events to a server in this process.
-        words = ["preview", "--stack", self._place.name, "--non-interactive", "--color", "never"]
-        targets = self._targets(nodes, wish, places)
+        words = ["preview", "--stack", self._location.name, "--non-interactive", "--color", "never"]
+        targets = self._targets(nodes, desired, locations)
         if not targets:
             return ""
         words += [f"--parallel={_PARALLEL}", *(f"--target={urn}" for urn in targets)]
@@ -167,7 +171,9 @@ class PulumiStack:
             with self._folder(is_preview=True) as folder:
                 command = Unattended(self._command, Terms(_PREVIEW_S, folder.events, config=folder.config))
                 return command.run(
-                    words, str(self._place.folder), self._variables(self._wish(wish, nodes, places))
+                    words,
+                    str(self._location.folder),
+                    self._variables(self._desired_state(desired, nodes, locations)),
                 ).stdout
         except CommandError as error:
             raise StackError(_said(error)) from error
@@ -188,7 +194,7 @@ class PulumiStack:
             terms = Terms(_UP_S, folder.events, (turn,), folder.config)
             failed, said = False, ""
             try:
-                self._stack(errand.wish, terms).up(
+                self._stack(errand.desired, terms).up(
                     target=targets,
                     parallel=_PARALLEL,
                     continue_on_error=True,
@@ -219,11 +225,11 @@ class PulumiStack:
         more is a machine without a record.
         """
         self.read()
-        journal = self._place.journal
+        journal = self._location.journal
         is_listed = self._deployment is not None and self._deployment.has_cut_off
         if not is_listed and (journal is None or not journal.exists()):
             return
-        name, project = self._place.name, self._place.project
+        name, project = self._location.name, self._location.project
         with self._folder() as folder:
             terms = Terms(_PREVIEW_S, folder.events, (turn,), folder.config)
             command = Unattended(self._command, terms)
@@ -231,7 +237,7 @@ class PulumiStack:
             # It looks at nothing: the stack itself is no thing of the world.
             words += ["--target", f"urn:pulumi:{name}::{project}::pulumi:pulumi:Stack::{project}-{name}"]
             try:
-                command.run(words, str(self._place.folder), dict(self._place.environment))
+                command.run(words, str(self._location.folder), dict(self._location.environment))
             except ConcurrentUpdateError as error:
                 raise Occupied(_said(error)) from error
             except CommandError as error:
@@ -242,7 +248,7 @@ class PulumiStack:
             self._told = None
 
     def _targets(
-        self, nodes: Collection[str], wish: Mapping[str, HostSet], places: Mapping[str, str]
+        self, nodes: Collection[str], desired: Mapping[str, HostSet], locations: Mapping[str, str]
     ) -> list[str]:
         """The URNs of ``nodes``, as far as there is anything of them, or should be: others the engine does not know."""
         at = self.read()
@@ -250,9 +256,9 @@ class PulumiStack:
         found: list[str] = []
         for node in sorted(nodes):
             found += known.get(node, ())
-            if any(node in hosts for hosts in wish.values()):
-                place = places.get(node) or at.recorded.get(node, Recorded()).place
-                made = urns_of(self._place.name, self._place.project, at.spec, node, place)
+            if any(node in hosts for hosts in desired.values()):
+                location = locations.get(node) or at.recorded.get(node, Recorded()).location
+                made = urns_of(self._location.name, self._location.project, at.spec, node, location)
                 found += [urn for urn in made if urn not in known.get(node, ())]
         return found
 
@@ -262,66 +268,68 @@ class PulumiStack:
         known = self._deployment.role_urns if self._deployment else {}
         return [known[node] for node in sorted(nodes) if node in known]
 
-    def _wish(self, wish: Mapping[str, HostSet], nodes: Collection[str], places: Mapping[str, str]) -> Wish:
+    def _desired_state(
+        self, desired: Mapping[str, HostSet], nodes: Collection[str], locations: Mapping[str, str]
+    ) -> Wish:
         # For an operation with `_targets` of the same nodes, and for no other.
         by_fleet: dict[str, dict[str, str]] = {}
-        for node, place in places.items():
-            by_fleet.setdefault(node.rpartition("-")[0], {})[node] = place
-        return Wish(wish, HostSet.from_names(nodes), places=by_fleet)
+        for node, location in locations.items():
+            by_fleet.setdefault(node.rpartition("-")[0], {})[node] = location
+        return Wish(desired, HostSet.from_names(nodes), places=by_fleet)
 
     def _cause(self, errand: _Errand, node: str, text: str) -> Cause:
         """Of a failure that its provider did not name, by what the node's infrastructure says in such cases."""
         at = self.read()
         recorded = at.recorded.get(node, Recorded())
-        place = errand.places.get(node) or recorded.place
-        name = infrastructure_at(at.spec, node, place) or recorded.infrastructure
+        location = errand.locations.get(node) or recorded.location
+        name = infrastructure_at(at.spec, node, location) or recorded.infrastructure
         try:
             return failure_kind_of(name)(text).cause
         except InfrastructureError:
             return "transient"
 
-    def _variables(self, wish: Wish) -> dict[str, str]:
-        return {**self._place.environment, **wish.environment}
+    def _variables(self, desired: Wish) -> dict[str, str]:
+        return {**self._location.environment, **desired.environment}
 
-    def _stack(self, wish: Wish, terms: Terms) -> _Stack:
+    def _stack(self, desired: Wish, terms: Terms) -> _Stack:
         workspace = _Workspace(
-            work_dir=str(self._place.folder),
+            work_dir=str(self._location.folder),
             pulumi_command=Unattended(self._command, terms),
-            env_vars=self._variables(wish),
+            env_vars=self._variables(desired),
         )
-        return _Stack(self._place.name, workspace, StackInitMode.SELECT)
+        return _Stack(self._location.name, workspace, StackInitMode.SELECT)
 
     def _exported(self) -> Deployment:
         # Without the secrets in clear: deriving the key of the passphrase takes a third of a second.
-        words = ["stack", "export", "--stack", self._place.name]
+        words = ["stack", "export", "--stack", self._location.name]
         try:
-            result = self._command.run(words, str(self._place.folder), dict(self._place.environment))
+            result = self._command.run(words, str(self._location.folder), dict(self._location.environment))
             return read_deployment(json.loads(result.stdout))
         except StackNotFoundError as error:
-            raise NotUp(f"there is no stack {self._place.name}") from error
+            raise NotUp(f"there is no stack {self._location.name}") from error
         except CommandError as error:
             raise StackError(f"the stack's state cannot be read: {_said(error)}") from error
         except (OSError, ValueError) as error:
             raise StackError(f"the stack's state cannot be read: {error}") from error
 
     def _version(self) -> str:
-        if self._place.checkpoint is None:
+        if self._location.checkpoint is None:
             fresh = self._told is not None and time.monotonic() - self._read_at < _BELIEVED_S
             return self._told.version if fresh and self._told else f"{time.monotonic_ns()}"
         try:
-            status = self._place.checkpoint.stat()
+            status = self._location.checkpoint.stat()
         except FileNotFoundError:
-            raise NotUp(f"there is no stack {self._place.name}") from None
+            raise NotUp(f"there is no stack {self._location.name}") from None
         except OSError as error:
             raise StackError(f"the stack's state cannot be read: {error}") from error
         return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}"
 
     @property
     def _scaler(self) -> Path:
-        return self._place.data / "scaler"
+        return self._location.data / "scaler"
 
     def _folder(self, *, is_preview: bool = False) -> Folder:
-        return Folder(self._scaler, self._place.project, self._place.file, is_preview=is_preview)
+        return Folder(self._scaler, self._location.project, self._location.file, is_preview=is_preview)
 
 
 class _Workspace(automation.LocalWorkspace):

@@ -36,7 +36,7 @@ from tidepool.clients.kubernetes.objects import (
 )
 from tidepool.clients.kubernetes.signing import refuse_unless_of
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.simulation.kubernetes.state import FakeWorld, Told
+from tidepool.simulation.kubernetes.state import FakeCluster, Told
 
 _LETTERS: Final = string.ascii_lowercase + string.digits
 
@@ -49,7 +49,7 @@ _APPROVING: Final = (
 
 
 @dataclass(slots=True)
-class FakeKubernetes(FakeWorld):
+class FakeKubernetes(FakeCluster):
     """Nodes, pods, budgets, leases, requests and tokens in memory; kubelets, a scheduler and controllers beside them.
 
     Nothing happens by itself: what was to happen by ``now()`` happens when somebody looks; `next_moment` tells when

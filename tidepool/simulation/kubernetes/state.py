@@ -51,7 +51,7 @@ class Kubelet:
 
 
 @dataclass(slots=True)
-class FakeWorld(FakePods):
+class FakeCluster(FakePods):
     """The cluster in memory, and what comes to pass in it by itself. See `FakeKubernetes`."""
 
     #: How long a kubelet takes to register, and then to be Ready.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.scaling.decide.cluster_states import job
 from tests.scaling.decide.demand.record import FOLDER, MARK, REQUESTS
-from tests.scaling.decide.worlds import job
 from tidepool.clients.slurm.job import Job, parse_queue
 from tidepool.scaling.decide.demand.ask import Ask, ask_of
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scaling.decide.cluster_states import fleet, spec
 from tests.scaling.decide.demand.test_ask import PLAIN
-from tests.scaling.decide.worlds import fleet, spec
 from tidepool.scaling.decide.demand.ask import Ask
 from tidepool.scaling.decide.demand.fit import Need, Room, empty, most_tasks, need, taken
 from tidepool.scaling.decide.demand.offer import Offer, offers, preferred

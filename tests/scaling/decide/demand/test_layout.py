@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.scaling.decide.cluster_states import AT, fleet, spec
 from tests.scaling.decide.demand.test_ask import PLAIN
-from tests.scaling.decide.worlds import AT, fleet, spec
 from tidepool.clients.slurm import Partition, PartitionState
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.demand.ask import Ask
 from tidepool.scaling.decide.demand.layout import Layout, Layouts, Queues, Refusal
 
@@ -30,7 +30,7 @@ def partition(name: str = "main", **changes: Any) -> Partition:
 
 def found(*partitions: Partition, **asked: Any) -> tuple[Layout, ...] | Refusal:
     ask = Ask(**PLAIN | {"partitions": ("main",), "memory_per_node_mib": 100} | asked)
-    return Layouts(Queues.of(World(AT, CLUSTER, (), (), partitions))).of(ask)
+    return Layouts(Queues.of(ClusterState(AT, CLUSTER, (), (), partitions))).of(ask)
 
 
 def shown(layouts: tuple[Layout, ...] | Refusal) -> list[list[tuple[int, dict[str, int]]]]:

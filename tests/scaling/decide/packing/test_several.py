@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scaling.decide.cluster_states import fleet, spec
 from tests.scaling.decide.queues import Enough
-from tests.scaling.decide.worlds import fleet, spec
 from tidepool.scaling.decide.demand.fit import Need, Room
 from tidepool.scaling.decide.demand.layout import Layout, Part
 from tidepool.scaling.decide.demand.offer import offers

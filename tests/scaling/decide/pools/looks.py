@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.properties import chances
-from tests.scaling.decide.worlds import AT, job, machine, node, running, seconds, spec, world
+from tests.scaling.decide.cluster_states import AT, cluster_state, job, machine, node, running, seconds, spec
 from tidepool.clients.kubernetes.objects import POOL_LABEL, Pod, Resources
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.clients.slurm import Job
@@ -19,8 +19,8 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion, Order
-from tidepool.scaling.cluster_state import KubernetesSeen, PoolsSeen, RecordedRole, World
-from tidepool.scaling.memory import Memory, Moving, PoolMemory, Setback
+from tidepool.scaling.cluster_state import ClusterState, KubernetesSeen, PoolsSeen, RecordedRole
+from tidepool.scaling.memory import Backoff, Memory, Moving, PoolMemory
 
 MIB = 1 << 20
 
@@ -114,7 +114,7 @@ def look(
     nodes: Mapping[str, Any] | None = None,
     kube_nodes: Mapping[str, Any] | None = None,
     **changes: Any,
-) -> World:
+) -> ClusterState:
     """A world in which machines of pools have ``roles`` and are as they should be: in Slurm those of jobs are allocated.
 
     ``nodes`` and ``kube_nodes`` have other values for some, None for one that is not there.
@@ -141,13 +141,13 @@ def look(
     fields: dict[str, Any] = {
         "machines": tuple(map(machine, roles)),
         "recorded": {},
-        "wish": {},
+        "desired": {},
         "pools": seen,
     }
-    return world(*filter(None, slurm.values()), of=of, jobs=jobs, **fields | changes)
+    return cluster_state(*filter(None, slurm.values()), of=of, jobs=jobs, **fields | changes)
 
 
-def blind(seen: World, *fields: str) -> World:
+def blind(seen: ClusterState, *fields: str) -> ClusterState:
     """The same, where some of the pools could not be seen."""
     nothing: dict[str, Any] = dict.fromkeys(fields)
     return replace(seen, pools=replace(seen.pools, **nothing))
@@ -161,7 +161,7 @@ _SIDES: Sequence[Role] = ("slurm", "kubernetes")
 _AGO = (0.5, 5, 30, 59, 60, 61, 599, 600, 700)
 
 
-def looks() -> st.SearchStrategy[tuple[World, Memory]]:
+def looks() -> st.SearchStrategy[tuple[ClusterState, Memory]]:
     """Two pools in any state, jobs, pods and conversions, and what may be remembered of them.
 
     In most something waits that a machine on the other side would do for: else there were little to say of what moves.
@@ -206,7 +206,7 @@ def _a_conversion(name: str, role: Role | None, id: int, chance: Random) -> Conv
     return conversion(name, to, phase, chance.choice(_AGO), id=id, by=by, cancel_by=cancel_by)
 
 
-def _a_look(chance: Random) -> tuple[World, Memory]:
+def _a_look(chance: Random) -> tuple[ClusterState, Memory]:
     of = pools_spec(_a_pool("shared", 1, chance), _a_pool("more", 2, chance))
     names = [slot.node_name for each in of.pools for slot in each.slots()]
     roles = {name: role for name in names if (role := chance.choice(_ROLES)) is not None}
@@ -283,7 +283,7 @@ def _a_memory(names: Sequence[str], chance: Random) -> Memory:
                 if not _one_in(5, chance)
             },
             moving={name: Moving(chance.choice(_SIDES), AT - seconds(70), until()) for name in some(8)},
-            setbacks={name: Setback("transient", 1, until(), "no") for name in some(3)},
+            backoffs={name: Backoff("transient", 1, until(), "no") for name in some(3)},
             abandoned={name: AT - seconds(chance.choice([1, 40])) for name in some(3)},
             has_room_since={
                 f"uid-p{number}": AT - seconds(chance.choice([2, 20, 400, 4000]))

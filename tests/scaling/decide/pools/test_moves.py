@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.scaling.decide.cluster_states import AT, job, machine, node, reservation, running, seconds
 from tests.scaling.decide.pools.looks import (
     MIB,
     bound,
@@ -17,15 +18,14 @@ from tests.scaling.decide.pools.looks import (
     pool,
     pools_spec,
 )
-from tests.scaling.decide.worlds import AT, job, machine, node, reservation, running, seconds
 from tidepool.clients.kubernetes.objects import Requirement, Resources, Taint, Toleration
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import Role
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import moved, unmoved
 from tidepool.scaling.decision import Convert, Decision
-from tidepool.scaling.memory import Memory, PoolMemory, Setback
+from tidepool.scaling.memory import Backoff, Memory, PoolMemory
 from tidepool.scaling.ports import Failure, UpOutcome
 
 ALL = ("shared-1", "shared-2", "shared-3", "shared-4")
@@ -47,7 +47,7 @@ def the_move(decision: Decision) -> Convert:
     return action
 
 
-def decided(seen: World, memory: Memory = LONG_IDLE) -> Decision:
+def decided(seen: ClusterState, memory: Memory = LONG_IDLE) -> Decision:
     return decide(seen, memory)
 
 
@@ -193,7 +193,7 @@ def test_an_idle_machine_comes_to_slurm_for_a_job() -> None:
     convert = the_move(decision)
     assert convert == Convert("shared", ("shared-3",), "slurm", "job 1 needs it", jobs=(1,))
     assert decision.waiting[1].reason == "machines of pools come to Slurm for it"
-    assert not decision.wish
+    assert not decision.desired
 
 
 def test_a_job_of_several_nodes_gets_all_of_them_or_none() -> None:
@@ -221,7 +221,7 @@ def test_fleets_come_before_pools_unless_a_person_says_otherwise() -> None:
 # Who stays
 
 
-def stays(seen: World, memory: Memory = LONG_IDLE, name: str = "shared-1") -> str:
+def stays(seen: ClusterState, memory: Memory = LONG_IDLE, name: str = "shared-1") -> str:
     decision = decide(seen, memory)
     assert name not in moves(decision)
     (told,) = decision.waiting_pods.values()
@@ -301,7 +301,7 @@ def test_a_machine_whose_conversion_failed_is_left_alone_for_a_while() -> None:
         "shared-1 left alone until 12:00:05 UTC, for its conversion failed: no"
     )
     assert decide(seen, memory).waiting_pods["default/web"].standing == "setback"
-    assert not moved(memory, ["shared-1"], UpOutcome(made=frozenset({"shared-1"})), AT).pools.setbacks
+    assert not moved(memory, ["shared-1"], UpOutcome(made=frozenset({"shared-1"})), AT).pools.backoffs
 
 
 def test_minimums_and_maximums_hold_machines_and_say_so() -> None:
@@ -368,7 +368,7 @@ def test_a_conversion_that_nobody_drives_is_gone_on_with() -> None:
     assert first.memory.pools.abandoned == {"shared-1": AT}
     later = replace(seen, at=AT + seconds(31))
     convert = the_move(decide(later, first.memory))
-    assert convert.mends
+    assert convert.repairs
     assert convert.to == "kubernetes"
     assert convert.reason.startswith("it is gone on with: person has it converted to kubernetes")
 
@@ -403,7 +403,7 @@ def test_what_a_side_has_forgotten_is_mended_by_its_role_once_more(
     assert not moves(first)
     assert first.machines["shared-1"].standing == "ill"
     convert = the_move(decide(replace(seen, at=AT + seconds(31)), first.memory))
-    assert (convert.to, convert.mends) == (role, True)
+    assert (convert.to, convert.repairs) == (role, True)
     assert convert.reason.startswith("it is gone on with: it")
 
 
@@ -433,7 +433,7 @@ def test_a_failed_conversion_is_tried_again() -> None:
         convert.reason == "it is gone on with: its conversion to kubernetes failed: kubelet did not register"
     )
     back_off = replace(
-        memory, pools=replace(memory.pools, setbacks={"shared-1": Setback("boot", 1, AT + seconds(9), "no")})
+        memory, pools=replace(memory.pools, backoffs={"shared-1": Backoff("boot", 1, AT + seconds(9), "no")})
     )
     assert not decide(seen, back_off).actions
 
@@ -472,8 +472,8 @@ def test_machines_of_pools_are_no_strays_and_what_is_left_of_one_is() -> None:
     first = decided(grown)
     assert [key.node for key in first.memory.strays] == ["shared-9"]
     later = replace(grown, at=AT + seconds(121))
-    (sweep,) = decide(later, first.memory).actions
-    assert sweep.machine.node == "shared-9"  # type: ignore[union-attr]
+    (delete_orphan,) = decide(later, first.memory).actions
+    assert delete_orphan.machine.node == "shared-9"  # type: ignore[union-attr]
     blind = replace(grown, pools=replace(grown.pools, kubernetes=None))
     assert not decided(blind).memory.strays
 

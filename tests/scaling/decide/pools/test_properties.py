@@ -11,23 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties import comes, runs
+from tests.scaling.decide.cluster_states import cluster_states, memories
 from tests.scaling.decide.pools.looks import blind, looks
 from tests.scaling.decide.test_decide_properties import names as of_fleets
-from tests.scaling.decide.worlds import memories, worlds
 from tidepool.clients.slurm import JobState
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.pools.leave import PERSONS_STAY
 from tidepool.scaling.decision import (
     Convert,
     Decision,
+    DeleteOrphan,
     Drain,
-    Forget,
     Launch,
-    Mend,
     PowerFailed,
+    ReleaseSlot,
     Remove,
-    Sweep,
+    Repair,
 )
 from tidepool.scaling.memory import Memory
 
@@ -42,16 +42,16 @@ def moves(decision: Decision) -> dict[str, Convert]:
     return dict(found)
 
 
-def moved(seen: World, memory: Memory) -> dict[str, Convert]:
+def moved(seen: ClusterState, memory: Memory) -> dict[str, Convert]:
     """What moves that was at rest: not what is gone on with."""
-    return {name: each for name, each in moves(decide(seen, memory)).items() if not each.mends}
+    return {name: each for name, each in moves(decide(seen, memory)).items() if not each.repairs}
 
 
 @comes(slurm=15, kubernetes=15)
 @given(looks())
 @_RUNS
 def test_only_an_idle_machine_moves_and_only_to_the_other_side(
-    came: Counter[str], look: tuple[World, Memory]
+    came: Counter[str], look: tuple[ClusterState, Memory]
 ) -> None:
     seen, memory = look
     assert seen.pools.roles is not None
@@ -63,7 +63,7 @@ def test_only_an_idle_machine_moves_and_only_to_the_other_side(
     nodes = {node.name: node for node in seen.nodes}
     kube_nodes = {node.name: node for node in seen.pools.kubernetes.nodes}
     for name, each in moves(decide(seen, memory)).items():
-        if each.mends:
+        if each.repairs:
             continue
         came[each.to] += 1
         assert name not in busy
@@ -80,12 +80,12 @@ def test_only_an_idle_machine_moves_and_only_to_the_other_side(
 @comes(least=30, most=15)
 @given(looks())
 @_RUNS
-def test_no_limit_is_passed_by_what_moves(came: Counter[str], look: tuple[World, Memory]) -> None:
+def test_no_limit_is_passed_by_what_moves(came: Counter[str], look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     decision = decide(seen, memory)
     now = moves(decision)
     for pool in seen.spec.pools:
-        mine = {name: each for name, each in now.items() if each.pool == pool.name and not each.mends}
+        mine = {name: each for name, each in now.items() if each.pool == pool.name and not each.repairs}
         views = {name: view for name, view in decision.machines.items() if view.pool == pool.name}
         for role in ("slurm", "kubernetes"):
             left = {name for name, each in mine.items() if each.to != role}
@@ -103,7 +103,9 @@ def test_no_limit_is_passed_by_what_moves(came: Counter[str], look: tuple[World,
 @comes(moved=40, converted=5, was_set_back=5, idle=10, held_by_a_setback=5, held_by_a_stay=3)
 @given(looks())
 @_RUNS
-def test_who_has_just_moved_or_was_just_busy_stays(came: Counter[str], look: tuple[World, Memory]) -> None:
+def test_who_has_just_moved_or_was_just_busy_stays(
+    came: Counter[str], look: tuple[ClusterState, Memory]
+) -> None:
     seen, memory = look
     pools = {pool.name: pool for pool in seen.spec.pools}
     now = moved(seen, memory)
@@ -120,15 +122,15 @@ def test_who_has_just_moved_or_was_just_busy_stays(came: Counter[str], look: tup
                 assert conversion.order.by != "person" or stayed >= PERSONS_STAY
             if conversion.cancel_by == "person":
                 assert stayed >= PERSONS_STAY
-        setback = memory.pools.setbacks.get(name)
-        came["was_set_back"] += setback is not None
-        assert setback is None or setback.until <= seen.at
+        backoff = memory.pools.backoffs.get(name)
+        came["was_set_back"] += backoff is not None
+        assert backoff is None or backoff.until <= seen.at
         idle_since = memory.pools.idle_since.get(name)
         if idle_since is not None and pool.idle_s:
             came["idle"] += 1
             assert (seen.at - idle_since).total_seconds() >= pool.idle_s
     # Some would move otherwise.
-    free = replace(memory, pools=replace(memory.pools, setbacks={}))
+    free = replace(memory, pools=replace(memory.pools, backoffs={}))
     came["held_by_a_setback"] += len(moved(seen, free).keys() - now.keys())
     others = tuple(each for each in seen.pools.conversions or () if each.phase not in ("done", "stopped"))
     restless = replace(seen, pools=replace(seen.pools, conversions=others))
@@ -137,7 +139,7 @@ def test_who_has_just_moved_or_was_just_busy_stays(came: Counter[str], look: tup
 
 @given(looks())
 @_RUNS
-def test_what_is_unknown_moves_nothing(look: tuple[World, Memory]) -> None:
+def test_what_is_unknown_moves_nothing(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     for field in ("roles", "kubernetes", "conversions"):
         decision = decide(blind(seen, field), memory)
@@ -148,16 +150,18 @@ def test_what_is_unknown_moves_nothing(look: tuple[World, Memory]) -> None:
 
 @given(looks())
 @_RUNS
-def test_a_second_decision_on_the_same_world_moves_nothing(look: tuple[World, Memory]) -> None:
+def test_a_second_decision_on_the_same_world_moves_nothing(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     first = decide(seen, memory)
-    second = decide(replace(seen, wish=first.wish), first.memory)
+    second = decide(replace(seen, desired=first.desired), first.memory)
     assert second.actions == ()
 
 
 @given(looks(), st.randoms(use_true_random=False))
 @_RUNS
-def test_the_order_of_what_is_seen_does_not_matter(look: tuple[World, Memory], chance: random.Random) -> None:
+def test_the_order_of_what_is_seen_does_not_matter(
+    look: tuple[ClusterState, Memory], chance: random.Random
+) -> None:
     seen, memory = look
     pools = seen.pools
     assert pools.kubernetes is not None
@@ -186,7 +190,7 @@ def test_the_order_of_what_is_seen_does_not_matter(look: tuple[World, Memory], c
 
 @given(looks())
 @_RUNS
-def test_everything_that_waits_and_every_machine_is_explained(look: tuple[World, Memory]) -> None:
+def test_everything_that_waits_and_every_machine_is_explained(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     assert seen.pools.kubernetes is not None
     decision = decide(seen, memory)
@@ -205,31 +209,33 @@ def test_everything_that_waits_and_every_machine_is_explained(look: tuple[World,
 
 @given(looks())
 @_RUNS
-def test_what_is_a_fleets_is_never_done_to_a_machine_of_a_pool(look: tuple[World, Memory]) -> None:
+def test_what_is_a_fleets_is_never_done_to_a_machine_of_a_pool(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     decision = decide(seen, memory)
     assert not decision.nodes
     for action in decision.actions:
-        assert not isinstance(action, Drain | Forget | Launch | Mend | PowerFailed | Remove | Sweep)
+        assert not isinstance(
+            action, Drain | ReleaseSlot | Launch | Repair | PowerFailed | Remove | DeleteOrphan
+        )
     assert not of_fleets(decision, Remove)
 
 
 @given(looks())
 @_RUNS
-def test_a_pool_moves_one_way_at_a_time_for_demand(look: tuple[World, Memory]) -> None:
+def test_a_pool_moves_one_way_at_a_time_for_demand(look: tuple[ClusterState, Memory]) -> None:
     seen, memory = look
     ways = Counter(
         (each.pool, each.to)
         for each in decide(seen, memory).actions
-        if isinstance(each, Convert) and not each.mends
+        if isinstance(each, Convert) and not each.repairs
     )
     assert len({pool for pool, _ in ways}) == len(ways)
 
 
 @st.composite
-def mixed_looks(draw: st.DrawFn) -> tuple[World, Memory, World, Memory]:
+def mixed_looks(draw: st.DrawFn) -> tuple[ClusterState, Memory, ClusterState, Memory]:
     """Fleets in any state beside pools in any state; and the fleets alone."""
-    fleets = draw(worlds())
+    fleets = draw(cluster_states())
     memory = draw(memories(fleets))
     pools, of_pools = draw(looks())
     spec = fleets.spec.model_copy(update={"pools": pools.spec.pools, "kubernetes": pools.spec.kubernetes})
@@ -248,20 +254,20 @@ def mixed_looks(draw: st.DrawFn) -> tuple[World, Memory, World, Memory]:
 @given(mixed_looks())
 @_RUNS
 def test_fleets_and_pools_leave_each_others_machines_alone(
-    look: tuple[World, Memory, World, Memory],
+    look: tuple[ClusterState, Memory, ClusterState, Memory],
 ) -> None:
     both, memory, fleets, of_fleets_alone = look
     decision = decide(both, memory)
     pools = {pool.name for pool in both.spec.pools}
     for action in decision.actions:
-        names_of = [action.machine.node] if isinstance(action, Sweep) else action.nodes
+        names_of = [action.machine.node] if isinstance(action, DeleteOrphan) else action.nodes
         assert all((name.rpartition("-")[0] in pools) == isinstance(action, Convert) for name in names_of)
     assert not {name for name in decision.nodes if name.rpartition("-")[0] in pools}
-    assert not pools & decision.wish.keys()
+    assert not pools & decision.desired.keys()
     # Without a job that waits, fleets are as if there were no pool.
     quiet = tuple(job for job in both.jobs if job.state is not JobState.PENDING)
     alone = decide(replace(fleets, jobs=quiet, under_way=both.under_way), of_fleets_alone)
     beside = decide(replace(both, jobs=quiet), memory)
     assert [each for each in beside.actions if not isinstance(each, Convert)] == list(alone.actions)
-    assert (beside.nodes, beside.wish, beside.cost) == (alone.nodes, alone.wish, alone.cost)
+    assert (beside.nodes, beside.desired, beside.cost) == (alone.nodes, alone.desired, alone.cost)
     assert replace(beside.memory, pools=alone.memory.pools) == alone.memory

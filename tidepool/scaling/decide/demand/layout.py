@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from tidepool.clients.slurm.partition import Partition, PartitionState
 from tidepool.cluster.hostlist import HostlistError, HostSet
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.demand.ask import Ask
 from tidepool.scaling.decide.demand.constraint import CannotTell, Constraint, parse
 from tidepool.scaling.decide.demand.fit import Need, most_tasks, need
@@ -55,13 +55,13 @@ class Queues:
     seen: Mapping[str, Partition]
 
     @classmethod
-    def of(cls, world: World) -> Queues:
-        """Those of ``world``."""
-        spec = world.spec
+    def of(cls, state: ClusterState) -> Queues:
+        """Those of ``state``."""
+        spec = state.spec
         return cls(
             offers(spec),
             {partition.name: preferred(spec, partition) for partition in spec.partitions},
-            {partition.name: partition for partition in world.partitions},
+            {partition.name: partition for partition in state.partitions},
         )
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tidepool.clients.slurm import Job, JobState
 from tidepool.clients.slurm.quantities import array_size
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.demand.ask import Ask, ask_of
 from tidepool.scaling.decide.demand.reasons import Ruling, ruling
 from tidepool.scaling.decision import Waiting
@@ -75,23 +75,23 @@ _ENDLESS: Final = 1 << 62
 _NEVER_BEFORE: Final = "it is not to begin before"
 
 
-def pending(world: World, capped: Collection[str] = (), *, by_time: bool = False) -> Pending:
+def pending(state: ClusterState, capped: Collection[str] = (), *, by_time: bool = False) -> Pending:
     """Read the queue.
 
     ``capped`` are the accounts for which it matters whose job it is; ``by_time`` says that it matters how long jobs
     may run, even where no partition has such a limit.
     """
     found = Pending()
-    tiers = {partition.name: partition.priority_tier for partition in world.partitions}
-    running = _running_tasks(world.jobs)
-    soon = world.at + SOON
+    tiers = {partition.name: partition.priority_tier for partition in state.partitions}
+    running = _running_tasks(state.jobs)
+    soon = state.at + SOON
     # Below this, all time limits are alike.
     shortest_s = (
-        0 if by_time else min((p.max_time_s or 0 for p in world.partitions if p.max_time_s), default=_ENDLESS)
+        0 if by_time else min((p.max_time_s or 0 for p in state.partitions if p.max_time_s), default=_ENDLESS)
     )
     known: dict[object, Same] = {}
     het: dict[int, list[tuple[Job, Same, str]]] = {}
-    for job in world.jobs:
+    for job in state.jobs:
         if job.state is not JobState.PENDING:
             continue
         key = (

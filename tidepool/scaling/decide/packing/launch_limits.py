@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from tidepool.scaling.decide.allowance import Allowance, Grant
 from tidepool.scaling.decide.packing.bins import Bins
-from tidepool.scaling.memory import Setback
+from tidepool.scaling.memory import Backoff
 
 
 class Purpose(NamedTuple):
@@ -36,7 +36,7 @@ class Closed:
 
     max_nodes: int
     quarantined: int = 0
-    setback: Setback | None = None
+    backoff: Backoff | None = None
     spare: Spare | None = None
 
 
@@ -70,13 +70,13 @@ class Gate:
         if closed.spare is not None:
             left = min(nodes, max(0, bins.vacant(fleet) - planned.get(fleet, 0)))
             return Grant(left, closed.spare.obstacle if left < nodes else "", closed.spare.standing)
-        setback = closed.setback
-        if setback is not None and setback.until > self._at:
-            until = f"{setback.until:%H:%M:%S} UTC"
-            failed = "failure" if setback.failures == 1 else "failures in a row"
+        backoff = closed.backoff
+        if backoff is not None and backoff.until > self._at:
+            until = f"{backoff.until:%H:%M:%S} UTC"
+            failed = "failure" if backoff.failures == 1 else "failures in a row"
             return Grant(
                 0,
-                f"fleet {fleet} is left alone until {until}, after {setback.failures} {failed}: {setback.text}",
+                f"fleet {fleet} is left alone until {until}, after {backoff.failures} {failed}: {backoff.text}",
                 "setback",
             )
         vacant = bins.vacant(fleet) - planned.get(fleet, 0)

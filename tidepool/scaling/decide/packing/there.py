@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidepool.clients.slurm import Job, JobState, Node
 from tidepool.cluster.hostlist import HostlistError, HostSet
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.demand.ask import Ask, ask_of
 from tidepool.scaling.decide.demand.fit import Room, empty, need, taken
 from tidepool.scaling.decide.demand.offer import Offer
@@ -18,11 +18,11 @@ _RANKS = {Phase.IDLE: UP, Phase.BUSY: UP, Phase.DRAINING: DRAINED, Phase.DRAINED
 
 
 def there(
-    world: World, memory: Memory, phases: Mapping[str, Phase], offers: Mapping[str, Offer]
+    state: ClusterState, memory: Memory, phases: Mapping[str, Phase], offers: Mapping[str, Offer]
 ) -> Mapping[Kind, Sequence[str]]:
     """The nodes with room by their kind, the lowest names first."""
-    nodes = {node.name: node for node in world.nodes}
-    sole, gres = _held_by_jobs(world.jobs, nodes, offers)
+    nodes = {node.name: node for node in state.nodes}
+    sole, gres = _held_by_jobs(state.jobs, nodes, offers)
     generations = _generations(memory)
     found: dict[Kind, list[str]] = {}
     for name, phase in phases.items():

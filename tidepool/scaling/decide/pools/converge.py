@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
-from tidepool.scaling.cluster_state import World
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.packing.launch_limits import Spare
 from tidepool.scaling.decide.pools.leave import Leaving, full, leaving, missing, other, stays
 from tidepool.scaling.decide.pools.machine_status import Stand, Survey, survey
@@ -66,22 +66,22 @@ class Settled:
 class Convergence:
     """One decision about all pools. `phases` and `spare` are what `grow` is told; `settle` is told what it asks for."""
 
-    def __init__(self, world: World, memory: Memory) -> None:
-        self._at = world.at
-        self._pools: Sequence[ConvergedPool] = world.spec.pools
-        controller = world.spec.controller.runs_on
+    def __init__(self, state: ClusterState, memory: Memory) -> None:
+        self._at = state.at
+        self._pools: Sequence[ConvergedPool] = state.spec.pools
+        controller = state.spec.controller.runs_on
         #: A takeover is an outage of seconds.
         self._controllers = frozenset({controller} if controller is not None else ())
         self.names = frozenset(pool.name for pool in self._pools)
-        self._under_way = world.under_way
+        self._under_way = state.under_way
         self._memory = memory.pools
-        self._survey: Survey = survey(world, memory)
+        self._survey: Survey = survey(state, memory)
         #: What moves whatever is in demand. To all else it is on its way.
-        self._owed = (*self._mended(), *self._for_limits())
+        self._owed = (*self._repaired(), *self._for_limits())
         self._survey = self._survey.moving({name: each.to for each in self._owed for name in each.nodes})
-        seen = world.pools.kubernetes
+        seen = state.pools.kubernetes
         pods = seen.pods if seen is not None and not self._survey.unseen else ()
-        self._queue: PodQueue = pod_queue(pods, memory.pools.has_room_since, world.at)
+        self._queue: PodQueue = pod_queue(pods, memory.pools.has_room_since, state.at)
         extended = self._queue.extended
         self._offers = {pool.name: offer_of(pool, self._survey, extended) for pool in self._pools}
         self._ground = Ground(self._survey, self._offers, extended)
@@ -135,7 +135,7 @@ class Convergence:
     ) -> Leaving:
         last = self._controllers.union(last) if to == "kubernetes" else last
         return leaving(
-            pool, self._survey, to, needed=needed, last=last, setbacks=self._memory.setbacks, at=self._at
+            pool, self._survey, to, needed=needed, last=last, backoffs=self._memory.backoffs, at=self._at
         )
 
     def _slurm_side(self, pool: ConvergedPool) -> Leaving:
@@ -184,18 +184,18 @@ class Convergence:
                     found.append(Convert(pool.name, self._by_number(names), to, limit))
         return found
 
-    def _mended(self) -> list[Convert]:
+    def _repaired(self) -> list[Convert]:
         """What others began, and nobody brings to its end."""
         if self._survey.unseen:
             return []
         found = []
         for stand in self._survey.stands.values():
-            if stand.mend is None or stand.name in self._under_way:
+            if stand.repair is None or stand.name in self._under_way:
                 continue
-            setback = self._memory.setbacks.get(stand.name)
-            if setback is None or setback.until <= self._at:
+            backoff = self._memory.backoffs.get(stand.name)
+            if backoff is None or backoff.until <= self._at:
                 why = f"it is gone on with: {stand.why}"
-                found.append(Convert(stand.pool, (stand.name,), stand.mend, why, mends=True))
+                found.append(Convert(stand.pool, (stand.name,), stand.repair, why, repairs=True))
         return found
 
     def _by_number(self, names: Collection[str]) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ class Convergence:
         if needed:
             what = "job" if stand.role == "slurm" else "pod"
             return view._replace(standing="needed", reason=f"idle; a {what} that waits will run on it")
-        why = stays(stand, pool, self._memory.setbacks, self._at)
+        why = stays(stand, pool, self._memory.backoffs, self._at)
         idle_s = (self._at - (stand.idle_since or self._at)).total_seconds()
         free = f"idle for {idle_s:.0f} s, and no demand on the other side that it could serve"
         obstacle = why or free
@@ -288,7 +288,7 @@ class Convergence:
         return PoolMemory(
             idle_since=_sorted(idle),
             moving=_sorted(moving),
-            setbacks=_sorted({name: each for name, each in before.setbacks.items() if name in stands}),
+            backoffs=_sorted({name: each for name, each in before.backoffs.items() if name in stands}),
             abandoned=self._survey.abandoned,
             has_room_since=_sorted(rooms),
         )

@@ -10,7 +10,7 @@ from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
 from tidepool.scaling.decide.pools.machine_status import Stand, Survey
-from tidepool.scaling.memory import Setback
+from tidepool.scaling.memory import Backoff
 
 #: What a person moved, or kept from moving, stays for so long at least, where `minimum_stay_s` is shorter.
 PERSONS_STAY: Final = timedelta(minutes=10)
@@ -42,11 +42,11 @@ def missing(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
     return (too_few, f"{to}_min is {least}") if too_few >= too_many else (too_many, f"{away}_max is {most}")
 
 
-def stays(stand: Stand, pool: ConvergedPool, setbacks: Mapping[str, Setback], at: datetime) -> str:
+def stays(stand: Stand, pool: ConvergedPool, backoffs: Mapping[str, Backoff], at: datetime) -> str:
     """Why a machine that is idle does not leave its side yet, in words; empty where it may."""
-    setback = setbacks.get(stand.name)
-    if setback is not None and setback.until > at:
-        return f"left alone until {setback.until:%H:%M:%S} UTC, for its conversion failed: {setback.text}"
+    backoff = backoffs.get(stand.name)
+    if backoff is not None and backoff.until > at:
+        return f"left alone until {backoff.until:%H:%M:%S} UTC, for its conversion failed: {backoff.text}"
     if stand.since is not None:
         stay = timedelta(seconds=pool.minimum_stay_s)
         if stand.wanted and stay < PERSONS_STAY:
@@ -66,7 +66,7 @@ def leaving(
     *,
     needed: Collection[str],
     last: Collection[str],
-    setbacks: Mapping[str, Setback],
+    backoffs: Mapping[str, Backoff],
     at: datetime,
 ) -> Leaving:
     """Who may go to ``to``. ``needed`` stay for what waits on their own side; those in ``last`` go after all others."""
@@ -77,7 +77,7 @@ def leaving(
     for stand in survey.of(pool.name):
         if stand.side == to:
             continue
-        why = _busy(stand) if stand.standing != "idle" else stays(stand, pool, setbacks, at)
+        why = _busy(stand) if stand.standing != "idle" else stays(stand, pool, backoffs, at)
         if not why and stand.name in needed:
             why = "needed there"
         if why:

@@ -15,7 +15,7 @@ from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import OUR_HOLD
 from tidepool.conversion.record import CANCELLABLE, Conversion
-from tidepool.scaling.cluster_state import RecordedRole, World
+from tidepool.scaling.cluster_state import ClusterState, RecordedRole
 from tidepool.scaling.decide.observed import holder, seen
 from tidepool.scaling.decide.reconcile import reserved_nodes, running_jobs
 from tidepool.scaling.decide.reconcile_words import Seen
@@ -38,7 +38,7 @@ class Stand(NamedTuple):
     """One machine. ``role`` is what it is now, ``to`` what it is about to be.
 
     ``since``: since when it has had its role, where a conversion tells; ``wanted``: why a person wants it to have it, in
-    words. ``idle_since``: it has been without work, where it is. ``mend``: the role that it is to be given (again), for
+    words. ``idle_since``: it has been without work, where it is. ``repair``: the role that it is to be given (again), for
     what was begun was not ended.
     """
 
@@ -52,12 +52,12 @@ class Stand(NamedTuple):
     since: datetime | None = None
     wanted: str = ""
     idle_since: datetime | None = None
-    mend: Role | None = None
+    repair: Role | None = None
 
     @property
     def side(self) -> Role | None:
         """On whose side it counts: where it goes to, where it is."""
-        return self.to or self.mend or self.role
+        return self.to or self.repair or self.role
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,15 @@ class Survey:
         return replace(self, stands={**self.stands, **gone})
 
 
-def apart(world: World) -> World:
+def apart(state: ClusterState) -> ClusterState:
     """The world of the fleets alone: pools' nodes and machines are no fleet's, and never strays.
 
     But for machines of a pool's name that neither its spec, nor the state, nor Kubernetes knows: they are leftovers.
     """
-    if not world.spec.pools and not world.pools.roles:
-        return world
-    machines = {pool.name: pool.machines for pool in world.spec.pools}
-    roles, kubernetes = world.pools.roles, world.pools.kubernetes
+    if not state.spec.pools and not state.pools.roles:
+        return state
+    machines = {pool.name: pool.machines for pool in state.spec.pools}
+    roles, kubernetes = state.pools.roles, state.pools.kubernetes
     known = {node.name for node in kubernetes.nodes} if kubernetes is not None else frozenset()
 
     def is_of_a_pool(name: str) -> bool:
@@ -108,40 +108,40 @@ def apart(world: World) -> World:
         return is_open or not number.isdecimal() or int(number) <= machines[pool]
 
     # Slots tell that Slurm answers, and say nothing of machines.
-    nodes = tuple(node for node in world.nodes if node.state.is_slot or not is_of_a_pool(node.name))
-    listed = world.machines
+    nodes = tuple(node for node in state.nodes if node.state.is_slot or not is_of_a_pool(node.name))
+    listed = state.machines
     if listed is not None:
         listed = tuple(machine for machine in listed if not is_of_a_pool(machine.key.node))
-    return replace(world, nodes=nodes, machines=listed)
+    return replace(state, nodes=nodes, machines=listed)
 
 
-def survey(world: World, memory: Memory) -> Survey:
+def survey(state: ClusterState, memory: Memory) -> Survey:
     """What every machine of every pool of the spec stands at."""
-    if not world.spec.pools:
+    if not state.spec.pools:
         return Survey({}, "", {}, {}, {})
-    return _Look(world, memory).survey()
+    return _Look(state, memory).survey()
 
 
 class _Look:
-    def __init__(self, world: World, memory: Memory) -> None:
-        self._world = world
+    def __init__(self, state: ClusterState, memory: Memory) -> None:
+        self._state = state
         self._memory = memory.pools
-        kubernetes = world.pools.kubernetes
-        mine = {pool.name for pool in world.spec.pools}
-        self._nodes = {node.name: node for node in world.nodes if node.name.rpartition("-")[0] in mine}
+        kubernetes = state.pools.kubernetes
+        mine = {pool.name for pool in state.spec.pools}
+        self._nodes = {node.name: node for node in state.nodes if node.name.rpartition("-")[0] in mine}
         self._known = {node.name: node for node in kubernetes.nodes} if kubernetes is not None else {}
         pods: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in kubernetes.pods if kubernetes is not None else ():
             if pod.node and not pod.has_ended:
                 pods[pod.node].append(pod)
         self._pods = {name: tuple(each) for name, each in pods.items()}
-        self._jobs = running_jobs(world.jobs)
-        self._reserved = reserved_nodes(world)
+        self._jobs = running_jobs(state.jobs)
+        self._reserved = reserved_nodes(state)
         self._under_way: dict[str, Conversion] = {}
         self._ended: dict[str, Conversion] = {}
         #: By which a machine came to its role: of what was tried later it went back.
         self._done: dict[str, Conversion] = {}
-        for conversion in sorted(world.pools.conversions or (), key=lambda each: each.id):
+        for conversion in sorted(state.pools.conversions or (), key=lambda each: each.id):
             found = self._under_way if conversion.is_under_way else self._ended
             found[conversion.order.node] = conversion
             if conversion.phase == "done":
@@ -150,13 +150,13 @@ class _Look:
 
     def survey(self) -> Survey:
         stands = {}
-        for pool in self._world.spec.pools:
+        for pool in self._state.spec.pools:
             for slot in pool.slots():
                 stands[slot.node_name] = self._stand(pool, slot.number, slot.node_name)
         return Survey(stands, self._unseen(), self._pods, self._known, dict(sorted(self._abandoned.items())))
 
     def _unseen(self) -> str:
-        pools = self._world.pools
+        pools = self._state.pools
         if pools.unseen:
             return pools.unseen
         missing = [
@@ -171,19 +171,19 @@ class _Look:
         return f"{' and '.join(missing)} cannot be seen" if missing else ""
 
     def _stand(self, pool: ConvergedPool, number: int, name: str) -> Stand:
-        record = (self._world.pools.roles or {}).get(name)
+        record = (self._state.pools.roles or {}).get(name)
         role = record.role if record is not None else None
         stand = Stand(name, pool.name, number, role, "unknown", "")
-        if self._world.pools.roles is None or self._world.pools.conversions is None:
+        if self._state.pools.roles is None or self._state.pools.conversions is None:
             return self._as_slurm_has_it(stand)
         if record is None or not record.machine:
             return stand._replace(role=None, standing="ill", why="it has no machine; `tidepool up` makes it")
         if conversion := self._under_way.get(name):
             return self._converting(stand, conversion)
         moving = self._memory.moving.get(name)
-        if moving is not None and (self._world.at < moving.until or name in self._world.under_way):
+        if moving is not None and (self._state.at < moving.until or name in self._state.under_way):
             return stand._replace(standing="moving", to=moving.to, why=f"it is about to serve {moving.to}")
-        if name in self._world.under_way:
+        if name in self._state.under_way:
             return stand._replace(standing="moving", why="an operation on it is under way")
         ended, done = self._ended.get(name), self._done.get(name)
         if done is not None and done.order.to == role:
@@ -194,7 +194,7 @@ class _Look:
         return self._amiss(stand, record, ended) or self._serving(stand)
 
     def _converting(self, stand: Stand, conversion: Conversion) -> Stand:
-        order, at = conversion.order, self._world.at
+        order, at = conversion.order, self._state.at
         is_going_back = bool(conversion.cancel_by) or conversion.phase == "restoring"
         is_here = conversion.phase in CANCELLABLE or is_going_back
         to = conversion.leaves if is_going_back and conversion.leaves else order.to
@@ -203,10 +203,10 @@ class _Look:
         stand = stand._replace(standing="moving", why=why, to=to, role=conversion.leaves if is_here else None)
         is_driven = conversion.driver_until is not None and conversion.driver_until > at
         moving = self._memory.moving.get(stand.name)
-        if is_driven or stand.name in self._world.under_way or (moving is not None and at < moving.until):
+        if is_driven or stand.name in self._state.under_way or (moving is not None and at < moving.until):
             return stand
         if self._is_abandoned(stand.name) and self._is_short(conversion):
-            return stand._replace(mend=order.to, why=f"{why}; whoever drove it is gone")
+            return stand._replace(repair=order.to, why=f"{why}; whoever drove it is gone")
         return stand
 
     def _is_short(self, conversion: Conversion) -> bool:
@@ -214,7 +214,7 @@ class _Look:
         order = conversion.order
         if order.is_forced or conversion.cancel_by or conversion.phase not in CANCELLABLE:
             return True
-        if self._world.at >= order.at + timedelta(seconds=order.deadline_s):
+        if self._state.at >= order.at + timedelta(seconds=order.deadline_s):
             return True
         return not self._has_jobs(order.node) and not self._working_pods(order.node)
 
@@ -222,27 +222,29 @@ class _Look:
         """Where what was begun was not brought to its end."""
         if ended is not None and ended.phase == "failed":
             found = stand._replace(
-                role=None, why=f"its conversion to {ended.order.to} failed: {ended.text}", mend=ended.order.to
+                role=None,
+                why=f"its conversion to {ended.order.to} failed: {ended.text}",
+                repair=ended.order.to,
             )
         elif ended is not None and ended.phase == "done" and ended.order.to != stand.role:
             found = stand._replace(
                 role=ended.order.to,
                 why=f"it was converted to {ended.order.to}, and that is not recorded yet",
-                mend=ended.order.to,
+                repair=ended.order.to,
             )
         elif record.pending or stand.role is None:
-            found = stand._replace(why="an operation on it was cut off", mend=stand.role)
+            found = stand._replace(why="an operation on it was cut off", repair=stand.role)
         else:
             return None
         found = found._replace(standing="ill")
-        return found if self._is_abandoned(stand.name) else found._replace(mend=None)
+        return found if self._is_abandoned(stand.name) else found._replace(repair=None)
 
     def _is_abandoned(self, name: str) -> bool:
-        since = self._abandoned[name] = self._memory.abandoned.get(name, self._world.at)
-        return self._world.at - since >= ABANDONED_AFTER
+        since = self._abandoned[name] = self._memory.abandoned.get(name, self._state.at)
+        return self._state.at - since >= ABANDONED_AFTER
 
     def _serving(self, stand: Stand) -> Stand:
-        if self._world.pools.kubernetes is None and stand.role == "kubernetes":
+        if self._state.pools.kubernetes is None and stand.role == "kubernetes":
             return stand._replace(why=self._unseen())
         stand = self._in_slurm(stand) if stand.role == "slurm" else self._in_kubernetes(stand)
         if stand.standing != "idle":
@@ -264,7 +266,7 @@ class _Look:
             )
             is_a_persons = known.unschedulable and not known.reason
             is_ours = known.labels.get(POOL_LABEL) == stand.pool
-            return self._mended(ill) if is_ours and not is_a_persons else ill
+            return self._repaired(ill) if is_ours and not is_a_persons else ill
         if how is Seen.UP and stand.name in self._reserved:
             return stand._replace(standing="held", why=self._reserved[stand.name])
         match how:
@@ -277,7 +279,7 @@ class _Look:
             case _:
                 reason = f" ({node.reason.text})" if node is not None and node.reason else ""
                 ill = stand._replace(standing="ill", why=f"it serves Slurm, and there it is {how}{reason}")
-                return self._mended(ill) if how is Seen.SLOT or _is_held_by_a_move(node) else ill
+                return self._repaired(ill) if how is Seen.SLOT or _is_held_by_a_move(node) else ill
 
     def _in_kubernetes(self, stand: Stand) -> Stand:
         how = seen(self._nodes.get(stand.name))
@@ -286,15 +288,15 @@ class _Look:
             ill = stand._replace(
                 standing="ill", why=f"it serves Kubernetes, and in Slurm it is {how} as well"
             )
-            return ill if how is Seen.THEIRS else self._mended(ill)
+            return ill if how is Seen.THEIRS else self._repaired(ill)
         if node is None:
-            return self._mended(
+            return self._repaired(
                 stand._replace(standing="ill", why="it serves Kubernetes, which has no such node")
             )
         if not node.ready:
             return stand._replace(standing="ill", why=f"its node is not ready: {node.message}")
         if node.unschedulable and node.reason:
-            return self._mended(
+            return self._repaired(
                 stand._replace(standing="ill", why=f"its node is cordoned by us: {node.reason}")
             )
         if node.unschedulable:
@@ -304,13 +306,13 @@ class _Look:
             return stand._replace(standing="idle")
         return stand._replace(standing="busy", why=f"it runs the pods {_some([pod.key for pod in pods])}")
 
-    def _mended(self, ill: Stand) -> Stand:
+    def _repaired(self, ill: Stand) -> Stand:
         """It is given its role again, and that alone: a side has forgotten what a conversion did there.
 
         slurmctld does, of the last seconds before a `kill -9`; and somebody may have deleted a Node. What a person holds back
         there is left to that person.
         """
-        return ill._replace(mend=ill.role) if self._is_abandoned(ill.name) else ill
+        return ill._replace(repair=ill.role) if self._is_abandoned(ill.name) else ill
 
     def _busy_with_jobs(self, stand: Stand) -> Stand:
         jobs = self._jobs.get(stand.name, ())
@@ -331,7 +333,7 @@ class _Look:
         )
 
     def _idle_since(self, stand: Stand) -> datetime:
-        at = self._world.at
+        at = self._state.at
         known = self._memory.idle_since.get(stand.name)
         node = self._nodes.get(stand.name) if stand.role == "slurm" else None
         busy = node.last_busy_time if node is not None else None

@@ -27,8 +27,8 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.scaling.cluster_state import Recorded, World
-from tidepool.scaling.memory import Drained, Launch, Memory, Setback, Spent
+from tidepool.scaling.cluster_state import ClusterState, Recorded
+from tidepool.scaling.memory import Backoff, Drained, Launch, Memory, Spent
 
 AT = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 BOTH = Recorded(machine=True, membership=True)
@@ -192,14 +192,14 @@ def partition(name: str = "main") -> Partition:
     )
 
 
-def world(
+def cluster_state(
     *nodes: Node,
     of: ClusterSpec | None = None,
     jobs: tuple[Job, ...] = (),
     machines: tuple[Machine, ...] | None = (),
     recorded: Mapping[str, Recorded] | None = None,
     **changes: Any,
-) -> World:
+) -> ClusterState:
     """A world in which the other slots of the fleets are slots.
 
     Nodes that are more than that have a machine, a record and the scaler's wish, unless these are given.
@@ -216,13 +216,13 @@ def world(
     fields: dict[str, Any] = {
         "machines": tuple(machine(name) for name in there) if machines == () else machines,
         "recorded": dict.fromkeys(there, BOTH) if recorded is None else recorded,
-        "wish": wished(*there),
+        "desired": desired(*there),
         "partitions": tuple(partition(each.name) for each in of.partitions),
     }
-    return World(AT, of, (*nodes, *slots), jobs, **fields | changes)
+    return ClusterState(AT, of, (*nodes, *slots), jobs, **fields | changes)
 
 
-def wished(*names: str) -> dict[str, HostSet]:
+def desired(*names: str) -> dict[str, HostSet]:
     """A wish of these nodes."""
     fleets = {name.rpartition("-")[0] for name in names}
     return {
@@ -231,7 +231,7 @@ def wished(*names: str) -> dict[str, HostSet]:
     }
 
 
-def unseen(seen: World, *fields: str) -> World:
+def unseen(seen: ClusterState, *fields: str) -> ClusterState:
     """The same, where some could not be seen."""
     nothing: dict[str, Any] = dict.fromkeys(fields)
     return replace(seen, **nothing)
@@ -384,7 +384,7 @@ _RECORDS = st.sampled_from(
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def cluster_states(draw: st.DrawFn) -> ClusterState:
     """A world that has all kinds of mischief in it."""
     of = draw(_SPECS)
     slots = [slot.node_name for each in of.fleets for slot in each.slots()]
@@ -398,7 +398,7 @@ def worlds(draw: st.DrawFn) -> World:
     ]
     records = {name: record for name in names if (record := draw(_RECORDS)) is not None}
     some = st.frozensets(st.sampled_from([*names, "cpu-1"]), max_size=3)
-    return World(
+    return ClusterState(
         AT,
         of,
         tuple(told),
@@ -411,7 +411,7 @@ def worlds(draw: st.DrawFn) -> World:
         machines=draw(st.sampled_from((tuple(listed), tuple(listed), tuple(listed), None))),
         recorded=draw(st.sampled_from((records, records, records, None))),
         images={"cpu": draw(st.sampled_from(("a", "b")))},
-        wish=wished(
+        desired=desired(
             *(name for name in names if "-" in name and draw(st.integers(0, 3 if name in records else 1)))
         ),
         under_way=draw(st.sampled_from((frozenset(), frozenset(), frozenset(names[:2])))),
@@ -421,12 +421,12 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @st.composite
-def memories(draw: st.DrawFn, seen: World) -> Memory:
+def memories(draw: st.DrawFn, seen: ClusterState) -> Memory:
     """What may be remembered of a world; some of it in the future, for clocks jump."""
     names = sorted({each.name for each in seen.nodes}) or ["cpu-1"]
     some = st.lists(st.sampled_from(names), max_size=4, unique=True)
     causes = st.sampled_from(("capacity", "transient", "permanent", "boot"))
-    setbacks = st.builds(Setback, causes, st.integers(1, 5), _MOMENTS, st.just("no luck"))
+    backoffs = st.builds(Backoff, causes, st.integers(1, 5), _MOMENTS, st.just("no luck"))
     times = _PAST | _PAST | _MOMENTS
 
     def launch() -> Launch:
@@ -439,10 +439,10 @@ def memories(draw: st.DrawFn, seen: World) -> Memory:
         drains={name: Drained(draw(times), "tidepool: idle for 300 s") for name in draw(some)},
         undrained={name: draw(times) for name in draw(some)},
         awaited={name: draw(_MOMENTS) for name in draw(some)},
-        fleet_setbacks={
-            name: draw(setbacks) for name in draw(st.lists(st.sampled_from(_FLEETS), max_size=1))
+        fleet_backoffs={
+            name: draw(backoffs) for name in draw(st.lists(st.sampled_from(_FLEETS), max_size=1))
         },
-        node_setbacks={name: draw(setbacks) for name in draw(some)},
+        node_backoffs={name: draw(backoffs) for name in draw(some)},
         strays={each.key: draw(times) for each in seen.machines or () if draw(st.booleans())},
         ill_since={name: draw(times) for name in draw(some)},
         has_room_since={},
