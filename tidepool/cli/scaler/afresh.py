@@ -67,7 +67,9 @@ def preview(stack: Stack, decision: Decision, nodes: Collection[str]) -> str:
         changed: ScaledStack = pulumi_stack(stack, engine)
         after = applied(changed.read().fleets, decision.desired, {node: fleet_of(node) for node in nodes})
         places = decision.memory.locations
-        return changed.preview(after, nodes, locations={name: places[name] for name in nodes if name in places})
+        return changed.preview(
+            after, nodes, locations={name: places[name] for name in nodes if name in places}
+        )
 
 
 def _decided(stack: Stack, source: Source, record: Record) -> Record:
