@@ -12,8 +12,8 @@ from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.components import cluster_graph
 from tests.components.cluster_graph import Outputs
-from tests.components.graph import Graph, Registered
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.testing import Graph, Registered
 
 pytest.importorskip("pulumi_aws", reason="pulumi-aws is not installed: scripts/setup installs it")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from pulumi.runtime.mocks import MockResourceArgs
 
-from tests.components.graph import Graph, register
 from tests.components.stack import answers
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ComputeFleet, SlurmController
+from tidepool.testing import Graph, register
 
 FILE, ACCESS, MACHINE = "tidepool:image:File", "tidepool:ssh:Access", "tidepool:ssh:Machine"
 #: Outputs by types, or by types and names.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.components.graph import see_to_an_event_loop
+from tidepool.testing import ensure_event_loop
 
 
 @pytest.fixture(autouse=True)
 def event_loop_of_the_thread() -> None:
     """There is one, as there is in a program."""
-    see_to_an_event_loop()
+    ensure_event_loop()

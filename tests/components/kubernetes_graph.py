@@ -11,8 +11,8 @@ from pulumi.runtime.mocks import MockResourceArgs
 from tests.clients.kubernetes.applying import Applying
 from tests.components import cluster_graph
 from tests.components.cluster_graph import Outputs
-from tests.components.graph import Graph, Registered
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.testing import Graph, Registered
 
 pytest.importorskip(
     "pulumi_kubernetes", reason="pulumi-kubernetes is not installed: scripts/setup installs it"

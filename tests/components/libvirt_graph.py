@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.components import cluster_graph
-from tests.components.graph import Graph
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.testing import Graph
 
 pytest.importorskip("pulumi_libvirt", reason="pulumi-libvirt is not installed: scripts/setup installs it")
 

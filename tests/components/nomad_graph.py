@@ -11,8 +11,8 @@ from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.components import cluster_graph
 from tests.components.cluster_graph import Outputs, connection
-from tests.components.graph import Graph
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.testing import Graph
 
 pytest.importorskip("pulumi_nomad", reason="pulumi-nomad is not installed: scripts/setup installs it")
 

@@ -13,13 +13,13 @@ import pytest
 from pulumi import Input, Output
 from pulumi.runtime.mocks import MockResourceArgs
 
-from tests.components.graph import Graph, register
 from tests.components.stack import answers
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.components import ComputeFleet, SlurmController
 from tidepool.infrastructures import registry
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.testing import Graph, register
 
 
 class Thing(pulumi.CustomResource):

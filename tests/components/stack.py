@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pulumi.runtime.mocks import MockResourceArgs
-
 from tests.cluster.specs import spec_mapping
-from tests.components.graph import Graph, register
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import (
@@ -20,8 +17,11 @@ from tidepool.components import (
 )
 from tidepool.infrastructures.contract import Infrastructure
 from tidepool.infrastructures.local.graph import Local
+from tidepool.testing import DIGEST, Graph, connection, provider_outputs, register
 
-DIGEST = "d" * 64
+#: Of the provider, on this machine.
+answers = provider_outputs
+__all__ = ["DIGEST", "answers", "connection"]  # found here, too
 NODES: Mapping[str, str] = {"cpu": "cpu-[1-2]", "gpu": "gpu-1"}
 
 
@@ -69,35 +69,3 @@ def of_one_image(spec: ClusterSpec, infrastructure: Infrastructure) -> Locations
     image = GoldenImage("slurm", recipe="/images/debian-12", playbooks="/playbooks").digest
     location = Location(infrastructure, network, dict.fromkeys(spec.images, image))
     return Locations(spec, "dev", dict.fromkeys(spec.infrastructure_names, location))
-
-
-def answers(args: MockResourceArgs) -> Mapping[str, Any]:
-    """What the provider gives beside the inputs."""
-    outputs: Mapping[str, Mapping[str, Any]] = {
-        "tidepool:image:Image": {"digest": DIGEST},
-        "tidepool:keys:MungeKey": {"key": "munge-key"},
-        "tidepool:keys:SshKey": {"publicKey": "ssh-ed25519 PUBLIC", "privateKey": "PRIVATE"},
-        "tidepool:keys:Authority": {
-            "certificate": f"CERTIFICATE of {args.name}",
-            "key": f"KEY of {args.name}",
-        },
-        "tidepool:keys:Certificate": {
-            "certificate": f"CERTIFICATE of {args.name}",
-            "key": f"KEY of {args.name}",
-        },
-        "tidepool:keys:SigningKey": {"publicKey": "PUBLIC", "privateKey": "PRIVATE"},
-        "tidepool:keys:EncryptionKey": {"key": "KEY"},
-        "tidepool:kubernetes:Access": {
-            "server": "https://10.77.0.6:6443",
-            "authorityCertificate": "CERTIFICATE",
-        },
-        "tidepool:kubernetes:ControlPlane": {"version": "v1.36.3"},
-        "tidepool:local:Volume": {"path": f"/volumes/{args.name}"},
-        "tidepool:local:Machine": {"connection": connection(args.name)},
-        "tidepool:slurm:Configuration": {"digest": "of the files"},
-    }
-    return outputs.get(args.typ, {})
-
-
-def connection(machine: str) -> Mapping[str, str]:
-    return {"kind": "local", "stack": "dev", "machine": machine}

@@ -69,7 +69,7 @@ def test_of_several_interfaces_the_one_with_the_address_is_told_to_forward_befor
     instance = graph[f"{INSTANCE} cpu-1"]
     # By the instance EC2 takes it no more, and a refresh finds what is not the plugin's.
     assert "sourceDestCheck" not in instance.inputs
-    assert "sourceDestCheck" in instance.ignored
+    assert "sourceDestCheck" in instance.ignore_changes
     assert set(graph.of_type(FORWARDING)) == {"cpu-1", "cpu-2"}
 
 
@@ -77,7 +77,7 @@ def test_machines_without_an_adapter_need_no_resource_for_it() -> None:
     graph = registered(spec())
     assert not graph.of_type(FORWARDING)
     assert graph[f"{INSTANCE} cpu-1"].inputs["sourceDestCheck"] is False
-    assert "sourceDestCheck" not in graph[f"{INSTANCE} cpu-1"].ignored
+    assert "sourceDestCheck" not in graph[f"{INSTANCE} cpu-1"].ignore_changes
 
 
 def test_another_number_of_adapters_is_a_new_version_of_the_template_and_no_machine_is_touched() -> None:

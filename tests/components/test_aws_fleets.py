@@ -71,8 +71,8 @@ def test_a_machine_comes_after_all_that_it_reads_and_waits_for_no_other() -> Non
     others = {name for name in instance.depends_on if name.startswith(INSTANCE)}
     assert not others - {f"{INSTANCE} ctl", f"{INSTANCE} login-1"}
     # Another type or zone is another machine, and the old one goes first: it has the name.
-    assert instance.replaced_for == {"instanceType", "subnetId"}
-    assert instance.goes_first
+    assert instance.replace_on_changes == {"instanceType", "subnetId"}
+    assert instance.delete_before_replace
 
 
 def test_another_shape_changes_what_nodes_are_told_and_no_template() -> None:
@@ -94,7 +94,7 @@ def test_another_version_of_a_launch_template_touches_no_machine_that_runs() -> 
     for described in (spec(), spec(COUPLED)):
         for name, instance in registered(described).of_type(INSTANCE).items():
             assert instance.inputs["launchTemplate"]["version"] == "$Default", name
-            assert "launchTemplate.version" in instance.ignored, name
+            assert "launchTemplate.version" in instance.ignore_changes, name
 
 
 def test_a_fleet_in_another_zone_has_its_machines_there() -> None:

@@ -25,7 +25,7 @@ def test_another_image_is_another_ami_and_with_it_other_machines() -> None:
     graph = registered(spec())
     assert graph[f"{INSTANCE} cpu-1"].by_input["ami"] == {f"{AMI} debian-12-cloud"}
     # The old one is there until no machine is made from it.
-    assert not graph[f"{AMI} debian-12-cloud"].goes_first
+    assert not graph[f"{AMI} debian-12-cloud"].delete_before_replace
 
 
 def test_another_key_is_another_ami_whose_name_is_not_the_old_ones() -> None:

@@ -27,11 +27,11 @@ from tests.components.aws_graph import (
     of_aws,
     registered,
 )
-from tests.components.graph import register
 from tests.components.stack import answers
 from tests.infrastructures.aws.specs import COUPLED, GIVEN, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.registry import infrastructure_of, infrastructures_of
+from tidepool.testing import register
 
 
 def test_all_that_is_made_for_a_node() -> None:

@@ -32,12 +32,12 @@ def test_the_controllers_state_is_on_a_disk_that_outlives_its_machine() -> None:
     }
     assert not state.depends_on & set(graph.of_type(INSTANCE))
     # Years of accounting outlive the stack, too.
-    assert (state.stays, database.stays) == (False, True)
+    assert (state.retain_on_delete, database.retain_on_delete) == (False, True)
     attachment = graph[f"{ATTACHMENT} ctl"]
     assert attachment.by_input["volumeId"] == {f"{VOLUME} slurmctld"}
     assert attachment.by_input["instanceId"] == {f"{INSTANCE} ctl"}
     assert attachment.inputs["stopInstanceBeforeDetaching"] is True
-    assert attachment.goes_first
+    assert attachment.delete_before_replace
     assert set(graph.of_type(ATTACHMENT)) == {"ctl", "dbd"}
     assert f"{VOLUME} slurmctld" in graph[f"{VERSION} ctl"].by_input["secretString"]
 
@@ -54,7 +54,7 @@ def test_two_controllers_share_their_state_and_are_in_two_zones() -> None:
 def test_home_is_a_file_system_that_each_zone_reaches_and_nothing_takes_away() -> None:
     graph = registered(spec())
     home = graph[f"{EFS} home"]
-    assert home.stays
+    assert home.retain_on_delete
     assert set(graph.of_type(TARGET)) == {f"home@{ZONE}", f"home@{OTHER_ZONE}"}
     assert graph[f"{TARGET} home@{ZONE}"].inputs["securityGroups"] == ["files-id"]
     assert "mount -t nfs4" in json.dumps(told(graph, "cpu"))
@@ -64,7 +64,7 @@ def test_home_is_a_file_system_that_each_zone_reaches_and_nothing_takes_away() -
 def test_home_may_be_lustre_with_rules_for_its_servers() -> None:
     graph = registered(spec(home="lustre", lustre={"storage_gib": 2400, "throughput": 250}))
     system = graph[f"{LUSTRE} home"]
-    assert system.stays
+    assert system.retain_on_delete
     assert system.inputs["storageCapacity"] == 2400
     assert system.inputs["perUnitStorageThroughput"] == 250
     assert system.inputs["subnetIds"] == f"{ZONE}-id"

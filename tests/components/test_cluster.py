@@ -12,7 +12,6 @@ import pulumi
 import pytest
 
 from tests.cluster.specs import POOL
-from tests.components.graph import Graph, register
 from tests.components.stack import answers
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec_reading import read_spec
@@ -32,6 +31,7 @@ from tidepool.components import (
     cluster_spec,
 )
 from tidepool.components.cluster_args import ClusterKeys, default_subnet
+from tidepool.testing import Graph, register
 
 RECORDED = json.loads((Path(__file__).parent / "urns_of_the_program_before.json").read_text())
 SMALL = {"cpus": 2, "memory": "1GiB"}

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cluster.specs import with_pool
-from tests.components.graph import Graph, register
 from tests.components.stack import answers, connection, of_one_image, spec_with
 from tidepool import resources
 from tidepool.cluster.hostlist import HostSet
@@ -21,6 +20,7 @@ from tidepool.cluster.role_set import role_set
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ConvergedNodePool, SlurmController
 from tidepool.infrastructures.local.graph import Local
+from tidepool.testing import Graph, register
 
 COMPONENT = "tidepool:components:ConvergedNodePool shared"
 BOOT, MACHINE, ROLE = "tidepool:local:Boot", "tidepool:local:Machine", "tidepool:pool:Role"

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pulumi.runtime.mocks import MockResourceArgs
 
-from tests.components.graph import register
 from tests.components.spanning import Elsewhere, answers_of_elsewhere
 from tests.components.stack import answers, program_of, spec_with
 from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import MachineKey, MachineRequest
 from tidepool.simulation.infrastructure import FakeInfrastructure
+from tidepool.testing import register
 
 
 def test_components_ask_for_nothing_but_the_contract() -> None:

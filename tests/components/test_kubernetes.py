@@ -247,7 +247,7 @@ def test_a_machine_comes_after_all_that_it_needs_and_a_node_after_its_machine() 
     assert "tidepool:image:File debian-12@oci" in pod.by_input["spec"]
     assert {f"{NAMESPACE} kubernetes", "kubernetes:core/v1:ServiceAccount machine"} <= pod.depends_on
     assert pod.replace_with == {"tidepool:slurm:Slots cpu"}
-    assert pod.goes_first
+    assert pod.delete_before_replace
     answers = graph[f"{ANSWERS} cpu-1"]
     assert answers.by_input == {"object": {f"{POD} cpu-1"}, "access": {f"{ACCESS} ssh@machines"}}
     assert (answers.inputs["object"], answers.inputs["address"]) == ("uid-of-cpu-1", "10.77.10.1")
@@ -412,8 +412,8 @@ def test_a_fleet_of_machines_is_a_machine_for_each_name_and_no_set_that_chooses(
     }
     assert machine.inputs["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] == "physics"
     assert f"{METAL3.format('Metal3Machine')} metal-1" in machine.depends_on
-    assert machine.goes_first
-    assert host.goes_first
+    assert machine.delete_before_replace
+    assert host.delete_before_replace
 
 
 @pytest.mark.parametrize("fleet", ["metal", "cpu"])

@@ -12,13 +12,13 @@ from typing import Any
 from pulumi.output import Unknown
 from pulumi.runtime.mocks import MockResourceArgs
 
-from tests.components.graph import Graph, register
 from tests.components.stack import DIGEST, connection, spec_with
 from tests.components.stack import answers as those_of_slurm
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.shape import Shape
 from tidepool.components import KubernetesAccess, KubernetesControlPlane, Location, Locations
 from tidepool.infrastructures.local.graph import Local
+from tidepool.testing import Graph, register
 
 COMPONENT = "tidepool:components:KubernetesControlPlane physics"
 BOOT, MACHINE, VOLUME = (

@@ -9,7 +9,6 @@ from typing import Any
 import pulumi
 import pytest
 
-from tests.components.graph import Graph
 from tests.components.libvirt_graph import (
     ACCESS,
     DOMAIN,
@@ -27,6 +26,7 @@ from tests.components.libvirt_graph import (
 from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.registry import infrastructure_of
+from tidepool.testing import Graph
 
 FLEET = "tidepool:components:ComputeFleet cpu"
 CONTROLLER = "tidepool:components:SlurmController physics"
@@ -157,14 +157,14 @@ def test_a_machine_comes_after_all_that_it_needs_and_a_node_after_its_machine() 
 
 def test_machines_have_the_time_to_boot_that_their_offering_says() -> None:
     graph = registered(spec({"virtualization": "qemu"}))
-    assert {name: each.made_within for name, each in graph.of_type(MACHINE).items()} == {
+    assert {name: each.create_timeout for name, each in graph.of_type(MACHINE).items()} == {
         "ctl": "600s",
         "login-1": "600s",
         "cpu-1": "1200s",
         "cpu-2": "1200s",
     }
     impatient = registered(spec({"boot_timeout_s": 90}))
-    assert impatient[f"{MACHINE} cpu-1"].made_within == "90s"
+    assert impatient[f"{MACHINE} cpu-1"].create_timeout == "90s"
 
 
 def test_machines_are_reached_by_a_key_of_the_stack_and_known_by_theirs() -> None:
@@ -278,10 +278,10 @@ def host_of(graph: Graph, machine: str) -> str:
 
 def test_names_that_a_host_has_once_are_free_before_they_are_taken_again() -> None:
     graph = registered(spec())
-    first = {each.type for each in graph.resources.values() if each.goes_first}
+    first = {each.type for each in graph.resources.values() if each.delete_before_replace}
     assert first == {POOL, NETWORK, SEED, DOMAIN, VOLUME}
     # The base of disks stays until no disk is over it; its name is of its digest.
-    assert not graph[f"{VOLUME} debian-12-cloud@here"].goes_first
+    assert not graph[f"{VOLUME} debian-12-cloud@here"].delete_before_replace
 
 
 def test_controllers_are_apart_and_nodes_in_turns() -> None:

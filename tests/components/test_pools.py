@@ -11,10 +11,10 @@ from typing import Any
 import pulumi
 
 from tests.cluster.specs import POOL, with_pool
-from tests.components.graph import Graph, register
 from tests.components.stack import answers, on_first, spec_with
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import Cluster
+from tidepool.testing import Graph, register
 
 ROOT = Path(__file__).parents[2]
 ROLE, BOOT = "tidepool:pool:Role", "tidepool:local:Boot"
@@ -83,7 +83,7 @@ def test_a_stack_without_pools_loads_nothing_of_kubernetes_or_of_conversions() -
     said = """
 import sys
 from tests.components.stack import answers, program_of, spec_with
-from tests.components.graph import register
+from tidepool.testing import register
 from tidepool.provider.kinds import _import_all
 register(program_of(spec_with()), answers)
 _import_all()

@@ -7,11 +7,11 @@ from pathlib import Path
 from pulumi.output import Unknown
 
 from tests.cluster.specs import spec_mapping
-from tests.components.graph import Graph
 from tests.components.stack import DIGEST, connection, registered, spec_with
 from tidepool.cluster.backup_controller import IN_CHARGE_PROGRAM, STANDS_BY_PROGRAM
 from tidepool.cluster.power_saving import DOWN_PROGRAM, REQUEST_PROGRAM, SPOOL, UP_PROGRAM
 from tidepool.scaling.power import request
+from tidepool.testing import Graph
 
 COMPONENT = "tidepool:components:SlurmController physics"
 BOOT, MACHINE, VOLUME = "tidepool:local:Boot", "tidepool:local:Machine", "tidepool:local:Volume"

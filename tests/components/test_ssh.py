@@ -11,12 +11,12 @@ import pulumi
 import pytest
 from pulumi.runtime.mocks import MockResourceArgs
 
-from tests.components.graph import Graph, register
 from tests.components.stack import answers
 from tests.infrastructures.ssh.specs import HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ComputeFleet, SlurmController
 from tidepool.infrastructures.registry import infrastructure_of
+from tidepool.testing import Graph, register
 
 INVENTORY, HOST, PLAYBOOK = "tidepool:ssh:Inventory", "tidepool:ssh:Host", "tidepool:ssh:Playbook"
 BOOT = "tidepool:local:Boot"
@@ -173,7 +173,7 @@ def test_a_play_comes_after_its_claim_and_a_node_after_its_play() -> None:
     # Its host is given back when it is no node any more, and no sooner.
     assert "tidepool:slurm:Slots cpu" in graph[f"{HOST} cpu-1"].depends_on
     assert graph[f"{HOST} cpu-1"].replace_with == {"tidepool:slurm:Slots cpu"}
-    assert graph[f"{HOST} cpu-1"].goes_first
+    assert graph[f"{HOST} cpu-1"].delete_before_replace
 
 
 def test_keys_are_in_boots_alone_and_secret_there() -> None:

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from tests.components.graph import Graph
 from tests.components.kubernetes_graph import applied, registered
 from tests.golden import CONVERGED, golden_image, golden_store
 from tests.provider.calls import Calls, plainly
@@ -34,6 +33,7 @@ from tidepool.images import Image, ImageStore, Machine, export
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes.machines import KubernetesMachines
+from tidepool.testing import Graph
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 

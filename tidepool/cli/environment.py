@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,6 +34,15 @@ def engine_settings(env: Mapping[str, str], data: Path, project_backend: str = "
         settings["PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER"] = "true"
     settings.update({name: value for name, value in _SETTINGS.items() if not env.get(name)})
     return settings
+
+
+def plugin_settings(env: Mapping[str, str]) -> dict[str, str]:
+    """Return a PATH on which `pulumi` finds the plugin `tidepool` that pip installed; nothing where it is on it already."""
+    script = Path(sys.executable).with_name("pulumi-resource-tidepool")
+    path = env.get("PATH", "")
+    if not script.is_file() or shutil.which(script.name, path=path):
+        return {}
+    return {"PATH": os.pathsep.join(filter(None, [str(script.parent), path]))}
 
 
 def prepare(settings: Mapping[str, str], data: Path) -> None:

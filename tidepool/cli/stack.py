@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidepool.cli.context import World
 from tidepool.cli.contract import Answer, Engine
 from tidepool.cli.engine import choose
-from tidepool.cli.environment import engine_settings, prepare
+from tidepool.cli.environment import engine_settings, plugin_settings, prepare
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
 from tidepool.cli.passphrase import forget_salt, unsalted
 from tidepool.cluster.desired_state import ONLY, ROLES, WISH
@@ -177,6 +177,8 @@ def find_stack(world: World, name: str | None, folder: str | None) -> Stack:
             raise Failure(f"there is no folder {world.cwd}", code=USAGE)
     project = find_project(world.cwd)
     settings = engine_settings(world.env, world.data, project.backend_url)
+    if not any(each.name == "tidepool" for each in project.providers):
+        settings |= plugin_settings(world.env)
     backend = settings.get("PULUMI_BACKEND_URL") or world.env.get("PULUMI_BACKEND_URL") or project.backend_url
     named = name or world.env.get("TIDEPOOL_STACK") or _selected(world, project, backend) or _only(project)
     return Stack(world, project, _checked_name(named), choose(world), settings)

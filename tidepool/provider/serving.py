@@ -56,6 +56,11 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     os._exit(code)
 
 
+def plugin() -> None:
+    """Be the program ``pulumi-resource-tidepool``, which pip installs."""
+    main(sys.argv[1:])
+
+
 def home_of(environment: Mapping[str, str]) -> Home:
     """Where things are kept: in the data folder, and images in TIDEPOOL_IMAGES, or ``images`` of the data folder."""
     data = data_folder(environment)

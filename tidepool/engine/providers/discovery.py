@@ -1,8 +1,9 @@
 """Where a provider's plugin is, in the Pulumi CLI's order: the project's own plugins, PATH, the plugin cache.
 
-Source: ``sdk/go/common/workspace/plugins.go``. Two things differ. Python's dynamic providers need no
-plugin of the CLI's: the program's own interpreter serves them. And nothing is ever downloaded: a plugin
-that is missing is an error that says how to install it.
+Source: ``sdk/go/common/workspace/plugins.go``. Three things differ. Python's dynamic providers need no
+plugin of the CLI's: the program's own interpreter serves them. A plugin that pip installed beside that
+interpreter is found there, before PATH. And nothing is ever downloaded: a plugin that is missing is an error
+that says how to install it.
 """
 
 from __future__ import annotations
@@ -124,6 +125,9 @@ def find(
             return _in_folder(spec, _existing_folder(plugin), environ, python)
     if spec.name == DYNAMIC_PYTHON:
         return PluginCommand((python, "-u", "-m", "pulumi.dynamic"), Path(python).parent, shows_output=True)
+    beside = Path(python).with_name(spec.executable)
+    if beside.is_file() and not spec.version:
+        return PluginCommand((str(beside),), beside.parent)
     looked_in = [
         f"{p.path} (plugins.providers, version {p.version})" for p in project_plugins if p.name == spec.name
     ]

@@ -1,4 +1,4 @@
-"""What a program registers, as Pulumi's mocks see it: resources with their parents, dependencies and secrets."""
+"""The graph that a program registers, as Pulumi's mocks see it: resources with their parents, dependencies and secrets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from typing import Any, Final
 from pulumi.runtime import mocks, rpc
 from pulumi.runtime.settings import get_project, get_stack
 
+from tidepool.testing.outputs import provider_outputs
+
 _STACK: Final = "pulumi:pulumi:Stack"
+_LAST_OUTPUTS: Final = "pulumi:pulumi:readStackOutputs"
 #: Gives a resource's outputs beside its inputs.
-Answers = Callable[[mocks.MockResourceArgs], Mapping[str, Any]]
+Outputs = Callable[[mocks.MockResourceArgs], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -39,36 +42,46 @@ class Registered:
     by_input: Mapping[str, frozenset[str]]
     #: The provider that was named for it, if one was.
     provider: str = ""
-    #: Whether it goes before another one comes in its place.
-    goes_first: bool = False
+    #: It goes before another one comes in its place. Pulumi's ``delete_before_replace``.
+    delete_before_replace: bool = False
     #: Inputs that make it another one when they change, whatever its plugin says.
-    replaced_for: frozenset[str] = frozenset()
-    #: Whether it is left where it is when the stack has it no more.
-    stays: bool = False
+    replace_on_changes: frozenset[str] = frozenset()
+    #: It is left where it is when the stack has it no more.
+    retain_on_delete: bool = False
     #: Inputs that may be otherwise in the world.
-    ignored: frozenset[str] = frozenset()
-    #: How long making it may take, where the program says so.
-    made_within: str = ""
+    ignore_changes: frozenset[str] = frozenset()
+    #: How long making it may take, where the program says so: ``90s``.
+    create_timeout: str = ""
 
 
 @dataclass
 class Graph:
-    """All that was registered, by type and name, and the outputs that components told of."""
+    """All that was registered, by type and name, and the outputs of components."""
 
     resources: dict[str, Registered] = field(default_factory=dict)
     outputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     secret_outputs: dict[str, frozenset[str]] = field(default_factory=dict)
+    #: Those of the stack.
+    exports: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Registered:
+        """Return the resource of that type and name: ``graph["tidepool:local:Machine cpu-1"]``.
+
+        Raises:
+            KeyError: there is none; names those of the type.
+        """
+        if name not in self.resources:
+            same = [each for each in self.resources if each.split()[0] == name.split(maxsplit=1)[0]]
+            raise KeyError(f"no {name} was registered; of its type there are: {', '.join(same) or 'none'}")
         return self.resources[name]
 
     def of_type(self, type: str) -> dict[str, Registered]:
-        """By name."""
+        """Return by name all resources of a type."""
         return {each.name: each for each in self.resources.values() if each.type == type}
 
     @property
     def children(self) -> dict[str, str]:
-        """The parent of each resource; of those at the top, nothing."""
+        """The parent of each resource; of those at the top, an empty text."""
         return {name: each.parent for name, each in self.resources.items()}
 
 
@@ -77,24 +90,40 @@ _LOOP: Final = asyncio.new_event_loop()
 atexit.register(_LOOP.close)
 
 
-def see_to_an_event_loop() -> None:
-    """Pulumi's outputs are futures of the thread's event loop, which tests that ran before may have taken away."""
+def ensure_event_loop() -> None:
+    """Set the event loop of which Pulumi's outputs are futures; tests that ran before may have taken it away."""
     asyncio.set_event_loop(_LOOP)
 
 
 def register(
-    program: Callable[[], object], answers: Answers, *, preview: bool = False, by_urn: bool = False
+    program: Callable[[], object],
+    outputs: Outputs = provider_outputs,
+    *,
+    preview: bool = False,
+    by_urn: bool = False,
+    project: str = "cluster",
+    stack: str = "dev",
+    last_outputs: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Run a program against mocks; other tests see nothing of it.
+    """Run a program against mocks; nothing of it is left for other tests.
 
-    In a preview, outputs that no input of the same name tells are unknown. With ``by_urn`` the graph's resources are by
-    URN, for programs that have several of the same type and name.
+    Args:
+        program: what registers resources.
+        outputs: of each resource beside its inputs; by default those of Tidepool's own provider, made up.
+        preview: outputs that no input of the same name gives are unknown.
+        by_urn: the graph's resources are by URN, for programs that have several of the same type and name.
+        project: the name of Pulumi's project.
+        stack: that of the stack.
+        last_outputs: those of the stack's last `up`, for programs that ask for them; None where none may ask.
+
+    Raises:
+        pulumi.RunError: of the program.
     """
-    recorder = _Recorder(answers, preview, by_urn)
-    see_to_an_event_loop()
+    recorder = _Recorder(outputs, preview, by_urn, last_outputs)
+    ensure_event_loop()
 
     def run() -> None:
-        mocks.set_mocks(recorder.mocks, "cluster", "dev", preview, monitor=recorder)
+        mocks.set_mocks(recorder.mocks, project, stack, preview, monitor=recorder)
         mocks.test(program)()  # type: ignore[no-untyped-call]
 
     contextvars.copy_context().run(run)
@@ -102,16 +131,19 @@ def register(
 
 
 class _Mocks(mocks.Mocks):
-    def __init__(self, answers: Answers, preview: bool) -> None:
-        self._answers = answers
+    def __init__(self, outputs: Outputs, preview: bool, last_outputs: Mapping[str, Any] | None) -> None:
+        self._outputs = outputs
         self._preview = preview
+        self._last_outputs = last_outputs
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         if self._preview:
             return None, dict(args.inputs)
-        return f"{args.name}-id", {**args.inputs, **self._answers(args)}
+        return f"{args.name}-id", {**args.inputs, **self._outputs(args)}
 
-    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        if args.token == _LAST_OUTPUTS and self._last_outputs is not None:
+            return {"outputs": dict(self._last_outputs)}, []
         raise AssertionError(f"components ask nothing of the engine: {args.token}")
 
 
@@ -131,8 +163,10 @@ def _a_loop_of_this_thread() -> Iterator[None]:
 
 
 class _Recorder(mocks.MockMonitor):
-    def __init__(self, answers: Answers, preview: bool, by_urn: bool) -> None:
-        self.mocks = _Mocks(answers, preview)
+    def __init__(
+        self, outputs: Outputs, preview: bool, by_urn: bool, last_outputs: Mapping[str, Any] | None
+    ) -> None:
+        self.mocks = _Mocks(outputs, preview, last_outputs)
         self._by_urn = by_urn
         super().__init__(self.mocks)
         self.graph = Graph()
@@ -143,6 +177,10 @@ class _Recorder(mocks.MockMonitor):
         above = parent.split("::")[2] if parent else ""
         qualified = type_ if above in ("", _STACK) else f"{above}${type_}"
         return f"urn:pulumi:{get_stack()}::{get_project()}::{qualified}::{name}"
+
+    def Invoke(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
+        with _a_loop_of_this_thread():
+            return super().Invoke(request)  # type: ignore[no-untyped-call]
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
         with _a_loop_of_this_thread():
@@ -170,17 +208,20 @@ class _Recorder(mocks.MockMonitor):
                 if found.urns
             },
             provider=self._names.get(request.provider.rpartition("::")[0], ""),
-            goes_first=request.deleteBeforeReplace,
-            replaced_for=frozenset(request.replaceOnChanges),
-            stays=request.retainOnDelete,
-            ignored=frozenset(request.ignoreChanges),
-            made_within=request.customTimeouts.create,
+            delete_before_replace=request.deleteBeforeReplace,
+            replace_on_changes=frozenset(request.replaceOnChanges),
+            retain_on_delete=request.retainOnDelete,
+            ignore_changes=frozenset(request.ignoreChanges),
+            create_timeout=request.customTimeouts.create,
         )
         return answer
 
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
+        found, secrets = _read(request.outputs)
         if name := self._names[request.urn]:
-            self.graph.outputs[name], self.graph.secret_outputs[name] = _read(request.outputs)
+            self.graph.outputs[name], self.graph.secret_outputs[name] = found, secrets
+        else:
+            self.graph.exports.update(found)
         return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 
     def _named(self, urns: Any) -> frozenset[str]:
