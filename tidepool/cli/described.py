@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tidepool import shipped
 from tidepool.cli import show
 from tidepool.cli.errors import LACKS, USAGE, Failure
 from tidepool.cli.package_needs import package_lacks
@@ -55,20 +56,23 @@ def described_spec(stack: Stack) -> ClusterSpec:
 
 
 def _check_images(spec: ClusterSpec, project: Path, path: Path) -> None:
-    """The program makes images of the project's recipes. A project without that folder has another way.
+    """Look for the recipes of all images: the project's, or Tidepool's own. A project without any may have another way.
 
     Raises:
         Failure: there is no recipe for an image of ``spec``, or a pool's does not hold both roles.
     """
-    folder = project / "images"
-    there = sorted(recipe.parent.name for recipe in folder.glob("*/recipe.yaml"))
-    if there and (lost := sorted({*spec.images} - {*there})):
+    own, shipped_ones = (
+        {recipe.parent.name for recipe in folder.glob("*/recipe.yaml")}
+        for folder in (project / "images", shipped.IMAGES)
+    )
+    there = sorted(own | shipped_ones)
+    if own and (lost := sorted({*spec.images} - {*there})):
         raise Failure(
-            f"{path}, {SPEC_KEY}: there is no image {', '.join(lost)}: no {folder / lost[0] / 'recipe.yaml'}",
+            f"{path}, {SPEC_KEY}: there is no image {', '.join(lost)}: no {project / 'images' / lost[0] / 'recipe.yaml'}",
             remedy=f"take one of {', '.join(there)}, or write its recipe",
             code=USAGE,
         )
-    if there and (lacks := list(roles_not_held(spec, project))):
+    if {*spec.images} <= {*there} and (lacks := list(roles_not_held(spec, project))):
         raise Failure("\n".join([f"{path}, {SPEC_KEY}:", *(f"  {lack}" for lack in lacks)]), code=USAGE)
 
 

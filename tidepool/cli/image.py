@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidepool import shipped
 from tidepool.cli import errors, show
 from tidepool.cli.context import World
 from tidepool.cli.errors import LACKS, NOT_THERE, Failure
@@ -41,8 +42,9 @@ class _Images:
     def __init__(self, world: World, project: Path) -> None:
         from tidepool.images import ImageStore, Machine
 
-        self.folder = project / "images"
-        self.playbooks = project / "playbooks"
+        own = project / "images"
+        self.folder = own if own.exists() else shipped.IMAGES
+        self.playbooks = shipped.playbooks(project)
         named = world.env.get("TIDEPOOL_IMAGES")
         self.store: ImageStore = ImageStore(Path(named).absolute() if named else world.data / "images")
         self.machine: Machine = Machine(dict(world.env))

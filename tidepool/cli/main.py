@@ -16,6 +16,7 @@ from tidepool.cli.options import Choice
 
 #: Each verb, the module below `tidepool.cli` that has it, and what it does.
 VERBS: Final = {
+    "new": ("new", "Write a project with a small cluster on this machine."),
     "up": ("up", "Bring the cluster up, or to what the spec says now."),
     "preview": ("up", "Show what `up` would do."),
     "down": ("down", "Take the cluster down, and look that nothing is left."),

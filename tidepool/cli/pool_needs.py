@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tidepool import shipped
 from tidepool.cluster.roles import ROLES
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.images import ImageError, read_lacks
@@ -15,10 +16,10 @@ from tidepool.toolchain import ToolchainError, find
 def roles_not_held(spec: ClusterSpec, project: Path) -> Iterator[str]:
     """The pools whose image lacks what a role needs, by the recipes of ``project``; a line each, with the remedy."""
     for pool in spec.pools:
-        folder = project / "images" / pool.image
+        folder = shipped.recipe(pool.image, project)
         for role in ROLES:
             try:
-                lacks = read_lacks(folder, project / "playbooks", role)
+                lacks = read_lacks(folder, shipped.playbooks(project), role)
             except ImageError as error:
                 yield f"pool {pool.name}: {error}"
                 break

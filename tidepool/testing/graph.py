@@ -9,10 +9,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
+import pulumi
 from pulumi.runtime import mocks, rpc
-from pulumi.runtime.settings import get_project, get_stack
+from pulumi.runtime.settings import get_project, get_root_resource, get_stack
 
 from tidepool.testing.outputs import provider_outputs
 
@@ -122,9 +124,17 @@ def register(
     recorder = _Recorder(outputs, preview, by_urn, last_outputs)
     ensure_event_loop()
 
+    def whole() -> None:
+        program()
+        # Mocks end a program before the stack's outputs are registered.
+        exported = getattr(get_root_resource(), "outputs", {})
+        for name, value in exported.items():
+            found = partial(recorder.graph.exports.__setitem__, name)
+            pulumi.Output.from_input(value).apply(found, run_with_unknowns=True)
+
     def run() -> None:
         mocks.set_mocks(recorder.mocks, project, stack, preview, monitor=recorder)
-        mocks.test(program)()  # type: ignore[no-untyped-call]
+        mocks.test(whole)()  # type: ignore[no-untyped-call]
 
     contextvars.copy_context().run(run)
     return recorder.graph
@@ -217,11 +227,8 @@ class _Recorder(mocks.MockMonitor):
         return answer
 
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 (of the protocol)
-        found, secrets = _read(request.outputs)
         if name := self._names[request.urn]:
-            self.graph.outputs[name], self.graph.secret_outputs[name] = found, secrets
-        else:
-            self.graph.exports.update(found)
+            self.graph.outputs[name], self.graph.secret_outputs[name] = _read(request.outputs)
         return super().RegisterResourceOutputs(request)  # type: ignore[no-untyped-call]
 
     def _named(self, urns: Any) -> frozenset[str]:
