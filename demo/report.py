@@ -47,13 +47,16 @@ def write_charts(breathed: Breathed, folder: Path, stack: str) -> tuple[Path, ..
     # Late: it takes most of a second.
     from tidepool.charts.drawing import DrawingError
     from tidepool.charts.fleets import Series, write_chart
+    from tidepool.charts.history import history
 
     paths = tuple(folder / f"breathing{suffix}" for suffix in (".svg", ".png"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DrawingError(f"the folder {folder} cannot be made: {error.strerror}") from error
-    write_chart([Series(stack, breathed.samples)], *paths, title="A cluster that breathes")
+    records = [record for each in breathed.ran for record in each.records]
+    drawn = history(records, breathed.intents, breathed.samples, breathed.left)
+    write_chart([Series(stack, drawn)], *paths, title="A cluster that breathes")
     # Who ran it with sudo should not need that to remove them.
     if "SUDO_UID" in os.environ:
         for path in (folder, *paths):
