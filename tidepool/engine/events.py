@@ -31,6 +31,8 @@ class Op(StrEnum):
     READ_DISCARD = "discard"
     DISCARD_REPLACED = "discard-replaced"
     REMOVE_PENDING_REPLACE = "remove-pending-replace"
+    IMPORT = "import"
+    IMPORT_REPLACEMENT = "import-replacement"
 
 
 Severity = Literal["debug", "info", "info#err", "warning", "error"]

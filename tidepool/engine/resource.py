@@ -9,7 +9,7 @@ from tidepool.engine.values import Properties
 
 PROVIDER_TYPE_PREFIX: Final = "pulumi:providers:"
 
-OperationType = Literal["creating", "updating", "deleting", "reading"]
+OperationType = Literal["creating", "updating", "deleting", "reading", "importing"]
 
 
 @dataclass(frozen=True, slots=True)

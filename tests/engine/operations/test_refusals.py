@@ -41,7 +41,6 @@ def test_a_command_is_refused(stack: Stack, kind: str) -> None:
 
 
 FEATURES = {
-    "import_": ('Item("r1", value=1, opts=pulumi.ResourceOptions(import_="x-1"))', "`import_`"),
     "envVarMappings": (
         'fake_sdk.Provider("p", opts=pulumi.ResourceOptions(env_var_mappings={"A": "B"}))',
         "envVarMappings",

@@ -23,10 +23,10 @@ from tidepool.engine.deployment.steps.replace import ReplaceStep
 from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Answer, Step
 from tidepool.engine.deployment.steps.update import UpdateStep
-from tidepool.engine.deployment.stopping import Stopped
+from tidepool.engine.deployment.stopping import GoalError, Stopped
 from tidepool.engine.providers.contract import CheckFailure, DiffResult, DiffUnavailable, Provider
 from tidepool.engine.resource import ResourceState
-from tidepool.engine.values import contains_unknowns
+from tidepool.engine.values import contains_unknowns, masked
 
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment
@@ -175,6 +175,8 @@ class Change:
             self._books.failed = True
             if not self._d.options.preview:
                 raise Stopped
+        if goal.import_id:
+            self._refuse_to_replace_imported(old, new, diff)
         self._books.replaces.add(urn)
         if provider is not None and not self.is_targeted_replace(urn, old):
             # Defaults were carried over from the old resource, which is not to be the new one.
@@ -202,6 +204,20 @@ class Change:
             ReplaceStep(old, replacement, keys=diff.replace_keys, diff=diff),
             CreateStep(old, replacement, answer, keys=diff.replace_keys, diff=diff),
         ]
+
+    def _refuse_to_replace_imported(self, old: Entry, new: Entry, diff: DiffResult) -> None:
+        """Fail, in a preview warn, where a resource would be replaced that the program names by its id."""
+        before, after = (masked(entry.state.inputs) for entry in (old, new))
+        differences = "".join(
+            f"\n{k}: {_shown(before.get(k))} => {_shown(after.get(k))}" for k in diff.replace_keys
+        )
+        message = (
+            "previously-imported resources that still specify an ID may not be replaced; please remove the `import` "
+            f"declaration from your program;{differences}"
+        )
+        if not self._d.options.preview:
+            raise GoalError(message, new.urn)
+        self._d.warn(message, new.urn)
 
     def report(self, state: ResourceState, failures: Collection[CheckFailure]) -> bool:
         """Tell the person of mistakes in a resource's inputs; whether there are any."""

@@ -22,6 +22,7 @@ from tidepool.engine.deployment.goal import Goal, ReadGoal
 from tidepool.engine.deployment.limits import Limits
 from tidepool.engine.deployment.replacement import Replacement
 from tidepool.engine.deployment.steps.create import CreateStep
+from tidepool.engine.deployment.steps.import_ import ImportStep
 from tidepool.engine.deployment.steps.read import ReadStep
 from tidepool.engine.deployment.steps.refresh import RefreshStep
 from tidepool.engine.deployment.steps.replace import ReplaceStep
@@ -254,6 +255,13 @@ class Generator:
             or urns.qualified_type_of(urn) == urns.ROOT_STACK_TYPE
             or self.limits.is_included(new.state)
         )
+        imported = None
+        if targeted and _is_import(goal, old):
+            imported = await self._import(urn, old, new, answer)
+            if imported is None:
+                return []  # it was answered that it failed
+            old, new, was_external = imported, self._d.live.successor(imported, new.state), False
+            new.change(created=imported.state.created, modified=imported.state.modified)
         inputs = goal.properties
         if old is not None:
             inputs, impossible = with_ignored(inputs, old.state.inputs, goal.ignore_changes)
@@ -300,12 +308,6 @@ class Generator:
         if old is None:
             if not targeted:
                 return [self._skipped(urn, new, answer)]
-            if goal.import_id and goal.custom:
-                raise GoalError(
-                    f"resource '{goal.name}' asks for an import (`import_`), which the embedded engine "
-                    "does not do; run this `up` once with the Pulumi CLI, then go on with either",
-                    urn,
-                )
             before = self.limits.dependencies(new.state)
             self.books.creates.add(urn)
             return [*before, CreateStep(None, new, answer)]
@@ -313,7 +315,26 @@ class Generator:
             return self.limits.untargeted(urn, old, answer)
         before = self.limits.dependencies(new.state)
         steps = await self._change.steps(urn, goal, old, new, answer, provider, seed)
+        if imported is not None and isinstance(steps[-1], SameStep):
+            # Nothing is left to do: the import is all that a person is told of.
+            assert answer is not None
+            answer.set_result(Registered(imported.state))
+            return before
         return [*before, *steps]
+
+    async def _import(self, urn: str, old: Entry | None, new: Entry, answer: Answer) -> Entry | None:
+        """Take what exists into the stack; None where that failed and the operation goes on."""
+        if old is not None and urn in self.books.deletes:
+            old = None  # it goes for the sake of another
+        imported = self._change.another(new)
+        step = ImportStep(old, imported, answer)
+        (self.books.creates if old is None else self.books.replaces).add(urn)
+        steps: list[Step] = [step] if old is None else [step, ReplaceStep(old, imported)]
+        if await self._d.executor.run(steps):
+            return imported
+        if answer is not None and answer.done():
+            return None
+        raise Stopped
 
     async def _provider(self, state: ResourceState) -> Provider | None:
         if not state.custom:
@@ -321,3 +342,10 @@ class Generator:
         if state.is_provider:
             return self._d.registry
         return await self._d.provider_for(state)
+
+
+def _is_import(goal: Goal, old: Entry | None) -> bool:
+    """Tell whether the program asks for a resource by an id that the stack does not have under that name."""
+    if not goal.custom or not goal.import_id:
+        return False
+    return old is None or old.state.external or (old.state.import_id or old.state.id) != goal.import_id

@@ -85,8 +85,8 @@ class DiffDisplay:
         if words.is_internal(step):
             return ""
         self._seen[step.urn] = step
-        if step.op is Op.REFRESH or not self._shown(step):
-            return ""  # what a refresh found is told when it is found
+        if step.op in (Op.REFRESH, Op.IMPORT) or not self._shown(step):
+            return ""  # what was found is told when it is found
         return step_text.difference_of(step, self._depth(step), self._settings, event.planning, refresh=False)
 
     def _outputs(self, event: ResourceOutputs) -> str:
@@ -96,7 +96,7 @@ class DiffDisplay:
         before = self._seen.get(step.urn)
         refresh = before is not None and before.op is Op.REFRESH
         indent = self._depth(step)
-        if refresh and step.op is Op.UPDATE:
+        if step.op is Op.IMPORT or (refresh and step.op is Op.UPDATE):
             return step_text.difference_of(step, indent, settings, event.planning, refresh)
         outputs = step_text.outputs_of(step, indent + 1, settings, event.planning, refresh)
         text = ""

@@ -40,6 +40,8 @@ _OF_OP: Final[dict[Op, str]] = {
     Op.READ_DISCARD: RED,
     Op.DISCARD_REPLACED: RED,
     Op.REMOVE_PENDING_REPLACE: RESET,
+    Op.IMPORT: GREEN,
+    Op.IMPORT_REPLACEMENT: BRIGHT_MAGENTA,
 }
 
 # A directive that was begun and not ended swallows the rest of the text, as it does in the CLI.

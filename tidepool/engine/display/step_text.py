@@ -19,7 +19,7 @@ from tidepool.engine.values import UNKNOWN, Properties, Value
 _BOTH_ENDS = frozenset({Op.CREATE, Op.DELETE, Op.DELETE_REPLACED, Op.READ_DISCARD, Op.DISCARD_REPLACED})
 # How the SDK marks a resource among a stack's outputs.
 _RESOURCE_MARKER = "@isPulumiResource"
-_READS = frozenset({Op.READ, Op.READ_REPLACEMENT})
+_READS = frozenset({Op.READ, Op.READ_REPLACEMENT, Op.IMPORT, Op.IMPORT_REPLACEMENT})
 #: The ID of a provider that a preview does not know yet.
 UNKNOWN_ID = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 

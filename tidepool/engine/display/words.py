@@ -20,6 +20,7 @@ REPLACEMENT_STEPS: Final = frozenset(
         Op.READ_REPLACEMENT,
         Op.DISCARD_REPLACED,
         Op.REMOVE_PENDING_REPLACE,
+        Op.IMPORT_REPLACEMENT,
     }
 )
 
@@ -37,6 +38,8 @@ _SIGNS: Final = {
     Op.READ_DISCARD: "< ",
     Op.DISCARD_REPLACED: "<<",
     Op.REMOVE_PENDING_REPLACE: "~ ",
+    Op.IMPORT: "= ",
+    Op.IMPORT_REPLACEMENT: "=>",
 }
 
 _UNDER_WAY: Final = {
@@ -53,6 +56,8 @@ _UNDER_WAY: Final = {
     Op.READ_DISCARD: "discarding",
     Op.DISCARD_REPLACED: "discarding original",
     Op.REMOVE_PENDING_REPLACE: "",
+    Op.IMPORT: "importing",
+    Op.IMPORT_REPLACEMENT: "importing replacement",
 }
 
 _DONE: Final = {
@@ -69,6 +74,8 @@ _DONE: Final = {
     Op.READ_DISCARD: "discarded",
     Op.DISCARD_REPLACED: "discarded original",
     Op.REMOVE_PENDING_REPLACE: "",
+    Op.IMPORT: "imported",
+    Op.IMPORT_REPLACEMENT: "imported replacement",
 }
 
 _FAILED: Final = {
@@ -85,6 +92,8 @@ _FAILED: Final = {
     Op.READ_DISCARD: "discarding failed",
     Op.DISCARD_REPLACED: "discarding failed",
     Op.REMOVE_PENDING_REPLACE: "",
+    Op.IMPORT: "importing failed",
+    Op.IMPORT_REPLACEMENT: "importing failed",
 }
 
 _PLANNED: Final = {
@@ -101,6 +110,8 @@ _PLANNED: Final = {
     Op.READ_DISCARD: "discard",
     Op.DISCARD_REPLACED: "discard original",
     Op.REMOVE_PENDING_REPLACE: "",
+    Op.IMPORT: "import",
+    Op.IMPORT_REPLACEMENT: "import replacement",
 }
 
 _PLAN_MADE: Final = _PLANNED | {
@@ -109,6 +120,7 @@ _PLAN_MADE: Final = _PLANNED | {
     Op.READ_REPLACEMENT: "replace",
     Op.DISCARD_REPLACED: "replace",
     Op.REFRESH: "refresh",
+    Op.IMPORT_REPLACEMENT: "import",
 }
 
 _COUNTED: Final = {
@@ -125,6 +137,8 @@ _COUNTED: Final = {
     Op.READ_DISCARD: "discarded",
     Op.DISCARD_REPLACED: "discarded",
     Op.REMOVE_PENDING_REPLACE: "replaced",
+    Op.IMPORT: "imported",
+    Op.IMPORT_REPLACEMENT: "imported",
 }
 
 _DROPS_RESOURCE: Final = frozenset({Op.DELETE, Op.REPLACE, Op.CREATE_REPLACEMENT, Op.DELETE_REPLACED})
