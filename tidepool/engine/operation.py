@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tidepool.engine.arguments import OperationRequest, World
-from tidepool.engine.deployment.protection import protected_with_needs
+from tidepool.engine.deployment.graph import Entry, Graph
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
 from tidepool.engine.resource import Snapshot
@@ -104,7 +104,19 @@ def _prepared(
 def _sparing_protected(request: OperationRequest, base: Snapshot) -> OperationRequest:
     if not request.exclude_protected:
         return request
-    return replace(request, excludes=(*request.excludes, *protected_with_needs(base)))
+    return replace(request, excludes=(*request.excludes, *_protected_with_needs(base)))
+
+
+def _protected_with_needs(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the URNs of protected resources and of all that they depend on, in the order of the snapshot."""
+    entries = [Entry(n, state) for n, state in enumerate(snapshot.resources)]
+    graph = Graph(entries)
+    kept: set[Entry] = set()
+    for entry in entries:
+        if entry.state.protect:
+            kept.add(entry)
+            kept |= graph.transitive_dependencies(entry)
+    return tuple(e.urn for e in entries if e in kept)
 
 
 def _spares_all(request: OperationRequest, base: Snapshot) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from tidepool.engine.arguments import OperationRequest
 from tidepool.engine.deployment.options import Kind, Options, Targets
-from tidepool.engine.deployment.plugin_request import PluginRequest, plugin_request
+from tidepool.engine.deployment.registry import PluginRequest, plugin_request
 from tidepool.engine.display.settings import Display, Settings
 from tidepool.engine.display.settings import Kind as ShownKind
 from tidepool.engine.display.show import make_display
@@ -30,7 +30,8 @@ from tidepool.engine.values import Properties, Secret
 from tidepool.engine.verbs.workspace import OpenStack
 
 if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment, Request, Result
+    from tidepool.engine.deployment.deployment import Deployment, Result
+    from tidepool.engine.deployment.options import Request
     from tidepool.engine.program.task import Program, Task
 
 _DEPLOYMENT_KINDS: Final[Mapping[str, Kind]] = {
@@ -180,7 +181,7 @@ class Run:
         )
 
     def _deployment_request(self) -> Request:
-        from tidepool.engine.deployment.deployment import Request
+        from tidepool.engine.deployment.options import Request
 
         request, stack = self._request, self._stack
         project = stack.project
@@ -246,7 +247,7 @@ class Run:
     def _log(self, request: Any) -> None:
         """A message of the program or of a provider; on any thread."""
         deployment = self._deployment
-        if deployment is not None and deployment.stopping.is_set() and request.message == _SHUT_DOWN:
+        if deployment is not None and deployment.is_stopping and request.message == _SHUT_DOWN:
             return  # we told the program so ourselves, and the person was told why
         severity = _SEVERITIES[request.severity]
         event = Diagnostic(severity, request.message, request.urn, request.streamId, request.ephemeral)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tidepool.engine import urn as urns
-from tidepool.engine.deployment.deployment import Deployment, Request, Result
+from tidepool.engine.deployment.deployment import Deployment, Result
 from tidepool.engine.deployment.live import Durable
-from tidepool.engine.deployment.options import Kind, Options, Targets
-from tidepool.engine.deployment.plugin_request import PluginRequest
+from tidepool.engine.deployment.options import Kind, Options, Request, Targets
+from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.events import Diagnostic, Event, Op, ResourceOutputs, StepMetadata
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.state import journal

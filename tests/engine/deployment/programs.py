@@ -10,10 +10,10 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 
 from tidepool.engine import urn as urns
-from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
-from tidepool.engine.deployment.endpoint import MonitorClosed
+from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.goal import Alias, Goal
-from tidepool.engine.deployment.plugin_request import PluginRequest
+from tidepool.engine.deployment.registry import PluginRequest
+from tidepool.engine.deployment.status import MonitorClosed, ProgramFailed
 from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.values import Properties
 
@@ -124,7 +124,7 @@ class _Running:
         d = self.deployment
         try:
             goal = Goal("pulumi:pulumi:Stack", f"{PROJECT}-{STACK}", custom=False, properties={})
-            self.stack = (await d.serve(d.register(goal))).state.urn
+            self.stack = (await d.serve(d.registrar.register(goal))).state.urn
             for node in self.program.nodes:
                 self.tasks[node.name] = asyncio.create_task(self._register(node))
             done = await asyncio.gather(*self.tasks.values(), return_exceptions=True)
@@ -132,7 +132,7 @@ class _Running:
                 if isinstance(error, BaseException):
                     raise error
             ids = {n: r.state.id for n, t in self.tasks.items() if (r := t.result()) is not None}
-            await d.serve(d.register_outputs(self.stack, {"ids": ids}))
+            await d.serve(d.registrar.register_outputs(self.stack, {"ids": ids}))
         except MonitorClosed:
             return  # as a program that is told that the engine has gone
         except Exception as error:
@@ -153,9 +153,9 @@ class _Running:
             state = found[node.provider].state
             provider = f"{state.urn}::{state.id}"
         elif node.kind == "item":
-            provider = await d.serve(d.default_providers.reference(PluginRequest("mem")))
+            provider = await d.serve(d.default_providers.reference(PluginRequest("mem"), "mem:index:Item"))
         goal = self._goal(node, found, provider)
-        result: Registered = await d.serve(d.register(goal))
+        result: Registered = await d.serve(d.registrar.register(goal))
         if result.result == "success" or (self.program.persistent and node.kind != "provider"):
             return result
         return None

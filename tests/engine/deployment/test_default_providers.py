@@ -11,8 +11,7 @@ from pulumi.runtime.proto import resource_pb2
 from tidepool.engine.deployment.default_providers import DefaultProviders, newest_plugins
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.goal import Goal
-from tidepool.engine.deployment.monitor import Monitor
-from tidepool.engine.deployment.plugin_request import PluginRequest, with_plugin
+from tidepool.engine.deployment.registry import PluginRequest, with_plugin
 from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.resource import ResourceState, Snapshot
 
@@ -80,7 +79,7 @@ class Explicit(Program):
         request = resource_pb2.RegisterResourceRequest(
             type="pulumi:providers:mem", name="p", custom=True, version=self.version
         )
-        await deployment.serve(Monitor(deployment).register_resource(request))
+        await deployment.serve(deployment.service.register_resource(request))
 
 
 @pytest.mark.parametrize(("said", "taken"), [("", "1.2.0"), ("1.1.0", "1.1.0")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidepool.engine.deployment.plugin_request import PluginRequest
+from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.project import PluginPath
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.running import likely_plugins

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from tidepool.engine import urn as urns
 from tidepool.engine.compare import equal
-from tidepool.engine.deployment.books import Books
+from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.diffing import (
     trigger_fired,
     with_engine_diff,
     with_replace_on_changes,
 )
-from tidepool.engine.deployment.entry import Entry
 from tidepool.engine.deployment.goal import Goal
-from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.graph import Entry, provider_urn
 from tidepool.engine.deployment.replacement import Replacement
-from tidepool.engine.deployment.steps.create import CreateStep
+from tidepool.engine.deployment.status import GoalError, Stopped
+from tidepool.engine.deployment.steps.create import CreateStep, ReplaceStep
 from tidepool.engine.deployment.steps.delete import DeleteStep
-from tidepool.engine.deployment.steps.replace import ReplaceStep
-from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Answer, Step
-from tidepool.engine.deployment.steps.update import UpdateStep
-from tidepool.engine.deployment.stopping import GoalError, Stopped
+from tidepool.engine.deployment.steps.update import SameStep, UpdateStep
 from tidepool.engine.providers.contract import CheckFailure, DiffResult, DiffUnavailable, Provider
 from tidepool.engine.resource import ResourceState
-from tidepool.engine.values import contains_unknowns, masked
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.values import contains_secrets, contains_unknowns, masked
 
 
 class Change:
     """Compares a resource with its goal, and decides."""
 
-    def __init__(self, deployment: Deployment, books: Books, replacement: Replacement) -> None:
-        self._d = deployment
-        self._books = books
+    def __init__(self, context: Context, replacement: Replacement) -> None:
+        self._context = context
+        self._status, self._live, self._registry = context.status, context.live, context.registry
+        self._books = context.books
         self._replacement = replacement
 
     async def steps(
@@ -51,9 +45,9 @@ class Change:
         seed: bytes,
     ) -> list[Step]:
         """The steps that make ``new`` of ``old``; ``new`` holds inputs that the provider checked."""
-        if not self._d.options.preview and contains_unknowns(new.state.replacement_trigger):
-            self._d.error(f"replacement trigger contains unknowns for {urn}", urn)
-            self._books.failed = True
+        if not self._context.options.preview and contains_unknowns(new.state.replacement_trigger):
+            self._status.error(f"replacement trigger contains unknowns for {urn}", urn)
+            self._status.mark_failed()
             raise Stopped
         triggered = trigger_fired(old.state.replacement_trigger, new.state.replacement_trigger)
         if triggered:
@@ -97,7 +91,7 @@ class Change:
 
     def another(self, new: Entry) -> Entry:
         """What is made instead of changing a resource: another one, wherever ``new`` was noted."""
-        made = self._d.live.new_entry(new.state)
+        made = self._live.new_entry(new.state)
         self._books.to_delete = [made if e is new else e for e in self._books.to_delete]
         for name, noted in self._books.providers.items():
             if noted is new:
@@ -106,7 +100,7 @@ class Change:
 
     def is_targeted_replace(self, urn: str, old: Entry | None) -> bool:
         """Whether a person asked for the resource to be replaced."""
-        return urn in self._d.options.replace or (old is not None and old.state.taint)
+        return urn in self._context.options.replace or (old is not None and old.state.taint)
 
     async def _diff(
         self, urn: str, goal: Goal, old: Entry, new: Entry, provider: Provider | None
@@ -127,7 +121,7 @@ class Change:
                 urn, before.id, before.inputs, before.outputs, after.inputs, goal.ignore_changes
             )
         except DiffUnavailable as error:
-            self._d.warn(str(error), urn)
+            self._status.warn(str(error), urn)
             return DiffResult("some")
         return with_engine_diff(diff, before.inputs, after.inputs)
 
@@ -140,15 +134,15 @@ class Change:
         old_urn, new_urn = provider_urn(old.provider), provider_urn(new.provider)
         if self._books.aliased.get(old_urn) == new_urn:
             return False
-        before, after = self._d.live.old(old_urn), self._books.providers.get(new_urn)
+        before, after = self._live.old(old_urn), self._books.providers.get(new_urn)
         if before is None or after is None:
             return True
-        provider = await self._d.registry.get(new.provider)
+        provider = await self._registry.get(new.provider)
         diff = await provider.diff_config(
             new_urn,
-            self._d.registry.configuration(before.state.inputs),
+            self._registry.configuration(before.state.inputs),
             before.state.outputs,
-            self._d.registry.configuration(after.state.inputs),
+            self._registry.configuration(after.state.inputs),
             (),
         )
         return diff.replaces
@@ -165,22 +159,22 @@ class Change:
         seed: bytes,
     ) -> list[Step]:
         if new.state.protect and old.state.protect:
-            self._d.error(
+            self._status.error(
                 f'unable to replace resource "{urn}"\n'
                 "as it is currently marked for protection. To unprotect the resource, "
                 "remove the `protect` flag from the resource in your Pulumi "
                 "program and run `pulumi up`",
                 urn,
             )
-            self._books.failed = True
-            if not self._d.options.preview:
+            self._status.mark_failed()
+            if not self._context.options.preview:
                 raise Stopped
         if goal.import_id:
             self._refuse_to_replace_imported(old, new, diff)
         self._books.replaces.add(urn)
         if provider is not None and not self.is_targeted_replace(urn, old):
             # Defaults were carried over from the old resource, which is not to be the new one.
-            checked = await provider.check(urn, {}, goal.properties, seed, self._d.options.preview)
+            checked = await provider.check(urn, {}, goal.properties, seed, self._context.options.preview)
             if self.report(new.state, checked.failures):
                 raise Stopped
             new.change(inputs=checked.inputs)
@@ -196,7 +190,7 @@ class Change:
             ]
         steps = await self._replacement.delete_dependents_first(urn, old)
         if not old.state.pending_replacement:
-            await self._d.registry.ensure(old.state.provider)
+            await self._registry.ensure(old.state.provider)
             self._books.deletes.add(old.urn)
             steps.append(DeleteStep(old, replacing=True, before_create=True))
         return [
@@ -215,9 +209,9 @@ class Change:
             "previously-imported resources that still specify an ID may not be replaced; please remove the `import` "
             f"declaration from your program;{differences}"
         )
-        if not self._d.options.preview:
+        if not self._context.options.preview:
             raise GoalError(message, new.urn)
-        self._d.warn(message, new.urn)
+        self._status.warn(message, new.urn)
 
     def report(self, state: ResourceState, failures: Collection[CheckFailure]) -> bool:
         """Tell the person of mistakes in a resource's inputs; whether there are any."""
@@ -225,14 +219,14 @@ class Change:
             name = urns.name_of(state.urn)
             if failure.property:
                 value = state.inputs.get(failure.property)
-                shown = "[secret]" if self._d.is_secret(value) else _shown(value)
+                shown = "[secret]" if contains_secrets(value) else _shown(value)
                 message = (
                     f"{state.type} resource '{name}': property {failure.property} value {{{shown}}} "
                     f"has a problem: {failure.reason}"
                 )
             else:
                 message = f"{state.type} resource '{name}' has a problem: {failure.reason}"
-            self._d.error(message, state.urn)
+            self._status.error(message, state.urn)
         return bool(failures)
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from tidepool.engine.deployment.goal import Goal
-from tidepool.engine.deployment.plugin_request import PluginRequest, plugin_request, with_plugin
+from tidepool.engine.deployment.registry import PluginRequest, plugin_request, with_plugin
+from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.providers.contract import ProviderError
 from tidepool.engine.providers.versions import Version
@@ -32,14 +33,16 @@ class DefaultProviders:
         self._usual = newest_plugins(base)
         self._references: dict[PluginRequest, asyncio.Task[str]] = {}
 
-    async def reference(self, request: PluginRequest) -> str:
-        """The reference (``URN::ID``) of the default provider of a package.
+    async def reference(self, request: PluginRequest, token: str) -> str:
+        """Return the reference (``URN::ID``) of the default provider of a package, made where it is not there yet.
 
         Raises:
-            PermissionError: where default providers of that package are disabled by configuration.
+            RequestRefused: where default providers of the package are disabled; ``token`` is what asks for it.
         """
         if self._is_disabled(request.package):
-            raise PermissionError(request.package)
+            raise RequestRefused(
+                f"Default provider for '{request.package}' disabled. '{token}' must use an explicit provider."
+            )
         request = self.completed(request)
         task = self._references.get(request)
         if task is None:

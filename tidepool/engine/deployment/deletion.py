@@ -4,90 +4,92 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.graph import Graph
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.executor import Executor
+from tidepool.engine.deployment.graph import Entry, Graph
+from tidepool.engine.deployment.replacement import Replacement
 from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
-from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Step
+from tidepool.engine.deployment.steps.update import SameStep
 from tidepool.engine.state.ordering import order
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
 
 class Deletion:
     """The last act of an update, and the whole of a destroy."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._d = deployment
-        self._graph = _graph(deployment.live.entries, deployment.generator.books.to_delete)
+    def __init__(self, context: Context, executor: Executor, replacement: Replacement) -> None:
+        self._context = context
+        self._status, self._live, self._registry = context.status, context.live, context.registry
+        self._books = context.books
+        self._executor = executor
+        self._replacement = replacement
+        self._graph = _graph(context.live.entries, context.books.to_delete)
 
     async def run(self) -> None:
         """Decide what is to be deleted, and delete it, each resource after all that depend on it."""
         sames, deletes = await self._decide()
-        if self._are_refused(deletes) and not self._d.options.preview:
+        if self._are_refused(deletes) and not self._context.options.preview:
             return
-        await self._d.executor.run(sames)
-        if self._d.options.targets or self._d.options.excludes or self._d.generator.books.to_delete:
+        await self._executor.run(sames)
+        if self._context.options.targets or self._context.options.excludes or self._books.to_delete:
             # What was made or changed as the program has it may depend on what is to be deleted before it.
-            await self._d.live.end(None, mends=True, durable=False)
+            await self._live.end(None, mends=True, durable=False)
         await self._delete(deletes)
 
     async def _decide(self) -> tuple[list[Step], list[Step]]:
-        d, generator = self._d, self._d.generator
+        books = self._books
         allowed = await self._allowed()
         sames: list[Step] = []
         deletes: list[Step] = []
-        for entry in d.live.entries:
+        for entry in self._live.entries:
             state = entry.state
             if state.view_of:
                 continue
             if allowed is not None and entry.urn not in allowed:
-                if not generator.books.is_operated_on(entry.urn) and not state.delete:
-                    sames.append(SameStep(entry, d.live.successor(entry, state), untargeted=True))
+                if not books.is_operated_on(entry.urn) and not state.delete:
+                    sames.append(SameStep(entry, self._live.successor(entry, state), untargeted=True))
                 continue
             if state.delete:
-                if entry in generator.books.pending_deletes:
+                if entry in books.pending_deletes:
                     continue
                 deletes.append(DeleteStep(entry, replacing=True))
-            elif not generator.books.is_operated_on(entry.urn):
+            elif not books.is_operated_on(entry.urn):
                 deletes.append(_removal(entry))
             else:
                 continue
-            generator.books.deletes.add(entry.urn)
-        for entry in generator.books.to_delete:
+            books.deletes.add(entry.urn)
+        for entry in books.to_delete:
             # What depends on what is told by the names that the stack has.
             if allowed is None or not allowed.isdisjoint((entry.urn, *entry.state.aliases)):
-                generator.books.deletes.add(entry.urn)
+                books.deletes.add(entry.urn)
                 deletes.append(_removal(entry))
         return sames, deletes
 
     async def _allowed(self) -> set[str] | None:
         """The URNs that may be deleted; None for all."""
-        d = self._d
-        if d.options.targets:
+        options, graph = self._context.options, self._live.graph
+        if options.targets:
             allowed: set[str] = set()
-            for root in d.live.entries:
-                if root.urn not in d.options.targets:
+            for root in self._live.entries:
+                if root.urn not in options.targets:
                     continue
-                affected = [root, *d.graph.dependents(root, children=True)]
+                affected = [root, *graph.dependents(root, children=True)]
                 for entry in affected:
                     allowed.add(entry.urn)
-                    condemned = await d.generator.replacement.dependent_replacements(entry)
+                    condemned = await self._replacement.dependent_replacements(entry)
                     allowed.update(c.entry.urn for c in condemned)
-                    allowed.update(e.urn for e in d.generator.replacement.cascades(entry.urn))
+                    allowed.update(e.urn for e in self._replacement.cascades(entry.urn))
             return allowed
-        if d.options.excludes:
-            return {e.urn for e in d.live.entries} - self._kept()
+        if options.excludes:
+            return {e.urn for e in self._live.entries} - self._kept()
         return None
 
     def _kept(self) -> set[str]:
         """Excluded resources, and all that they need."""
-        options, graph = self._d.options, self._d.graph
+        options, graph = self._context.options, self._live.graph
         kept: set[str] = set()
-        for entry in self._d.live.entries:
+        for entry in self._live.entries:
             if entry.urn in options.excludes:
                 kept.add(entry.urn)
                 kept.update(e.urn for e in graph.transitive_dependencies(entry))
@@ -99,20 +101,20 @@ class Deletion:
 
     def _are_refused(self, deletes: list[Step]) -> bool:
         """Whether any are of resources that are no targets, which is reported."""
-        options = self._d.options
+        options = self._context.options
         if not options.targets or options.target_dependents:
             return False
         refused = False
         for step in deletes:
             if step.urn not in options.targets:
-                self._d.error(
+                self._status.error(
                     f"Resource '{step.urn}' will be destroyed but was not specified in --target list.\n"
                     "Either include resource in --target list or pass --target-dependents to proceed.",
                     step.urn,
                 )
                 refused = True
         if refused:
-            self._d.generator.books.failed = True
+            self._status.mark_failed()
         return refused
 
     async def _delete(self, steps: list[Step]) -> None:
@@ -129,8 +131,8 @@ class Deletion:
 
         async def delete(entry: Entry) -> None:
             if not entry.state.pending_replacement:
-                await self._d.registry.ensure(entry.state.provider)
-            await self._d.executor.run([by_entry[entry]])
+                await self._registry.ensure(entry.state.provider)
+            await self._executor.run([by_entry[entry]])
 
         for depth in sorted(set(depths.values()), reverse=True):
             needed = self._needed_by_undone()
@@ -140,7 +142,7 @@ class Deletion:
     def _needed_by_undone(self) -> set[Entry]:
         """What resources need that stay as they were because their steps failed: it stays, too."""
         needed: set[Entry] = set()
-        for step in self._d.executor.undone:
+        for step in self._executor.undone:
             for entry in (step.old, step.new):
                 if entry is not None and entry in self._graph:
                     needed |= self._graph.transitive_dependencies(entry)

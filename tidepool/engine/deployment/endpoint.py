@@ -15,6 +15,7 @@ import grpc
 from pulumi.runtime.proto import resource_pb2_grpc
 
 from tidepool.engine.deployment.monitor import Monitor
+from tidepool.engine.deployment.status import EXPECTED, MonitorClosed, RequestRefused, Status, Stopped
 from tidepool.engine.rpc import CHANNEL_OPTIONS
 
 #: The methods of the service, and those of :class:`Monitor` that serve them.
@@ -55,27 +56,64 @@ class RpcFailed(grpc.RpcError):
         return self._details
 
 
-class MonitorClosed(Exception):
-    """The operation ends: the program is to end, too."""
+async def serve(status: Status, request: Coroutine[Any, Any, Any]) -> Any:
+    """Answer one request of a program.
+
+    Raises:
+        MonitorClosed: where the operation ends before the answer is there.
+    """
+    if status.stopping.is_set():
+        request.close()
+        raise MonitorClosed
+    task = asyncio.ensure_future(request)
+    stopping = asyncio.ensure_future(status.stopping.wait())
+    await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        stopping.cancel()
+        error = task.exception()
+        if error is None:
+            return task.result()
+        _take_note(status, error)
+        if status.stopping.is_set():
+            raise MonitorClosed
+        raise error
+
+    def outlived(task: asyncio.Future[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _take_note(status, error)
+
+    # The step may be under way: it is finished for its own sake, and nobody waits for the answer.
+    task.add_done_callback(outlived)
+    raise MonitorClosed
 
 
-#: Runs one request; raises MonitorClosed when the operation ends before the answer is there.
-Serve = Callable[[Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]]
+def _take_note(status: Status, error: BaseException) -> None:
+    """Let an error in a request end the operation, and report it where that was not done."""
+    if isinstance(error, RequestRefused | MonitorClosed | ValueError):
+        return
+    if isinstance(error, EXPECTED):
+        if not status.stopping.is_set():
+            status.error(str(error), getattr(error, "urn", ""))
+            status.fail()
+    elif isinstance(error, Stopped) or not isinstance(error, Exception):
+        status.fail()
+    else:
+        status.is_fault(error)
 
 
 class LocalMonitor:
     """The monitor as the SDK of a program in this process sees it."""
 
-    def __init__(self, monitor: Monitor, loop: asyncio.AbstractEventLoop, serve: Serve) -> None:
+    def __init__(self, monitor: Monitor, loop: asyncio.AbstractEventLoop, status: Status) -> None:
         for name, method in METHODS.items():
-            setattr(self, name, _waiting(getattr(monitor, method), loop, serve))
+            setattr(self, name, _waiting(getattr(monitor, method), loop, status))
 
 
 def _waiting(
-    method: Callable[[Any], Coroutine[Any, Any, Any]], loop: asyncio.AbstractEventLoop, serve: Serve
+    method: Callable[[Any], Coroutine[Any, Any, Any]], loop: asyncio.AbstractEventLoop, status: Status
 ) -> Callable[..., Any]:
     def call(request: Any, timeout: float | None = None) -> Any:
-        future = asyncio.run_coroutine_threadsafe(serve(method(request)), loop)
+        future = asyncio.run_coroutine_threadsafe(serve(status, method(request)), loop)
         try:
             return future.result(timeout)
         except (MonitorClosed, CancelledError) as error:

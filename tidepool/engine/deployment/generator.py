@@ -8,44 +8,39 @@ before anything else can run. Source of the rules: Pulumi's ``pkg/resource/deplo
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
 
 from tidepool.engine import urn as urns
-from tidepool.engine.deployment import aliases
-from tidepool.engine.deployment.books import Books
 from tidepool.engine.deployment.change import Change
+from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.diffing import (
     with_ignored,
 )
-from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.goal import Goal, ReadGoal
+from tidepool.engine.deployment.executor import Executor
+from tidepool.engine.deployment.goal import Goal, ReadGoal, alias_candidates
+from tidepool.engine.deployment.graph import Entry
 from tidepool.engine.deployment.limits import Limits
 from tidepool.engine.deployment.replacement import Replacement
-from tidepool.engine.deployment.steps.create import CreateStep
-from tidepool.engine.deployment.steps.import_ import ImportStep
-from tidepool.engine.deployment.steps.read import ReadStep
+from tidepool.engine.deployment.status import GoalError, Stopped
+from tidepool.engine.deployment.steps.create import CreateStep, ReplaceStep
+from tidepool.engine.deployment.steps.read import ImportStep, ReadStep
 from tidepool.engine.deployment.steps.refresh import RefreshStep
-from tidepool.engine.deployment.steps.replace import ReplaceStep
-from tidepool.engine.deployment.steps.same import SameStep
 from tidepool.engine.deployment.steps.step import Answer, Registered, Step
-from tidepool.engine.deployment.stopping import GoalError, Stopped
+from tidepool.engine.deployment.steps.update import SameStep
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers.contract import Provider, ProviderError
 from tidepool.engine.resource import ResourceState
 
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
-
 
 class Generator:
-    """Turns registrations into steps. ``books`` tell what was decided."""
+    """Turns registrations into steps, and notes in the books what it decides."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._d = deployment
-        self.books = Books()
-        self.limits = Limits(deployment, self.books)
-        self.replacement = Replacement(deployment, self.books)
-        self._change = Change(deployment, self.books, self.replacement)
+    def __init__(self, context: Context, executor: Executor, replacement: Replacement) -> None:
+        self._context = context
+        self._status, self._live, self._registry = context.status, context.live, context.registry
+        self._books = context.books
+        self._executor = executor
+        self._limits = Limits(context)
+        self._change = Change(context, replacement)
 
     async def register(self, goal: Goal, answer: Answer) -> list[Step]:
         """The steps for one registration.
@@ -57,15 +52,19 @@ class Generator:
         urn = self._new_urn(goal.parent, goal.type, goal.name)
         old, invalid = self._find_old(urn, goal)
         new = self._new_state(urn, goal, old)
-        if self._d.refreshes_in_program and old is not None and self.limits.is_included(old.state):
+        if (
+            self._context.options.refreshes_in_program
+            and old is not None
+            and self._limits.is_included(old.state)
+        ):
             old = await self._refresh(urn, old)
-        entry = self._d.live.successor(old, new) if old is not None else self._d.live.new_entry(new)
+        entry = self._live.successor(old, new) if old is not None else self._live.new_entry(new)
         if new.is_provider:
             for name in (urn, *new.aliases):
-                self.books.providers[name] = entry
-        if self._d.options.kind == "refresh":
+                self._books.providers[name] = entry
+        if self._context.options.kind == "refresh":
             steps = self._steps_in_refresh(urn, goal, old, entry, answer)
-        elif self._d.options.kind == "destroy":
+        elif self._context.options.kind == "destroy":
             steps = self._steps_in_destroy(urn, goal, old, entry, answer)
         else:
             steps = None
@@ -74,14 +73,14 @@ class Generator:
                 steps = await self._steps(urn, goal, old, entry, answer, invalid)
             except (ProviderError, EngineError) as error:
                 raise GoalError(str(error), urn) from error
-        return self.limits.validated(steps)
+        return self._limits.validated(steps)
 
     async def read(self, goal: ReadGoal, answer: Answer) -> list[Step]:
         """The steps for one look-up of a resource that the program does not own."""
         urn = self._new_urn(goal.parent, goal.type, goal.name)
         if not goal.id:
             raise GoalError(f"Expected an ID for {urn}", urn)
-        old = self._d.live.old(urn)
+        old = self._live.old(urn)
         state = ResourceState(
             urn=urn,
             type=goal.type,
@@ -97,59 +96,61 @@ class Generator:
             stack_trace=goal.stack_trace,
         )
         if old is not None and not old.state.external and old.state.id != goal.id:
-            self.books.replaces.add(urn)
-            new = self._d.live.new_entry(state)
+            self._books.replaces.add(urn)
+            new = self._live.new_entry(state)
             return [ReadStep(old, new, answer, replacing=True), ReplaceStep(old, new)]
-        new = self._d.live.successor(old, state) if old is not None else self._d.live.new_entry(state)
-        if self._d.options.kind == "destroy":
-            self.books.to_delete.append(new)
-        self.books.reads.add(urn)
+        new = self._live.successor(old, state) if old is not None else self._live.new_entry(state)
+        if self._context.options.kind == "destroy":
+            self._books.to_delete.append(new)
+        self._books.reads.add(urn)
         return [ReadStep(old, new, answer)]
 
     def _new_urn(self, parent: str, type: str, name: str) -> str:
         if parent:
             urn = urns.child(parent, type, name)
         else:
-            urn = urns.make(self._d.stack, self._d.project, "", type, name)
-        if parent and parent not in self.books.seen:
+            urn = urns.make(self._context.request.stack, self._context.request.project, "", type, name)
+        if parent and parent not in self._books.seen:
             raise GoalError(f"could not find parent resource {parent}", urn)
-        if urn in self.books.seen:
-            self._d.error(f"Duplicate resource URN '{urn}'; try giving it a unique name", urn)
+        if urn in self._books.seen:
+            self._status.error(f"Duplicate resource URN '{urn}'; try giving it a unique name", urn)
             raise Stopped
-        self.books.seen.add(urn)
+        self._books.seen.add(urn)
         return urn
 
     def _find_old(self, urn: str, goal: Goal) -> tuple[Entry | None, bool]:
         invalid = False
-        if urn in self.books.aliased:
+        if urn in self._books.aliased:
             invalid = True
-            self._d.error(
+            self._status.error(
                 f"Duplicate resource URN '{urn}' conflicting with alias on resource with "
-                f"URN '{self.books.aliased[urn]}'",
+                f"URN '{self._books.aliased[urn]}'",
                 urn,
             )
-        old = self._d.live.old(urn)
+        old = self._live.old(urn)
         if old is not None:
             return old, invalid
-        for alias in aliases.candidates(goal, self._d.stack, self._d.project, self.books.adopted):
-            old = self._d.live.old(alias)
+        for alias in alias_candidates(
+            goal, self._context.request.stack, self._context.request.project, self._books.adopted
+        ):
+            old = self._live.old(alias)
             if old is None:
                 continue
-            for claimed in filter(None, (alias in self.books.seen and urn, self.books.aliased.get(alias))):
+            for claimed in filter(None, (alias in self._books.seen and urn, self._books.aliased.get(alias))):
                 invalid = True
-                self._d.error(
+                self._status.error(
                     f"Duplicate resource alias '{alias}' applied to resource with URN '{urn}' "
                     f"conflicting with resource with URN '{claimed}'",
                     urn,
                 )
-            self.books.aliased[alias] = urn
-            self.books.adopted[urn] = alias
-            self._d.registry.alias(urn, alias)
+            self._books.aliased[alias] = urn
+            self._books.adopted[urn] = alias
+            self._registry.alias(urn, alias)
             return old, invalid
         return None, invalid
 
     def _new_state(self, urn: str, goal: Goal, old: Entry | None) -> ResourceState:
-        alias = self.books.adopted.get(urn)
+        alias = self._books.adopted.get(urn)
         return ResourceState(
             urn=urn,
             type=goal.type,
@@ -181,8 +182,8 @@ class Generator:
 
     async def _refresh(self, urn: str, old: Entry) -> Entry | None:
         step = RefreshStep(old, in_program=True)
-        self.books.refreshes.add(urn)
-        if not await self._d.executor.run([step]):
+        self._books.refreshes.add(urn)
+        if not await self._executor.run([step]):
             raise Stopped
         return None if step.gone else old
 
@@ -210,11 +211,11 @@ class Generator:
         if goal.custom and not new.state.is_provider:
             if old is None:
                 return [self._skipped(urn, new, answer)]
-            self.books.sames.add(urn)
-            self.books.to_delete.append(new)
+            self._books.sames.add(urn)
+            self._books.to_delete.append(new)
             self._let_stand(old, new)
             return [SameStep(old, new, answer)]
-        self.books.to_delete.append(new)
+        self._books.to_delete.append(new)
         return None
 
     def _let_stand(self, old: Entry, new: Entry) -> None:
@@ -223,10 +224,10 @@ class Generator:
         What the program adds is needed, too, unless it is the other way round as things are. All are named
         as they were, which holds for those that keep their old names, too: renamed, but no targets.
         """
-        before, was = old.state, self.books.adopted
+        before, was = old.state, self._books.adopted
         added = {was.get(u, u) for u in new.state.dependencies} - set(before.dependencies)
         if added:
-            added -= {e.urn for e in self._d.graph.dependents(old, children=True)}
+            added -= {e.urn for e in self._live.graph.dependents(old, children=True)}
         new.change(
             inputs=before.inputs,
             parent=was.get(new.state.parent, new.state.parent),
@@ -236,14 +237,14 @@ class Generator:
         )
 
     def _skipped(self, urn: str, new: Entry, answer: Answer) -> Step:
-        self.books.skipped_creates.add(urn)
-        if self._d.options.kind != "destroy":  # which deletes it all the same
-            self.books.sames.add(urn)
+        self._books.skipped_creates.add(urn)
+        if self._context.options.kind != "destroy":  # which deletes it all the same
+            self._books.sames.add(urn)
         stand_in = Entry(new.number, new.state)
         return SameStep(stand_in, new, answer, skipped_create=True)
 
     def _depends_on_skipped(self, state: ResourceState) -> bool:
-        return not self.books.skipped_creates.isdisjoint(state.all_dependencies())
+        return not self._books.skipped_creates.isdisjoint(state.all_dependencies())
 
     async def _steps(
         self, urn: str, goal: Goal, old: Entry | None, new: Entry, answer: Answer, invalid: bool
@@ -253,67 +254,67 @@ class Generator:
         targeted = (
             new.state.is_provider
             or urns.qualified_type_of(urn) == urns.ROOT_STACK_TYPE
-            or self.limits.is_included(new.state)
+            or self._limits.is_included(new.state)
         )
         imported = None
         if targeted and _is_import(goal, old):
             imported = await self._import(urn, old, new, answer)
             if imported is None:
                 return []  # it was answered that it failed
-            old, new, was_external = imported, self._d.live.successor(imported, new.state), False
+            old, new, was_external = imported, self._live.successor(imported, new.state), False
             new.change(created=imported.state.created, modified=imported.state.modified)
         inputs = goal.properties
         if old is not None:
             inputs, impossible = with_ignored(inputs, old.state.inputs, goal.ignore_changes)
             if impossible:
                 listed = ", ".join(impossible)
-                self._d.info(
+                self._status.info(
                     f'cannot ignore changes in added or removed elements of the path: "{listed}"', urn
                 )
             new.change(inputs=inputs)
         seed = secrets.token_bytes(32)
         if provider is not None:
             # What went for another comes back as the program has it: what it was may name what went.
-            if not targeted and not (old is not None and urn in self.books.deletes):
+            if not targeted and not (old is not None and urn in self._books.deletes):
                 new.change(inputs=old.state.inputs if old is not None else {})
             else:
                 afresh = (
                     old is None
-                    or urn in self.books.deletes
+                    or urn in self._books.deletes
                     or was_external
                     or self._change.is_targeted_replace(urn, old)
                 )
                 olds = {} if old is None or afresh else old.state.inputs
                 news = goal.properties if afresh else inputs
-                checked = await provider.check(urn, olds, news, seed, self._d.options.preview)
+                checked = await provider.check(urn, olds, news, seed, self._context.options.preview)
                 invalid = self._change.report(new.state, checked.failures) or invalid
                 new.change(inputs=checked.inputs)
         if invalid:
             raise Stopped
-        if urn in self.books.deletes and old is not None:
+        if urn in self._books.deletes and old is not None:
             recreated = await self._change.recreate(urn, old, new, answer)
             if recreated is not None:
                 return recreated
         if was_external and old is not None:
-            self.books.creates.add(urn)
+            self._books.creates.add(urn)
             replacement = self._change.another(new)
             return [
                 CreateStep(old, replacement, answer, pending_delete=True),
                 ReplaceStep(old, replacement),
             ]
-        if self._d.options.excludes and not targeted and self.limits.is_excluded(new.state):
-            self.books.reached_excludes.add(urn)
-        elif targeted and self._d.options.targets and self.limits.is_included(new.state):
-            self.books.reached_targets.add(urn)
+        if self._context.options.excludes and not targeted and self._limits.is_excluded(new.state):
+            self._books.reached_excludes.add(urn)
+        elif targeted and self._context.options.targets and self._limits.is_included(new.state):
+            self._books.reached_targets.add(urn)
         if old is None:
             if not targeted:
                 return [self._skipped(urn, new, answer)]
-            before = self.limits.dependencies(new.state)
-            self.books.creates.add(urn)
+            before = self._limits.dependencies(new.state)
+            self._books.creates.add(urn)
             return [*before, CreateStep(None, new, answer)]
         if not targeted:
-            return self.limits.untargeted(urn, old, answer)
-        before = self.limits.dependencies(new.state)
+            return self._limits.untargeted(urn, old, answer)
+        before = self._limits.dependencies(new.state)
         steps = await self._change.steps(urn, goal, old, new, answer, provider, seed)
         if imported is not None and isinstance(steps[-1], SameStep):
             # Nothing is left to do: the import is all that a person is told of.
@@ -324,13 +325,13 @@ class Generator:
 
     async def _import(self, urn: str, old: Entry | None, new: Entry, answer: Answer) -> Entry | None:
         """Take what exists into the stack; None where that failed and the operation goes on."""
-        if old is not None and urn in self.books.deletes:
+        if old is not None and urn in self._books.deletes:
             old = None  # it goes for the sake of another
         imported = self._change.another(new)
         step = ImportStep(old, imported, answer)
-        (self.books.creates if old is None else self.books.replaces).add(urn)
+        (self._books.creates if old is None else self._books.replaces).add(urn)
         steps: list[Step] = [step] if old is None else [step, ReplaceStep(old, imported)]
-        if await self._d.executor.run(steps):
+        if await self._executor.run(steps):
             return imported
         if answer is not None and answer.done():
             return None
@@ -339,9 +340,7 @@ class Generator:
     async def _provider(self, state: ResourceState) -> Provider | None:
         if not state.custom:
             return None
-        if state.is_provider:
-            return self._d.registry
-        return await self._d.provider_for(state)
+        return await self._context.provider_for(state)
 
 
 def _is_import(goal: Goal, old: Entry | None) -> bool:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from tidepool.engine.deployment.callbacks import Callback
+from tidepool.engine.deployment.status import HookFailed, Status
 from tidepool.engine.providers.contract import InitializationFailed, ProviderDied, ProviderError
 from tidepool.engine.resource import ResourceState
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
 T = TypeVar("T")
 
@@ -28,15 +26,12 @@ class ResourceHook:
     ignore_errors: bool
 
 
-class HookFailed(Exception):
-    """A hook refused: the step is not done."""
-
-
 class Hooks:
     """The hooks that the program registered, by name."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._deployment = deployment
+    def __init__(self, status: Status, *, preview: bool) -> None:
+        self._status = status
+        self._preview = preview
         self._resource_hooks: dict[str, ResourceHook] = {}
         self._error_hooks: dict[str, Callback] = {}
         #: Whether an after hook failed: the step stands, the operation has failed.
@@ -64,13 +59,13 @@ class Hooks:
             hook = self._resource_hooks.get(name)
             if hook is None:
                 raise HookFailed(f'hook "{name}" was not registered')
-            if self._deployment.options.preview and not hook.on_dry_run:
+            if self._preview and not hook.on_dry_run:
                 continue
             try:
                 await hook.callback.resource_hook(name, old, new, after=kind.startswith("After"))
             except Exception as error:
                 if hook.ignore_errors:
-                    self._deployment.warn(f'{kind} hook "{name}" failed: {error}', state.urn)
+                    self._status.warn(f'{kind} hook "{name}" failed: {error}', state.urn)
                     continue
                 when = "before" if kind.startswith("Before") else "after"
                 raise HookFailed(f'{when} hook "{name}" failed: {error}') from error
@@ -84,7 +79,7 @@ class Hooks:
         try:
             await self.run(kind, old, new)
         except HookFailed as error:
-            self._deployment.error(str(error), state.urn)
+            self._status.error(str(error), state.urn)
             self.failed = True
 
     async def with_retries(
@@ -109,11 +104,11 @@ class Hooks:
                 if not names or not await self._wants_retry(names, operation, old, new, failures):
                     raise
                 if len(failures) > MAX_RETRIES:
-                    self._deployment.warn(
+                    self._status.warn(
                         f"maximum number of error hook retries ({MAX_RETRIES}) reached", state.urn
                     )
                     raise
-                self._deployment.warn(
+                self._status.warn(
                     f"retrying {operation} due to on-error hook request ({len(failures)}/{MAX_RETRIES})",
                     state.urn,
                 )

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tidepool.engine.deployment.books import Books
-from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.graph import provider_urn
-from tidepool.engine.deployment.steps.same import SameStep
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.graph import Entry, provider_urn
+from tidepool.engine.deployment.status import GoalError, Stopped
 from tidepool.engine.deployment.steps.step import Answer, Step
-from tidepool.engine.deployment.stopping import GoalError, Stopped
+from tidepool.engine.deployment.steps.update import SameStep
 from tidepool.engine.resource import ResourceState
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
 
 class Limits:
     """Which resources an operation may change, and the steps that let the others stand."""
 
-    def __init__(self, deployment: Deployment, books: Books) -> None:
-        self._d = deployment
-        self._books = books
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._status, self._live, self._registry = context.status, context.live, context.registry
+        self._books = context.books
 
     def is_included(self, state: ResourceState) -> bool:
         """Whether the operation may change this resource."""
-        options = self._d.options
+        options = self._context.options
         if options.targets:
             return state.urn in options.targets or (
                 options.target_dependents
@@ -37,7 +32,7 @@ class Limits:
 
     def is_excluded(self, state: ResourceState) -> bool:
         """Whether a person asked for the resource to be left alone."""
-        options = self._d.options
+        options = self._context.options
         return state.urn in options.excludes or (
             options.exclude_dependents
             and not self._books.reached_excludes.isdisjoint(state.all_dependencies())
@@ -45,8 +40,8 @@ class Limits:
 
     def untargeted(self, urn: str, old: Entry, answer: Answer) -> list[Step]:
         """The steps that let a registered resource stand as it is, with what it needs before it."""
-        if old.state.provider and not self._d.registry.has(old.state.provider):
-            known = self._d.live.old(provider_urn(old.state.provider))
+        if old.state.provider and not self._registry.has(old.state.provider):
+            known = self._live.old(provider_urn(old.state.provider))
             if known is None or not old.state.provider.endswith(f"::{known.state.id}"):
                 raise GoalError(f"could not find provider {old.state.provider} in old state", urn)
             raise GoalError(
@@ -75,22 +70,24 @@ class Limits:
         for urn in self._needs(old.state):
             if self._books.has_step(urn):
                 continue
-            dependency = self._d.live.old(urn)
+            dependency = self._live.old(urn)
             if dependency is None:
-                self._d.error(f"dependency {urn} of untargeted resource {old.urn} has no old state", old.urn)
+                self._status.error(
+                    f"dependency {urn} of untargeted resource {old.urn} has no old state", old.urn
+                )
                 raise Stopped
             steps += self._same_with_dependencies(dependency, None)
-        new = self._d.live.successor(old, old.state)
+        new = self._live.successor(old, old.state)
         steps.append(SameStep(old, new, answer, untargeted=True))
         return steps
 
     def dependencies(self, state: ResourceState) -> list[Step]:
         """Steps for what a targeted resource needs, and the program does not register any more."""
-        if not self._d.options.targets:
+        if not self._context.options.targets:
             return []
         steps: list[Step] = []
         for urn in self._needs(state):
-            old = self._d.live.old(urn)
+            old = self._live.old(urn)
             if old is not None and not self._books.has_step(urn):
                 steps += self._same_with_dependencies(old, None)
         return steps
@@ -101,18 +98,18 @@ class Limits:
 
     def validated(self, steps: list[Step]) -> list[Step]:
         """``steps``, unless one needs a resource that is not to be made in this operation."""
-        options = self._d.options
+        options = self._context.options
         if not options.targets and not options.replace:
             return steps
         for step in steps:
             if step.new is None or (isinstance(step, SameStep) and step.skipped_create):
                 continue
             for urn in sorted(step.new.state.all_dependencies() & self._books.skipped_creates):
-                self._d.error(
+                self._status.error(
                     f"Resource '{step.urn}' depends on '{urn}' which was was not specified in --target list.",
                     step.urn,
                 )
-                self._books.failed = True
+                self._status.mark_failed()
                 if not options.preview:
                     raise Stopped
                 self._books.skipped_creates.discard(urn)

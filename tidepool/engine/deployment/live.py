@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.graph import Entry, Graph
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import OperationType, PendingOperation, ResourceState, Snapshot
 from tidepool.engine.state.journal import Begin, Encode, End, Fold, JournalFile, Record, encode_record
@@ -80,12 +80,20 @@ class LiveStack:
         self._steps = 0
         self._entries: list[Entry] = [Entry(n, s) for n, s in enumerate(base.resources)]
         self._next = len(self._entries)
+        self._graph: Graph | None = None
         self._rebuild_indexes()
 
     @property
     def entries(self) -> list[Entry]:
         """The resources that the operation began with, as refreshed since."""
         return self._entries
+
+    @property
+    def graph(self) -> Graph:
+        """The dependencies among :attr:`entries`."""
+        if self._graph is None:
+            self._graph = Graph(self._entries)
+        return self._graph
 
     def old(self, urn: str) -> Entry | None:
         """The live resource of that URN that the operation began with."""
@@ -168,6 +176,7 @@ class LiveStack:
         return self._fold.snapshot()
 
     def _rebuild_indexes(self) -> None:
+        self._graph = None
         self._old: dict[str, Entry] = {}
         self._old_all: dict[str, list[Entry]] = {}
         for entry in self._entries:

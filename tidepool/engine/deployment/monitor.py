@@ -7,34 +7,35 @@ the engine's loop; :mod:`.endpoint` serves them to programs, over gRPC or in thi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import callback_pb2, provider_pb2, resource_pb2
 
 from tidepool.engine import wire
 from tidepool.engine.assets import AssetError, lack_hashes, with_hashes
-from tidepool.engine.deployment import source_position
 from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, Callbacks
-from tidepool.engine.deployment.chosen_provider import default_reference
-from tidepool.engine.deployment.construct import construct_request
+from tidepool.engine.deployment.calls import Functions, construct_request
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.default_providers import DefaultProviders
 from tidepool.engine.deployment.family import Family
-from tidepool.engine.deployment.functions import Functions
 from tidepool.engine.deployment.goal import Goal, ReadGoal
 from tidepool.engine.deployment.hooks import ResourceHook
-from tidepool.engine.deployment.plugin_request import PluginRequest
+from tidepool.engine.deployment.registrar import Registrar
 from tidepool.engine.deployment.registration import (
-    RequestRefused,
     as_outputs,
     goal_of,
     inherit,
     property_dependencies,
+    source_position,
     stack_trace,
     transform_options,
     with_own_dependencies,
 )
+from tidepool.engine.deployment.registry import PluginRequest
+from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.providers.contract import ProviderError
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
@@ -44,10 +45,6 @@ from tidepool.engine.values import (
     output_dependencies,
     without_outputs,
 )
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
-
 
 _UNSUPPORTED_FEATURES: Final = frozenset({resource_pb2.RESOURCE_MONITOR_FEATURE_PARAMETERIZATION})
 _FEATURES: Final = tuple(
@@ -76,11 +73,24 @@ _LEGACY_FEATURES: Final = frozenset(
 class Monitor:
     """Serves one program and the components that its providers construct."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._d = deployment
+    def __init__(
+        self,
+        context: Context,
+        registrar: Registrar,
+        defaults: DefaultProviders,
+        address: Callable[[], str],
+        finished: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``address`` gives where providers reach the monitor; ``finished`` waits, after the program, for the end."""
+        self._context = context
+        self._request = context.request
+        self._registrar = registrar
+        self._defaults = defaults
+        self._address = address
+        self._finished = finished
         self._callbacks = Callbacks()
         self._family = Family()
-        self._functions = Functions(deployment, self._family)
+        self._functions = Functions(context, defaults, self._family, address)
         self._pending_transforms: dict[tuple[str, str, str], list[Callback]] = {}
         self._stack_transforms: list[Callback] = []
 
@@ -92,15 +102,15 @@ class Monitor:
 
     async def get_deployment_info(self, _: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:
         """What the program runs in, and what it may use."""
-        d = self._d
+        request = self._request
         return resource_pb2.DeploymentInfo(
-            project=d.project,
-            stack=d.stack,
-            organization=d.organization,
-            config=d.program_config,
-            configSecretKeys=d.secret_config_keys,
-            dryRun=d.options.preview,
-            parallel=d.options.parallel,
+            project=request.project,
+            stack=request.stack,
+            organization=request.organization,
+            config=request.program_config,
+            configSecretKeys=request.secret_config_keys,
+            dryRun=request.options.preview,
+            parallel=request.options.parallel,
             supportedFeatures=_FEATURES,
         )
 
@@ -135,17 +145,17 @@ class Monitor:
         """Name a function of the program that runs before or after steps."""
         callback = self._callbacks.get(request.callback)
         hook = ResourceHook(callback, request.on_dry_run, request.ignore_errors)
-        self._d.hooks.register(request.name, hook)
+        self._context.hooks.register(request.name, hook)
         return empty_pb2.Empty()
 
     async def register_error_hook(self, request: resource_pb2.RegisterErrorHookRequest) -> empty_pb2.Empty:
         """Name a function of the program that decides whether a failed operation is tried again."""
-        self._d.hooks.register_error_hook(request.name, self._callbacks.get(request.callback))
+        self._context.hooks.register_error_hook(request.name, self._callbacks.get(request.callback))
         return empty_pb2.Empty()
 
     async def signal_and_wait_for_shutdown(self, _: empty_pb2.Empty) -> empty_pb2.Empty:
         """The program registers no more; it stays to serve its callbacks until the operation is done."""
-        await self._d.program_finished()
+        await self._finished()
         return empty_pb2.Empty()
 
     # -- resources -------------------------------------------------------------------------------------
@@ -190,14 +200,16 @@ class Monitor:
                     options.providers[package] = inherited
         if type.startswith(PROVIDER_TYPE_PREFIX) and not (options.version or options.plugin_download_url):
             package = type.removeprefix(PROVIDER_TYPE_PREFIX)
-            plugin = self._d.default_providers.completed(PluginRequest(package))
+            plugin = self._defaults.completed(PluginRequest(package))
             options.version, options.plugin_download_url = plugin.version, plugin.download_url
-        goal = goal_of(request, options, properties, dependencies, by_property, self._d.root)
+        goal = goal_of(request, options, properties, dependencies, by_property, str(self._request.root))
         if (request.custom and not type.startswith(PROVIDER_TYPE_PREFIX)) or request.remote:
             goal = replace(goal, provider=await self._provider_reference(request, options))
         if request.remote:
             return await self._construct(request, options, goal, own)
-        registered = await self._d.register(replace(goal, properties=without_outputs(goal.properties)))
+        registered = await self._registrar.register(
+            replace(goal, properties=without_outputs(goal.properties))
+        )
         self._remember(registered.state.urn, request, options, own, goal)
         return self._registered_response(request, registered)
 
@@ -206,7 +218,7 @@ class Monitor:
     ) -> empty_pb2.Empty:
         """The outputs of a component, which is complete now."""
         outputs = without_outputs(wire.from_struct(request.outputs))
-        await self._d.register_outputs(request.urn, await self._hashed(outputs))
+        await self._registrar.register_outputs(request.urn, await self._hashed(outputs))
         return empty_pb2.Empty()
 
     async def read_resource(
@@ -219,7 +231,7 @@ class Monitor:
         if not provider and not request.type.startswith(PROVIDER_TYPE_PREFIX):
             package = request.type.split(":", 1)[0]
             plugin = PluginRequest(package, request.version, request.pluginDownloadURL.rstrip("/"))
-            provider = await default_reference(self._d, plugin, request.type)
+            provider = await self._defaults.reference(plugin, request.type)
         goal = ReadGoal(
             type=request.type,
             name=request.name,
@@ -229,10 +241,10 @@ class Monitor:
             properties=without_outputs(wire.from_struct(request.properties)),
             dependencies=tuple(request.dependencies),
             additional_secret_outputs=tuple(request.additionalSecretOutputs),
-            source_position=source_position.parse(request.sourcePosition, self._d.root),
-            stack_trace=stack_trace(request, self._d.root),
+            source_position=source_position(request.sourcePosition, str(self._request.root)),
+            stack_trace=stack_trace(request, str(self._request.root)),
         )
-        registered = await self._d.read(goal)
+        registered = await self._registrar.read(goal)
         state = registered.state
         self._family.settle(state.urn, request.parent, exists=True)
         properties = wire.to_struct(
@@ -261,14 +273,14 @@ class Monitor:
         goal: Goal,
         own: list[Callback],
     ) -> resource_pb2.RegisterResourceResponse:
-        d = self._d
-        provider = await d.registry.get(goal.provider)
-        construct = await construct_request(d, options, goal)
+        status = self._context.status
+        provider = await self._context.registry.get(goal.provider)
+        construct = construct_request(self._request, self._address(), options, goal)
         try:
             result = await provider.construct(construct)
         except ProviderError as error:
-            d.error(f"{goal.type} resource '{goal.name}' has a problem: {error}")
-            d.fail()
+            status.error(f"{goal.type} resource '{goal.name}' has a problem: {error}")
+            status.fail()
             raise
         dependencies = dict(result.state_dependencies)
         for key, value in result.state.items():
@@ -293,7 +305,7 @@ class Monitor:
             return properties
         try:
             # On a thread: a file may be large, and an address slow.
-            return await asyncio.to_thread(with_hashes, properties, self._d.working_folder)
+            return await asyncio.to_thread(with_hashes, properties, self._request.working_folder)
         except AssetError as error:
             raise RequestRefused(str(error)) from error
 
@@ -321,7 +333,7 @@ class Monitor:
         plugin = PluginRequest(package, options.version, options.plugin_download_url.rstrip("/"))
         if options.provider:
             return options.provider
-        return await default_reference(self._d, plugin, request.type)
+        return await self._defaults.reference(plugin, request.type)
 
     def _remember(
         self,

@@ -1,12 +1,16 @@
-"""What a person chose for one operation."""
+"""The values that an operation is begun with: what a person chose, and what it is about."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
+
+from tidepool.engine.resource import Snapshot
+from tidepool.engine.values import Properties
 
 Kind = Literal["update", "refresh", "destroy"]
 
@@ -47,7 +51,7 @@ def _pattern(urn: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How an operation is to be done.
+    """Choices of how an operation is to be done.
 
     ``parallel`` counts steps that may run at the same time. ``run_program`` lets a refresh or destroy run
     the program for up-to-date provider configuration.
@@ -65,3 +69,30 @@ class Options:
     exclude_dependents: bool = False
     replace: Targets = Targets()
     show_secrets: bool = False
+
+    @property
+    def refreshes_in_program(self) -> bool:
+        """True where each resource is refreshed when the program registers it."""
+        return self.refresh and self.run_program
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """All that an operation needs to know.
+
+    ``config`` holds full keys (``ns:name``) with typed values, secrets marked, for providers;
+    ``program_config`` the same as plain texts, for the program. ``root`` is the folder of the project,
+    ``working_folder`` that of the program.
+    """
+
+    stack: str
+    project: str
+    organization: str
+    root: Path
+    working_folder: Path
+    options: Options
+    base: Snapshot
+    config: Properties = field(default_factory=dict)
+    program_config: Mapping[str, str] = field(default_factory=dict)
+    secret_config_keys: tuple[str, ...] = ()
+    shown_config: Mapping[str, str] = field(default_factory=dict)

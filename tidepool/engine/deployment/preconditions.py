@@ -3,65 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.options import Targets
-from tidepool.engine.deployment.stopping import Stopped
+from tidepool.engine.deployment.status import Stopped
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import PendingOperation
 
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
-
-def refuse_impossible(deployment: Deployment) -> None:
+def refuse_impossible(context: Context) -> None:
     """Refuse targets that the stack does not have and nothing can make, and hooks without their program.
 
     Raises:
         EngineError: with the reason; nothing was begun.
     """
-    if deployment.options.kind == "update":
+    if context.options.kind == "update":
         return
-    if deployment.options.kind == "destroy" and not deployment.options.run_program:
-        _refuse_delete_hooks(deployment)
-    for targets in (deployment.options.targets, deployment.options.excludes):
+    if context.options.kind == "destroy" and not context.options.run_program:
+        _refuse_delete_hooks(context)
+    for targets in (context.options.targets, context.options.excludes):
         for urn in targets.literals():
-            if not deployment.live.has_old(urn):
+            if not context.live.has_old(urn):
                 raise EngineError(f"no resource named '{urn}' found")
 
 
-def require_known(deployment: Deployment, targets: Targets) -> None:
+def require_known(context: Context, targets: Targets) -> None:
     """Report targets that the stack does not have.
 
     Raises:
         Stopped: where there are any.
     """
-    missing = [u for u in sorted(targets.literals()) if not deployment.live.has_old(u)]
+    missing = [u for u in sorted(targets.literals()) if not context.live.has_old(u)]
     if missing:
-        report_unknown(deployment, missing)
+        report_unknown(context, missing)
         raise Stopped
 
 
-def unknown(deployment: Deployment, targets: Targets) -> list[str]:
+def unknown(context: Context, targets: Targets) -> list[str]:
     """Targets that neither the stack nor the program has."""
     return [
-        u
-        for u in sorted(targets.literals())
-        if not deployment.live.has_old(u) and u not in deployment.generator.books.seen
+        u for u in sorted(targets.literals()) if not context.live.has_old(u) and u not in context.books.seen
     ]
 
 
-def report_unknown(deployment: Deployment, targets: list[str]) -> None:
+def report_unknown(context: Context, targets: list[str]) -> None:
     """Tell the person of them."""
     for urn in targets:
         hint = "" if "$" in urn else " Did you forget to escape $ in your shell?"
-        deployment.error(f"Target '{urn}' could not be found in the stack.{hint}")
+        context.status.error(f"Target '{urn}' could not be found in the stack.{hint}")
 
 
-def warn_of_pending(deployment: Deployment, pending: Sequence[PendingOperation]) -> None:
+def warn_of_pending(context: Context, pending: Sequence[PendingOperation]) -> None:
     """Tell the person of steps of an earlier operation of which nobody knows what became of them."""
     listed = "".join(f"  * {op.resource.urn}, interrupted while {op.type}\n" for op in pending)
-    deployment.warn(
+    context.status.warn(
         f"{len(pending)} pending operations are left from an operation that was cut off. What became of "
         f"them is not known:\n{listed}"
         "Look these resources up with their provider. `refresh` reads those that are in the state and takes "
@@ -70,16 +65,16 @@ def warn_of_pending(deployment: Deployment, pending: Sequence[PendingOperation])
     )
 
 
-def _refuse_delete_hooks(deployment: Deployment) -> None:
+def _refuse_delete_hooks(context: Context) -> None:
     """Hooks are functions of the program: without it they cannot be run, and must not be left out."""
     hooked = False
-    for entry in deployment.live.entries:
+    for entry in context.live.entries:
         hooks = entry.state.resource_hooks
         names = [*hooks.get("BeforeDelete", ()), *hooks.get("AfterDelete", ())]
         if names:
             hooked = True
             listed = ", ".join(names)
-            deployment.error(
+            context.status.error(
                 f"Resource has delete hooks registered, but the program is not running. Hooks: {listed}",
                 entry.urn,
             )

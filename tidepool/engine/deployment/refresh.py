@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.mending import take_up
-from tidepool.engine.deployment.steps.refresh import RefreshStep
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.executor import Executor
+from tidepool.engine.deployment.graph import Entry
+from tidepool.engine.deployment.steps.refresh import RefreshStep, take_up
 
 
 async def refresh(
-    deployment: Deployment, *, only_before_update: bool = False, only_unseen: bool = False
+    context: Context, executor: Executor, *, only_before_update: bool = False, only_unseen: bool = False
 ) -> None:
     """Read all resources that the operation may touch, and rebuild the state from what was found.
 
@@ -23,22 +20,22 @@ async def refresh(
     """
     chosen = [
         entry
-        for entry in _chosen(deployment)
+        for entry in _chosen(context)
         if not entry.state.view_of
         and (not only_before_update or entry.state.refresh_before_update)
-        and (not only_unseen or entry.state.delete or not deployment.generator.books.is_looked_at(entry.urn))
+        and (not only_unseen or entry.state.delete or not context.books.is_looked_at(entry.urn))
     ]
     steps = {entry: RefreshStep(entry) for entry in chosen}
-    await asyncio.gather(*(deployment.executor.run([step], tolerant=True) for step in steps.values()))
+    await asyncio.gather(*(executor.run([step], tolerant=True) for step in steps.values()))
     gone = {entry for entry, step in steps.items() if step.gone}
-    await take_up(deployment, gone, [e for e, step in steps.items() if e.state is not step.before])
+    await take_up(context, gone, [e for e, step in steps.items() if e.state is not step.before])
 
 
-def _chosen(deployment: Deployment) -> list[Entry]:
-    options = deployment.options
+def _chosen(context: Context) -> list[Entry]:
+    options = context.options
     chosen: list[Entry] = []
     reached: set[str] = set()
-    for entry in deployment.live.entries:
+    for entry in context.live.entries:
         needs = entry.state.all_dependencies()
         if options.excludes:
             if entry.urn in options.excludes or (

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
 
 from pulumi.runtime.proto import alias_pb2, resource_pb2
 
 from tidepool.engine import urn as urns
 from tidepool.engine import wire
-from tidepool.engine.deployment import source_position
 from tidepool.engine.deployment.callbacks import HOOK_FIELDS
-from tidepool.engine.deployment.duration import parse_duration
 from tidepool.engine.deployment.goal import Alias, Goal
 from tidepool.engine.deployment.graph import provider_urn
-from tidepool.engine.deployment.plugin_request import with_plugin
+from tidepool.engine.deployment.registry import with_plugin
+from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, CustomTimeouts
 from tidepool.engine.values import (
     UNKNOWN,
@@ -28,12 +31,10 @@ from tidepool.engine.values import (
     without_outputs,
 )
 
+_UNITS_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 #: Where the frames of what runs a program are.
 _ENGINE: Final = Path(__file__).parents[1].as_uri() + "/"
-
-
-class RequestRefused(Exception):
-    """A request that cannot be served; the text goes back to the program."""
 
 
 def goal_of(
@@ -73,7 +74,7 @@ def goal_of(
         hide_diff=tuple(options.hide_diff),
         import_id=getattr(options, "import"),
         custom_timeouts=_timeouts(options),
-        source_position=source_position.parse(request.sourcePosition, root),
+        source_position=source_position(request.sourcePosition, root),
         stack_trace=stack_trace(request, root),
         resource_hooks=_hooks(options),
     )
@@ -129,7 +130,7 @@ def stack_trace(request: Any, root: str) -> tuple[str, ...]:
     """
     frames = request.stackTrace.frames if request.HasField("stackTrace") else ()
     of_program = takewhile(lambda f: not f.pc.uri.startswith(_ENGINE), frames)
-    return tuple(source_position.parse(f.pc, root) for f in of_program)
+    return tuple(source_position(f.pc, root) for f in of_program)
 
 
 def inherit(request: resource_pb2.RegisterResourceRequest, parent: Goal) -> None:
@@ -230,10 +231,10 @@ def _timeouts(options: resource_pb2.TransformResourceOptions) -> CustomTimeouts:
     t = options.custom_timeouts
     try:
         return CustomTimeouts(
-            parse_duration(t.create),
-            parse_duration(t.update),
-            parse_duration(t.delete),
-            parse_duration(t.read),
+            _seconds(t.create),
+            _seconds(t.update),
+            _seconds(t.delete),
+            _seconds(t.read),
         )
     except ValueError as error:
         raise RequestRefused(f"unable to parse customTimeout Value {error}") from error
@@ -244,3 +245,41 @@ def _hooks(options: resource_pb2.TransformResourceOptions) -> dict[str, tuple[st
         return {}
     named = {kind: tuple(getattr(options.hooks, field)) for kind, field in HOOK_FIELDS.items()}
     return {kind: names for kind, names in named.items() if names}
+
+
+def source_position(position: Any, root: str) -> str:
+    """Return ``project:///FILE#LINE,COLUMN`` of a ``source_pb2.SourcePosition``; empty where it says nothing usable."""
+    if position is None or not position.uri or position.line < 0 or position.column < 0:
+        return ""
+    return _position_text(position.uri, position.line, position.column, root)
+
+
+# One text a place in the program, however many resources stand there.
+@lru_cache(maxsize=4096)
+def _position_text(uri: str, line: int, column: int, root: str) -> str:
+    url = urlsplit(uri)
+    path = unquote(url.path)
+    if url.scheme != "file" or not os.path.isabs(path):
+        return ""
+    file = quote(os.path.relpath(path, root))
+    return f"project:///{file}#{line},{column}" if column else f"project:///{file}#{line}"
+
+
+def _seconds(text: str) -> float:
+    """Return one of Go's durations (``1h30m``, ``1.5s``) in seconds; 0 for an empty text.
+
+    Raises:
+        ValueError: with the text, where it is not a duration.
+    """
+    if text in ("", "0"):
+        return 0.0
+    sign = -1.0 if text.startswith("-") else 1.0
+    rest = text.lstrip("+-")
+    total = 0.0
+    while rest:
+        match = _PART.match(rest)
+        if match is None:
+            raise ValueError(text)
+        total += float(match[1]) * _UNITS_S[match[2]]
+        rest = rest[match.end() :]
+    return sign * total

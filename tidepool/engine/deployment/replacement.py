@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tidepool.engine.deployment.books import Books
+from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.diffing import (
     with_engine_diff,
     with_replace_on_changes,
 )
-from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.graph import Entry, provider_urn
+from tidepool.engine.deployment.status import Stopped
 from tidepool.engine.deployment.steps.delete import DeleteStep
 from tidepool.engine.deployment.steps.step import Step
-from tidepool.engine.deployment.stopping import Stopped
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import UNKNOWN
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,31 +29,32 @@ class Condemned:
 class Replacement:
     """Finds and condemns what cannot stay while a resource is deleted and made anew."""
 
-    def __init__(self, deployment: Deployment, books: Books) -> None:
-        self._d = deployment
-        self._books = books
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._status, self._live, self._registry = context.status, context.live, context.registry
+        self._books = context.books
 
     async def delete_dependents_first(self, urn: str, old: Entry) -> list[Step]:
         """The steps that delete what a replacement of ``old``, now ``urn``, would replace, dependents first."""
-        condemned = await self.dependent_replacements(old) if old in self._d.graph else []
+        condemned = await self.dependent_replacements(old) if old in self._live.graph else []
         for entry in self.cascades(urn):
             condemned.append(Condemned(entry, ()))
             if entry.state.is_provider:
                 # Its successor has another id, by which its resources refer to it.
                 condemned += await self.dependent_replacements(entry)
-        condemned.sort(key=lambda one: self._d.graph.place(one.entry))
+        condemned.sort(key=lambda one: self._live.graph.place(one.entry))
         steps: list[Step] = []
         for one in reversed(condemned):
             entry = one.entry
             if entry.state.pending_replacement:
                 continue  # it is down already, and the provider that it had may be gone, too
-            await self._d.registry.ensure(entry.state.provider)
+            await self._registry.ensure(entry.state.provider)
             # Decided anew after each waiting: the program may have registered it in the meantime.
             if entry is old or self._books.is_decided(entry):
                 continue
             self._books.dependent_keys[entry.urn] = one.keys
             if entry.state.protect and not entry.state.delete:
-                self._d.error(
+                self._status.error(
                     f'unable to replace resource "{entry.urn}" as part of replacing "{urn}" '
                     "as it is currently marked for protection. To unprotect the resource, "
                     "remove the `protect` flag from the resource in your Pulumi "
@@ -66,7 +62,7 @@ class Replacement:
                     f"`pulumi state unprotect '{entry.urn}'`",
                     urn,
                 )
-                self._books.failed = True
+                self._status.mark_failed()
                 raise Stopped
             if entry.state.delete:
                 steps.append(DeleteStep(entry))
@@ -84,7 +80,7 @@ class Replacement:
         """
         replaced = {root.urn}
         found: list[Condemned] = []
-        for entry in self._d.graph.dependents(root, ignore=self._books.decided()):
+        for entry in self._live.graph.dependents(root, ignore=self._books.decided()):
             keys = await self._replacement_keys(entry.state, replaced)
             if keys is not None:
                 found.append(Condemned(entry, keys))
@@ -95,7 +91,7 @@ class Replacement:
         if not state.custom or state.external or state.pending_replacement:
             return None
         if state.provider and provider_urn(state.provider) in replaced:
-            await self._d.registry.ensure(state.provider)
+            await self._registry.ensure(state.provider)
             return ()
         if state.deleted_with in replaced:
             return ()
@@ -106,10 +102,10 @@ class Replacement:
         if not any(value is UNKNOWN for value in inputs.values()):
             return None
         if state.type.startswith(PROVIDER_TYPE_PREFIX):
-            await self._d.registry.same(state, checked=False)
+            await self._registry.same(state, checked=False)
         else:
-            await self._d.registry.ensure(state.provider)
-        provider = await self._d.provider_for(state)
+            await self._registry.ensure(state.provider)
+        provider = await self._context.provider_for(state)
         diff = await provider.diff(
             state.urn, state.id, state.inputs, state.outputs, inputs, state.ignore_changes
         )
@@ -121,6 +117,6 @@ class Replacement:
         """Resources that are replaced or deleted with ``urn`` by option."""
         return [
             e
-            for e in self._d.live.entries
+            for e in self._live.entries
             if not e.state.delete and (urn in e.state.replace_with or e.state.deleted_with == urn)
         ]

@@ -6,7 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
-from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
+from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.deployment.status import ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
 from tidepool.engine.program.task import STREAMS, Task, environment, failure, settings
@@ -30,7 +31,7 @@ class SubprocessProgram:
             "folder": str(task.folder),
             "settings": {
                 **settings(deployment, task),
-                "monitor": await deployment.monitor_address(),
+                "monitor": deployment.monitor_address,
                 "engine": self._engine_address,
             },
         }

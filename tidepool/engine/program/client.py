@@ -5,7 +5,8 @@ from __future__ import annotations
 import grpc
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
-from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
+from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.deployment.status import ProgramFailed
 from tidepool.engine.program.task import Task
 from tidepool.engine.rpc import CHANNEL_OPTIONS, call
 
@@ -21,17 +22,17 @@ class ClientProgram:
     async def run(self, deployment: Deployment) -> None:
         """Run it to its end."""
         request = language_pb2.RunRequest(
-            project=deployment.project,
-            stack=deployment.stack,
+            project=deployment.request.project,
+            stack=deployment.request.stack,
             pwd=str(self._task.folder),
             program=str(self._task.path),
             args=[self._engine_address],
-            config=deployment.program_config,
-            configSecretKeys=deployment.secret_config_keys,
-            dryRun=deployment.options.preview,
-            parallel=deployment.options.parallel,
-            monitor_address=await deployment.monitor_address(),
-            organization=deployment.organization,
+            config=deployment.request.program_config,
+            configSecretKeys=deployment.request.secret_config_keys,
+            dryRun=deployment.request.options.preview,
+            parallel=deployment.request.options.parallel,
+            monitor_address=deployment.monitor_address,
+            organization=deployment.request.organization,
         )
         with grpc.insecure_channel(self._address, options=CHANNEL_OPTIONS) as channel:
             stub = language_pb2_grpc.LanguageRuntimeStub(channel)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import tidepool.engine
-from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
+from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.deployment.status import ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
 from tidepool.engine.program.interrupts import Interrupts
@@ -65,8 +66,8 @@ class InProcessProgram:
                 return host.run(
                     str(task.path),
                     settings={**settings(deployment, task), "monitor": monitor, "engine": engine},
-                    config=deployment.program_config,
-                    secret_keys=deployment.secret_config_keys,
+                    config=deployment.request.program_config,
+                    secret_keys=deployment.request.secret_config_keys,
                     outputs=OutstandingOutputs(),
                     hidden=[_ENGINE_FOLDER],
                 )

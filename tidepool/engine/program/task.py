@@ -40,11 +40,11 @@ class Program(Protocol):
 def settings(deployment: Deployment, task: Task) -> dict[str, Any]:
     """The SDK's settings but for monitor and engine."""
     return {
-        "project": deployment.project,
-        "stack": deployment.stack,
-        "parallel": deployment.options.parallel,
-        "dry_run": deployment.options.preview,
-        "organization": deployment.organization,
+        "project": deployment.request.project,
+        "stack": deployment.request.stack,
+        "parallel": deployment.request.options.parallel,
+        "dry_run": deployment.request.options.preview,
+        "organization": deployment.request.organization,
         "root_directory": str(task.root),
     }
 
@@ -52,13 +52,13 @@ def settings(deployment: Deployment, task: Task) -> dict[str, Any]:
 def environment(deployment: Deployment) -> dict[str, str]:
     """Variables that a program may read its settings from, as the CLI sets them."""
     return {
-        "PULUMI_CONFIG": json.dumps(dict(deployment.program_config)),
-        "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(deployment.secret_config_keys)),
-        "PULUMI_DRY_RUN": "true" if deployment.options.preview else "false",
-        "PULUMI_ORGANIZATION": deployment.organization,
-        "PULUMI_PARALLEL": str(deployment.options.parallel),
-        "PULUMI_PROJECT": deployment.project,
-        "PULUMI_STACK": deployment.stack,
+        "PULUMI_CONFIG": json.dumps(dict(deployment.request.program_config)),
+        "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(deployment.request.secret_config_keys)),
+        "PULUMI_DRY_RUN": "true" if deployment.request.options.preview else "false",
+        "PULUMI_ORGANIZATION": deployment.request.organization,
+        "PULUMI_PARALLEL": str(deployment.request.options.parallel),
+        "PULUMI_PROJECT": deployment.request.project,
+        "PULUMI_STACK": deployment.request.stack,
     }
 
 

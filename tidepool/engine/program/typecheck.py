@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.engine.deployment.deployment import Deployment, ProgramFailed
+from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.deployment.status import ProgramFailed
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Diagnostic
 from tidepool.engine.program.task import STREAMS, Program, Task

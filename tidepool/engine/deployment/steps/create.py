@@ -1,10 +1,9 @@
-"""Making a resource."""
+"""Making a resource, and putting it in the place of another."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.graph import Entry
 from tidepool.engine.deployment.steps.step import SUCCESS, Answer, Outcome, Step, keep_secrets, now
 from tidepool.engine.events import Op
 from tidepool.engine.providers.contract import (
@@ -13,9 +12,6 @@ from tidepool.engine.providers.contract import (
     InitializationFailed,
     ProviderDied,
 )
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
 
 class CreateStep(Step):
@@ -44,20 +40,20 @@ class CreateStep(Step):
         if diff is not None:
             self.diffs, self.detailed_diff = diff.changed_keys, diff.detailed_diff
 
-    async def apply(self, deployment: Deployment) -> Outcome:
+    async def apply(self, context: Context) -> Outcome:
         assert self.new
-        hooks = deployment.hooks
+        hooks = context.hooks
         await hooks.run("BeforeCreate", None, self.new.state)
         outcome = SUCCESS
         created = CreateResult("", {})
         if self.new.state.custom:
-            provider = await deployment.provider_for(self.new.state)
+            provider = await context.provider_for(self.new.state)
 
             async def create() -> CreateResult:
                 assert self.new
                 state = self.new.state
                 return await provider.create(
-                    state.urn, state.inputs, state.custom_timeouts.create_s, deployment.options.preview
+                    state.urn, state.inputs, state.custom_timeouts.create_s, context.options.preview
                 )
 
             try:
@@ -68,7 +64,7 @@ class CreateStep(Step):
                 outcome = Outcome(failed, partial=True)
             except ProviderDied as died:
                 return Outcome(died, lost=True)
-            if not created.id and not deployment.options.preview:
+            if not created.id and not context.options.preview:
                 return Outcome(ValueError("provider did not return an ID from Create"))
         moment = now()
         self.new.change(
@@ -85,16 +81,33 @@ class CreateStep(Step):
             await hooks.run_after("AfterCreate", None, self.new.state)
         return outcome
 
-    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+    async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         assert self.new
         if not outcome.took_effect:
-            await super().end(deployment, number, outcome)
+            await super().end(context, number, outcome)
             return
         amends = [self.old] if self.old is not None and self.pending_delete else []
         drops = [self.old] if self.old is not None and self.old.state.pending_replacement else []
-        if self.old is not None and drops and deployment.live.is_needed(self.old.state):
+        if self.old is not None and drops and context.live.is_needed(self.old.state):
             # What is still to be deleted is deleted through the provider that it was made with.
             self.old.change(pending_replacement=False, delete=True)
-            deployment.generator.books.pending_deletes.pop(self.old, None)
+            context.books.pending_deletes.pop(self.old, None)
             amends, drops = drops, []
-        await deployment.live.end(number, puts=[self.new], amends=amends, drops=drops)
+        await context.live.end(number, puts=[self.new], amends=amends, drops=drops)
+
+
+class ReplaceStep(Step):
+    """The whole of a replacement: says that the old resource has become the new one."""
+
+    op = Op.REPLACE
+
+    def __init__(
+        self, old: Entry, new: Entry, *, keys: tuple[str, ...] = (), diff: DiffResult | None = None
+    ) -> None:
+        super().__init__(old, new)
+        self.keys = keys
+        if diff is not None:
+            self.diffs, self.detailed_diff = diff.changed_keys, diff.detailed_diff
+
+    async def apply(self, context: Context) -> Outcome:
+        return SUCCESS

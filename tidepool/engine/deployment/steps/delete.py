@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.graph import Entry
 from tidepool.engine.deployment.steps.step import SUCCESS, Outcome, Step
 from tidepool.engine.events import Op
 from tidepool.engine.providers.contract import (
     ProviderDied,
 )
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
 
 class DeleteProtected(Exception):
@@ -37,10 +33,10 @@ class DeleteStep(Step):
         else:
             self.op = Op.DELETE_REPLACED if replacing else Op.DELETE
 
-    async def apply(self, deployment: Deployment) -> Outcome:
+    async def apply(self, context: Context) -> Outcome:
         assert self.old
         state = self.old.state
-        hooks = deployment.hooks
+        hooks = context.hooks
         await hooks.run("BeforeDelete", state, None)
         if state.protect and not self.replacing:
             return Outcome(
@@ -52,12 +48,10 @@ class DeleteStep(Step):
                     f"`pulumi state unprotect '{state.urn}'`"
                 )
             )
-        gone_with_another = (
-            bool(state.deleted_with) and state.deleted_with in deployment.generator.books.deletes
-        )
+        gone_with_another = bool(state.deleted_with) and state.deleted_with in context.books.deletes
         leave = state.external or state.retain_on_delete or gone_with_another
-        if state.custom and not leave and not deployment.options.preview:
-            provider = await deployment.provider_for(state)
+        if state.custom and not leave and not context.options.preview:
+            provider = await context.provider_for(state)
 
             async def delete() -> None:
                 await provider.delete(
@@ -73,14 +67,14 @@ class DeleteStep(Step):
         await hooks.run_after("AfterDelete", state, None)
         return SUCCESS
 
-    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+    async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         assert self.old
         if not outcome.took_effect:
-            await super().end(deployment, number, outcome)
+            await super().end(context, number, outcome)
         elif self.before_create:
-            await deployment.live.end(number, amends=[self.old])
+            await context.live.end(number, amends=[self.old])
         else:
-            await deployment.live.end(number, drops=[self.old])
+            await context.live.end(number, drops=[self.old])
 
 
 class RemovePendingReplaceStep(Step):
@@ -96,9 +90,9 @@ class RemovePendingReplaceStep(Step):
     def internal(self) -> bool:
         return True
 
-    async def apply(self, deployment: Deployment) -> Outcome:
+    async def apply(self, context: Context) -> Outcome:
         return SUCCESS
 
-    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+    async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         assert self.old
-        await deployment.live.end(None, drops=[self.old])
+        await context.live.end(None, drops=[self.old])

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tidepool.engine.compare import equal
-from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.mending import take_up
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.diffing import with_engine_diff
+from tidepool.engine.deployment.graph import Entry
 from tidepool.engine.deployment.steps.step import SUCCESS, Outcome, Step, keep_secrets, now
 from tidepool.engine.events import Op, PropertyDiff, StepMetadata
 from tidepool.engine.providers.contract import (
     DiffResult,
     InitializationFailed,
 )
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.state.mending import mended, without_empty
 
 
 class RefreshStep(Step):
@@ -59,14 +59,14 @@ class RefreshStep(Step):
         metadata = super().metadata()
         return replace(metadata, op=Op.REFRESH, old=self.before)
 
-    async def apply(self, deployment: Deployment) -> Outcome:
+    async def apply(self, context: Context) -> Outcome:
         assert self.old
         before = self.before
         if not before.custom or before.is_provider or before.pending_replacement:
             # As the CLI has it: nobody looked, and where the state is recorded anew that counts as a change.
             self._changed = self.in_program
             return SUCCESS
-        provider = await deployment.provider_for(before)
+        provider = await context.provider_for(before)
         reasons: tuple[str, ...] = ()
         try:
             found = await provider.read(
@@ -76,7 +76,7 @@ class RefreshStep(Step):
         except InitializationFailed as failed:
             id, inputs, outputs, reasons = failed.id, failed.inputs, failed.outputs, failed.reasons
             listed = "\n* ".join(reasons)
-            deployment.warn(f"Refreshed resource is in an unhealthy state:\n* {listed}", before.urn)
+            context.status.warn(f"Refreshed resource is in an unhealthy state:\n* {listed}", before.urn)
         if not id or outputs is None:
             self.new = None
             return SUCCESS
@@ -89,20 +89,23 @@ class RefreshStep(Step):
             self._changed = not equal(marked.outputs, before.outputs)
             return SUCCESS
         # The difference that the next update would see, told from the other side.
-        diff = await deployment.diff(provider, after.urn, after.id, after.inputs, after.outputs, before)
+        diff = await provider.diff(
+            after.urn, after.id, after.inputs, after.outputs, before.inputs, before.ignore_changes
+        )
+        diff = with_engine_diff(diff, after.inputs, before.inputs)
         inverse = inverted(diff)
         self._changed = diff.changes != "none"
         self.diffs, self.detailed_diff = inverse.changed_keys, inverse.detailed_diff
         return SUCCESS
 
-    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+    async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         if not self.in_program or outcome.error is not None:
             return
         assert self.old
         if self.gone:
-            await take_up(deployment, [self.old])
+            await take_up(context, [self.old])
         else:
-            await deployment.live.end(None, amends=[self.old])
+            await context.live.end(None, amends=[self.old])
 
 
 _INVERSE: Final = {
@@ -122,3 +125,20 @@ def inverted(diff: DiffResult) -> DiffResult:
         for path, d in diff.detailed_diff.items()
     }
     return replace(diff, detailed_diff=detailed)
+
+
+async def take_up(context: Context, gone: Collection[Entry], changed: Collection[Entry] = ()) -> None:
+    """Go on without what is ``gone``, and with what a refresh found ``changed``; both are recorded as one.
+
+    What the program already made something of is recorded as that.
+    """
+    kept = [entry for entry in context.live.entries if entry not in gone]
+    before = [entry.state for entry in kept]
+    amends: list[Entry] = []
+    for entry, old, state in zip(kept, before, map(without_empty, mended(before)), strict=True):
+        entry.state = state
+        if (state is not old or entry in changed) and not context.books.is_decided(entry):
+            amends.append(entry)
+    context.live.rebase(kept)
+    if amends or gone:
+        await context.live.end(None, amends=amends, drops=gone, mends=bool(gone))

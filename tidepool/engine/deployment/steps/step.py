@@ -11,15 +11,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.graph import Entry
 from tidepool.engine.events import Op, PropertyDiff, StepMetadata
 from tidepool.engine.resource import OperationType, ResourceState
 from tidepool.engine.values import Properties, Secret, secret
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +107,20 @@ class Step:
             logical=self.logical,
         )
 
-    async def begin(self, deployment: Deployment) -> int | None:
+    async def begin(self, context: Context) -> int | None:
         """Record durably what is about to be done."""
         if self.pending is None:
             return None
-        return await deployment.live.begin(self.pending, self.subject.state)
+        return await context.live.begin(self.pending, self.subject.state)
 
-    async def apply(self, deployment: Deployment) -> Outcome:
+    async def apply(self, context: Context) -> Outcome:
         """Do it."""
         raise NotImplementedError
 
-    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+    async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         """Record what it came to."""
         if self.pending is not None and not outcome.lost:
-            await deployment.live.end(number)
+            await context.live.end(number)
 
     def respond(self, result: Literal["success", "failed", "skipped"]) -> None:
         """Answer the registration that asked for the step."""

@@ -1,21 +1,33 @@
-"""Changing a resource in place."""
+"""A resource that is there already: left as it is, or changed in place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
 
-from tidepool.engine.deployment.entry import Entry
-from tidepool.engine.deployment.steps.step import SUCCESS, Answer, Outcome, Step, keep_secrets, now
+from tidepool.engine.compare import equal
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.graph import Entry
+from tidepool.engine.deployment.steps.step import (
+    SUCCESS,
+    Answer,
+    Outcome,
+    Registered,
+    Step,
+    keep_secrets,
+    now,
+)
+from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
 from tidepool.engine.providers.contract import (
     DiffResult,
     InitializationFailed,
     ProviderDied,
+    ProviderError,
     UpdateResult,
 )
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.resource import ResourceState
 
 
 class UpdateStep(Step):
@@ -28,21 +40,21 @@ class UpdateStep(Step):
         super().__init__(old, new, answer)
         self.diffs, self.detailed_diff = diff.changed_keys, diff.detailed_diff
 
-    async def begin(self, deployment: Deployment) -> int | None:
+    async def begin(self, context: Context) -> int | None:
         assert self.old and self.new
         old = self.old.state
         self.new.change(id=old.id, created=old.created, modified=old.modified)
-        return await super().begin(deployment)
+        return await super().begin(context)
 
-    async def apply(self, deployment: Deployment) -> Outcome:
+    async def apply(self, context: Context) -> Outcome:
         assert self.old and self.new
         old = self.old.state
-        hooks = deployment.hooks
+        hooks = context.hooks
         self.new.change(id=old.id, created=old.created, modified=old.modified)
         await hooks.run("BeforeUpdate", old, self.new.state)
         outcome = SUCCESS
         if self.new.state.custom:
-            provider = await deployment.provider_for(self.new.state)
+            provider = await context.provider_for(self.new.state)
 
             async def update() -> UpdateResult:
                 assert self.new
@@ -55,7 +67,7 @@ class UpdateStep(Step):
                     new.inputs,
                     new.custom_timeouts.update_s,
                     new.ignore_changes,
-                    deployment.options.preview,
+                    context.options.preview,
                 )
 
             try:
@@ -77,9 +89,89 @@ class UpdateStep(Step):
             await hooks.run_after("AfterUpdate", old, self.new.state)
         return outcome
 
-    async def end(self, deployment: Deployment, number: int | None, outcome: Outcome) -> None:
+    async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
         assert self.new
         if outcome.took_effect:
-            await deployment.live.end(number, puts=[self.new])
+            await context.live.end(number, puts=[self.new])
         else:
-            await super().end(deployment, number, outcome)
+            await super().end(context, number, outcome)
+
+
+class SameStep(Step):
+    """Nothing changes, but for what does not concern the provider.
+
+    ``skipped_create`` says that the resource is not there and is not to be made in this operation;
+    ``untargeted`` that nobody looked whether it changed.
+    """
+
+    op = Op.SAME
+
+    def __init__(
+        self,
+        old: Entry,
+        new: Entry,
+        answer: Answer = None,
+        *,
+        skipped_create: bool = False,
+        untargeted: bool = False,
+    ) -> None:
+        super().__init__(old, new, answer)
+        self.skipped_create = skipped_create
+        self.untargeted = untargeted
+
+    async def apply(self, context: Context) -> Outcome:
+        assert self.old and self.new
+        old = self.old.state
+        new = self.new.change(id=old.id, outputs=old.outputs)
+        if new.is_provider and not self.skipped_create and not self.untargeted:
+            try:
+                # The old inputs: a provider that ignores a change is run as it was configured before.
+                await context.registry.same(replace(new, inputs=old.inputs), checked=True)
+            except (ProviderError, EngineError) as error:
+                return Outcome(ProviderError(f"bad provider state for resource {self.urn}: {error}"))
+        return SUCCESS
+
+    async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
+        assert self.old and self.new
+        if self.skipped_create or not outcome.took_effect:
+            return
+        if self.old.state == self.new.state:
+            await context.live.end(None, keeps=[self.new], durable=False)
+        else:
+            # Where only the place in the program differs, nothing is lost if it is not on disk yet.
+            durable = not unchanged(self.old.state, self.new.state)
+            await context.live.end(None, puts=[self.new], durable=durable)
+
+    def respond(self, result: Literal["success", "failed", "skipped"]) -> None:
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(Registered(self.subject.state, result, unknown=self.skipped_create))
+
+
+def unchanged(old: ResourceState, new: ResourceState) -> bool:
+    """Whether nothing worth writing differs; where in the program a resource stands is not."""
+    return (
+        old.urn == new.urn
+        and old.type == new.type
+        and old.custom == new.custom
+        and old.custom_timeouts == new.custom_timeouts
+        and old.retain_on_delete == new.retain_on_delete
+        and old.provider == new.provider
+        and old.parent == new.parent
+        and old.deleted_with == new.deleted_with
+        and old.replace_with == new.replace_with
+        and old.protect == new.protect
+        and old.taint == new.taint
+        and old.ignore_changes == new.ignore_changes
+        and old.replace_on_changes == new.replace_on_changes
+        and old.additional_secret_outputs == new.additional_secret_outputs
+        and set(old.dependencies) == set(new.dependencies)
+        and _same_dependencies(old.property_dependencies, new.property_dependencies)
+        and old.resource_hooks == new.resource_hooks
+        and equal(old.replacement_trigger, new.replacement_trigger)
+        and equal(old.inputs, new.inputs)
+        and equal(old.outputs, new.outputs)
+    )
+
+
+def _same_dependencies(old: Mapping[str, tuple[str, ...]], new: Mapping[str, tuple[str, ...]]) -> bool:
+    return old == new or {k: set(v) for k, v in old.items() if v} == {k: set(v) for k, v in new.items() if v}

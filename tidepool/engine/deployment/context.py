@@ -1,11 +1,18 @@
-"""The books of one operation: which URNs were seen, and what was decided for each."""
+"""The parts that everything in an operation works with, the books of what was decided among them."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
 
-from tidepool.engine.deployment.entry import Entry
+from tidepool.engine.deployment.graph import Entry
+from tidepool.engine.deployment.hooks import Hooks
+from tidepool.engine.deployment.live import LiveStack
+from tidepool.engine.deployment.options import Options, Request
+from tidepool.engine.deployment.registry import Registry
+from tidepool.engine.deployment.status import Status
+from tidepool.engine.providers.contract import Provider
+from tidepool.engine.resource import ResourceState
 
 
 @dataclass(slots=True)
@@ -23,7 +30,6 @@ class Books:
         dependent_keys: what makes a resource be replaced for the sake of another, by URN.
         reached_targets: URNs that are targeted, dependents included where those count.
         reached_excludes: likewise of excluded ones.
-        failed: whether something was reported that fails the operation in the end.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -43,7 +49,6 @@ class Books:
     dependent_keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     reached_targets: set[str] = field(default_factory=set)
     reached_excludes: set[str] = field(default_factory=set)
-    failed: bool = False
 
     def is_operated_on(self, urn: str) -> bool:
         """Whether the resource stays, or was replaced."""
@@ -69,3 +74,26 @@ class Books:
     def has_step(self, urn: str) -> bool:
         """Whether the resource has a step in this operation, or will have one."""
         return urn in self.seen or urn in self.aliased or self.is_operated_on(urn)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The parts of one operation that steps, and those who decide on them, work with. None is replaced while it runs."""
+
+    request: Request
+    status: Status
+    live: LiveStack
+    registry: Registry
+    hooks: Hooks
+    books: Books
+
+    @property
+    def options(self) -> Options:
+        """The choices of the person."""
+        return self.request.options
+
+    async def provider_for(self, state: ResourceState) -> Provider:
+        """Return the provider of a resource."""
+        if state.is_provider:
+            return self.registry
+        return await self.registry.get(state.provider)

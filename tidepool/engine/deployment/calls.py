@@ -1,33 +1,39 @@
-"""Functions of providers and methods of components, called by a program."""
+"""Calls of providers for a program that make no resource by themselves: functions, methods, components."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from pulumi.runtime.proto import provider_pb2, resource_pb2
 
 from tidepool.engine import wire
-from tidepool.engine.deployment.callbacks import Callback, CallbackFailed
-from tidepool.engine.deployment.chosen_provider import chosen_provider
-from tidepool.engine.deployment.construct import surroundings
+from tidepool.engine.deployment.callbacks import HOOK_FIELDS, Callback, CallbackFailed
+from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.default_providers import DefaultProviders
 from tidepool.engine.deployment.family import Family
-from tidepool.engine.deployment.plugin_request import PluginRequest
-from tidepool.engine.deployment.registration import RequestRefused, as_outputs, with_own_dependencies
+from tidepool.engine.deployment.goal import Goal
+from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.options import Request
+from tidepool.engine.deployment.registration import alias_message, as_outputs, with_own_dependencies
+from tidepool.engine.deployment.registry import PluginRequest
+from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.providers.contract import CheckFailure, Provider, ProviderError
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import without_outputs
-
-if TYPE_CHECKING:
-    from tidepool.engine.deployment.deployment import Deployment
 
 
 class Functions:
     """Calls what is no resource. ``transforms`` change every function call."""
 
-    def __init__(self, deployment: Deployment, family: Family) -> None:
-        self._d = deployment
+    def __init__(
+        self, context: Context, defaults: DefaultProviders, family: Family, address: Callable[[], str]
+    ) -> None:
+        """``address`` gives where providers reach the monitor."""
+        self._context = context
+        self._defaults = defaults
         self._family = family
+        self._address = address
         self.transforms: list[Callback] = []
 
     async def invoke(
@@ -47,11 +53,11 @@ class Functions:
             except CallbackFailed as error:
                 raise RequestRefused(str(error)) from error
         plugin = PluginRequest(package, options.version, options.plugin_download_url.rstrip("/"))
-        provider = await chosen_provider(self._d, options.provider, plugin, request.tok)
+        provider = await self._provider(options.provider, plugin, request.tok)
         if self._family.is_pending(request.dependsOn):
             return resource_pb2.ResourceInvokeResponse(unknown=True)
         try:
-            result = await provider.invoke(request.tok, args, self._d.options.preview)
+            result = await provider.invoke(request.tok, args, self._context.options.preview)
         except ProviderError as error:
             raise RequestRefused(f"invocation of {request.tok} returned an error: {error}") from error
         keep = request.acceptResources or request.tok == "pulumi:pulumi:getResource"
@@ -64,21 +70,21 @@ class Functions:
         provider = await self._method_provider(request)
         args = wire.from_struct(request.args)
         dependencies = with_own_dependencies(args, {k: v.urns for k, v in request.argDependencies.items()})
-        d = self._d
+        status = self._context.status
         call = provider_pb2.CallRequest(
             tok=request.tok,
             args=wire.to_struct(as_outputs(args, dependencies), outputs=True),
             argDependencies={
                 k: provider_pb2.CallRequest.ArgumentDependencies(urns=v) for k, v in dependencies.items()
             },
-            **await surroundings(d),
+            **surroundings(self._context.request, self._address()),
             accepts_output_values=True,
         )
         try:
             result = await provider.call(call)
         except ProviderError as error:
-            d.error(f"call to function '{request.tok}' failed: {error}")
-            d.fail()
+            status.error(f"call to function '{request.tok}' failed: {error}")
+            status.fail()
             raise RequestRefused(f"call of {request.tok} returned an error: {error}") from error
         returned = with_own_dependencies(result.returns, result.return_dependencies)
         message = provider_pb2.CallResponse(
@@ -108,8 +114,71 @@ class Functions:
                 raise RequestRefused(f"unknown resource {urn}")
             reference = goal.provider
         plugin = PluginRequest(package, request.version, request.pluginDownloadURL.rstrip("/"))
-        return await chosen_provider(self._d, reference, plugin, request.tok)
+        return await self._provider(reference, plugin, request.tok)
+
+    async def _provider(self, reference: str, plugin: PluginRequest, token: str) -> Provider:
+        """Return the provider ``reference`` (``URN::ID``), or the default one of ``plugin`` where it is empty."""
+        if not reference:
+            reference = await self._defaults.reference(plugin, token)
+        elif "::" not in provider_urn(reference):
+            raise RequestRefused(f"bad provider reference '{reference}'")
+        return await self._context.registry.get(reference)
 
 
 def _failures(failures: Iterable[CheckFailure]) -> list[Any]:
     return [provider_pb2.CheckFailure(property=f.property, reason=f.reason) for f in failures]
+
+
+def surroundings(request: Request, monitor_address: str) -> dict[str, Any]:
+    """Return the fields of a message that tell a provider of the operation in which it runs a program of its own."""
+    return {
+        "project": request.project,
+        "stack": request.stack,
+        "config": request.program_config,
+        "configSecretKeys": request.secret_config_keys,
+        "dryRun": request.options.preview,
+        "parallel": request.options.parallel,
+        "monitorEndpoint": monitor_address,
+        "organization": request.organization,
+    }
+
+
+def construct_request(
+    request: Request, monitor_address: str, options: resource_pb2.TransformResourceOptions, goal: Goal
+) -> provider_pb2.ConstructRequest:
+    """Return the message that asks the provider of ``goal`` to construct it, and says where it reaches the monitor."""
+    by_property = {k: list(v) for k, v in goal.property_dependencies.items()}
+    providers = dict(options.providers)
+    construct = provider_pb2.ConstructRequest(
+        **surroundings(request, monitor_address),
+        type=goal.type,
+        name=goal.name,
+        parent=goal.parent,
+        inputs=wire.to_struct(as_outputs(goal.properties, by_property), outputs=True),
+        inputDependencies={
+            k: provider_pb2.ConstructRequest.PropertyDependencies(urns=v) for k, v in by_property.items()
+        },
+        providers=providers,
+        dependencies=goal.dependencies,
+        aliases=[alias_message(a) for a in goal.aliases],
+        protect=goal.protect,
+        additionalSecretOutputs=goal.additional_secret_outputs,
+        deletedWith=goal.deleted_with,
+        replace_with=goal.replace_with,
+        deleteBeforeReplace=goal.delete_before_replace,
+        ignoreChanges=goal.ignore_changes,
+        replaceOnChanges=goal.replace_on_changes,
+        retainOnDelete=goal.retain_on_delete,
+        accepts_output_values=True,
+    )
+    if options.HasField("custom_timeouts"):
+        t = options.custom_timeouts
+        construct.customTimeouts.CopyFrom(
+            provider_pb2.ConstructRequest.CustomTimeouts(
+                create=t.create, update=t.update, delete=t.delete, read=t.read
+            )
+        )
+    if goal.resource_hooks:
+        fields = {HOOK_FIELDS[k]: v for k, v in goal.resource_hooks.items()}
+        construct.resource_hooks.CopyFrom(provider_pb2.ConstructRequest.ResourceHooksBinding(**fields))
+    return construct

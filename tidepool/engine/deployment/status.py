@@ -1,0 +1,130 @@
+"""The course of an operation: what a person is told, whether it is to end, and the errors that end it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tidepool.engine.errors import EngineError
+from tidepool.engine.events import Diagnostic, Event, EventSink, Severity
+from tidepool.engine.providers.contract import ProviderError
+
+
+class Stopped(Exception):
+    """The operation cannot go on, and why was reported already."""
+
+
+class GoalError(Exception):
+    """A registration that cannot be served; the text is for the person."""
+
+    def __init__(self, message: str, urn: str = "") -> None:
+        super().__init__(message)
+        self.urn = urn
+
+
+class HookFailed(Exception):
+    """A hook refused: the step is not done."""
+
+
+class RequestRefused(Exception):
+    """A request that cannot be served; the text goes back to the program."""
+
+
+class MonitorClosed(Exception):
+    """The operation ends: the program is to end, too."""
+
+
+class ProgramFailed(Exception):
+    """The program ended with an error. ``reported`` says that it told the person why."""
+
+    def __init__(self, message: str, *, reported: bool) -> None:
+        super().__init__(message)
+        self.reported = reported
+
+
+#: Errors of a provider, a program or a person. Any other is a fault of the engine.
+EXPECTED = (ProviderError, HookFailed, EngineError, OSError, GoalError)
+
+
+class Status:
+    """Tells the display of one operation, and knows whether it is to end. For the engine's loop."""
+
+    def __init__(self, sink: EventSink) -> None:
+        self._sink = sink
+        #: Set when no new steps are to be begun.
+        self.stopping = asyncio.Event()
+        self._failed = False
+        self._is_explained = False
+        self._canceled = False
+        self._fault: BaseException | None = None
+
+    @property
+    def failed(self) -> bool:
+        """True once something happened that the operation does not recover from."""
+        return self._failed
+
+    @property
+    def is_explained(self) -> bool:
+        """True once the person was told why the operation failed."""
+        return self._is_explained
+
+    @property
+    def canceled(self) -> bool:
+        """True once a person asked the operation to end."""
+        return self._canceled
+
+    def stop(self) -> None:
+        """Begin no new steps; those under way are finished and recorded."""
+        self.stopping.set()
+
+    def cancel(self) -> None:
+        """Stop, because a person asks for it."""
+        self._canceled = True
+        self.stop()
+
+    def mark_failed(self) -> None:
+        """Count the operation as failed when it is over."""
+        self._failed = True
+
+    def fail(self) -> None:
+        """Stop, and count the operation as failed for a reason that was told."""
+        self.explain_failure()
+        self.stop()
+
+    def explain_failure(self) -> None:
+        """Count the operation as failed for a reason that was told."""
+        self._failed = self._is_explained = True
+
+    def is_fault(self, error: BaseException) -> bool:
+        """Tell whether an error is one of the engine, which must not be mistaken for a failed step; then stop."""
+        if isinstance(error, (*EXPECTED, Stopped)):
+            return False
+        if self._fault is None:
+            self._fault = error
+        self.stop()
+        return True
+
+    def raise_fault(self) -> None:
+        """Raise the first fault of the engine, where there was any."""
+        if self._fault is not None:
+            raise self._fault
+
+    # -- telling ---------------------------------------------------------------------------------------
+
+    def emit(self, event: Event) -> None:
+        """Tell the display."""
+        self._sink(event)
+
+    def error(self, message: str, urn: str = "") -> None:
+        """Tell the person of an error."""
+        self._diagnose("error", message, urn)
+
+    def warn(self, message: str, urn: str = "") -> None:
+        """Warn the person."""
+        self._diagnose("warning", message, urn)
+
+    def info(self, message: str, urn: str = "") -> None:
+        """Inform the person."""
+        self._diagnose("info", message, urn)
+
+    def _diagnose(self, severity: Severity, message: str, urn: str) -> None:
+        self.emit(Diagnostic(severity, message, urn))
