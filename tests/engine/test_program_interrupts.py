@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidepool.engine.program.interrupts import Interrupts
+from tidepool.engine.program.main_thread import Interrupts
 
 _DEADLINE_S = 30
 
@@ -39,7 +39,7 @@ class Heard:
 def heard() -> Iterator[Heard]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     calls = Heard()
-    with calls.interrupts.heard():
+    with calls.interrupts.listening():
         yield calls
     assert calls.nobody_else()
     assert {number: signal.getsignal(number) for number in before} == before
@@ -61,7 +61,7 @@ def test_it_is_heard_while_the_main_thread_does_not_come_to_its_handlers() -> No
     """As where a signal arrives just before a program falls asleep: nothing wakes the main thread."""
     woken = threading.Event()
     asleep = threading.Event()
-    with Interrupts(woken.set).heard():
+    with Interrupts(woken.set).listening():
 
         def interrupt_another_thread() -> None:
             asleep.wait(_DEADLINE_S)

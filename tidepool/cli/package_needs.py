@@ -52,7 +52,7 @@ def _plugin(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
         return  # it downloads what is missing
     # The engine takes the one that the package was made with.
     wanted = (installed(package.name) if _runs_here(stack) else "") or package.version
-    plugin = discovery.PluginSpec(package.plugin, wanted)
+    plugin = discovery.PluginRequest(package.plugin, wanted)
     home = Path(env.get("PULUMI_HOME") or Path.home() / ".pulumi")
     try:
         discovery.find(
@@ -65,7 +65,7 @@ def _plugin(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
     except discovery.PluginMissingError:
         yield Lack(
             f"infrastructure {name}: the plugin {plugin.executable} {wanted} is neither on PATH nor in {home}/plugins",
-            f"pulumi plugin install resource {plugin.name} {wanted}; without the Pulumi CLI put {plugin.executable} on PATH",
+            f"pulumi plugin install resource {plugin.package} {wanted}; without the Pulumi CLI put {plugin.executable} on PATH",
         )
 
 

@@ -23,7 +23,7 @@ _COLORS: Final = ("auto", "always", "never", "raw")
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a verb may know of and do to the world around it. ``cwd`` is absolute.
+    """The surroundings of a verb: what it may know of and do to. ``cwd`` is absolute.
 
     ``interactive`` says that there is a person to ask; ``color`` whether and how to color what is shown;
     ``qualify_names`` asks for full stack names; ``skip_integrity_checks`` lets damaged states pass.
@@ -57,7 +57,7 @@ class World:
         return (self.cwd / self.env["PULUMI_HOME"]) if self.env.get("PULUMI_HOME") else self.home / ".pulumi"
 
     def flag(self, name: str) -> bool:
-        """Whether the environment variable ``name`` switches something on."""
+        """Tell whether the environment variable ``name`` switches something on."""
         return self.env.get(name, "").lower() in ("1", "t", "true")
 
     def say(self, text: str = "") -> None:
@@ -79,7 +79,7 @@ class Verb(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperationRequest:
-    """What a preview, up, refresh or destroy is asked to do. URNs in lists may hold ``*`` and ``**``.
+    """The request for a preview, up, refresh or destroy. URNs in lists may hold ``*`` and ``**``.
 
     ``stack`` None is the selected stack. ``parallel`` None is the engine's own choice. ``refresh`` None
     leaves it to the project. ``event_log`` is a path, or ``tcp://HOST:PORT`` of a gRPC server of

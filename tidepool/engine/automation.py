@@ -119,7 +119,7 @@ def _run_here(
 
 
 def is_operation(args: list[str]) -> bool:
-    """Whether the first word that is no flag is an operation. The Automation API sends it first."""
+    """Tell whether the first word that is no flag is an operation. The Automation API sends it first."""
     return next((a for a in args if not a.startswith("-")), "") in _OPERATIONS
 
 

@@ -1,4 +1,4 @@
-"""Which engine is used: the one rule, for the Automation API and for the command `tidepool`."""
+"""The choice of the engine: one rule, for the Automation API and for the command `tidepool`."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _preview(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
     with state.reading(request):
         request = _sparing_protected(request, state.base)
         if request.exclude_protected and _spares_all(request, state.base):
-            return _told_that_all_is_spared(request, stack)
+            return _report_all_spared(request, stack)
         run = _prepared(request, stack, state, preview=True, in_process=in_process)
         return run.run(lambda result: _exit_code(request, result, preview=True))
 
@@ -71,7 +71,7 @@ def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
         request = _sparing_protected(request, state.base)
         if request.exclude_protected and _spares_all(request, state.base):
             state.abandon()
-            return _told_that_all_is_spared(request, stack)
+            return _report_all_spared(request, stack)
         began = int(time.time())
 
         def conclude(result: RunResult) -> int:
@@ -86,7 +86,7 @@ def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
             # Where it was not saved, what was done is in the journal: the next operation recovers it.
             state.abandon()
     if request.kind == "destroy" and not code:
-        _tell_what_is_left(request, stack)
+        _report_what_is_left(request, stack)
     return code
 
 
@@ -123,7 +123,7 @@ def _spares_all(request: OperationRequest, base: Snapshot) -> bool:
     return bool(base.resources) and len(request.excludes) == len(base.resources)
 
 
-def _told_that_all_is_spared(request: OperationRequest, stack: OpenStack) -> int:
+def _report_all_spared(request: OperationRequest, stack: OpenStack) -> int:
     if not request.json:
         stack.world.say(
             "There were no unprotected resources to destroy. "
@@ -132,7 +132,7 @@ def _told_that_all_is_spared(request: OperationRequest, stack: OpenStack) -> int
     return 0
 
 
-def _tell_what_is_left(request: OperationRequest, stack: OpenStack) -> None:
+def _report_what_is_left(request: OperationRequest, stack: OpenStack) -> None:
     spared = len(request.excludes) if request.exclude_protected else 0
     if spared:
         if not request.json:
@@ -195,7 +195,7 @@ def _environment(request: OperationRequest) -> dict[str, str]:
 
 
 def _approves(request: OperationRequest, world: World) -> bool:
-    """Whether the person at the terminal wants the operation to be done."""
+    """Ask the person at the terminal whether the operation is to be done."""
     import sys
 
     source = world.stdin or sys.stdin

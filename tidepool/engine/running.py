@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from tidepool.engine.arguments import OperationRequest
 from tidepool.engine.deployment.options import Kind, Options, Targets
-from tidepool.engine.deployment.registry import PluginRequest, plugin_request
+from tidepool.engine.deployment.registry import plugin_request
 from tidepool.engine.display.settings import Display, Settings
 from tidepool.engine.display.settings import Kind as ShownKind
 from tidepool.engine.display.show import make_display
 from tidepool.engine.errors import EXIT_INTERRUPTED, EngineError
 from tidepool.engine.events import Cancel, Diagnostic, Op, Severity
-from tidepool.engine.program.interrupts import Interrupts
-from tidepool.engine.program.main_thread import MainThread
+from tidepool.engine.program.main_thread import Interrupts, MainThread
 from tidepool.engine.project import PluginPath
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.providers.loading import PluginLoader
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.saved_state import SavedState
@@ -53,7 +53,7 @@ _SEVERITIES: Final[tuple[Severity, ...]] = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What an operation came to. ``changes`` counts steps by op."""
+    """The end of an operation. ``changes`` counts steps by op."""
 
     result: Literal["succeeded", "failed", "canceled"]
     changes: Mapping[Op, int]
@@ -100,7 +100,7 @@ class Run:
         engine = threading.Thread(target=self._run_engine, args=(conclude,), name="engine")
         # On another thread than the main one, signals are another's.
         ours = threading.current_thread() is threading.main_thread()
-        heard = self._signals.heard() if ours else nullcontext()
+        heard = self._signals.listening() if ours else nullcontext()
         with _own_stream(self._stack.world.stderr) as self._stderr, heard:
             engine.start()
             self._main.serve()
@@ -222,14 +222,14 @@ class Run:
 
         task = Task(project.program, _folder(project.program), self._stack.root, self._stack.world.env)
         if request.client:
-            from tidepool.engine.program.client import ClientProgram
+            from tidepool.engine.program.other_process import ClientProgram
 
             return ClientProgram(task, request.client, loader.engine_address)
         python = loader.program_python
         program = self._native(task, loader, python)
         checker = project.runtime_options.get("typechecker")
         if checker:
-            from tidepool.engine.program.typecheck import CheckedProgram
+            from tidepool.engine.program.task import CheckedProgram
 
             return CheckedProgram(program, task, python, checker, project.file)
         return program
@@ -240,7 +240,7 @@ class Run:
 
             debug = self._request.debug or bool(self._request.event_log)
             return InProcessProgram(task, self._main, self._signals, self._log, debug=debug)
-        from tidepool.engine.program.child import SubprocessProgram
+        from tidepool.engine.program.other_process import SubprocessProgram
 
         return SubprocessProgram(task, python, loader.engine_address)
 

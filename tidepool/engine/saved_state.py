@@ -31,7 +31,7 @@ class StateChanged(EngineError):
 
 
 class SavedState:
-    """What an operation begins with, and where it puts what it came to."""
+    """The saved state of a stack, which an operation begins with and replaces by what it came to."""
 
     def __init__(self, stack: OpenStack) -> None:
         self._stack = stack
@@ -47,7 +47,7 @@ class SavedState:
 
     @property
     def crypter(self) -> Crypter:
-        """What encrypts and decrypts the stack's secrets."""
+        """The encryption of the stack's secrets."""
         return self._crypter
 
     @property
@@ -81,7 +81,7 @@ class SavedState:
             self._journal = JournalFile(backend.journal_path(ref), self._began_with, request.kind)
             yield
 
-    def mend(self) -> None:
+    def take_up_journal(self) -> None:
         """Take up the journal of an operation that was killed, for whoever comes next: the CLI reads no journals.
 
         Raises:

@@ -61,7 +61,7 @@ def header(name: str, size: int) -> bytes:
 
 
 def _split(name: str) -> tuple[str, str] | None:
-    """Where USTAR can divide a long name: the last possible slash."""
+    """Find the last slash at which USTAR can divide a long name."""
     if not name.isascii():
         return None
     at = name[: _PREFIX_SIZE + 1].rfind("/")

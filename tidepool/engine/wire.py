@@ -67,7 +67,7 @@ class WireError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """What a receiver understands. Without a flag, values are sent in the next plainer form.
+    """The forms that a receiver understands. Without a flag, values are sent in the next plainer form.
 
     Attributes:
         secrets: keep secrets as such; else send what they hold.
@@ -310,7 +310,7 @@ class Decoder:
         return None
 
     def _recover(self, signed: Properties) -> Value:
-        """What an object with a signature stands for; its parts are decoded already."""
+        """Return the value that an object with a signature stands for; its parts are decoded already."""
         match signed[SIGNATURE_KEY]:
             case "1b47061264138c4ac30d75fd1eb44270":
                 return self._secret(_member(signed, "value", "secret"))

@@ -19,8 +19,8 @@ from tidepool.engine import urn as urns
 from tidepool.engine.deployment.deployment import Deployment, Result
 from tidepool.engine.deployment.live import Durable
 from tidepool.engine.deployment.options import Kind, Options, Request, Targets
-from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.events import Diagnostic, Event, Op, ResourceOutputs, StepMetadata
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.state import journal
 from tidepool.engine.state.aliases import normalize_urn_references

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tidepool.engine import urn as urns
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.goal import Alias, Goal
-from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.deployment.status import MonitorClosed, ProgramFailed
 from tidepool.engine.deployment.steps.step import Registered
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.values import Properties
 
 STACK, PROJECT = "dev", "graph"

@@ -11,8 +11,9 @@ from pulumi.runtime.proto import resource_pb2
 from tidepool.engine.deployment.default_providers import DefaultProviders, newest_plugins
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.goal import Goal
-from tidepool.engine.deployment.registry import PluginRequest, with_plugin
+from tidepool.engine.deployment.registry import with_plugin
 from tidepool.engine.deployment.steps.step import Registered
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import ResourceState, Snapshot
 
 from .play import Order, play

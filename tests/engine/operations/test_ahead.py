@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.project import PluginPath
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.running import likely_plugins
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tidepool.engine.project import PluginPath
 from tidepool.engine.providers.connection import Connection
-from tidepool.engine.providers.discovery import PluginCommand, PluginSpec, find
+from tidepool.engine.providers.discovery import PluginCommand, PluginRequest, find
 from tidepool.engine.providers.engine_service import EngineServer
 from tidepool.engine.providers.plugin import PluginProvider
 from tidepool.engine.values import Properties
@@ -86,7 +86,11 @@ async def fake(
 def fake_command(environ: Mapping[str, str]) -> PluginCommand:
     home = Path("/nonexistent")
     return find(
-        PluginSpec("fake"), project_plugins=[FAKE], environ=environ, pulumi_home=home, python=sys.executable
+        PluginRequest("fake"),
+        project_plugins=[FAKE],
+        environ=environ,
+        pulumi_home=home,
+        python=sys.executable,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tidepool.engine.errors import EngineError, NotSupportedError
 from tidepool.engine.project import PluginPath
-from tidepool.engine.providers.discovery import PluginCommand, PluginMissingError, PluginSpec, find
+from tidepool.engine.providers.discovery import PluginCommand, PluginMissingError, PluginRequest, find
 
 
 class Machine:
@@ -36,7 +36,7 @@ class Machine:
 
     def find(self, name: str, version: str = "", url: str = "") -> PluginCommand:
         return find(
-            PluginSpec(name, version, url),
+            PluginRequest(name, version, url),
             project_plugins=self.project,
             environ=self.environ,
             pulumi_home=self.home,

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.engine.providers.echoes import all_secret, with_contents_of, with_secrets_of
+from tidepool.engine.providers.messages import all_secret, with_contents_of, with_secrets_of
 from tidepool.engine.values import Archive, Asset, Output, Secret, without_secrets
 
 _plain = st.recursive(

@@ -6,10 +6,10 @@ from typing import Any
 import grpc
 import pytest
 
-from tidepool.engine.providers import protocol
+from tidepool.engine import rpc
 from tidepool.engine.providers.engine_service import EngineServer
 
-messages = protocol.load("engine_pb2")
+messages = rpc.messages("engine_pb2")
 
 
 class Served:
@@ -17,7 +17,7 @@ class Served:
         self.logged: list[Any] = []
         self.server = EngineServer(self.logged.append, "3.260.0")
         self.channel = grpc.insecure_channel(self.server.address)
-        self.engine = protocol.load("engine_pb2_grpc").EngineStub(self.channel)
+        self.engine = rpc.messages("engine_pb2_grpc").EngineStub(self.channel)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,9 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers.builtin import BuiltinProvider
 from tidepool.engine.providers.contract import Provider
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.providers.loading import PluginLoader
 from tidepool.engine.providers.plugin import PluginProvider
-
-
-@dataclass(frozen=True)
-class Wanted:
-    package: str
-    version: str = ""
-    download_url: str = ""
 
 
 def loader(folder: Path, heard: list[Any], **options: Any) -> PluginLoader:
@@ -42,13 +35,13 @@ def loader(folder: Path, heard: list[Any], **options: Any) -> PluginLoader:
 def test_providers_by_name(tmp_path: Path) -> None:
     async def run() -> tuple[Provider, Any]:
         plugins = loader(tmp_path, [])
-        builtin = await plugins.load(Wanted("pulumi"))
-        fake = await plugins.load(Wanted("fake"))
+        builtin = await plugins.load(PluginRequest("pulumi"))
+        fake = await plugins.load(PluginRequest("fake"))
         await fake.configure(PROVIDER_URN, "1", {})
         checked = await fake.check("urn:pulumi:dev::p::fake:index:Item::a", {}, {}, SEED, False)
         await fake.close()
         with pytest.raises(EngineError, match="no resource plugin 'pulumi-resource-none'"):
-            await plugins.load(Wanted("none"))
+            await plugins.load(PluginRequest("none"))
         await plugins.close()
         return builtin, checked.inputs
 
@@ -62,11 +55,18 @@ def test_a_plugin_that_was_started_ahead_is_the_one_that_is_loaded(tmp_path: Pat
 
     async def run() -> tuple[int, int, bool]:
         plugins = loader(tmp_path, [])
-        await plugins.start_ahead([Wanted("fake"), Wanted("fake"), Wanted("none"), Wanted("fake", "9.9.9")])
-        ahead = await plugins.load(Wanted("fake"))
-        another = await plugins.load(Wanted("fake"))
+        await plugins.start_ahead(
+            [
+                PluginRequest("fake"),
+                PluginRequest("fake"),
+                PluginRequest("none"),
+                PluginRequest("fake", "9.9.9"),
+            ]
+        )
+        ahead = await plugins.load(PluginRequest("fake"))
+        another = await plugins.load(PluginRequest("fake"))
         with pytest.raises(EngineError, match="no resource plugin 'pulumi-resource-none'"):
-            await plugins.load(Wanted("none"))
+            await plugins.load(PluginRequest("none"))
         await plugins.close()
         assert isinstance(ahead, PluginProvider)
         assert isinstance(another, PluginProvider)
@@ -94,7 +94,7 @@ def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -
         plugins._env = {**plugins._env, "PATH": f"{script.parent}:{os.environ['PATH']}"}
         for _ in range(2):
             with pytest.raises(EngineError, match="ended with exit code 0"):
-                await plugins.load(Wanted("odd"))
+                await plugins.load(PluginRequest("odd"))
         await until((tmp_path / "env").exists)
         await plugins.close()
 

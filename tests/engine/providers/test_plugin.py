@@ -21,8 +21,8 @@ from tests.engine.providers.started import (
     urn,
     world,
 )
+from tidepool.engine import rpc
 from tidepool.engine.events import PropertyDiff
-from tidepool.engine.providers import protocol
 from tidepool.engine.providers.contract import (
     CheckFailure,
     CheckResult,
@@ -322,7 +322,7 @@ def test_methods_keep_outputs_and_their_dependencies(tmp_path: Path) -> None:
             "__self__": ResourceReference(urn("pair", "fake:index:Pair")),
             "prefix": Output("hello ", dependencies=(URN,)),
         }
-        request = protocol.load("provider_pb2").CallRequest(
+        request = rpc.messages("provider_pb2").CallRequest(
             tok="fake:index:Pair/describe", args=to_struct(args, outputs=True)
         )
         result = await p.call(request)
@@ -333,7 +333,7 @@ def test_methods_keep_outputs_and_their_dependencies(tmp_path: Path) -> None:
 
 
 def test_components_that_fail_say_why(tmp_path: Path) -> None:
-    request = protocol.load("provider_pb2").ConstructRequest(
+    request = rpc.messages("provider_pb2").ConstructRequest(
         type="fake:index:Pair", name="pair", inputs=to_struct({"fail": "construct"})
     )
     with pytest.raises(ProviderError, match=r"^the component failed$"):
@@ -377,13 +377,13 @@ def test_dynamic_providers(tmp_path: Path) -> None:
     import subprocess
     import sys
 
-    from tidepool.engine.providers.discovery import PluginSpec, find
+    from tidepool.engine.providers.discovery import PluginRequest, find
 
     serialized = subprocess.run(
         [sys.executable, "-c", _DYNAMIC], stdout=subprocess.PIPE, text=True, check=True
     ).stdout
     command = find(
-        PluginSpec("pulumi-python"),
+        PluginRequest("pulumi-python"),
         project_plugins=[],
         environ={},
         pulumi_home=tmp_path,

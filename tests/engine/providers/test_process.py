@@ -18,8 +18,7 @@ from tests.processes import children
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers import connection, process
 from tidepool.engine.providers.discovery import PluginCommand
-from tidepool.engine.providers.process import PluginProcess, PluginStartError
-from tidepool.engine.providers.watchdog import Watchdog
+from tidepool.engine.providers.process import PluginProcess, PluginStartError, Watchdog
 
 
 async def _start(folder: Path, command: PluginCommand, heard: Heard, deadline_s: float = 10) -> PluginProcess:

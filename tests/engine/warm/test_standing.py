@@ -13,7 +13,7 @@ from pulumi import automation
 
 from tests.engine.operations.stacks import Stack
 from tidepool.engine.errors import EngineError
-from tidepool.engine.providers.attached import VARIABLE, attach_port
+from tidepool.engine.providers.connection import VARIABLE, attach_port
 from tidepool.engine.warm import WarmPulumiCommand, warm_command
 
 from .conftest import opened, warm_environment

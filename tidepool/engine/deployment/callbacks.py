@@ -9,10 +9,9 @@ import grpc
 from google.protobuf.message import Message
 from pulumi.runtime.proto import alias_pb2, callback_pb2, callback_pb2_grpc, resource_pb2
 
+from tidepool.engine import rpc, wire
 from tidepool.engine import urn as urns
-from tidepool.engine import wire
 from tidepool.engine.resource import ResourceState
-from tidepool.engine.rpc import CHANNEL_OPTIONS, call
 from tidepool.engine.values import Properties
 
 M = TypeVar("M", bound=Message)
@@ -95,9 +94,9 @@ class Callback:
     async def _invoke(self, request: Message, response: M) -> M:
         message = callback_pb2.CallbackInvokeRequest(token=self._token, request=request.SerializeToString())
         try:
-            answer = await call(self._stub.Invoke, message)
-        except grpc.RpcError as error:
-            raise CallbackFailed(error.details()) from error
+            answer = await rpc.call(self._stub.Invoke, message)
+        except rpc.Failure as failure:
+            raise CallbackFailed(failure.text) from failure
         response.ParseFromString(answer.response)
         return response
 
@@ -114,7 +113,7 @@ class Callbacks:
             raise ValueError("target must be specified")
         channel = self._channels.get(callback.target)
         if channel is None:
-            channel = grpc.insecure_channel(callback.target, options=CHANNEL_OPTIONS)
+            channel = rpc.open_channel(callback.target)
             self._channels[callback.target] = channel
         return Callback(callback_pb2_grpc.CallbacksStub(channel), callback.token)
 

@@ -16,9 +16,9 @@ from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.graph import provider_urn
 from tidepool.engine.deployment.options import Request
 from tidepool.engine.deployment.registration import alias_message, as_outputs, with_own_dependencies
-from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.providers.contract import CheckFailure, Provider, ProviderError
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import without_outputs
 

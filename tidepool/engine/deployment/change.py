@@ -1,4 +1,4 @@
-"""What becomes of a resource that is there already: it stays, is updated, or replaced."""
+"""Decisions on a resource that is there already: it stays, is updated, or replaced."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Change:
         return [ReplaceStep(old, replacement), CreateStep(old, replacement, answer, keys=keys)]
 
     def another(self, new: Entry) -> Entry:
-        """What is made instead of changing a resource: another one, wherever ``new`` was noted."""
+        """Make an entry for another resource, instead of changing one, wherever ``new`` was noted."""
         made = self._live.new_entry(new.state)
         self._books.to_delete = [made if e is new else e for e in self._books.to_delete]
         for name, noted in self._books.providers.items():
@@ -99,7 +99,7 @@ class Change:
         return made
 
     def is_targeted_replace(self, urn: str, old: Entry | None) -> bool:
-        """Whether a person asked for the resource to be replaced."""
+        """Tell whether a person asked for the resource to be replaced."""
         return urn in self._context.options.replace or (old is not None and old.state.taint)
 
     async def _diff(
@@ -126,7 +126,7 @@ class Change:
         return with_engine_diff(diff, before.inputs, after.inputs)
 
     async def _provider_changed(self, old: ResourceState, new: ResourceState) -> bool:
-        """Whether the resource came to a provider that cannot take it over."""
+        """Tell whether the resource came to a provider that cannot take it over."""
         if old.provider == new.provider:
             return False
         if not old.provider or not new.provider:

@@ -51,12 +51,12 @@ class Books:
     reached_excludes: set[str] = field(default_factory=set)
 
     def is_operated_on(self, urn: str) -> bool:
-        """Whether the resource stays, or was replaced."""
+        """Tell whether the resource stays, or was replaced."""
         urn = self.aliased.get(urn, urn)
         return any(urn in decided for decided in (self.sames, self.updates, self.replaces, self.reads))
 
     def is_looked_at(self, urn: str) -> bool:
-        """Whether it is known what the resource is now."""
+        """Tell whether it is known what the resource is now."""
         return self.is_operated_on(urn) or self.aliased.get(urn, urn) in self.refreshes
 
     def decided(self) -> set[str]:
@@ -64,7 +64,7 @@ class Books:
         return self.reads | self.creates | self.sames | self.updates | self.deletes | self.replaces
 
     def is_decided(self, entry: Entry) -> bool:
-        """Whether anything was decided for a resource that was there before, under its old name or a new one."""
+        """Tell whether anything was decided for a resource that was there before, under its old name or a new one."""
         urns = {entry.urn, self.aliased.get(entry.urn, entry.urn)}
         return entry in self.pending_deletes or any(
             not urns.isdisjoint(decided)
@@ -72,7 +72,7 @@ class Books:
         )
 
     def has_step(self, urn: str) -> bool:
-        """Whether the resource has a step in this operation, or will have one."""
+        """Tell whether the resource has a step in this operation, or will have one."""
         return urn in self.seen or urn in self.aliased or self.is_operated_on(urn)
 
 

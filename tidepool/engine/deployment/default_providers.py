@@ -9,10 +9,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from tidepool.engine.deployment.goal import Goal
-from tidepool.engine.deployment.registry import PluginRequest, plugin_request, with_plugin
+from tidepool.engine.deployment.registry import plugin_request, with_plugin
 from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.providers.contract import ProviderError
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.providers.versions import Version
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import Properties, Secret
@@ -70,7 +71,7 @@ class DefaultProviders:
         return f"{registered.state.urn}::{registered.state.id}"
 
     def configuration(self, package: str) -> Properties:
-        """What the stack's configuration says to the providers of a package."""
+        """Return the part of the stack's configuration that is for the providers of a package."""
         if package in DYNAMIC_PACKAGES:
             return dict(self._config)
         prefix = f"{package}:"

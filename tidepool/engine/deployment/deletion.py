@@ -1,4 +1,4 @@
-"""What remains when the program is done: deleting resources that it no longer asks for."""
+"""The deletion of resources that the program no longer asks for, when it is done."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Deletion:
         return kept
 
     def _are_refused(self, deletes: list[Step]) -> bool:
-        """Whether any are of resources that are no targets, which is reported."""
+        """Tell whether any are of resources that are no targets, and report these."""
         options = self._context.options
         if not options.targets or options.target_dependents:
             return False
@@ -125,7 +125,7 @@ class Deletion:
         """
         by_entry: dict[Entry, Step] = {step.subject: step for step in steps}
         depths: dict[Entry, int] = {}
-        for entry in sorted(by_entry, key=self._graph.place):
+        for entry in sorted(by_entry, key=self._graph.position):
             needs = (depths[d] for d in self._graph.dependencies(entry) if d in depths)
             depths[entry] = 1 + max(needs, default=0)
 
@@ -140,7 +140,7 @@ class Deletion:
             await asyncio.gather(*(delete(entry) for entry in chosen))
 
     def _needed_by_undone(self) -> set[Entry]:
-        """What resources need that stay as they were because their steps failed: it stays, too."""
+        """Return the dependencies of resources that stay as they were because their steps failed: they stay, too."""
         needed: set[Entry] = set()
         for step in self._executor.undone:
             for entry in (step.old, step.new):
@@ -150,7 +150,7 @@ class Deletion:
 
 
 def _graph(entries: Iterable[Entry], to_delete: Sequence[Entry]) -> Graph:
-    """Who depends on whom among ``entries``, where what the program made of them stands in their place."""
+    """Return the dependencies among ``entries``, with what the program made of them in their place."""
     became = {entry.number: entry for entry in to_delete}
     stand = [became.pop(entry.number, entry) for entry in entries]
     stand = [*became.values(), *stand]

@@ -191,7 +191,7 @@ class Deployment:
         abandoned.cancel()
 
     def abandoned(self) -> Result:
-        """What an operation came to that was ended at once: what was under way is listed as pending."""
+        """Return the result of an operation that was ended at once: what was under way is listed as pending."""
         return self._conclude(self._began)
 
     def _raise_program_error(self, program: asyncio.Future[None]) -> None:

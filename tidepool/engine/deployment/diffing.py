@@ -1,4 +1,4 @@
-"""What a diff means for a resource: the engine's own options laid over the provider's answer."""
+"""The meaning of a diff for a resource: the engine's own options laid over the provider's answer."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def with_ignored(
 
 
 def trigger_fired(old: Value, new: Value) -> bool:
-    """Whether a replacement trigger changed; one that appears or goes away does not count."""
+    """Tell whether a replacement trigger changed; one that appears or goes away does not count."""
     if contains_unknowns(old) or contains_unknowns(new):
         return True
     if old is None or new is None:

@@ -1,4 +1,4 @@
-"""How programs reach the monitor: as an object in this process, or over gRPC from another.
+"""The monitor as programs reach it: an object in this process, or a server of gRPC for others.
 
 Both look like the generated stub to the SDK. Each call waits, on a thread that is not the engine's, for a
 coroutine on the engine's loop.

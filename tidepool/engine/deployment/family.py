@@ -1,4 +1,4 @@
-"""What is known of the resources that a program has registered: who is whose child, and what parents hand down."""
+"""The resources that a program has registered as a tree: parents, children, and what is handed down."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Family:
         return self._providers.get(component, {})
 
     def is_pending(self, urns: Iterable[str]) -> bool:
-        """Whether anything of ``urns``, or below them, does not exist yet."""
+        """Tell whether anything of ``urns``, or below them, does not exist yet."""
         frontier = list(urns)
         while frontier:
             urn = frontier.pop()

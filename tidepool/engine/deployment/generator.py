@@ -213,12 +213,12 @@ class Generator:
                 return [self._skipped(urn, new, answer)]
             self._books.sames.add(urn)
             self._books.to_delete.append(new)
-            self._let_stand(old, new)
+            self._retain_old(old, new)
             return [SameStep(old, new, answer)]
         self._books.to_delete.append(new)
         return None
 
-    def _let_stand(self, old: Entry, new: Entry) -> None:
+    def _retain_old(self, old: Entry, new: Entry) -> None:
         """The inputs stay what they were, so what they come from is still needed, whatever the program says.
 
         What the program adds is needed, too, unless it is the other way round as things are. All are named

@@ -64,7 +64,7 @@ class Graph:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries: Sequence[Entry] = tuple(entries)
-        self._place: dict[Entry, int] = {e: i for i, e in enumerate(self._entries)}
+        self._positions: dict[Entry, int] = {e: i for i, e in enumerate(self._entries)}
         self._by_urn: dict[str, list[int]] = defaultdict(list)
         self._children: dict[str, list[int]] = defaultdict(list)
         for i, entry in enumerate(self._entries):
@@ -74,11 +74,11 @@ class Graph:
                 self._children[entry.state.parent].append(i)
 
     def __contains__(self, entry: Entry) -> bool:
-        return entry in self._place
+        return entry in self._positions
 
-    def place(self, entry: Entry) -> int:
-        """Where the resource stands; what it depends on stands before it."""
-        return self._place[entry]
+    def position(self, entry: Entry) -> int:
+        """Return the number of the resource in the order; what it depends on comes before it."""
+        return self._positions[entry]
 
     def dependents(self, root: Entry, *, ignore: Collection[str] = (), children: bool = False) -> list[Entry]:
         """All that depend on ``root``, directly or not, each after those that it depends on.
@@ -87,7 +87,7 @@ class Graph:
         """
         affected = {root.urn, *root.state.aliases}
         found: list[Entry] = []
-        for candidate in self._entries[self._place[root] + 1 :]:
+        for candidate in self._entries[self._positions[root] + 1 :]:
             if candidate.urn in ignore:
                 continue
             if any(urn in affected for urn in _needs(candidate.state, parent=children)):
@@ -96,17 +96,17 @@ class Graph:
         return found
 
     def dependencies(self, entry: Entry) -> list[Entry]:
-        """What ``entry`` depends on directly; on a component means on all that is below it, too."""
-        place = self._place[entry]
+        """Return the direct dependencies of ``entry``; one on a component means on all that is below it, too."""
+        position = self._positions[entry]
         found: dict[int, None] = {}
         for urn in _needs(entry.state, parent=False):
             for i in self._by_urn.get(urn, ()):
-                if i < place:
+                if i < position:
                     found[i] = None
                     if not self._entries[i].state.custom:
-                        found.update((c, None) for c in self._below(i) if c < place)
+                        found.update((c, None) for c in self._below(i) if c < position)
         if entry.state.parent:
-            found.update((i, None) for i in self._by_urn.get(entry.state.parent, ()) if i < place)
+            found.update((i, None) for i in self._by_urn.get(entry.state.parent, ()) if i < position)
         return [self._entries[i] for i in found]
 
     def transitive_dependencies(self, entry: Entry) -> set[Entry]:

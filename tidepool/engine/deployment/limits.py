@@ -1,4 +1,4 @@
-"""What an operation that is limited to some resources does with the others."""
+"""The limits of an operation to some resources, and what it does with the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidepool.engine.resource import ResourceState
 
 
 class Limits:
-    """Which resources an operation may change, and the steps that let the others stand."""
+    """Tells resources that an operation may change from others, and makes the steps that leave those as they are."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -19,7 +19,7 @@ class Limits:
         self._books = context.books
 
     def is_included(self, state: ResourceState) -> bool:
-        """Whether the operation may change this resource."""
+        """Tell whether the operation may change this resource."""
         options = self._context.options
         if options.targets:
             return state.urn in options.targets or (
@@ -31,7 +31,7 @@ class Limits:
         return True
 
     def is_excluded(self, state: ResourceState) -> bool:
-        """Whether a person asked for the resource to be left alone."""
+        """Tell whether a person asked for the resource to be left alone."""
         options = self._context.options
         return state.urn in options.excludes or (
             options.exclude_dependents

@@ -104,7 +104,7 @@ class LiveStack:
         return self._old_all.get(urn, [])
 
     def has_old(self, urn: str) -> bool:
-        """Whether the operation began with a resource of that URN."""
+        """Tell whether the operation began with a resource of that URN."""
         return urn in self._old_all
 
     def new_entry(self, state: ResourceState) -> Entry:
@@ -165,7 +165,7 @@ class LiveStack:
             self._durable.note(record)
 
     def is_needed(self, provider: ResourceState) -> bool:
-        """Whether a resource as it stands is one of ``provider``. A preview records nothing, and needs nothing."""
+        """Tell whether a resource of the stack as it is now needs ``provider``. A preview records nothing, and needs nothing."""
         if self._durable is None or not provider.is_provider:
             return False
         reference = f"{provider.urn}::{provider.id}"

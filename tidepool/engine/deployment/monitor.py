@@ -1,4 +1,4 @@
-"""What a running program and its components ask of the engine: Pulumi's ``ResourceMonitor`` service.
+"""The service that a running program and its components ask: Pulumi's ``ResourceMonitor``.
 
 Requests and responses are those of ``proto/pulumi/resource.proto``. The methods here are coroutines on
 the engine's loop; :mod:`.endpoint` serves them to programs, over gRPC or in this process.
@@ -34,10 +34,10 @@ from tidepool.engine.deployment.registration import (
     transform_options,
     with_own_dependencies,
 )
-from tidepool.engine.deployment.registry import PluginRequest
 from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.deployment.steps.step import Registered
 from tidepool.engine.providers.contract import ProviderError
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import (
     Properties,
@@ -101,7 +101,7 @@ class Monitor:
     # -- small questions -------------------------------------------------------------------------------
 
     async def get_deployment_info(self, _: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:
-        """What the program runs in, and what it may use."""
+        """Describe the operation to the program, and the features that it may use."""
         request = self._request
         return resource_pb2.DeploymentInfo(
             project=request.project,
@@ -117,7 +117,7 @@ class Monitor:
     async def supports_feature(
         self, request: resource_pb2.SupportsFeatureRequest
     ) -> resource_pb2.SupportsFeatureResponse:
-        """Whether a feature, named as older SDKs do, may be used."""
+        """Tell whether a feature, named as older SDKs do, may be used."""
         return resource_pb2.SupportsFeatureResponse(hasSupport=request.id in _LEGACY_FEATURES)
 
     async def register_package(

@@ -1,4 +1,4 @@
-"""What is looked at before an operation is begun, and before it is called done."""
+"""Checks before an operation is begun, and before it is called done."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def goal_of(
     by_property: Mapping[str, Iterable[str]],
     root: str,
 ) -> Goal:
-    """What ``request`` asks for, its ``options`` as the transforms left them. ``root`` is the project's folder."""
+    """Return the goal of ``request``, its ``options`` as the transforms left them. ``root`` is the project's folder."""
     if request.type.startswith(PROVIDER_TYPE_PREFIX):
         properties = with_plugin(properties, options.version, options.plugin_download_url)
     trigger = None
@@ -123,7 +123,7 @@ def transform_options(
 
 
 def stack_trace(request: Any, root: str) -> tuple[str, ...]:
-    """Where in the program a request came from, innermost call first.
+    """Return the places in the program that a request came from, innermost call first.
 
     What ran the program is not told: it is of no use to a person, differs from machine to machine, and would be the
     larger part of the state.
@@ -150,7 +150,7 @@ def inherit(request: resource_pb2.RegisterResourceRequest, parent: Goal) -> None
 def property_dependencies(
     request: resource_pb2.RegisterResourceRequest, properties: Properties, dependencies: list[str]
 ) -> dict[str, list[str]]:
-    """What each property comes from, by URN."""
+    """Return the URNs that each property comes from."""
     if not request.propertyDependencies and not request.remote:
         # A client that does not tell them apart: every property may come from every dependency.
         return {k: list(dependencies) for k in properties}

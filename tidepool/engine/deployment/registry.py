@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tidepool.engine import urn as urns
@@ -28,6 +27,7 @@ from tidepool.engine.providers.contract import (
     ReadResult,
     UpdateResult,
 )
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import Properties, Secret
 from tidepool.engine.wire import UNKNOWN_STRING
@@ -36,16 +36,6 @@ from tidepool.engine.wire import UNKNOWN_STRING
 INTERNAL: Final = "__internal"
 VERSION: Final = "version"
 _DOWNLOAD_URL: Final = "pluginDownloadURL"
-
-
-@dataclass(frozen=True, slots=True)
-class PluginRequest:
-    """The plugin that a provider resource asks for. ``version`` and ``download_url`` may be empty."""
-
-    package: str
-    version: str = ""
-    download_url: str = ""
-
 
 #: Loads a plugin: starts its process, without configuring it.
 Load = Callable[[PluginRequest], Awaitable[Provider]]
@@ -68,7 +58,7 @@ class Registry:
     # -- for the engine --------------------------------------------------------------------------------
 
     def has(self, reference: str) -> bool:
-        """Whether a provider is ready under that reference."""
+        """Tell whether a provider is ready under that reference."""
         return reference in self._ready
 
     async def get(self, reference: str) -> Provider:
@@ -131,7 +121,7 @@ class Registry:
 
     @staticmethod
     def configuration(inputs: Properties) -> Properties:
-        """What the provider itself is configured with."""
+        """Return the inputs that the provider itself is configured with."""
         return {k: v for k, v in inputs.items() if k != INTERNAL}
 
     # -- the provider of providers ---------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Replacement:
             if entry.state.is_provider:
                 # Its successor has another id, by which its resources refer to it.
                 condemned += await self.dependent_replacements(entry)
-        condemned.sort(key=lambda one: self._live.graph.place(one.entry))
+        condemned.sort(key=lambda one: self._live.graph.position(one.entry))
         steps: list[Step] = []
         for one in reversed(condemned):
             entry = one.entry

@@ -1,4 +1,4 @@
-"""What runs a Pulumi program: its settings, its event loop, and the report of what went wrong.
+"""The run of a Pulumi program: its settings, its event loop, and the report of what went wrong.
 
 The engine imports this module to run a program in its own process, and runs it as a script, by path, with
 the interpreter of a project that has one of its own. So it imports nothing but the standard library and
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 #: Exit codes: the program failed and told why; it failed and something still has to be said.
-TOLD: Final = 32
+REPORTED: Final = 32
 FAILED: Final = 1
 
 
@@ -68,13 +68,13 @@ def run(
     def execute() -> None:
         if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):  # noqa: PTH110, PTH112, PTH118
             pulumi.log.error(f"unable to find main python program `__main__.py` in `{path}`")
-            raise _Told
+            raise _Reported
         runpy.run_path(program, run_name="__main__")
 
     try:
         loop.run_until_complete(pulumi.runtime.run_in_stack(execute))
-    except _Told:
-        return TOLD
+    except _Reported:
+        return REPORTED
     except pulumi.RunError as error:
         pulumi.log.error(str(error))
         return FAILED
@@ -83,7 +83,7 @@ def run(
     except Exception as error:  # noqa: BLE001 - whatever the program raises is told to its author
         message = "Program failed with an unhandled exception:\n"
         pulumi.log.error(message + own_traceback(error, path, hidden))
-        return TOLD
+        return REPORTED
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
         loop.close()
@@ -92,7 +92,7 @@ def run(
     return 0
 
 
-class _Told(Exception):
+class _Reported(Exception):
     """The person was told what is wrong."""
 
 
@@ -154,7 +154,7 @@ def own_traceback(error: BaseException, program: str, hidden: Sequence[str]) -> 
 
 
 def _machinery(hidden: Sequence[str]) -> tuple[str, ...]:
-    """Where code lies that runs programs: the standard library, the SDK, the engine."""
+    """Return the paths of code that runs programs: the standard library, the SDK, the engine."""
     import pulumi
 
     library = Path(os.__file__).parent

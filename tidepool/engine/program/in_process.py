@@ -16,8 +16,7 @@ from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.status import ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
-from tidepool.engine.program.interrupts import Interrupts
-from tidepool.engine.program.main_thread import MainThread
+from tidepool.engine.program.main_thread import Interrupts, MainThread
 from tidepool.engine.program.outstanding import OutstandingOutputs
 from tidepool.engine.program.task import STREAMS, Task, environment, failure, settings
 
@@ -74,7 +73,7 @@ class InProcessProgram:
 
         code = await self._main.run(execute)
         if code:
-            raise ProgramFailed(failure(code), reported=code == host.TOLD)
+            raise ProgramFailed(failure(code), reported=code == host.REPORTED)
 
 
 class LocalEngine:

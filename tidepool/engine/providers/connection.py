@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.engine import rpc
 from tidepool.engine.errors import EngineError
-from tidepool.engine.providers import protocol, rpc
-from tidepool.engine.providers.attached import AttachedPlugin
-from tidepool.engine.providers.capabilities import Capabilities
 from tidepool.engine.providers.contract import ProviderDied
 from tidepool.engine.providers.discovery import PluginCommand
+from tidepool.engine.providers.messages import Capabilities
 from tidepool.engine.providers.process import START_DEADLINE_S, LogSink, PluginProcess
 
 #: How long a plugin that has told its port may take to answer its first call.
@@ -22,6 +21,42 @@ _END_AFTER_DISCONNECT_S: Final = 1.0
 #: And a connection that stays open after the end (a grandchild holds it) is given up after that time.
 _DISCONNECT_AFTER_END_S: Final = 1.0
 _CANCEL_DEADLINE_S: Final = 2.0
+
+#: ``NAME:PORT,NAME:PORT``: the plugins that run already, as somebody else's processes. An operation neither starts
+#: them nor ends them.
+VARIABLE: Final = "PULUMI_DEBUG_PROVIDERS"
+
+
+class AttachedPlugin:
+    """Stands for the process of a plugin that is not ours, on ``port`` of the loopback."""
+
+    pid: Final = 0
+
+    def __init__(self, name: str, port: int) -> None:
+        self.port = port
+        #: Done once it answers no more, or this operation has no more use for it.
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._name = name
+
+    def lost(self) -> None:
+        """It answers no more."""
+        if not self.ended.done():
+            self.ended.set_result(0)
+
+    async def drained(self) -> None:
+        """Return at once: its owner reads what it writes."""
+
+    def stderr_tail(self) -> str:
+        """Its owner has it."""
+        return ""
+
+    def describe_end(self) -> str:
+        """Describe its end to a person."""
+        return f"was attached to by {VARIABLE}, and listens on port {self.port} no more"
+
+    async def stop(self) -> None:
+        """Leave it running."""
+        self.lost()
 
 
 class Connection:
@@ -34,7 +69,7 @@ class Connection:
         self._in_flight: set[Any] = set()
         self._closing = False
         self._channel = rpc.open_channel(f"127.0.0.1:{process.port}")
-        self._stub = protocol.load("provider_pb2_grpc").ResourceProviderStub(self._channel)
+        self._stub = rpc.messages("provider_pb2_grpc").ResourceProviderStub(self._channel)
         process.ended.add_done_callback(self._ended)
 
     @classmethod
@@ -149,7 +184,7 @@ class Connection:
             return
 
     async def _greet(self, engine_address: str, folder: str | None = None) -> None:
-        messages = protocol.load("provider_pb2")
+        messages = rpc.messages("provider_pb2")
         request = messages.ProviderHandshakeRequest(
             engine_address=engine_address,
             root_directory=folder,
@@ -176,7 +211,7 @@ class Connection:
         self.capabilities = Capabilities.of_handshake(response)
 
     async def _attach(self, engine_address: str) -> None:
-        request = protocol.load("plugin_pb2").PluginAttach(address=engine_address)
+        request = rpc.messages("plugin_pb2").PluginAttach(address=engine_address)
         try:
             await rpc.call(self._stub.Attach, request, deadline_s=_HANDSHAKE_DEADLINE_S)
         except rpc.Failure as failure:
@@ -185,7 +220,7 @@ class Connection:
             ) from failure
 
     async def _died(self, failure: rpc.Failure) -> bool:
-        """Whether the call failed because the process ended. Plugins use the same codes for reasons of their own."""
+        """Tell whether the call failed because the process ended. Plugins use the same codes for reasons of their own."""
         ended = self._process.ended
         if failure.code == "UNAVAILABLE" and isinstance(self._process, AttachedPlugin):
             self._process.lost()
@@ -203,3 +238,18 @@ class Connection:
     def _give_up(self) -> None:
         for call in list(self._in_flight):
             call.cancel()
+
+
+def attach_port(name: str, environ: Mapping[str, str]) -> int | None:
+    """The port of the plugin ``name`` that runs already; None where it is to be started.
+
+    Raises:
+        EngineError: what the environment says of it is no port.
+    """
+    for text in environ.get(VARIABLE, "").split(","):
+        plugin, _, port = text.partition(":")
+        if plugin == name and port:
+            if not (port.isascii() and port.isdecimal() and 0 < int(port) <= 65535):
+                raise EngineError(f"{VARIABLE}: expected a port for {name}, got {port!r}")
+            return int(port)
+    return None

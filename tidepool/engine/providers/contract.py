@@ -1,4 +1,4 @@
-"""What the engine asks of a provider, and what a provider can answer.
+"""The contract of providers: the engine's questions, and the answers that a provider can give.
 
 One class of the contract speaks gRPC to a plugin in its own process (:mod:`.plugin`); another serves
 the engine's own types in the same process (:mod:`.builtin`). All methods are coroutines on the engine's
@@ -96,7 +96,7 @@ class DiffResult:
 
     @property
     def replaces(self) -> bool:
-        """Whether the change can only be made by a new resource."""
+        """True where the change can only be made by a new resource."""
         return bool(self.replace_keys)
 
 
@@ -119,7 +119,7 @@ class UpdateResult:
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """What the provider found. An empty ``id`` says that the resource is gone."""
+    """The resource as the provider found it. An empty ``id`` says that it is gone."""
 
     id: str
     inputs: Properties | None

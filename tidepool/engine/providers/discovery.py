@@ -1,4 +1,4 @@
-"""Where a provider's plugin is, in the Pulumi CLI's order: the project's own plugins, PATH, the plugin cache.
+"""The search for a provider's plugin, in the Pulumi CLI's order: the project's own plugins, PATH, the plugin cache.
 
 Source: ``sdk/go/common/workspace/plugins.go``. Three things differ. Python's dynamic providers need no
 plugin of the CLI's: the program's own interpreter serves them. A plugin that pip installed beside that
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tidepool.engine.errors import EngineError
-from tidepool.engine.providers import python_plugin
+from tidepool.engine.providers import interpreters
 from tidepool.engine.providers.versions import Version
 
 #: The package of Python's dynamic providers.
@@ -31,17 +31,17 @@ _BEING_INSTALLED: Final = re.compile(r"\.tmp[0-9]+$")
 
 
 @dataclass(frozen=True, slots=True)
-class PluginSpec:
-    """Which plugin is wanted; without a version, the newest there is."""
+class PluginRequest:
+    """The plugin that is wanted; without a version, the newest there is."""
 
-    name: str
+    package: str
     version: str = ""
     download_url: str = ""
 
     @property
     def executable(self) -> str:
-        """What the plugin's program is called."""
-        return f"pulumi-resource-{self.name}"
+        """The name of the plugin's program."""
+        return f"pulumi-resource-{self.package}"
 
 
 class ProjectPlugin(Protocol):
@@ -57,7 +57,7 @@ class ProjectPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PluginCommand:
-    """How a plugin is started.
+    """The command that starts a plugin.
 
     Attributes:
         argv: the command, without its last argument, the engine's address.
@@ -77,30 +77,30 @@ class PluginCommand:
 class PluginMissingError(EngineError):
     """A plugin is not installed."""
 
-    def __init__(self, spec: PluginSpec, looked_in: Sequence[str]) -> None:
-        version = f" at version v{spec.version.removeprefix('v')}" if spec.version else ""
-        from_where = f" from {spec.download_url}" if spec.download_url else ""
+    def __init__(self, request: PluginRequest, looked_in: Sequence[str]) -> None:
+        version = f" at version v{request.version.removeprefix('v')}" if request.version else ""
+        from_where = f" from {request.download_url}" if request.download_url else ""
         command = " ".join(
             [
                 "pulumi plugin install resource",
-                spec.name,
-                *([spec.version.removeprefix("v")] if spec.version else []),
+                request.package,
+                *([request.version.removeprefix("v")] if request.version else []),
             ]
         )
-        server = f" --server {spec.download_url}" if spec.download_url else ""
+        server = f" --server {request.download_url}" if request.download_url else ""
         places = "".join(f"\n    {place}" for place in looked_in)
         super().__init__(
-            f"no resource plugin '{spec.executable}' found in the workspace{version} or on your $PATH{from_where}\n"
+            f"no resource plugin '{request.executable}' found in the workspace{version} or on your $PATH{from_where}\n"
             f"  looked in:{places}\n"
             f"  to install it: run `{command}{server}` where the Pulumi CLI is (and copy its folder here if that is "
-            f"another machine), put the executable '{spec.executable}' on PATH, or name the plugin's folder under "
+            f"another machine), put the executable '{request.executable}' on PATH, or name the plugin's folder under "
             "plugins.providers in Pulumi.yaml"
         )
-        self.spec = spec
+        self.request = request
 
 
 def find(
-    spec: PluginSpec,
+    request: PluginRequest,
     *,
     project_plugins: Sequence[ProjectPlugin],
     environ: Mapping[str, str],
@@ -110,7 +110,7 @@ def find(
     """The command that starts the plugin.
 
     Args:
-        spec: which one.
+        request: which one.
         project_plugins: those of Pulumi.yaml.
         environ: PATH and PULUMI_IGNORE_AMBIENT_PLUGINS are read.
         pulumi_home: the folder with ``plugins/``.
@@ -121,42 +121,44 @@ def find(
         EngineError: when it is there, but cannot be used.
     """
     for plugin in project_plugins:
-        if plugin.name == spec.name and _compatible(plugin.version, spec.version):
-            return _in_folder(spec, _existing_folder(plugin), environ, python)
-    if spec.name == DYNAMIC_PYTHON:
+        if plugin.name == request.package and _compatible(plugin.version, request.version):
+            return _in_folder(request, _existing_folder(plugin), environ, python)
+    if request.package == DYNAMIC_PYTHON:
         return PluginCommand((python, "-u", "-m", "pulumi.dynamic"), Path(python).parent, shows_output=True)
     beside = Path(python).with_name(spec.executable)
     if beside.is_file() and not spec.version:
         return PluginCommand((str(beside),), beside.parent)
     looked_in = [
-        f"{p.path} (plugins.providers, version {p.version})" for p in project_plugins if p.name == spec.name
+        f"{p.path} (plugins.providers, version {p.version})"
+        for p in project_plugins
+        if p.name == request.package
     ]
     if environ.get("PULUMI_IGNORE_AMBIENT_PLUGINS", "").lower() not in {"1", "true"}:
         path = environ.get("PATH", "")
-        ambient = shutil.which(spec.executable, path=path)
+        ambient = shutil.which(request.executable, path=path)
         if ambient is not None:
-            notice = f"using {spec.executable} from $PATH at {ambient}"
+            notice = f"using {request.executable} from $PATH at {ambient}"
             return PluginCommand((ambient,), Path(ambient).parent, notice=notice)
         looked_in.append(f"$PATH ({path})")
     cache = pulumi_home / "plugins"
-    cached = select(spec, _cached(cache))
+    cached = select(request, _cached(cache))
     if cached is not None:
-        return _in_folder(spec, cached, environ, python)
-    others = sorted(f.name for _, f in _cached(cache, spec.name))
+        return _in_folder(request, cached, environ, python)
+    others = sorted(f.name for _, f in _cached(cache, request.package))
     looked_in.append(f"{cache}{' (there are only ' + ', '.join(others) + ')' if others else ''}")
-    raise PluginMissingError(spec, looked_in)
+    raise PluginMissingError(request, looked_in)
 
 
-def select(spec: PluginSpec, cached: Iterator[tuple[Version, Path]]) -> Path | None:
+def select(request: PluginRequest, cached: Iterator[tuple[Version, Path]]) -> Path | None:
     """The best of the folders that hold plugins of this name.
 
     A version that is asked for must be there exactly (as a semantic version); otherwise it is the newest
     release, and a pre-release only where there is no release.
     """
-    local_name = _local_name(spec)
+    local_name = _local_name(request)
     candidates = [(version, folder) for version, folder in cached if _name_of(folder) == local_name]
-    if spec.version:
-        wanted = _parse(spec.version, f"the version of plugin {spec.name}")
+    if request.version:
+        wanted = _parse(request.version, f"the version of plugin {request.package}")
         candidates = [c for c in candidates if c[0].same_release(wanted)]
     if not candidates:
         return None
@@ -198,11 +200,11 @@ def _name_of(folder: Path) -> str:
     return match["name"]
 
 
-def _local_name(spec: PluginSpec) -> str:
+def _local_name(request: PluginRequest) -> str:
     """Plugins from git are kept under their address."""
-    if not spec.download_url.startswith("git://"):
-        return spec.name
-    return spec.download_url.removeprefix("git://").removesuffix(".git").replace("/", "_")
+    if not request.download_url.startswith("git://"):
+        return request.package
+    return request.download_url.removeprefix("git://").removesuffix(".git").replace("/", "_")
 
 
 def _compatible(offered: str, wanted: str) -> bool:
@@ -231,15 +233,17 @@ def _existing_folder(plugin: ProjectPlugin) -> Path:
     return plugin.path
 
 
-def _in_folder(spec: PluginSpec, folder: Path, environ: Mapping[str, str], python: str) -> PluginCommand:
-    executable = folder / spec.executable
+def _in_folder(
+    request: PluginRequest, folder: Path, environ: Mapping[str, str], python: str
+) -> PluginCommand:
+    executable = folder / request.executable
     if executable.is_file():
         if not os.access(executable, os.X_OK):
-            raise EngineError(f"plugin {spec.name}: {executable} may not be executed; `chmod +x` it")
+            raise EngineError(f"plugin {request.package}: {executable} may not be executed; `chmod +x` it")
         return PluginCommand((str(executable),), folder)
-    if (folder / python_plugin.FILE).is_file():
-        argv, more = python_plugin.command(folder, environ, python)
+    if (folder / interpreters.PLUGIN_FILE).is_file():
+        argv, more = interpreters.plugin_command(folder, environ, python)
         return PluginCommand(argv, folder, more)
     raise EngineError(
-        f"plugin {spec.name}: {folder} holds neither the executable '{spec.executable}' nor a {python_plugin.FILE}"
+        f"plugin {request.package}: {folder} holds neither the executable '{request.executable}' nor a {interpreters.PLUGIN_FILE}"
     )

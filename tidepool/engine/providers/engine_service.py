@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidepool.engine.providers import protocol, version_ranges
-from tidepool.engine.rpc import CHANNEL_OPTIONS
+from tidepool.engine.providers import versions
+from tidepool.engine.rpc import CHANNEL_OPTIONS, messages
 
 #: The Pulumi CLI that this engine follows.
 PULUMI_VERSION: Final = "3.260.0"
@@ -52,9 +52,7 @@ class EngineServer:
         server = grpc.server(
             ThreadPoolExecutor(_WORKERS, thread_name_prefix="engine-service"), options=CHANNEL_OPTIONS
         )
-        protocol.load("engine_pb2_grpc").add_EngineServicer_to_server(
-            _Servicer(self._log, self._version), server
-        )
+        messages("engine_pb2_grpc").add_EngineServicer_to_server(_Servicer(self._log, self._version), server)
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         self._server = server
@@ -67,7 +65,7 @@ class _Servicer:
     def __init__(self, log: LogSink, version: str) -> None:
         from google.protobuf import empty_pb2
 
-        self._messages = protocol.load("engine_pb2")
+        self._messages = messages("engine_pb2")
         self._empty = empty_pb2.Empty()
         self._log = log
         self._version = version
@@ -97,7 +95,7 @@ class _Servicer:
 
         wanted = request.pulumi_version_range
         try:
-            admitted = version_ranges.admits(wanted, self._version)
+            admitted = versions.admits(wanted, self._version)
         except ValueError as e:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"invalid version range {wanted!r}: {e}")
         if not admitted:

@@ -6,29 +6,18 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
-from tidepool.engine.providers.attached import attach_port
 from tidepool.engine.providers.builtin import BuiltinProvider, ResourceState, StackOutputs
 from tidepool.engine.providers.contract import Provider
+from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.providers.engine_service import EngineServer, LogSink
 from tidepool.engine.providers.process import START_DEADLINE_S
 
 _BUILTIN: Final = "pulumi"
-
-
-class PluginRequest(Protocol):
-    """Which plugin; version and URL may be empty."""
-
-    @property
-    def package(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def download_url(self) -> str: ...
 
 
 class PluginLoader:
@@ -47,7 +36,7 @@ class PluginLoader:
         config: Mapping[str, str] | None = None,
         start_deadline_s: float = START_DEADLINE_S,
     ) -> None:
-        """What providers are made of.
+        """Take what providers are made of.
 
         Args:
             project: its plugins and its program's runtime options.
@@ -71,11 +60,11 @@ class PluginLoader:
         self._start_deadline_s = start_deadline_s
         self._server = EngineServer(log)
         self._noticed: set[str] = set()
-        self._ahead: dict[tuple[str, str, str], asyncio.Task[Provider]] = {}
+        self._ahead: dict[PluginRequest, asyncio.Task[Provider]] = {}
 
     @property
     def engine_address(self) -> str:
-        """Where the Engine service listens; started by the first who asks."""
+        """The address of the Engine service, which is started by the first who asks."""
         return self._server.address
 
     @property
@@ -99,7 +88,7 @@ class PluginLoader:
         """
         if request.package == _BUILTIN:
             return BuiltinProvider(self._stack_outputs, self._resource_state, self._warn)
-        started = self._ahead.pop(_key(request), None)
+        started = self._ahead.pop(request, None)
         return await (started if started is not None else self._start(request))
 
     async def start_ahead(self, requests: Iterable[PluginRequest]) -> None:
@@ -108,20 +97,20 @@ class PluginLoader:
         One that cannot be started is told of when it is loaded.
         """
         for request in requests:
-            if request.package != _BUILTIN and _key(request) not in self._ahead:
-                self._ahead[_key(request)] = asyncio.create_task(self._start(request))
+            if request.package != _BUILTIN and request not in self._ahead:
+                self._ahead[request] = asyncio.create_task(self._start(request))
         await asyncio.sleep(0)  # lets each come as far as its process
 
     async def _start(self, request: PluginRequest) -> Provider:
         # Imports grpc, which operations without plugins do without.
-        from tidepool.engine.providers.connection import Connection
+        from tidepool.engine.providers.connection import Connection, attach_port
         from tidepool.engine.providers.plugin import PluginProvider
 
         if (port := attach_port(request.package, self._env)) is not None:
             connection = await Connection.attach(request.package, port, engine_address=self.engine_address)
             return PluginProvider(connection)
         command = discovery.find(
-            discovery.PluginSpec(request.package, request.version, request.download_url),
+            request,
             project_plugins=self._project.providers,
             environ=self._env,
             pulumi_home=self._pulumi_home,
@@ -170,9 +159,9 @@ class PluginLoader:
         self._say("WARNING", urn, message)
 
     def _say(self, severity: str, urn: str, message: str, stream_id: int = 0) -> None:
-        from tidepool.engine.providers import protocol
+        from tidepool.engine import rpc
 
-        messages: Any = protocol.load("engine_pb2")
+        messages = rpc.messages("engine_pb2")
         self._log(
             messages.LogRequest(
                 severity=messages.LogSeverity.Value(severity), urn=urn, message=message, streamId=stream_id
@@ -180,12 +169,8 @@ class PluginLoader:
         )
 
 
-def _key(request: PluginRequest) -> tuple[str, str, str]:
-    return request.package, request.version, request.download_url
-
-
 def _hush(_line: str, _is_stderr: bool) -> None:
-    """What a plugin writes is for its authors; the last lines are kept for when it dies."""
+    """Ignore what a plugin writes, which is for its authors; the last lines are kept for when it dies."""
 
 
 def _text(value: Any) -> str:

@@ -1,170 +1,35 @@
-"""A provider in a process of its own, spoken to over gRPC.
+"""A provider in a process of its own, spoken to over gRPC: its resources.
 
 Source: Pulumi's ``sdk/go/common/resource/plugin/provider_plugin.go``.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
-from tidepool.engine import urn as urns
-from tidepool.engine.providers import answers, echoes, protocol, rpc
-from tidepool.engine.providers.capabilities import Capabilities, Sending
-from tidepool.engine.providers.connection import Connection
+from tidepool.engine import rpc
+from tidepool.engine.providers import messages
 from tidepool.engine.providers.contract import (
-    CallResult,
     CheckResult,
-    ConstructResult,
     CreateResult,
     DiffResult,
     DiffUnavailable,
     InitializationFailed,
-    InvokeResult,
     ProviderDied,
     ProviderError,
-    ProviderUnimplemented,
     ReadResult,
     UpdateResult,
 )
-from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
-from tidepool.engine.values import (
-    Properties,
-    contains_secrets,
-    contains_unknowns,
-    without_outputs,
-    without_secrets,
-)
-from tidepool.engine.wire import Encoder, WireError
+from tidepool.engine.providers.plugin_calls import CallablePlugin
+from tidepool.engine.providers.plugin_configuration import AnswerOf, Configured, about
+from tidepool.engine.values import Properties
 
-#: Providers' own inputs are sent without secrets: not all plugins take them there.
-_TO_CONFIG: Final = Sending(Encoder(secrets=False, resources=False))
-_TO_CONFIGURE: Final = Sending(Encoder())
 _AUTONAMING_MODES: Final = {"propose": 0, "enforce": 1, "disable": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class _Configured:
-    """``known`` is false where the configuration holds unknown values: then the plugin is not called."""
-
-    capabilities: Capabilities
-    known: bool
-
-
-class PluginProvider:
+class PluginProvider(CallablePlugin):
     """Speaks to a plugin. All methods are those of :class:`~tidepool.engine.providers.contract.Provider`."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._messages = protocol.load("provider_pb2")
-        self._configured: asyncio.Task[_Configured] | None = None
-
-    @property
-    def name(self) -> str:
-        """The package."""
-        return self._connection.name
-
-    @property
-    def pid(self) -> int:
-        """The id of the plugin's process."""
-        return self._connection.pid
-
-    async def version(self) -> str:
-        """The plugin's version, as it says itself; may be empty."""
-        from google.protobuf import empty_pb2
-
-        return str((await self._call("GetPluginInfo", empty_pb2.Empty())).version)
-
-    # -- configuration
-
-    async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
-        """Validate the provider's own inputs; one that cannot takes them as they are."""
-        request = self._messages.CheckRequest(
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
-            olds=_TO_CONFIG.struct(olds),
-            news=_TO_CONFIG.struct(news),
-        )
-        try:
-            response = await self._call("CheckConfig", request, urn)
-        except ProviderUnimplemented:
-            return CheckResult(news)
-        with _answer_of(self.name, "CheckConfig"):
-            inputs = answers.IN_PREVIEW.properties(response.inputs)
-        return CheckResult(echoes.with_secrets_of(inputs, news), answers.failures(response.failures))
-
-    async def diff_config(
-        self,
-        urn: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
-    ) -> DiffResult:
-        """Compare the provider's own inputs; one that cannot leaves it to the engine, and never replaces."""
-        request = self._messages.DiffRequest(
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
-            old_inputs=_TO_CONFIG.struct(old_inputs),
-            olds=_TO_CONFIG.struct(old_outputs),
-            news=_TO_CONFIG.struct(new_inputs),
-            ignoreChanges=ignore_changes,
-        )
-        try:
-            response = await self._call("DiffConfig", request, urn)
-        except ProviderUnimplemented:
-            return DiffResult("unknown")
-        return answers.diff_result(response)
-
-    async def configure(self, urn: str, id: str, inputs: Properties) -> None:
-        """Give the provider its configuration.
-
-        Returns at once, as the Pulumi CLI does: other providers can be configured meanwhile. Calls on
-        resources wait for it, and it is they that raise where it fails.
-        """
-        if any(contains_unknowns(v) for k, v in inputs.items() if k != "version"):
-            self._configured = asyncio.ensure_future(self._leave_unconfigured())
-            return
-        package = urns.type_of(urn).removeprefix(PROVIDER_TYPE_PREFIX)
-        request = self._messages.ConfigureRequest(
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
-            id=id or None,
-            acceptSecrets=True,
-            acceptResources=True,
-            sends_old_inputs=True,
-            sends_old_inputs_to_delete=True,
-            variables={f"{package}:config:{k}": _variable(v) for k, v in inputs.items() if k != "version"},
-            args=_TO_CONFIGURE.struct(inputs),
-        )
-        self._configured = asyncio.ensure_future(self._configure(request, urn))
-        self._configured.add_done_callback(_retrieve)
-
-    async def _configure(self, request: Any, urn: str) -> _Configured:
-        try:
-            response = await self._connection.call("Configure", request, urn)
-        except rpc.Failure as failure:
-            raise _configure_error(failure) from failure
-        return _Configured(self._connection.capabilities or Capabilities.of_configure(response), known=True)
-
-    async def _leave_unconfigured(self) -> _Configured:
-        return _Configured(self._connection.capabilities or Capabilities(), known=False)
-
-    async def _ready(self) -> _Configured:
-        if self._configured is None:
-            raise ProviderError(f"provider {self.name} is used before it was configured")
-        if self._configured.done():
-            return self._configured.result()
-        # Shielded: a resource that is given up must not take the configuration with it.
-        return await asyncio.shield(self._configured)
-
-    # -- resources
 
     async def check(
         self,
@@ -179,14 +44,12 @@ class PluginProvider:
 
         ``autonaming`` has the keys ``mode`` ("propose", "enforce", "disable") and ``proposed_name``.
         """
-        c = await self._ready()
+        c = await self.ready()
         if not c.known:
             return CheckResult(news)
         encode = c.capabilities.sending(unknowns=preview)
-        request = self._messages.CheckRequest(
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
+        request = self._protocol.CheckRequest(
+            **about(urn),
             olds=encode.struct(olds),
             news=encode.struct(news),
             randomSeed=random_seed,
@@ -195,11 +58,11 @@ class PluginProvider:
             request.autonaming.mode = _AUTONAMING_MODES[autonaming["mode"]]
             request.autonaming.proposed_name = autonaming.get("proposed_name", "")
         response = await self._call("Check", request, urn)
-        with _answer_of(self.name, "Check"):
-            inputs = answers.decoder(preview).properties(response.inputs)
+        with AnswerOf(self.name, "Check"):
+            inputs = messages.decoder(preview).properties(response.inputs)
         if not c.capabilities.secrets:
-            inputs = echoes.with_secrets_of(inputs, news)
-        return CheckResult(inputs, answers.failures(response.failures))
+            inputs = messages.with_secrets_of(inputs, news)
+        return CheckResult(inputs, messages.failures(response.failures))
 
     async def diff(
         self,
@@ -215,37 +78,33 @@ class PluginProvider:
         Raises:
             DiffUnavailable: where the provider's own configuration is not known.
         """
-        c = await self._ready()
+        c = await self.ready()
         if not c.known:
             raise DiffUnavailable(
                 "The provider for this resource has inputs that are not known during preview.\n"
                 "This preview may not correctly represent the changes that will be applied during an update."
             )
         encode = c.capabilities.sending(unknowns=True, elide_assets=True)
-        request = self._messages.DiffRequest(
+        request = self._protocol.DiffRequest(
             id=id,
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
+            **about(urn),
             old_inputs=encode.struct(old_inputs),
             olds=encode.struct(old_outputs),
             news=encode.struct(new_inputs),
             ignoreChanges=ignore_changes,
         )
-        return answers.diff_result(await self._call("Diff", request, urn))
+        return messages.diff_result(await self._call("Diff", request, urn))
 
     async def create(self, urn: str, inputs: Properties, timeout_s: float, preview: bool) -> CreateResult:
         """Make the resource; in a preview say, as far as it is known, what it would be."""
-        c = await self._ready()
+        c = await self.ready()
         if preview and not c.known:
             return CreateResult("", {})
         if preview and not c.capabilities.preview:
             return CreateResult("", inputs)
         self._require_known(c, urn)
-        request = self._messages.CreateRequest(
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
+        request = self._protocol.CreateRequest(
+            **about(urn),
             properties=c.capabilities.sending(unknowns=preview).struct(inputs),
             timeout=timeout_s,
             preview=preview,
@@ -267,7 +126,7 @@ class PluginProvider:
     ) -> ReadResult:
         """Find out what the resource is now."""
         try:
-            c = await self._ready()
+            c = await self.ready()
         except ProviderDied:
             raise
         except ProviderError as error:
@@ -275,11 +134,9 @@ class PluginProvider:
         if not c.known:
             return ReadResult("", {}, {})
         encode = c.capabilities.sending(unknowns=False, elide_assets=True)
-        request = self._messages.ReadRequest(
+        request = self._protocol.ReadRequest(
             id=id,
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
+            **about(urn),
             properties=encode.struct(outputs),
             inputs=encode.struct(inputs),
             timeout=timeout_s,
@@ -292,9 +149,12 @@ class PluginProvider:
         found_inputs = None
         if response.HasField("inputs"):
             found_inputs = self._outputs("Read", response.inputs, c.capabilities, inputs, False)
-            found_inputs = echoes.with_contents_of(found_inputs, inputs)
+            found_inputs = messages.with_contents_of(found_inputs, inputs)
         return ReadResult(
-            response.id, found_inputs, echoes.with_contents_of(found, inputs), response.refresh_before_update
+            response.id,
+            found_inputs,
+            messages.with_contents_of(found, inputs),
+            response.refresh_before_update,
         )
 
     async def update(
@@ -309,18 +169,16 @@ class PluginProvider:
         preview: bool,
     ) -> UpdateResult:
         """Change the resource in place; in a preview say, as far as it is known, what it would be."""
-        c = await self._ready()
+        c = await self.ready()
         if preview and not c.known:
             return UpdateResult({})
         if preview and not c.capabilities.preview:
             return UpdateResult(new_inputs)
         self._require_known(c, urn)
         encode_old = c.capabilities.sending(unknowns=False, elide_assets=True)
-        request = self._messages.UpdateRequest(
+        request = self._protocol.UpdateRequest(
             id=id,
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
+            **about(urn),
             old_inputs=encode_old.struct(old_inputs),
             olds=encode_old.struct(old_outputs),
             news=c.capabilities.sending(unknowns=preview).struct(new_inputs),
@@ -339,14 +197,12 @@ class PluginProvider:
         self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
     ) -> None:
         """Remove the resource."""
-        c = await self._ready()
+        c = await self.ready()
         self._require_known(c, urn)
         encode = c.capabilities.sending(unknowns=False, elide_assets=True)
-        request = self._messages.DeleteRequest(
+        request = self._protocol.DeleteRequest(
             id=id,
-            urn=urn,
-            name=urns.name_of(urn),
-            type=urns.type_of(urn),
+            **about(urn),
             properties=encode.struct(outputs),
             old_inputs=encode.struct(inputs),
             timeout=timeout_s,
@@ -354,88 +210,21 @@ class PluginProvider:
         try:
             await self._connection.call("Delete", request, urn)
         except rpc.Failure as failure:
-            raise rpc.as_error(failure, of_state=True) from failure
-
-    # -- components and functions
-
-    async def construct(self, request: Any) -> ConstructResult:
-        """Let the provider make a component. ``request.inputs`` may hold outputs, whether it takes them or not."""
-        c = await self._ready()
-        if not c.known:
-            return await self._register_unconfigured(request)
-        if not c.capabilities.secrets:
-            raise ProviderError("plugins that can construct components must support secrets")
-        with _answer_of(self.name, "Construct"):
-            sent = self._messages.ConstructRequest()
-            sent.CopyFrom(request)
-            sent.inputs.CopyFrom(self._component_args(c.capabilities, request.inputs))
-            sent.accepts_output_values = True
-            response = await self._call("Construct", sent, request.name)
-            state = answers.component_decoder(request.dryRun).properties(response.state)
-        return ConstructResult(response.urn, state, answers.urns_by_key(response.stateDependencies))
-
-    async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
-        """Call a function of the provider."""
-        c = await self._ready()
-        if not c.known:
-            return InvokeResult({})
-        encode = c.capabilities.sending(unknowns=False)
-        request = self._messages.InvokeRequest(tok=token, args=encode.struct(args), preview=preview)
-        response = await self._call("Invoke", request, token)
-        with _answer_of(self.name, "Invoke"):
-            returns = answers.KNOWN.properties(getattr(response, "return"))
-        if not c.capabilities.secrets and contains_secrets(args):
-            returns = echoes.all_secret(returns)
-        return InvokeResult(returns, answers.failures(response.failures))
-
-    async def call(self, request: Any) -> CallResult:
-        """Call a method of a component. ``request.args`` may hold outputs, whether it takes them or not."""
-        c = await self._ready()
-        if not c.known:
-            return CallResult({})
-        with _answer_of(self.name, "Call"):
-            sent = self._messages.CallRequest()
-            sent.CopyFrom(request)
-            # Methods are newer than secrets: their arguments keep them always.
-            sent.args.CopyFrom(self._component_args(c.capabilities, request.args, secrets=True))
-            sent.accepts_output_values = True
-            response = await self._call("Call", sent, request.tok)
-            returns = answers.component_decoder(request.dryRun).properties(getattr(response, "return"))
-        return CallResult(
-            returns, answers.urns_by_key(response.returnDependencies), answers.failures(response.failures)
-        )
-
-    # -- the end
-
-    async def cancel(self) -> None:
-        """Ask the provider to end what is under way."""
-        await self._connection.cancel()
-
-    async def close(self) -> None:
-        """End the provider's process."""
-        if self._configured is not None and not self._configured.done():
-            self._configured.cancel()
-        await self._connection.close()
+            raise messages.as_error(failure, of_state=True) from failure
 
     # -- within
 
-    async def _call(self, method: str, request: Any, about: str = "") -> Any:
-        try:
-            return await self._connection.call(method, request, about)
-        except rpc.Failure as failure:
-            raise rpc.as_error(failure) from failure
-
     def _outputs(
-        self, method: str, message: Any, capabilities: Capabilities, sent: Properties, preview: bool
+        self, method: str, message: Any, capabilities: messages.Capabilities, sent: Properties, preview: bool
     ) -> Properties:
-        with _answer_of(self.name, method):
-            outputs = answers.decoder(preview).properties(message)
-        return outputs if capabilities.secrets else echoes.with_secrets_of(outputs, sent)
+        with AnswerOf(self.name, method):
+            outputs = messages.decoder(preview).properties(message)
+        return outputs if capabilities.secrets else messages.with_secrets_of(outputs, sent)
 
     def _failed(
         self,
         failure: rpc.Failure,
-        capabilities: Capabilities,
+        capabilities: messages.Capabilities,
         id: str,
         sent: Properties,
         sent_inputs: Properties | None,
@@ -445,99 +234,21 @@ class PluginProvider:
         """The error of a call on a resource, which may have left something that is to be kept."""
         detail = failure.detail("ErrorResourceInitFailed")
         if detail is None:
-            return rpc.as_error(failure, of_state=of_state)
+            return messages.as_error(failure, of_state=of_state)
         outputs = self._outputs(failure.code, detail.properties, capabilities, sent, False)
         inputs = None
         if detail.HasField("inputs"):
             inputs = self._outputs(failure.code, detail.inputs, capabilities, sent_inputs or {}, False)
-            inputs = echoes.with_contents_of(inputs, sent_inputs or {})
+            inputs = messages.with_contents_of(inputs, sent_inputs or {})
         return InitializationFailed(
             id or detail.id,
-            echoes.with_contents_of(outputs, sent_inputs or {}),
+            messages.with_contents_of(outputs, sent_inputs or {}),
             inputs,
             tuple(detail.reasons),
         )
 
-    def _require_known(self, configured: _Configured, urn: str) -> None:
+    def _require_known(self, configured: Configured, urn: str) -> None:
         if not configured.known:
             raise ProviderError(
                 f"the configuration of provider {self.name} is not known, so '{urn}' cannot be changed"
             )
-
-    def _component_args(self, capabilities: Capabilities, args: Any, *, secrets: bool = False) -> Any:
-        if capabilities.outputs:
-            return args
-        properties = without_outputs(answers.COMPONENT_IN_PREVIEW.properties(args))
-        if secrets:
-            return Sending(Encoder(byte_strings=capabilities.byte_strings)).struct(properties)
-        return capabilities.sending(unknowns=True).struct(properties)
-
-    async def _register_unconfigured(self, request: Any) -> ConstructResult:
-        """Register the component in the provider's place: it cannot do so itself before it is configured."""
-        messages = protocol.load("resource_pb2")
-        channel = rpc.open_channel(request.monitorEndpoint)
-        try:
-            monitor = protocol.load("resource_pb2_grpc").ResourceMonitorStub(channel)
-            register = messages.RegisterResourceRequest(
-                type=request.type, name=request.name, parent=request.parent
-            )
-            response = await rpc.call(monitor.RegisterResource, register)
-        except rpc.Failure as failure:
-            raise rpc.as_error(failure) from failure
-        finally:
-            channel.close()
-        return ConstructResult(response.urn, {})
-
-
-class _answer_of:  # noqa: N801 - read as a sentence
-    """Names the plugin whose message does not follow the protocol."""
-
-    def __init__(self, name: str, method: str) -> None:
-        self._what = f"plugin {name}, {method}"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, WireError):
-            raise ProviderError(f"{self._what}: {error}") from error
-
-
-def _variable(value: Any) -> str:
-    """A configuration value in the old form of texts."""
-    bare = without_secrets(value)
-    if isinstance(bare, str):
-        return bare
-    return json.dumps(_jsonable(bare), separators=(",", ":"), ensure_ascii=False, sort_keys=True)
-
-
-def _jsonable(value: Any) -> Any:
-    match value:
-        case dict():
-            return {k: _jsonable(v) for k, v in value.items()}
-        case list():
-            return [_jsonable(v) for v in value]
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            # Assets and references have no old form.
-            return str(value)
-
-
-def _configure_error(failure: rpc.Failure) -> ProviderError:
-    missing = failure.detail("ConfigureErrorMissingKeys")
-    if missing is None:
-        return rpc.as_error(failure)
-    return ProviderError(
-        "\n".join(
-            f'missing required configuration key "{key.name}": {key.description}\n'
-            f"Set a value using the command `pulumi config set {key.name} <value>`."
-            for key in missing.missingKeys
-        )
-    )
-
-
-def _retrieve(task: asyncio.Task[_Configured]) -> None:
-    # A provider that nobody uses may fail to be configured without anybody asking.
-    if not task.cancelled():
-        task.exception()

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 from tidepool.engine.errors import EngineError
-from tidepool.engine.providers.watchdog import Watchdog
 
 #: Called on the loop's thread with each line that a plugin writes, and whether it was to stderr.
 LogSink = Callable[[str, bool], None]
@@ -30,8 +29,61 @@ _NOISE: Final = ("\x1b]9;4;3;\x1b\\", "\x1b]9;4;0;\x1b\\")
 _T = TypeVar("_T")
 
 
+# `read` succeeds when the engine calls the watch off by writing a line. Dash takes a process group only
+# after `-s KILL`, not after `-KILL`.
+_SCRIPT: Final = 'read -r off || kill -s KILL -- "-$1" 2>/dev/null'
+
+
 class PluginStartError(EngineError):
     """A plugin was found, but its process does not come up."""
+
+
+class Watchdog:
+    """Ends one process group with the engine, even when the engine is killed with SIGKILL.
+
+    A shell reads from a pipe that only the engine holds open for writing. The kernel closes it when the
+    engine ends in whatever way, the shell reads the end of the file and kills the child's process group.
+
+    PR_SET_PDEATHSIG, the kernel's own means, is not used: it is bound to the *thread* that started the child
+    (which here is one of a pool and may end at any time), has to be set between fork and exec (where Python
+    code is not safe in a process with threads), and does not reach the child's own children.
+    """
+
+    def __init__(self, process_group: int) -> None:
+        read_end, self._write_end = os.pipe()
+        try:
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", _SCRIPT, "sh", str(process_group)],
+                stdin=read_end,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                # Ctrl-C in the terminal is for the engine alone.
+                process_group=0,
+            )
+        except OSError:
+            os.close(self._write_end)
+            raise
+        finally:
+            os.close(read_end)
+
+    @property
+    def lifeline(self) -> int:
+        """The pipe's descriptor: the child lives as long as anybody has it, or a copy."""
+        return self._write_end
+
+    def call_off(self) -> None:
+        """End the watch; the process group is left alone."""
+        if self._write_end < 0:
+            return
+        try:
+            os.write(self._write_end, b"off\n")
+        except BrokenPipeError:
+            pass  # The shell was ended by somebody else.
+        os.close(self._write_end)
+        self._write_end = -1
+        self._shell.wait()
 
 
 class PluginProcess:
@@ -103,7 +155,7 @@ class PluginProcess:
         for thread in process._threads:
             thread.start()
         try:
-            process.port = await process._told_port(argv, deadline_s)
+            process.port = await process._announced_port(argv, deadline_s)
         except BaseException:
             # A refused start, or a cancelled one: nothing stays behind.
             process._signal(signal.SIGKILL)
@@ -125,7 +177,7 @@ class PluginProcess:
         return "".join(f"\n    {line}" for line in self._stderr)
 
     def describe_end(self) -> str:
-        """How it ended, for a person, with the last lines of its stderr."""
+        """Describe its end to a person, with the last lines of its stderr."""
         code = self.ended.result()
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         tail = self.stderr_tail()
@@ -146,7 +198,7 @@ class PluginProcess:
                 break
         await self.drained()
 
-    async def _told_port(self, argv: Sequence[str], deadline_s: float) -> int:
+    async def _announced_port(self, argv: Sequence[str], deadline_s: float) -> int:
         awaited: list[asyncio.Future[Any]] = [self._first_line, self.ended]
         told, _ = await asyncio.wait(awaited, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
         if not told:

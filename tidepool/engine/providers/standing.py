@@ -15,8 +15,8 @@ from typing import IO, Final, Self
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
-from tidepool.engine.providers.attached import VARIABLE
-from tidepool.engine.providers.watchdog import Watchdog
+from tidepool.engine.providers.connection import VARIABLE
+from tidepool.engine.providers.process import Watchdog
 
 _START_S: Final = 30.0
 _END_S: Final = 5.0
@@ -54,7 +54,7 @@ class StandingPlugin:
         stdout = self._process.stdout
         assert stdout is not None
         try:
-            self.port = _told_port(stdout, name)
+            self.port = _announced_port(stdout, name)
         except BaseException:
             self.end()
             stdout.close()
@@ -63,7 +63,7 @@ class StandingPlugin:
 
     @property
     def is_there(self) -> bool:
-        """Whether it runs."""
+        """True while it runs."""
         return self._process.poll() is None
 
     @property
@@ -147,7 +147,7 @@ class StandingPlugins:
             project.root, project.runtime_options, self._environ, sys.executable, file=project.file
         )
         command = discovery.find(
-            discovery.PluginSpec(name),
+            discovery.PluginRequest(name),
             project_plugins=project.providers,
             environ=self._environ,
             pulumi_home=Path(self._environ.get("PULUMI_HOME") or Path.home() / ".pulumi"),
@@ -157,7 +157,7 @@ class StandingPlugins:
         return StandingPlugin(name, command.argv, folder, {**self._environ, **command.environ})
 
 
-def _told_port(stdout: IO[bytes], name: str) -> int:
+def _announced_port(stdout: IO[bytes], name: str) -> int:
     deadline, told = time.monotonic() + _START_S, b""
     while not told.endswith(b"\n"):
         readable, _, _ = select.select([stdout], [], [], max(0.0, deadline - time.monotonic()))

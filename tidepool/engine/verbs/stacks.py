@@ -306,7 +306,7 @@ def _mend(workspace: Workspace, ref: StackReference) -> None:
     world = workspace.world
     try:
         state = SavedState(workspace.open(ref))
-        state.mend()
+        state.take_up_journal()
     except StackLocked:
         return  # whoever holds the lock may still write his journal
     except EngineError as error:

@@ -42,7 +42,6 @@ _ENGINE: Final = (
     "tidepool.engine.operation",
     "tidepool.engine.program.in_process",
     "tidepool.engine.program.task",
-    "tidepool.engine.providers.attached",
     "tidepool.engine.providers.connection",
     "tidepool.engine.providers.plugin",
     "tidepool.engine.running",

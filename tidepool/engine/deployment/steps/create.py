@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.graph import Entry
-from tidepool.engine.deployment.steps.step import SUCCESS, Answer, Outcome, Step, keep_secrets, now
+from tidepool.engine.deployment.steps.step import SUCCESS, Answer, Outcome, Step, mark_secrets, now
 from tidepool.engine.events import Op
 from tidepool.engine.providers.contract import (
     CreateResult,
@@ -74,7 +74,7 @@ class CreateStep(Step):
             created=moment,
             modified=moment,
         )
-        keep_secrets(self.new)
+        mark_secrets(self.new)
         if self.old is not None and self.pending_delete:
             self.old.change(delete=True)
         if outcome.error is None and self.new.state.custom:

@@ -8,7 +8,7 @@ from typing import Literal
 from tidepool.engine.compare import equal
 from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.graph import Entry
-from tidepool.engine.deployment.steps.step import SUCCESS, Answer, Outcome, Step, keep_secrets, now
+from tidepool.engine.deployment.steps.step import SUCCESS, Answer, Outcome, Step, mark_secrets, now
 from tidepool.engine.events import Op, StepMetadata
 from tidepool.engine.providers.contract import (
     InitializationFailed,
@@ -29,7 +29,7 @@ class ReadStep(Step):
 
     @property
     def counts(self) -> bool:
-        """Whether the read found anything new: a read that did not is not worth a line in the summary."""
+        """True where the read found anything new: one that did not is not worth a line in the summary."""
         return (
             self.old is not None
             and self.new is not None
@@ -56,7 +56,7 @@ class ReadStep(Step):
             if outputs is None or (not id and not outputs):
                 return Outcome(LookupError(f"resource '{state.id}' does not exist"))
             self.new.change(outputs=outputs, id=id or state.id)
-        keep_secrets(self.new)
+        mark_secrets(self.new)
         if self.old is not None:
             old = self.old.state
             changed = not equal(state.inputs, old.inputs) or not equal(self.new.state.outputs, old.outputs)
@@ -130,7 +130,7 @@ class ImportStep(Step):
             created=moment,
             modified=moment,
         )
-        keep_secrets(self.new)
+        mark_secrets(self.new)
         if self.old is not None and not self.old.state.pending_replacement:
             self.old.change(delete=True)
         return SUCCESS

@@ -10,7 +10,7 @@ from tidepool.engine.compare import equal
 from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.diffing import with_engine_diff
 from tidepool.engine.deployment.graph import Entry
-from tidepool.engine.deployment.steps.step import SUCCESS, Outcome, Step, keep_secrets, now
+from tidepool.engine.deployment.steps.step import SUCCESS, Outcome, Step, mark_secrets, now
 from tidepool.engine.events import Op, PropertyDiff, StepMetadata
 from tidepool.engine.providers.contract import (
     DiffResult,
@@ -46,7 +46,7 @@ class RefreshStep(Step):
 
     @property
     def gone(self) -> bool:
-        """Whether the provider no longer has the resource."""
+        """True where the provider no longer has the resource."""
         return self.new is None
 
     @property
@@ -84,7 +84,7 @@ class RefreshStep(Step):
         after = self.old.change(id=id, inputs=inputs, outputs=outputs, init_errors=reasons)
         if not equal(after.inputs, before.inputs) or not equal(after.outputs, before.outputs):
             self.old.change(modified=now())
-        marked = keep_secrets(self.old)  # after the comparison above, as in the CLI; nor does a diff see it
+        marked = mark_secrets(self.old)  # after the comparison above, as in the CLI; nor does a diff see it
         if before.external:
             self._changed = not equal(marked.outputs, before.outputs)
             return SUCCESS

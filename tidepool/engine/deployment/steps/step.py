@@ -35,7 +35,7 @@ Answer = asyncio.Future[Registered] | None
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What applying a step came to.
+    """The result of applying a step.
 
     ``partial`` says that the resource is there in spite of the error; ``lost`` that nobody knows.
     """
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def took_effect(self) -> bool:
-        """Whether the state is to be changed."""
+        """True where the state is to be changed."""
         return self.error is None or self.partial
 
 
@@ -54,7 +54,7 @@ SUCCESS: Final = Outcome()
 
 
 class Step:
-    """What is to be done to one resource. ``old`` and ``new`` are it before and after."""
+    """One thing to be done to one resource. ``old`` and ``new`` are it before and after."""
 
     op: Op
     #: Whether the step is one that the program asked for, not a part of a larger one.
@@ -88,7 +88,7 @@ class Step:
 
     @property
     def internal(self) -> bool:
-        """Whether the step is the engine's own business: default providers, book-keeping."""
+        """True where the step is the engine's own business: default providers, book-keeping."""
         return is_default_provider(self.urn)
 
     def metadata(self) -> StepMetadata:
@@ -129,7 +129,7 @@ class Step:
 
 
 def is_default_provider(urn: str) -> bool:
-    """Whether the URN is that of a provider that the engine made by itself."""
+    """Tell whether the URN is that of a provider that the engine made by itself."""
     _, _, rest = urn.partition("::pulumi:providers:")
     name = rest.rpartition("::")[2]
     return bool(rest) and (name == "default" or name.startswith("default_"))
@@ -140,7 +140,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-def keep_secrets(entry: Entry) -> ResourceState:
+def mark_secrets(entry: Entry) -> ResourceState:
     """Mark the outputs that are secret by option, or equal by key to a secret input."""
     state = entry.state
     if not state.outputs:

@@ -15,7 +15,7 @@ from tidepool.engine.deployment.steps.step import (
     Outcome,
     Registered,
     Step,
-    keep_secrets,
+    mark_secrets,
     now,
 )
 from tidepool.engine.errors import EngineError
@@ -84,7 +84,7 @@ class UpdateStep(Step):
                 refresh_before_update=updated.refresh_before_update,
                 modified=now(),
             )
-        keep_secrets(self.new)
+        mark_secrets(self.new)
         if outcome.error is None and old.custom:
             await hooks.run_after("AfterUpdate", old, self.new.state)
         return outcome
@@ -148,7 +148,7 @@ class SameStep(Step):
 
 
 def unchanged(old: ResourceState, new: ResourceState) -> bool:
-    """Whether nothing worth writing differs; where in the program a resource stands is not."""
+    """Tell whether nothing worth writing differs; the place in the program is not."""
     return (
         old.urn == new.urn
         and old.type == new.type

@@ -1,4 +1,4 @@
-"""A program in a process of its own: with another interpreter, or beside another program."""
+"""A program in a process of its own: with another interpreter, or where an Automation API caller has it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from tidepool.engine import rpc
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.status import ProgramFailed
 from tidepool.engine.events import Diagnostic, Severity
@@ -62,7 +63,46 @@ class SubprocessProgram:
                 await process.wait()
             raise
         if code:
-            raise ProgramFailed(failure(code), reported=code == host.TOLD)
+            raise ProgramFailed(failure(code), reported=code == host.REPORTED)
+
+
+class ClientProgram:
+    """Asks the language runtime at ``address`` to run its program."""
+
+    def __init__(self, task: Task, address: str, engine_address: str) -> None:
+        self._task = task
+        self._address = address
+        self._engine_address = engine_address
+
+    async def run(self, deployment: Deployment) -> None:
+        """Run it to its end."""
+        from pulumi.runtime.proto import language_pb2, language_pb2_grpc
+
+        request = language_pb2.RunRequest(
+            project=deployment.request.project,
+            stack=deployment.request.stack,
+            pwd=str(self._task.folder),
+            program=str(self._task.path),
+            args=[self._engine_address],
+            config=deployment.request.program_config,
+            configSecretKeys=deployment.request.secret_config_keys,
+            dryRun=deployment.request.options.preview,
+            parallel=deployment.request.options.parallel,
+            monitor_address=deployment.monitor_address,
+            organization=deployment.request.organization,
+        )
+        with rpc.open_channel(self._address) as channel:
+            stub = language_pb2_grpc.LanguageRuntimeStub(channel)
+            try:
+                response = await rpc.call(stub.Run, request)
+            except rpc.Failure as failure:
+                raise ProgramFailed(
+                    f"the language runtime at {self._address} failed: {failure.text}", reported=False
+                ) from failure
+        if response.bail:
+            raise ProgramFailed("run bailed", reported=True)
+        if response.error:
+            raise ProgramFailed(f"an unhandled error occurred: {response.error}", reported=False)
 
 
 async def _pump(stream: asyncio.StreamReader | None, severity: Severity, deployment: Deployment) -> None:
