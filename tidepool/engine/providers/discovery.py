@@ -125,8 +125,8 @@ def find(
             return _in_folder(request, _existing_folder(plugin), environ, python)
     if request.package == DYNAMIC_PYTHON:
         return PluginCommand((python, "-u", "-m", "pulumi.dynamic"), Path(python).parent, shows_output=True)
-    beside = Path(python).with_name(spec.executable)
-    if beside.is_file() and not spec.version:
+    beside = Path(python).with_name(request.executable)
+    if beside.is_file() and not request.version:
         return PluginCommand((str(beside),), beside.parent)
     looked_in = [
         f"{p.path} (plugins.providers, version {p.version})"
