@@ -96,7 +96,7 @@ def cluster(nodes: int, pending: int, seed: int = 1) -> Cluster:
     head = _record({name: name.upper() for name, _ in columns}, "ACCOUNT", "NAME")
     names = {name for those in there.values() for name in those}
     machines = tuple(
-        Machine(f"i-{number:08x}", MachineKey("bench", name), IPv4Address("10.64.0.1") + number, "running")
+        Machine(MachineKey("bench", name, f"i-{number:08x}"), IPv4Address("10.64.0.1") + number, "running")
         for number, name in enumerate(sorted(names.difference(under_way)))
     )
     return Cluster(

@@ -13,8 +13,8 @@ from pulumi.runtime.mocks import MockResourceArgs
 from tests.components.spanning import Elsewhere, answers_of_elsewhere
 from tests.components.stack import answers, program_of, spec_with
 from tidepool.cluster.failures import InsufficientCapacity
-from tidepool.infrastructures import MachineKey, MachineRequest
-from tidepool.simulation.infrastructure import FakeInfrastructure
+from tidepool.infrastructures import MachineKey
+from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 from tidepool.testing import register
 
 

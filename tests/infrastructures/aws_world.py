@@ -9,11 +9,11 @@ from itertools import count
 from typing import Any
 
 from tests.infrastructures.aws.front import Front, client, front
-from tidepool.cluster.failures import Permanent
-from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.aws.machines import AwsMachines
 from tidepool.infrastructures.aws.names import machine_tags
 from tidepool.infrastructures.aws.session import kinds_of_failures
+from tidepool.simulation.infrastructure import MachineRequest
 
 _TOKENS = count()
 
@@ -31,10 +31,7 @@ class Made(AwsMachines):
                 with kinds_of_failures(f"{key} is not started"):
                     self.ec2.start_instances(InstanceIds=[there.machine_id])
             return self._known(key)
-        others = [each.key for each in self.list(key.stack) if each.key.node == key.node]
-        if others:
-            raise Permanent(f"{key} cannot be made: {others[0]} is there; delete it first")
-        tags = machine_tags(key.stack, key.node, request.address, key.generation)
+        tags = machine_tags(key.stack, key.node, request.address)
         with kinds_of_failures(f"{key} is not made"):
             self.ec2.run_instances(
                 ImageId=self.image,

@@ -22,11 +22,18 @@ from tests.infrastructures.local.stacks import Stack, left_of
 from tests.infrastructures.nomad_world import nomad_world
 from tests.infrastructures.ssh_world import ssh_world
 from tests.infrastructures.this_machine import ThisMachine
-from tidepool.infrastructures import Infrastructure, MachineKey, MachineRequest
+from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.local import kernel
-from tidepool.simulation.infrastructure import FakeInfrastructure
+from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 
 __all__ = ["data", "image"]  # fixtures, which pytest finds here
+
+
+class Makes(Infrastructure, Protocol):
+    """An infrastructure, and what makes its machines: as programs do, but for a test."""
+
+    def create(self, request: MachineRequest) -> Machine:
+        """Make a machine run; for a node that has one, that one."""
 
 
 class World(Protocol):
@@ -35,7 +42,7 @@ class World(Protocol):
     stack: str
 
     @property
-    def infrastructure(self) -> Infrastructure: ...
+    def infrastructure(self) -> Makes: ...
 
     def stop(self, key: MachineKey) -> None:
         """Pull its plug."""
@@ -120,6 +127,6 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     assert left_of(stack) == []
 
 
-def a_request(stack: str, number: int = 1, generation: int = 1) -> MachineRequest:
-    key = MachineKey(stack, f"cpu-{number}", generation)
+def a_request(stack: str, number: int = 1) -> MachineRequest:
+    key = MachineKey(stack, f"cpu-{number}")
     return MachineRequest(key, IPv4Address(f"10.77.1.{number}"), 1, 64, "image", "boot")

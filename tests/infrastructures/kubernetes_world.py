@@ -6,16 +6,17 @@ what was asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.clients.kubernetes.world import Clock
 from tidepool.clients.kubernetes.errors import Forbidden
 from tidepool.clients.kubernetes.objects import Pod
-from tidepool.cluster.failures import InsufficientCapacity, Permanent
-from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.cluster.failures import InsufficientCapacity
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.kubernetes.failures import kinds_of_failures
 from tidepool.infrastructures.kubernetes.labels import STACK_LABEL, labels_of
 from tidepool.infrastructures.kubernetes.machines import KubernetesMachines
+from tidepool.simulation.infrastructure import MachineRequest
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 NAMESPACE = "physics"
@@ -41,15 +42,11 @@ class MakingPods(KubernetesMachines):
         if there is None:
             self._make(request)
         found = self._there(key.stack, key.node)
-        if found is None or found.labels != dict(
-            labels_of(key.stack, key.fleet, key.node, request.address, key.generation)
-        ):
-            generation = "" if found is None else found.labels.get("tidepool/generation", "1")
-            raise Permanent(f"{key} cannot be made: generation {generation} of it is there; delete it first")
+        assert found is not None
         self._await_room(found)
         machine = self.read(key)
         # A list may not show it yet; who made it knows it.
-        return machine or Machine(f"{NAMESPACE}/{key.node}/{key.generation}", key, request.address, "running")
+        return machine or Machine(replace(key, machine_id=found.uid), request.address, "running")
 
     def _make(self, request: MachineRequest) -> None:
         key = request.key
@@ -64,7 +61,7 @@ class MakingPods(KubernetesMachines):
                 NAMESPACE,
                 cpu_milli=int(request.cpus * 1000),
                 memory_mib=request.memory_mib,
-                labels=labels_of(key.stack, key.fleet, key.node, request.address, key.generation),
+                labels=labels_of(key.stack, key.fleet, key.node, request.address),
             )
             self.fake._changed()
 

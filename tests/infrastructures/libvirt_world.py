@@ -9,13 +9,13 @@ from pathlib import Path
 
 from tests.infrastructures.libvirt.daemon import Host
 from tidepool.cluster import addresses
-from tidepool.cluster.failures import Permanent
-from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.libvirt.ask import heard, virsh
 from tidepool.infrastructures.libvirt.errors import LibvirtError
 from tidepool.infrastructures.libvirt.failures import kind_of
 from tidepool.infrastructures.libvirt.identity import Identity, pool_of
 from tidepool.infrastructures.libvirt.machines import Machines
+from tidepool.simulation.infrastructure import MachineRequest
 
 #: The least that libvirt starts, with what tells whose it is: an emulated machine that has no program.
 DOMAIN = """\
@@ -47,9 +47,6 @@ class Made(Machines):
 
     def create(self, request: MachineRequest) -> Machine:
         key = request.key
-        others = [each.key for each in self.list(key.stack) if each.key.node == key.node and each.key != key]
-        if others:
-            raise Permanent(f"{key} cannot be made: {others[0]} is there; delete it first")
         there = self.read(key)
         if there is None:
             disk = (pool_of(key.stack), f"{key.node}.qcow2", "64M", "--format", "qcow2")
@@ -63,7 +60,7 @@ class Made(Machines):
 
     def _domain(self, request: MachineRequest) -> str:
         key = request.key
-        identity = Identity(key.stack, key.node, key.generation)
+        identity = Identity(key.stack, key.node)
         return DOMAIN.format(
             name=identity.domain,
             identity=identity.xml,

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.infrastructures.nomad.fake import FakeHost, FakeNomad, hosts, served
-from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.nomad.assignment import Wish, take
 from tidepool.infrastructures.nomad.jobs import META, fleet_id, munge_id
 from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.machines import NomadMachines, told
 from tidepool.infrastructures.nomad.options import Place
+from tidepool.simulation.infrastructure import MachineRequest
 
 #: What the world's fleet asks of hosts.
 RACK = Constraint("${meta.rack}", "r1")

@@ -13,11 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.infrastructures.ssh.fake import FakeHosts, connection
-from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.ssh.kinds.host import SshHostKind, Wanted
 from tidepool.infrastructures.ssh.machines import Machines, told_key
 from tidepool.infrastructures.ssh.seat import host_of
 from tidepool.resources.kind import Home, Task
+from tidepool.simulation.infrastructure import MachineRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from tests.infrastructures.aws.front import client
 from tests.infrastructures.aws_world import AwsWorld, aws_world
 from tests.infrastructures.conftest import a_request
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures import MachineKey, MachineRequest
+from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.aws.machines import AwsMachines
+from tidepool.simulation.infrastructure import MachineRequest
 
 
 @pytest.fixture
@@ -122,11 +123,6 @@ def test_machines_of_others_are_nobodys_business(world: AwsWorld) -> None:
     world.ec2.run_instances(ImageId=world.infrastructure.image, MinCount=1, MaxCount=1)
     assert world.infrastructure.list(world.stack) == ()
     world.infrastructure.delete(MachineKey(world.stack, "cpu-1"))
-
-
-def test_only_pulumi_makes_machines(world: AwsWorld) -> None:
-    with pytest.raises(Permanent, match="aws:ec2/instance:Instance"):
-        AwsMachines(world.ec2).create(request(world))
 
 
 def test_many_machines_are_listed_whatever_a_page_holds(

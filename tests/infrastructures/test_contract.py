@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.infrastructures.conftest import World, a_request
-from tidepool.cluster.failures import Permanent
+from tests.infrastructures.kubernetes_world import KubernetesWorld
 from tidepool.infrastructures import MachineKey
 
 
@@ -27,7 +25,9 @@ def test_a_machine_carries_its_key_and_has_its_place(world: World) -> None:
     request = a_request(world.stack, 3)
     machine = world.infrastructure.create(request)
     assert world.infrastructure.read(request.key) == machine
-    assert (machine.key, machine.address, machine.state) == (request.key, request.address, "running")
+    assert (machine.address, machine.state) == (request.address, "running")
+    assert machine.machine_id
+    assert request.key.matches(machine.key)
     assert (machine.key.fleet, machine.key.node) == ("cpu", "cpu-3")
 
 
@@ -47,22 +47,24 @@ def test_a_deleted_machine_is_gone_and_deleting_it_again_succeeds(world: World) 
     assert world.infrastructure.list(world.stack) == ()
 
 
-def test_a_generation_has_its_name_to_itself(world: World) -> None:
-    first, second = (a_request(world.stack, generation=generation) for generation in (1, 2))
-    one = world.infrastructure.create(first)
-    with pytest.raises(Permanent, match=r"generation 1.* is there; delete it first"):
-        world.infrastructure.create(second)
-    assert world.infrastructure.list(world.stack) == (one,)
+def test_the_next_machine_of_a_node_has_another_id(world: World) -> None:
+    request = a_request(world.stack)
+    first = world.infrastructure.create(request)
     world.infrastructure.delete(first.key)
-    other = world.infrastructure.create(second)
-    assert other.machine_id != one.machine_id
+    second = world.infrastructure.create(request)
+    assert first.machine_id != second.machine_id
+    assert (first.key.node, first.address) == (second.key.node, second.address)
 
 
-def test_deleting_a_generation_that_is_gone_spares_the_next_one(world: World) -> None:
-    second = world.infrastructure.create(a_request(world.stack, generation=2))
-    world.infrastructure.delete(MachineKey(world.stack, "cpu-1", 1))
-    assert world.infrastructure.read(MachineKey(world.stack, "cpu-1", 1)) is None
+def test_deleting_a_machine_that_is_gone_spares_the_next_of_its_node(world: World) -> None:
+    """A deletion that was decided on comes late: the machine went, and its successor serves."""
+    first = world.infrastructure.create(a_request(world.stack))
+    world.infrastructure.delete(first.key)
+    second = world.infrastructure.create(a_request(world.stack))
+    world.infrastructure.delete(first.key)
+    assert world.infrastructure.read(first.key) is None
     assert world.infrastructure.list(world.stack) == (second,)
+    assert world.infrastructure.read(second.key) == second
 
 
 def test_a_stopped_machine_is_there_and_runs_again_when_it_is_asked_for(world: World) -> None:
@@ -72,7 +74,11 @@ def test_a_stopped_machine_is_there_and_runs_again_when_it_is_asked_for(world: W
     stopped = world.infrastructure.read(request.key)
     assert stopped is not None
     assert (stopped.machine_id, stopped.state) == (machine.machine_id, "stopped")
-    assert world.infrastructure.create(request) == machine
+    again = world.infrastructure.create(request)
+    assert again.state == "running"
+    # A pod that has ended is never started again: its node gets another.
+    assert (again == machine) is not isinstance(world, KubernetesWorld)
+    assert world.infrastructure.list(world.stack) == (again,)
 
 
 def test_a_machine_that_is_gone_from_outside_is_made_again(world: World) -> None:

@@ -9,11 +9,11 @@ from tests.infrastructures.kubernetes_world import NAMESPACE, ROOM_S, Kubernetes
 from tidepool.clients.kubernetes.errors import Unreachable
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures import MachineRequest
+from tidepool.simulation.infrastructure import MachineRequest
 
 
-def request(number: int = 1, generation: int = 1) -> MachineRequest:
-    return a_request("one", number, generation)
+def request(number: int = 1) -> MachineRequest:
+    return a_request("one", number)
 
 
 def nodes(world: KubernetesWorld) -> list[str]:
@@ -155,9 +155,3 @@ def test_without_cluster_api_machines_cannot_be_listed_and_none_is_taken_for_gon
     world.fake.has_cluster_api = False
     with pytest.raises(Permanent, match="install Cluster API"):
         world.with_machines().list("one")
-
-
-def test_only_pulumi_makes_machines() -> None:
-    world = KubernetesWorld()
-    with pytest.raises(Permanent, match="resources of pulumi-kubernetes"):
-        world.with_machines().create(request())

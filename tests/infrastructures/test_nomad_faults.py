@@ -21,14 +21,14 @@ def world() -> Iterator[NomadWorld]:
 
 
 def test_a_machine_is_a_host_with_metadata_and_the_jobs_of_its_fleet_come_to_it(world: NomadWorld) -> None:
-    world.infrastructure.create(a_request("one"))
+    made = world.infrastructure.create(a_request("one"))
     assert world.nomad.host("alpha").meta == {
         "rack": "r1",
         "tidepool_stack": "one",
         "tidepool_fleet": "cpu",
         "tidepool_node": "cpu-1",
         "tidepool_address": "10.77.1.1",
-        "tidepool_generation": "1",
+        "tidepool_machine": made.machine_id.partition("/")[2],
     }
     assert world.nomad.running("alpha") == JOBS
     assert world.nomad.running("beta") == []
@@ -61,7 +61,7 @@ def test_a_host_is_one_machines_and_goes_to_another_stack_when_it_is_given_back(
     with pytest.raises(InsufficientCapacity, match="all are machines already"):
         world.infrastructure.create(other)
     world.infrastructure.delete(MachineKey("one", "cpu-2"))
-    assert world.infrastructure.create(other).machine_id.startswith("id-beta/two/")
+    assert world.infrastructure.create(other).machine_id.startswith("id-beta/")
 
 
 def test_hosts_that_are_not_as_the_fleet_wants_them_are_told_with_what_they_lack(world: NomadWorld) -> None:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidepool.cluster import addresses
-from tidepool.cluster.failures import Permanent
-from tidepool.infrastructures import Machine, MachineRequest
+from tidepool.infrastructures import Machine
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local import machines as this_machine
+from tidepool.simulation.infrastructure import MachineRequest
 
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine(this_machine.ThisMachine):
-    """Machines over the root ``image``, which needs the host's /usr; each has its key in a file on its disk."""
+    """Machines over the root ``image``, which needs the host's /usr."""
 
     image: Path = Path("/")
 
     def create(self, request: MachineRequest) -> Machine:
-        there = this_machine.key_on_disk(self.data, request.key.stack, request.key.node)
-        if there not in (None, request.key):
-            raise Permanent(f"{request.key} cannot be made: {there} is there; delete it first")
         spec = kernel.MachineSpec(
             stack=request.key.stack,
             name=request.key.node,
@@ -32,8 +28,10 @@ class ThisMachine(this_machine.ThisMachine):
             image=str(self.image),
             cpus=request.cpus,
             memory_mib=request.memory_mib,
-            files=(kernel.File(this_machine.KEY_FILE, json.dumps(asdict(request.key))),),
             mounts=(kernel.Mount("/usr", "/usr"),),
         )
         with this_machine.kinds_of_failures():
-            return this_machine.told(kernel.create_machine(self.data, spec), request.key)
+            kernel.create_machine(self.data, spec)
+        made = self.read(request.key)
+        assert made is not None
+        return made

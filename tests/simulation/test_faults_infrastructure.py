@@ -144,11 +144,11 @@ def test_a_machine_back_from_the_dead_under_an_old_name() -> None:
 
 
 def test_a_machine_back_from_the_dead_beside_its_successor() -> None:
-    """Where machines have generations, the older one goes; what the younger runs goes on to its end first."""
+    """The one that no state knows goes; what its successor runs goes on to its end first."""
     scene = Scene()
     jobs = scene.submit(1, seconds=600)
     scene.until_running(jobs)
-    scene.cluster.machines.haunt(MachineKey("simulated", "cpu-1", 0), _key("cpu-1"))
+    scene.cluster.machines.haunt(_key("cpu-1"), _key("cpu-1"))
     scene.pass_time(500)
     assert scene.running(jobs)
     scene.ends_well()

@@ -18,7 +18,7 @@ from tidepool.clients.slurm import JobRequest, JobState
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.several import Several
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
@@ -26,7 +26,7 @@ from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Decision, Launch
 from tidepool.scaling.memory import Memory
 from tidepool.simulation.cluster import SimulatedCluster, Speeds, sleeping
-from tidepool.simulation.infrastructure import FakeInfrastructure
+from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 from tidepool.simulation.scaler import simulated_scaler
 
 SPOT = {"name": "aws", "offering": "spot", "price_usd_per_hour": 0.5}

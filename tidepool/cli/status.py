@@ -202,7 +202,6 @@ def _of_elsewhere(machine: infrastructures.Machine) -> Mapping[str, Any]:
         "since": document(machine.since),
         "address": str(machine.address),
         "id": machine.machine_id,
-        "generation": machine.key.generation,
     }
 
 

@@ -3,4 +3,3 @@
 from tidepool.infrastructures.machines import Infrastructure as Infrastructure
 from tidepool.infrastructures.machines import Machine as Machine
 from tidepool.infrastructures.machines import MachineKey as MachineKey
-from tidepool.infrastructures.machines import MachineRequest as MachineRequest

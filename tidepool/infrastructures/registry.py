@@ -92,6 +92,9 @@ class Descriptor:
     kinds: Mapping[str, str] = field(default_factory=dict)
     package: Package | None = None
     has_more: bool = False
+    #: The output of the machine's resource that is its id, as ``machines`` has it: ``id`` is Pulumi's. Empty where a node
+    #: cannot have two machines, so that nobody has to know.
+    machine_id: str = ""
 
     def __post_init__(self) -> None:
         machine = self.types[0]

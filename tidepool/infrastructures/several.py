@@ -11,7 +11,7 @@ from tidepool.cluster.failures import InfrastructureError, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.answer import Answer
-from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey, MachineRequest
+from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.registry import machines_of
 
 #: How long each is waited for. One that needs longer is silent until it answers, and holds up nobody.
@@ -96,14 +96,6 @@ class Several:
         for side in self._of_key(self._sides(), key).values():
             side.delete(_plain(key))
 
-    def create(self, request: MachineRequest) -> Machine:
-        """Programs make machines.
-
-        Raises:
-            Permanent: always.
-        """
-        raise Permanent(f"{request.key}: machines are made by the program of the stack")
-
     def _of_key(self, sides: Mapping[str, Infrastructure], key: MachineKey) -> Mapping[str, Infrastructure]:
         if not key.infrastructure:
             return sides
@@ -158,9 +150,6 @@ class Unknown:
     """One that cannot be asked, and why: it holds back no other."""
 
     why: str
-
-    def create(self, request: MachineRequest) -> Machine:
-        raise Permanent(self.why)
 
     def read(self, key: MachineKey) -> Machine | None:
         raise Permanent(self.why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -25,7 +25,8 @@ class Recorded:
     """What Pulumi's state holds of one node: its Machine, its Node (the membership), made from which image's digest.
 
     ``pending``: an operation on one of them was cut off. ``infrastructure`` is that of the machine, where it is known, and
-    ``location`` which of its fleet's it is, by key; empty where the fleet has one.
+    ``location`` which of its fleet's it is, by key; empty where the fleet has one. ``machine_id`` is the infrastructure's own
+    id of it; empty where that is not known.
     """
 
     machine: bool = False
@@ -34,6 +35,20 @@ class Recorded:
     image: str = ""
     infrastructure: str = ""
     location: str = field(default="", metadata={"stored_as": "place"})
+    machine_id: str = ""
+
+    def own_machines(self, listed: Sequence[Machine]) -> Sequence[Machine]:
+        """Return those of the machines of its name that it is the record of.
+
+        Where the recorded one is among them, no other: one that is back from the dead is none of it. Until then it is not
+        known which are.
+        """
+        here = [
+            each
+            for each in listed
+            if not self.infrastructure or each.key.infrastructure in ("", self.infrastructure)
+        ]
+        return [each for each in here if self.machine_id and each.machine_id == self.machine_id] or here
 
 
 @dataclass(frozen=True, slots=True)

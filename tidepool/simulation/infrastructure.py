@@ -1,13 +1,29 @@
-"""An infrastructure in memory, with the promises of `contract` and all the faults that real ones have."""
+"""An infrastructure in memory, with the promises of `tidepool.infrastructures.machines` and all the faults that real ones have.
+
+It makes machines too, which elsewhere only programs do: asked for a node's machine, it gives the one that is there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures.machines import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures.machines import Machine, MachineKey
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRequest:
+    """A machine that should be there, whose key has no id. ``image`` is a digest, ``boot`` what it does when it boots."""
+
+    key: MachineKey
+    address: IPv4Address
+    cpus: float
+    memory_mib: int
+    image: str
+    boot: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,7 @@ class FakeInfrastructure:
         self.quota = quota
         self.calls: dict[str, int] = {"create": 0, "read": 0, "list": 0, "delete": 0}
         self._now = now
+        #: By keys with ids, in the order in which they were made.
         self._made: dict[MachineKey, _Made] = {}
         self._dead: dict[MachineKey, _Made] = {}
         self._next_id = 1
@@ -82,23 +99,31 @@ class FakeInfrastructure:
 
     def stop(self, key: MachineKey) -> None:
         """Pull its plug: it keeps its disk, and nothing runs."""
+        key = _last(self._made, key)
         made = self._made[key]
         self._made[key] = replace(made, machine=replace(made.machine, state="stopped"), registers_at=None)
 
     def vanish(self, key: MachineKey) -> None:
         """It is gone from outside, and nobody was asked."""
+        key = _last(self._made, key)
         self._dead[key] = self._made.pop(key)
 
-    def return_from_the_dead(self, key: MachineKey) -> None:
-        """One that was deleted or had vanished runs again, whatever has its name by now."""
-        self._made[key] = self._dead.pop(key)
+    def return_from_the_dead(self, key: MachineKey) -> MachineKey:
+        """Run one again that was deleted or had vanished, whatever has its name by now; return its key."""
+        key = _last(self._dead, key)
+        # Its successor is what the next request finds.
+        self._made = {key: self._dead.pop(key), **self._made}
+        return key
 
-    def haunt(self, old: MachineKey, like: MachineKey) -> None:
-        """One of another generation, of which nothing was known here, runs beside ``like``."""
-        made = self._made[like]
-        machine = replace(made.machine, key=old, machine_id=f"machine-{self._next_id}")
-        self._next_id += 1
-        self._made[old] = replace(made, machine=machine, registers_at=None)
+    def haunt(self, old: MachineKey, like: MachineKey) -> MachineKey:
+        """Run a machine of the node of ``old``, of which nothing was known here, beside ``like``; return its key."""
+        made = self._made[_last(self._made, like)]
+        key = self._new_key(old)
+        self._made = {
+            key: replace(made, machine=replace(made.machine, key=key), registers_at=None),
+            **self._made,
+        }
+        return key
 
     def forget_failures(self) -> None:
         """Calls do not fail any more."""
@@ -117,7 +142,7 @@ class FakeInfrastructure:
 
     def known(self, key: MachineKey) -> Machine | None:
         """The machine as it is in truth, seen or not."""
-        made = self._made.get(key)
+        made = self._known(key)
         return made.machine if made is not None else None
 
     def is_mute(self, node: str) -> bool:
@@ -128,32 +153,26 @@ class FakeInfrastructure:
 
     def create(self, request: MachineRequest) -> Machine:
         self._begin("create")
-        key = request.key
-        there = self._made.get(key)
+        there = self._known(request.key)
         if there is not None and there.machine.state == "running":
             return there.machine
-        others = [
-            each for each in self._made if each.node == key.node and each.stack == key.stack and each != key
-        ]
-        if others:
-            raise Permanent(f"{key} cannot be made: {others[0]} is there; delete it first")
         if there is None:
-            self._take_one_from_the_stock(key)
+            self._take_one_from_the_stock(request.key)
         now = self._now()
         machine = replace(there.machine, state="running") if there else self._new(request)
-        self._made[key] = _Made(
+        self._made[machine.key] = _Made(
             machine,
             seen_from=there.seen_from if there else now + timedelta(seconds=self.unseen_s),
-            registers_at=None if key.node in self._mute else now + timedelta(seconds=self.boot_s),
+            registers_at=None if request.key.node in self._mute else now + timedelta(seconds=self.boot_s),
         )
         if self._lost_answers:
             self._lost_answers -= 1
-            raise Transient(f"{key}: no answer within the time limit")
+            raise Transient(f"{request.key}: no answer within the time limit")
         return machine
 
     def read(self, key: MachineKey) -> Machine | None:
         self._begin("read")
-        made = self._made.get(key)
+        made = self._known(key)
         return made.machine if made is not None and self._is_seen(made) else None
 
     def list(self, stack: str) -> tuple[Machine, ...]:
@@ -162,15 +181,14 @@ class FakeInfrastructure:
         seen = (
             made.machine for key, made in self._made.items() if key.stack == stack and made.seen_from <= now
         )
-        return tuple(sorted(seen, key=_by_key))
+        return tuple(sorted(seen, key=lambda machine: machine.key))
 
     def delete(self, key: MachineKey) -> None:
         self._begin("delete")
-        if key not in self._made:
-            return
-        if key.node in self._kept:
-            raise Permanent(f"{key} is protected from deletion")
-        self._dead[key] = self._made.pop(key)
+        for each in [each for each in self._made if key.matches(each)]:
+            if key.node in self._kept:
+                raise Permanent(f"{key} is protected from deletion")
+            self._dead[each] = self._made.pop(each)
 
     def _begin(self, call: str) -> None:
         self.calls[call] += 1
@@ -189,10 +207,17 @@ class FakeInfrastructure:
             self.stock -= 1
 
     def _new(self, request: MachineRequest) -> Machine:
-        machine_id = f"machine-{self._next_id}"
+        return Machine(self._new_key(request.key), request.address, "running")
+
+    def _new_key(self, key: MachineKey) -> MachineKey:
+        made = replace(key, machine_id=f"machine-{self._next_id}")
         self._next_id += 1
-        return Machine(machine_id, request.key, request.address, "running")
+        return made
+
+    def _known(self, key: MachineKey) -> _Made | None:
+        return next((made for each, made in reversed(self._made.items()) if key.matches(each)), None)
 
 
-def _by_key(machine: Machine) -> tuple[str, str, int]:
-    return machine.key.stack, machine.key.node, machine.key.generation
+def _last(made: Mapping[MachineKey, _Made], key: MachineKey) -> MachineKey:
+    """Return the key, with its id, of the last that ``key`` matches."""
+    return [each for each in made if key.matches(each)][-1]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidepool.cluster.failures import Permanent, Transient
-from tidepool.infrastructures import Infrastructure, Machine, MachineKey, MachineRequest
+from tidepool.cluster.failures import Transient
+from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.simulation.clock import Clock
-from tidepool.simulation.infrastructure import FakeInfrastructure
+from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 
@@ -52,18 +52,17 @@ class SimulatedMachines:
     # The contract
 
     def create(self, request: MachineRequest) -> Machine:
-        key = request.key
-        before = self.known(key)
+        before = self.known(request.key)
         try:
-            return self._at(key).create(request)
+            return self._at(request.key).create(request)
         finally:
-            after = self.known(key)
+            after = self.known(request.key)
             if (
                 after is not None
                 and after.state == "running"
                 and (before is None or before.state != "running")
             ):
-                self._starts(key)
+                self._starts(after.key)
 
     def read(self, key: MachineKey) -> Machine | None:
         return self._at(key).read(key)
@@ -81,30 +80,32 @@ class SimulatedMachines:
 
     def delete(self, key: MachineKey) -> None:
         self.watch(key)
+        known = self.known(key)
         self._at(key).delete(key)
-        self._ends(key)
+        if known is not None:
+            self._ends(known.key)
 
     # What happens to machines
 
     def stop(self, key: MachineKey) -> None:
         """Pull its plug."""
+        key = self._last(key)
         self._at(key).stop(key)
         self._ends(key)
 
     def vanish(self, key: MachineKey) -> None:
         """It is gone from outside."""
+        key = self._last(key)
         self._at(key).vanish(key)
         self._ends(key)
 
     def return_from_the_dead(self, key: MachineKey) -> None:
         """One that was deleted or had vanished runs again."""
-        self._at(key).return_from_the_dead(key)
-        self._starts(key)
+        self._starts(self._at(key).return_from_the_dead(key))
 
     def haunt(self, old: MachineKey, like: MachineKey) -> None:
-        """A machine of an earlier generation runs again, beside its successor; its slurmd is not let in."""
-        self._at(like).haunt(old, like)
-        self._since[old] = self._clock.true
+        """Another machine of the node of ``old`` runs beside ``like``; its slurmd is not let in."""
+        self._since[self._at(like).haunt(old, like)] = self._clock.true
 
     def running(self) -> builtins.list[MachineKey]:
         """Those that run in truth, seen or not."""
@@ -112,6 +113,7 @@ class SimulatedMachines:
 
     def restart_slurmd(self, key: MachineKey, seconds: float) -> None:
         """The slurmd of a machine that runs is started again, and registers."""
+        key = self._last(key)
         self._boots[key] = self._boots.get(key, 0) + 1
         self._register_in(key, seconds)
 
@@ -128,6 +130,12 @@ class SimulatedMachines:
             self._since[key] = self._clock.true
 
     # Inside
+
+    def _last(self, key: MachineKey) -> MachineKey:
+        """Return the key, with its id, of the last machine that ``key`` matches."""
+        known = self.known(key)
+        assert known is not None, key
+        return known.key
 
     def _at(self, key: MachineKey) -> FakeInfrastructure:
         if not key.infrastructure:
@@ -175,9 +183,6 @@ class _Side:
 
     def __init__(self, machines: SimulatedMachines, name: str) -> None:
         self._machines, self._name = machines, name
-
-    def create(self, request: MachineRequest) -> Machine:
-        raise Permanent("machines are made by the stack")
 
     def read(self, key: MachineKey) -> Machine | None:
         found = self._machines.read(replace(key, infrastructure=self._name))

@@ -22,8 +22,9 @@ from tidepool.conversion.kubernetes_side import KubernetesSide
 from tidepool.conversion.ports import ConversionError, Journal
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
-from tidepool.infrastructures import MachineKey, MachineRequest
+from tidepool.infrastructures import MachineKey
 from tidepool.simulation.clock import Clock
+from tidepool.simulation.infrastructure import MachineRequest
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.simulation.machines import SimulatedMachines
 from tidepool.simulation.slurm.fake import FakeSlurm

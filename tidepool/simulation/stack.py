@@ -16,11 +16,12 @@ from tidepool.cluster.pool import Role
 from tidepool.cluster.role_set import role_set
 from tidepool.cluster.slots import Slot, fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures import MachineKey, MachineRequest
+from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.memory import Cause
 from tidepool.scaling.ports import Failure, Occupied, StackError, Told, UpOutcome
 from tidepool.simulation.clock import Clock
+from tidepool.simulation.infrastructure import MachineRequest
 from tidepool.simulation.machines import SimulatedMachines
 from tidepool.simulation.pools import SimulatedPools
 from tidepool.simulation.slurm.fake import FakeSlurm
@@ -238,6 +239,11 @@ class SimulatedStack:
     def _key(self, node: str, location: str) -> MachineKey:
         return MachineKey(self.name, node, infrastructure=location.partition("/")[0])
 
+    def _recorded_key(self, node: str) -> MachineKey:
+        """Return the key of the machine that the state knows, as Pulumi has it: by its id."""
+        known = self.recorded[node]
+        return replace(self._key(node, known.location), machine_id=known.machine_id)
+
     def _make(self, operation: _Operation, node: str, refresh: bool, location: str) -> None:
         key = self._key(node, location)
         known = self.recorded.get(node, Recorded())
@@ -248,7 +254,7 @@ class SimulatedStack:
             slot = self._slot(node)
             shape = self.spec.fleet(slot.fleet).shape
             runs = self._runs(key)
-            self._machines.create(
+            made = self._machines.create(
                 MachineRequest(
                     key, slot.address, shape.cpus, shape.memory_mib, self.images[slot.fleet], slot.fleet
                 )
@@ -270,6 +276,7 @@ class SimulatedStack:
                 image=self.images[slot.fleet],
                 infrastructure=key.infrastructure,
                 location=location,
+                machine_id=made.machine_id,
             ),
         )
         operation.making[node] = key
@@ -331,7 +338,7 @@ class SimulatedStack:
         known = self.recorded.get(node)
         if known is None:
             return
-        key = self._key(node, known.location)
+        key = self._recorded_key(node)
         self._record(node, replace(known, pending=True))
         if known.membership and (refusal := self._retire(key)):
             self._settle(node, replace(known, pending=False))

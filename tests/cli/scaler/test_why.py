@@ -242,7 +242,7 @@ def test_a_node_with_a_job_and_all_three_records() -> None:
 
     world = replace(
         base.look.state,
-        machines=(Machine("m", MachineKey("dev", "cpu-1"), IPv4Address("10.0.0.1"), "running"),),
+        machines=(Machine(MachineKey("dev", "cpu-1", "m"), IPv4Address("10.0.0.1"), "running"),),
         recorded={"cpu-1": Recorded(machine=True, membership=True, pending=True)},
         nodes=(),
     )

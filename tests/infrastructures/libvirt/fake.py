@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from tidepool.infrastructures.libvirt.ask import Said
 from tidepool.infrastructures.libvirt.errors import LibvirtError
@@ -87,7 +88,7 @@ class FakeHost:
                 f"operation failed: domain '{name}' already exists with uuid {uuid}",
             )
         self.made += 1
-        ET.SubElement(domain, "uuid").text = f"00000000-0000-4000-8000-{self.made:012}"
+        ET.SubElement(domain, "uuid").text = str(uuid4())
         domain[-1].tail = "\n"
         self.domains[name] = domain
         return f"Domain '{name}' defined from /dev/stdin"

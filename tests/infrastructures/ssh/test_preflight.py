@@ -81,7 +81,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     [
         (
             InsufficientCapacity,
-            "the host alpha is the node cpu-1 (generation 1) of the stack chemistry: give it back",
+            "the host alpha is the node cpu-1 of the stack chemistry: give it back",
         ),
         (InsufficientCapacity, "it is the node cpu-1 of the stack chemistry: give it back there first"),
         (InsufficientCapacity, "OSError: [Errno 28] No space left on device"),

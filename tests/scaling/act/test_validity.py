@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -25,7 +26,8 @@ from tidepool.scaling.observe.recheck import Fresh
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 OURS = Reason("tidepool: idle for 5 s", "root")
-KEY = MachineKey("dev", "cpu-1")
+KEY = MachineKey("dev", "cpu-1", "first")
+NEXT = MachineKey("dev", "cpu-1", "second")
 RECORDED = Recorded(machine=True, membership=True)
 
 
@@ -34,7 +36,7 @@ def node(state: str = "IDLE+DYNAMIC_NORM", *, reason: Reason | None = None, cpus
 
 
 def machine(state: Any = "running", key: MachineKey = KEY) -> Machine:
-    return Machine(f"{key}", key, IPv4Address("10.0.0.1"), state)
+    return Machine(key, IPv4Address("10.0.0.1"), state)
 
 
 def fresh(
@@ -170,8 +172,31 @@ def test_only_what_is_gone_is_forgotten(seen: Fresh, wrong: str) -> None:
         (fresh(None, machines=None, recorded=None), "no such machine"),
         (fresh(BUSY, recorded=None), "has jobs"),
         (fresh(node(), recorded=None), "takes jobs"),
-        # A later life of the name is what is recorded and has jobs.
-        (fresh(BUSY, machines=(machine(), machine(key=MachineKey("dev", "cpu-1", 2)))), ""),
+        # Its successor is what is recorded, and is not seen: it may be this one.
+        (fresh(node(), recorded=replace(RECORDED, machine_id="second")), "recorded"),
+        # Its successor is there, and takes jobs.
+        (
+            fresh(
+                node(),
+                machines=(machine(), machine(key=NEXT)),
+                recorded=replace(RECORDED, machine_id="second"),
+            ),
+            "",
+        ),
+        (
+            fresh(
+                BUSY, machines=(machine(), machine(key=NEXT)), recorded=replace(RECORDED, machine_id="second")
+            ),
+            "has jobs",
+        ),
+        (
+            fresh(
+                node(),
+                machines=(machine(), machine(key=NEXT)),
+                recorded=replace(RECORDED, machine_id="first"),
+            ),
+            "recorded",
+        ),
     ],
 )
 def test_only_what_no_record_knows_and_runs_nothing_is_swept(seen: Fresh, wrong: str) -> None:

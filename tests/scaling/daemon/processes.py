@@ -21,7 +21,7 @@ from tidepool.clients.slurm import JobRequest, Slots
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.daemon.dependencies import Edges
 from tidepool.scaling.daemon.loop import Loop
@@ -30,7 +30,7 @@ from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.observe.observe import Observer
 from tidepool.scaling.ports import Failure, Occupied, Told, UpOutcome
-from tidepool.simulation.infrastructure import FakeInfrastructure
+from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 SPEC: Final = read_spec(

@@ -145,10 +145,9 @@ def running(job_id: int, nodelist: str, **changes: Any) -> Job:
     )
 
 
-def machine(name: str, state: Any = "running", generation: int = 1) -> Machine:
-    """A machine of a node."""
-    key = MachineKey("physics", name, generation)
-    return Machine(f"m-{name}-{generation}", key, IPv4Address("10.77.11.1"), state)
+def machine(name: str, state: Any = "running", number: int = 1) -> Machine:
+    """The so manieth machine of a node."""
+    return Machine(MachineKey("physics", name, f"m-{number}"), IPv4Address("10.77.11.1"), state)
 
 
 def reservation(
@@ -392,9 +391,7 @@ def cluster_states(draw: st.DrawFn) -> ClusterState:
     told = [draw(nodes(name)) for name in names]
     told += [node(name, "FUTURE") for name in slots if name not in names and draw(st.integers(0, 19))]
     listed = [
-        machine(name, state, generation)
-        for name in names
-        for generation, state in enumerate(draw(_POWERS), start=1)
+        machine(name, state, number) for name in names for number, state in enumerate(draw(_POWERS), start=1)
     ]
     records = {name: record for name in names if (record := draw(_RECORDS)) is not None}
     some = st.frozensets(st.sampled_from([*names, "cpu-1"]), max_size=3)

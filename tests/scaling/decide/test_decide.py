@@ -510,12 +510,15 @@ def test_a_machine_of_no_record_that_serves_jobs_is_drained_first() -> None:
     assert kinds(decide(after, memory)) == [(DeleteOrphan, ("cpu-3",))]
 
 
-def test_an_earlier_life_of_a_name_is_swept_and_the_node_stays() -> None:
-    seen = cluster_state(node("cpu-1"), machines=(machine("cpu-1"), machine("cpu-1", generation=2)))
+def test_a_machine_back_from_the_dead_is_swept_and_the_recorded_one_stays() -> None:
+    known = {"cpu-1": Recorded(machine=True, membership=True, machine_id="m-2")}
+    seen = cluster_state(
+        node("cpu-1"), machines=(machine("cpu-1"), machine("cpu-1", number=2)), recorded=known
+    )
     memory = Memory(idle_since={"cpu-1": AT}, strays={machine("cpu-1").key: LONG_AGO})
     [delete_orphan] = decide(seen, memory).actions
     assert isinstance(delete_orphan, DeleteOrphan)
-    assert delete_orphan.machine.generation == 1
+    assert delete_orphan.machine.machine_id == "m-1"
 
 
 def test_a_node_that_is_gone_and_that_slurm_still_knows_becomes_a_slot() -> None:

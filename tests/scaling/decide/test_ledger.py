@@ -245,14 +245,19 @@ def test_an_undrain_that_does_not_show_yet_holds() -> None:
     assert (entry.phase, entry.todo) == (Phase.IDLE, Todo.KEEP)
 
 
-def test_of_several_lives_of_a_name_the_earlier_are_strays() -> None:
-    back = machine("cpu-1", generation=1)
-    made = cluster_state(node("cpu-1"), machines=(machine("cpu-1", generation=2), back))
+def test_of_several_machines_of_a_name_those_that_are_not_recorded_are_strays() -> None:
+    back = machine("cpu-1", number=1)
+    known = {"cpu-1": Recorded(machine=True, membership=True, machine_id="m-2")}
+    made = cluster_state(node("cpu-1"), machines=(machine("cpu-1", number=2), back), recorded=known)
     book = ledger(made, Memory())
     assert book.strays == (back,)
     assert book.entries["cpu-1"].phase is Phase.IDLE
     assert ledger(unseen(made, "recorded"), Memory()).strays == ()
     assert ledger(replace(made, jobs=(running(1, "cpu-1"),)), Memory()).strays == ()
+    unknown = {"cpu-1": Recorded(machine=True, membership=True)}
+    assert ledger(replace(made, recorded=unknown), Memory()).strays == (), "nobody knows which it is"
+    unlisted = {"cpu-1": Recorded(machine=True, membership=True, machine_id="m-3")}
+    assert ledger(replace(made, recorded=unlisted), Memory()).strays == (), "not seen is not gone"
 
 
 def test_names_that_are_no_slots_are_passed_over() -> None:

@@ -142,7 +142,7 @@ _OF_OLD = [
     (
         Action,
         ["Sweep", {"machine": {"stack": "dev", "node": "cpu-9", "generation": 2}, "reason": "lost"}],
-        DeleteOrphan(MachineKey("dev", "cpu-9", 2), "lost"),
+        DeleteOrphan(MachineKey("dev", "cpu-9"), "lost"),
     ),
     (Action, ["Launch", _NODES | {"place": "aws"}], Launch("cpu", ("cpu-1",), "lost", location="aws")),
     (

@@ -69,13 +69,13 @@ def a_decision(*actions: Action, at: datetime = NOW, desired: str = "cpu-[1-3]")
         {7: Waiting(7, "coming", "cpu-3 is being made for it", ("cpu-3",))},
         {"cpu": HostSet(desired)},
         {},
-        Memory(idle_since={"cpu-1": NOW}, strays={MachineKey("physics", "cpu-9", 2): NOW}),
+        Memory(idle_since={"cpu-1": NOW}, strays={MachineKey("physics", "cpu-9", "i-2"): NOW}),
     )
 
 
 LAUNCH = Launch("cpu", ("cpu-3",), "job 7 waits", (7,))
 DRAIN = Drain("cpu", ("cpu-1", "cpu-2"), "idle for 5 minutes")
-DELETE_ORPHAN = DeleteOrphan(MachineKey("physics", "cpu-9", 2), "no record knows it")
+DELETE_ORPHAN = DeleteOrphan(MachineKey("physics", "cpu-9", "i-2"), "no record knows it")
 
 #: Anything that a person may write, what UTF-8 cannot have too.
 TEXTS = st.text(st.characters(), max_size=8)

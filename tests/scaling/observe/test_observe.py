@@ -17,13 +17,13 @@ from tidepool.clients.slurm.request import JobRequest, Slots
 from tidepool.cluster.failures import Transient
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.scaling import Queue, Scaling, Warm
-from tidepool.infrastructures import MachineKey, MachineRequest
+from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.observe.observation import Seen
 from tidepool.scaling.observe.observe import Observer, Unseen
 from tidepool.scaling.observe.policies_file import PoliciesFile
 from tidepool.scaling.ports import NotUp, Stack, StackError, Told, UpOutcome
-from tidepool.simulation.infrastructure import FakeInfrastructure
+from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 SLOTS = Slots("cpu-[1-4]", addresses="10.77.1.[1-4]", cpus=2, memory_mib=64, features=("cpu",))

@@ -69,6 +69,20 @@ def test_nodes_are_told_by_their_machine_and_their_membership() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("aws:ec2/instance:Instance", {"id": "i-0c1d"}),
+        ("libvirt:index/domain:Domain", {"id": "i-0c1d"}),
+        ("tidepool:nomad:Machine", {"id": "i-0c1d"}),
+        ("tidepool:ssh:Host", {"id": "dev/cpu-1", "outputs": {"machine": "i-0c1d"}}),
+    ],
+)
+def test_a_machine_is_recorded_with_its_infrastructures_own_id(kind: str, values: Any) -> None:
+    found = read_deployment(document(resource(kind, "cpu-1", **values), node("cpu-1")))
+    assert found.recorded["cpu-1"].machine_id == "i-0c1d"
+
+
+@pytest.mark.parametrize(
     "resources",
     [
         {"pending": [{"type": "creating", "resource": machine("cpu-3")}]},

@@ -8,10 +8,9 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures import Infrastructure, Machine, MachineKey, MachineRequest
-from tidepool.infrastructures.aws.names import ADDRESS, GENERATION, NODE, STACK
+from tidepool.infrastructures import Infrastructure, Machine, MachineKey
+from tidepool.infrastructures.aws.names import ADDRESS, NODE, STACK
 from tidepool.infrastructures.aws.reading import read_options
 from tidepool.infrastructures.aws.session import client, kinds_of_failures, tags_of
 
@@ -41,14 +40,6 @@ class AwsMachines:
     """`tidepool.infrastructures.Infrastructure`, of the region of ``ec2``, a client of boto3."""
 
     ec2: Any
-
-    def create(self, request: MachineRequest) -> Machine:
-        """Only Pulumi makes them, which knows images and launch templates.
-
-        Raises:
-            Permanent: always.
-        """
-        raise Permanent(f"{request.key}: machines of AWS are made by the resource aws:ec2/instance:Instance")
 
     def read(self, key: MachineKey) -> Machine | None:
         found = self._instances(_by_key(key))
@@ -81,18 +72,16 @@ class AwsMachines:
 def told(instance: Mapping[str, Any]) -> Machine:
     """An instance as EC2 describes it, in the words of the contract."""
     tags = tags_of(instance)
-    generation = tags.get(GENERATION, "1")
-    key = MachineKey(
-        tags.get(STACK, ""), tags.get(NODE, ""), int(generation) if generation.isdecimal() else 1
-    )
+    key = MachineKey(tags.get(STACK, ""), tags.get(NODE, ""), instance["InstanceId"])
     address = IPv4Address(tags[ADDRESS]) if ADDRESS in tags else _NO_ADDRESS
     runs = instance["State"]["Name"] in _RUNS
     since = instance.get("LaunchTime")
-    return Machine(instance["InstanceId"], key, address, "running" if runs else "stopped", since)
+    return Machine(key, address, "running" if runs else "stopped", since)
 
 
 def _by_key(key: MachineKey) -> list[Mapping[str, Any]]:
-    return [_tagged(STACK, key.stack), _tagged(NODE, key.node), _tagged(GENERATION, str(key.generation))]
+    this = [{"Name": "instance-id", "Values": [key.machine_id]}] if key.machine_id else []
+    return [_tagged(STACK, key.stack), _tagged(NODE, key.node), *this]
 
 
 def _tagged(name: str, value: str) -> Mapping[str, Any]:

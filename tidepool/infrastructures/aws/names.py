@@ -11,7 +11,6 @@ from tidepool.cluster.slots import fleet_and_number
 STACK: Final = "tidepool:stack"
 FLEET: Final = "tidepool:fleet"
 NODE: Final = "tidepool:node"
-GENERATION: Final = "tidepool:generation"
 #: A machine reads it from its metadata: its user data is that of all of its kind.
 ADDRESS: Final = "tidepool:address"
 #: Of what IAM has by name in a whole account.
@@ -23,7 +22,7 @@ def stack_tags(stack: str) -> Mapping[str, str]:
     return {STACK: stack}
 
 
-def machine_tags(stack: str, node: str, address: IPv4Address, generation: int = 1) -> Mapping[str, str]:
+def machine_tags(stack: str, node: str, address: IPv4Address) -> Mapping[str, str]:
     """Of a machine: its key, and its place."""
     try:
         fleet = fleet_and_number(node)[0]
@@ -34,7 +33,8 @@ def machine_tags(stack: str, node: str, address: IPv4Address, generation: int = 
         STACK: stack,
         FLEET: fleet,
         NODE: node,
-        GENERATION: str(generation),
+        # Nothing reads it: a machine is told from the next by its instance's id. Those that have it need no change.
+        "tidepool:generation": "1",
         ADDRESS: str(address),
     }
 

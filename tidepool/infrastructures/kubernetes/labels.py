@@ -11,24 +11,13 @@ STACK_LABEL: Final = "tidepool/stack"
 FLEET_LABEL: Final = "tidepool/fleet"
 #: The machine's name: a node's, or one of the cluster's own.
 NODE_LABEL: Final = "tidepool/node"
-GENERATION_LABEL: Final = "tidepool/generation"
 ADDRESS_LABEL: Final = "tidepool/address"
 
 
-def labels_of(
-    stack: str, fleet: str, node: str, address: IPv4Address, generation: int = 1
-) -> Mapping[str, str]:
-    """Those of one machine. Its generation is told from the second on: who does not say is in the first."""
+def labels_of(stack: str, fleet: str, node: str, address: IPv4Address) -> Mapping[str, str]:
+    """Return the labels of one machine."""
     told = {STACK_LABEL: stack, FLEET_LABEL: fleet, NODE_LABEL: node, ADDRESS_LABEL: str(address)}
-    if generation > 1:
-        told[GENERATION_LABEL] = str(generation)
     return {name: value for name, value in told.items() if value}
-
-
-def generation_of(labels: Mapping[str, str]) -> int:
-    """Its generation; the first where somebody wrote what is none."""
-    said = labels.get(GENERATION_LABEL, "1")
-    return int(said) if said.isdecimal() and int(said) else 1
 
 
 def address_of(labels: Mapping[str, str]) -> IPv4Address:

@@ -18,10 +18,10 @@ from tidepool.clients.kubernetes.objects import ClusterMachine, Pod
 from tidepool.cluster.failures import Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.kubernetes.failures import kinds_of_failures
-from tidepool.infrastructures.kubernetes.labels import NODE_LABEL, STACK_LABEL, address_of, generation_of
+from tidepool.infrastructures.kubernetes.labels import NODE_LABEL, STACK_LABEL, address_of
 from tidepool.infrastructures.kubernetes.reading import has_own_machines, read_options
 from tidepool.infrastructures.kubernetes_access import Access
-from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey, MachineRequest
+from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
 
 _RUNS: Final = ("Pending", "Running")
 #: Longer than a pod is given to stop.
@@ -48,7 +48,7 @@ def machines_of(spec: ClusterSpec, _stack: str, data: Path) -> Infrastructure:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesMachines:
-    """`tidepool.infrastructures.Infrastructure`, of one namespace. A name has one object there, so one life at a time."""
+    """`tidepool.infrastructures.Infrastructure`, of one namespace. A name has one object there."""
 
     client: Callable[[], AbstractContextManager[KubernetesClient]] = field(repr=False)
     namespace: str
@@ -57,16 +57,8 @@ class KubernetesMachines:
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
-    def create(self, request: MachineRequest) -> Machine:
-        """Only Pulumi's resources make them.
-
-        Raises:
-            Permanent: always.
-        """
-        raise Permanent(f"{request.key}: machines here are made by resources of pulumi-kubernetes")
-
     def read(self, key: MachineKey) -> Machine | None:
-        found = (each for each in self._all(key.stack, key.node) if _told(each).key == key)
+        found = (each for each in self._all(key.stack, key.node) if key.matches(_told(each).key))
         return next(map(_told, found), None)
 
     def list(self, stack: str) -> tuple[Machine, ...]:
@@ -80,7 +72,7 @@ class KubernetesMachines:
             Permanent: something keeps it: finalizers of somebody else's, or a right that is missing.
         """
         for each in self._all(key.stack, key.node):
-            if _told(each).key != key:
+            if not key.matches(_told(each).key):
                 continue
             with kinds_of_failures(), self.client() as kubernetes:
                 if isinstance(each, Pod):
@@ -124,9 +116,7 @@ class KubernetesMachines:
 
 def _told(found: Pod | ClusterMachine) -> Machine:
     """In the words of the contract."""
-    generation = generation_of(found.labels)
-    key = MachineKey(found.labels[STACK_LABEL], found.labels[NODE_LABEL], generation)
+    key = MachineKey(found.labels[STACK_LABEL], found.labels[NODE_LABEL], found.uid)
     runs = found.phase in _RUNS if isinstance(found, Pod) else found.phase != "Failed"
-    machine_id = f"{found.namespace}/{found.name}/{generation}"
     state: Literal["running", "stopped"] = "running" if runs else "stopped"
-    return Machine(machine_id, key, address_of(found.labels), state, found.created)
+    return Machine(key, address_of(found.labels), state, found.created)

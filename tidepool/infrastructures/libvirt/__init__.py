@@ -13,6 +13,7 @@ INFRASTRUCTURE = Descriptor(
     failures="tidepool.infrastructures.libvirt.failures:kind_of",
     checks="tidepool.infrastructures.libvirt.checks:checks_of",
     types=("libvirt:index/domain:Domain", "libvirt:index/volume:Volume", "tidepool:ssh:Machine"),
+    machine_id="id",
     kinds={"tidepool:libvirt:Host": "tidepool.infrastructures.libvirt.kinds.host:LibvirtHostKind"},
     package=Package("pulumi-libvirt", "0.5.4", plugin="libvirt"),
 )

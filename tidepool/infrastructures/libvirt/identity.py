@@ -14,11 +14,10 @@ _NAMESPACE: Final = "urn:tidepool:machine"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The node ``node`` of ``stack``, in its ``generation``."""
+    """The node ``node`` of ``stack``."""
 
     stack: str
     node: str
-    generation: int = 1
 
     @property
     def domain(self) -> str:
@@ -32,7 +31,8 @@ class Identity:
             "stack": self.stack,
             "fleet": _fleet(self.node),
             "node": self.node,
-            "generation": str(self.generation),
+            # Nothing reads it: a domain is told from the next by its UUID. Without it, all domains would be made anew.
+            "generation": "1",
         }
         words = " ".join(f"{key}={quoteattr(value)}" for key, value in told.items())
         return f'<tidepool:machine xmlns:tidepool="{_NAMESPACE}" {words}/>'
@@ -48,10 +48,7 @@ def read_identity(domain: ET.Element) -> Identity | None:
     found = domain.find(f"metadata/{{{_NAMESPACE}}}machine")
     if found is None:
         return None
-    generation = found.get("generation", "1")
-    if not generation.isdecimal():
-        return None
-    return Identity(found.get("stack", ""), found.get("node", ""), int(generation))
+    return Identity(found.get("stack", ""), found.get("node", ""))
 
 
 def _fleet(node: str) -> str:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tidepool.cluster import addresses
-from tidepool.cluster.failures import InfrastructureError, Permanent, Transient
+from tidepool.cluster.failures import InfrastructureError, Transient
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures import Infrastructure, Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.libvirt.ask import Virsh, heard, virsh
 from tidepool.infrastructures.libvirt.errors import LibvirtError
 from tidepool.infrastructures.libvirt.failures import kind_of
@@ -63,14 +63,6 @@ class Machines:
     hosts: Mapping[str, str]
     virsh: Virsh = virsh
 
-    def create(self, request: MachineRequest) -> Machine:
-        """Only the plugin makes them, which knows images and boots.
-
-        Raises:
-            Permanent: always.
-        """
-        raise Permanent(f"{request.key}: machines of libvirt are made by the resource libvirt.Domain")
-
     def read(self, key: MachineKey) -> Machine | None:
         return next((found.machine for found in self._found(key)), None)
 
@@ -100,7 +92,7 @@ class Machines:
     def _found(self, key: MachineKey) -> Sequence[_Found]:
         name = Identity(key.stack, key.node).domain
         found = self._on_hosts(key.stack, lambda other: other == name)
-        return [each for each in found if each.machine.key == key]
+        return [each for each in found if key.matches(each.machine.key)]
 
     def _on_hosts(self, stack: str, is_meant: Callable[[str], bool]) -> Sequence[_Found]:
         """All at once: over SSH, each takes a second."""
@@ -142,10 +134,10 @@ def _names(run: Virsh, uri: str) -> Sequence[str]:
 def _told(domain: ET.Element, identity: Identity, uri: str) -> _Found:
     macs = (mac.get("address", "") for mac in domain.iterfind("devices/interface/mac"))
     places = [place for place in map(addresses.of_mac, macs) if place is not None]
-    key = MachineKey(identity.stack, identity.node, identity.generation)
+    key = MachineKey(identity.stack, identity.node, domain.findtext("uuid", ""))
     # A domain that runs has a number.
     state: Literal["running", "stopped"] = "stopped" if domain.get("id") is None else "running"
-    machine = Machine(domain.findtext("uuid", ""), key, places[0] if places else _NO_ADDRESS, state)
+    machine = Machine(key, places[0] if places else _NO_ADDRESS, state)
     sources = domain.iterfind("devices/disk[@device='disk']/source")
     mine = [source.get("volume", "") for source in sources if source.get("pool") == pool_of(identity.stack)]
     return _Found(machine, uri, tuple(filter(None, mine)))

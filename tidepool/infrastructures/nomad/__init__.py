@@ -12,6 +12,7 @@ INFRASTRUCTURE = Descriptor(
     failures="tidepool.infrastructures.nomad.failures:kind_of",
     checks="tidepool.infrastructures.nomad.checks:checks_of",
     types=("tidepool:nomad:Machine", "tidepool:ssh:Machine"),
+    machine_id="id",
     kinds={
         "tidepool:nomad:Cluster": "tidepool.infrastructures.nomad.kinds.cluster:NomadClusterKind",
         "tidepool:nomad:Machine": "tidepool.infrastructures.nomad.kinds.machine:NomadMachineKind",

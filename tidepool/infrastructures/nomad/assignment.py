@@ -6,17 +6,18 @@ metadata says so no more: who gives a host back stops what is there.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final
 
-from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
+from tidepool.cluster.failures import InsufficientCapacity, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.nomad.errors import NotThere
 from tidepool.infrastructures.nomad.host import Host, lacking
-from tidepool.infrastructures.nomad.jobs import ADDRESS, FLEET, GENERATION, META, NODE, STACK
+from tidepool.infrastructures.nomad.jobs import ADDRESS, FLEET, MACHINE, META, NODE, STACK
 from tidepool.infrastructures.nomad.jobspec import Constraint
 
 #: Two machines of this process do not look for a host at once.
@@ -46,7 +47,6 @@ class Wish:
             FLEET: self.fleet,
             NODE: self.key.node,
             ADDRESS: self.address,
-            GENERATION: str(self.key.generation),
         }
 
 
@@ -54,7 +54,9 @@ def key_of(host: Host) -> MachineKey | None:
     """Which machine it is; None where it is none."""
     if STACK not in host.meta or NODE not in host.meta:
         return None
-    return MachineKey(host.meta[STACK], host.meta[NODE], int(host.meta.get(GENERATION, "1")))
+    stack, node = host.meta[STACK], host.meta[NODE]
+    # Those of earlier releases have no number.
+    return MachineKey(stack, node, f"{host.id}/{host.meta.get(MACHINE) or f'{stack}/{node}'}")
 
 
 def find(api: Api, stack: str, node: str = "") -> tuple[Host, ...]:
@@ -69,12 +71,9 @@ def take(api: Api, wish: Wish) -> Host:
 
     Raises:
         InsufficientCapacity: no host is free.
-        Permanent: another generation of it is there.
     """
     with _CHOOSING:
         for host in find(api, wish.key.stack, wish.key.node):
-            if key_of(host) != wish.key:
-                raise Permanent(f"{wish.key} cannot be made: {key_of(host)} is there; delete it first")
             if not _is(host.meta, wish):
                 _tell(api, host, wish.meta)
             return _awake(api, host, wish)
@@ -88,8 +87,9 @@ def take(api: Api, wish: Wish) -> Host:
         told = api.at_once(lambda host: _metadata(api, host), free)
         known = [_is(meta, wish) for meta in told]
         for host, is_it, meta in sorted(zip(free, known, told, strict=True), key=lambda each: not each[1]):
-            if (is_it or not meta.get(STACK)) and _is(_tell(api, host, wish.meta), wish):
-                return replace(host, meta={**host.meta, **wish.meta})
+            number = {} if is_it else {MACHINE: secrets.token_hex(8)}
+            if (is_it or not meta.get(STACK)) and _is(now := _tell(api, host, {**wish.meta, **number}), wish):
+                return replace(host, meta={**host.meta, **now})
         named = "; ".join(why[:5]) or "all are machines already"
         raise InsufficientCapacity(
             f"{wish.key}: no free host is as the fleet wants it ({named}); give another one the fleet's attributes"
@@ -126,7 +126,7 @@ def leave(
         Transient: it is not over yet.
     """
     for host in find(api, key.stack, key.node):
-        if key_of(host) != key:
+        if not _is_of(host, key):
             continue
         # It is still the machine, so that one that is cut off is gone on with; and of no fleet, so that nothing comes back.
         fleet = host.meta.get(FLEET, "").removeprefix(_LEAVING)
@@ -144,7 +144,7 @@ def leave(
                 names = ", ".join(each["JobID"] for each in running)
                 raise Transient(f"{key}: {names} still runs on {host.name}")
         _tell(api, host, dict.fromkeys(META))
-        while (seen := api.host(host.id)) is not None and key_of(seen) == key:
+        while (seen := api.host(host.id)) is not None and _is_of(seen, key):
             if not wait():
                 raise Transient(f"{key}: Nomad does not know yet that {host.name} is free")
 
@@ -156,6 +156,11 @@ def allocations(api: Api, host: str, jobs: Sequence[str], namespace: str) -> lis
     except NotThere:
         return []
     return [each for each in found or () if each["JobID"] in jobs and each.get("Namespace") == namespace]
+
+
+def _is_of(host: Host, key: MachineKey) -> bool:
+    there = key_of(host)
+    return there is not None and key.matches(there)
 
 
 def _is(meta: Mapping[str, str], wish: Wish) -> bool:

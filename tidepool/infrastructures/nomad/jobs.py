@@ -29,8 +29,10 @@ from tidepool.infrastructures.nomad.options import Attributes, Container, Offeri
 
 #: What a host's metadata says of the machine that it is: by these it is given to a fleet, and taken back.
 STACK, FLEET, NODE = "tidepool_stack", "tidepool_fleet", "tidepool_node"
-ADDRESS, GENERATION = "tidepool_address", "tidepool_generation"
-META: Final = (STACK, FLEET, NODE, ADDRESS, GENERATION)
+#: ``MACHINE`` is new each time that a host becomes a machine.
+ADDRESS, MACHINE = "tidepool_address", "tidepool_machine"
+#: The last is in the metadata of machines of earlier releases.
+META: Final = (STACK, FLEET, NODE, ADDRESS, MACHINE, "tidepool_generation")
 #: Daemons of the machine itself. Programs of the host's, confined to nothing: slurmd gives jobs the whole host.
 DRIVER: Final = "raw_exec"
 _SH: Final = "/bin/sh"

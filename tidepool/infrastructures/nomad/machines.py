@@ -1,7 +1,7 @@
 """The machines of Nomad as the infrastructure that the scaler looks at and sweeps: hosts, by what their metadata says.
 
 A machine that was made is not seen until its host has told the servers, some seconds later. One that Nomad does not take
-new work on, or that is down, is stopped. Who has the same name in another generation is another machine.
+new work on, or that is down, is stopped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures import Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.nomad.assignment import find, key_of, leave
 from tidepool.infrastructures.nomad.host import Host
@@ -49,23 +49,15 @@ def api_of(place: Place) -> Api:
 
 @dataclass(frozen=True, slots=True)
 class NomadMachines:
-    """`tidepool.infrastructures.Infrastructure`. A name has one host, so one life at a time."""
+    """`tidepool.infrastructures.Infrastructure`. A machine is its host: its id has that of the host."""
 
     api: Api
     place: Place
     stop_s: float = 60.0
     sleep: Callable[[float], None] = time.sleep
 
-    def create(self, request: MachineRequest) -> Machine:
-        """Only the provider makes them, which knows what is asked of hosts.
-
-        Raises:
-            Permanent: always.
-        """
-        raise Permanent(f"{request.key}: machines of Nomad are made by the resource tidepool:nomad:Machine")
-
     def read(self, key: MachineKey) -> Machine | None:
-        found = [host for host in find(self.api, key.stack, key.node) if key_of(host) == key]
+        found = [host for host in find(self.api, key.stack, key.node) if key.matches(_key(host))]
         return told(found[0]) if found else None
 
     def list(self, stack: str) -> tuple[Machine, ...]:
@@ -88,14 +80,18 @@ class NomadMachines:
 
 
 def told(host: Host) -> Machine:
-    """A host in the words of the contract. A host is many machines in its life, so its id alone is none's."""
-    key = key_of(host)
-    assert key is not None
+    """A host in the words of the contract. A host is many machines in its life: its id alone is none's."""
+    key = _key(host)
     address = host.meta.get(ADDRESS)
     runs = host.is_up and host.is_eligible
     return Machine(
-        f"{host.id}/{key.stack}/{key.node}/{key.generation}",
         key,
         IPv4Address(address) if address else _NO_ADDRESS,
         "running" if runs else "stopped",
     )
+
+
+def _key(host: Host) -> MachineKey:
+    key = key_of(host)
+    assert key is not None
+    return key

@@ -12,6 +12,7 @@ INFRASTRUCTURE = Descriptor(
     failures="tidepool.infrastructures.ssh.failures:kind_of",
     checks="tidepool.infrastructures.ssh.checks:checks_of",
     types=("tidepool:ssh:Host", "tidepool:ssh:Playbook"),
+    machine_id="machine",
     kinds={
         "tidepool:ssh:Host": "tidepool.infrastructures.ssh.kinds.host:SshHostKind",
         "tidepool:ssh:Inventory": "tidepool.infrastructures.ssh.kinds.inventory:SshInventoryKind",

@@ -13,9 +13,9 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.cluster.failures import Permanent, Transient
+from tidepool.cluster.failures import Transient
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures import Infrastructure, Machine, MachineKey, MachineRequest
+from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.ssh.ask import FACTS_S, RELEASE_S, Ask, ask
 from tidepool.infrastructures.ssh.errors import HostError
 from tidepool.infrastructures.ssh.failures import kind_of
@@ -45,16 +45,8 @@ class Machines:
     hosts: Mapping[str, Mapping[str, Any]]
     ask: Ask = ask
 
-    def create(self, request: MachineRequest) -> Machine:
-        """Only the provider makes them, which knows playbooks and boots.
-
-        Raises:
-            Permanent: always.
-        """
-        raise Permanent(f"{request.key}: hosts are claimed by the resource tidepool:ssh:Host")
-
     def read(self, key: MachineKey) -> Machine | None:
-        return next((found for _, found in self._claims() if found.key == _own(key)), None)
+        return next((found for _, found in self._claims() if key.matches(found.key)), None)
 
     def list(self, stack: str) -> tuple[Machine, ...]:
         found = (machine for _, machine in self._claims() if machine.key.stack == stack)
@@ -62,8 +54,8 @@ class Machines:
 
     def delete(self, key: MachineKey) -> None:
         for host, machine in self._claims():
-            if machine.key == _own(key):
-                told = {"key": told_key(machine.key)}
+            if key.matches(machine.key):
+                told = {"key": told_key(machine.key), "id": machine.machine_id.partition("/")[2]}
                 answer = self._ask(host, "release", told, RELEASE_S)
                 if not answer["released"]:
                     raise Transient(f"{key}: the host {host} was claimed by another node meanwhile")
@@ -84,19 +76,15 @@ class Machines:
 
 
 def told_key(key: MachineKey) -> Mapping[str, Any]:
-    """A key as claims have it."""
-    return {"stack": key.stack, "fleet": key.fleet, "node": key.node, "generation": key.generation}
-
-
-def _own(key: MachineKey) -> MachineKey:
-    return MachineKey(key.stack, key.node, key.generation)
+    """A key as claims have it. Claims are told apart by their ids; ``generation`` is in those of earlier releases."""
+    return {"stack": key.stack, "fleet": key.fleet, "node": key.node, "generation": 1}
 
 
 def _machine(host: str, claim: Mapping[str, Any]) -> Machine:
-    key = MachineKey(claim["key"]["stack"], claim["key"]["node"], int(claim["key"]["generation"]))
+    key = MachineKey(claim["key"]["stack"], claim["key"]["node"], f"{host}/{claim['id']}")
     address = IPv4Address(claim["address"]) if claim.get("address") else _NO_ADDRESS
     # One that is half claimed, or half given back, is to be claimed or given back again.
     state = "running" if claim["state"] == "claimed" else "stopped"
     # Claims of earlier releases do not say it.
     since = datetime.fromtimestamp(claim["since"], UTC) if "since" in claim else None
-    return Machine(f"{host}/{claim['id']}", key, address, state, since)  # type: ignore[arg-type]
+    return Machine(key, address, state, since)  # type: ignore[arg-type]

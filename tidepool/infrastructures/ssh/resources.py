@@ -51,13 +51,11 @@ class SshHost(pulumi.CustomResource):
         host: Input[str],
         connection: Input[Mapping[str, Any]],
         address: Input[str] | None = None,
-        generation: Input[int] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs = {
             "stack": stack,
             "node": node,
-            "generation": generation,
             "host": host,
             "address": address,
             "connection": connection,

@@ -90,12 +90,9 @@ def wrong_delete_orphan(fresh: Fresh, key: MachineKey, is_busy: bool) -> str:
         return "there is no such machine any more"
     if is_busy:
         return "an operation is under way on the stack"
-    if fresh.is_elsewhere(key):
+    if fresh.is_another(key):
         # That one is recorded, and has the jobs.
         return "it has jobs" if fresh.has_jobs(key.node) else ""
-    if any(each.key.node == key.node and each.key.generation > key.generation for each in fresh.machines):
-        # A later life of the name is what is recorded, and what has jobs.
-        return ""
     if _is_recorded(fresh, key.node):
         return "it is recorded by now"
     if fresh.has_jobs(key.node):

@@ -260,5 +260,5 @@ def _by_turn(action: Action) -> tuple[int, str, tuple[tuple[str, int], ...], str
     turn = _ORDER.index(type(action))
     if isinstance(action, DeleteOrphan):
         key = action.machine
-        return turn, key.stack, ((key.node, key.generation),), action.reason
+        return turn, key.stack, ((key.node, 0),), f"{key.machine_id} {action.reason}"
     return turn, action.fleet, tuple(map(_by_slot, action.nodes)), action.reason

@@ -7,7 +7,7 @@ It lays side by side what Slurm, the infrastructure and Pulumi's state say, what
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from tidepool.clients.slurm import Job, JobState, Node, NodeFlag
 from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures import Machine
-from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.cluster_state import ClusterState, Recorded
 from tidepool.scaling.decide.observed import PROVIDERS, holder, seen
 from tidepool.scaling.decide.reconcile_table import row
 from tidepool.scaling.decide.reconcile_words import Cell, Order, Power, Record, Row, Seen, Todo
@@ -260,12 +260,17 @@ class _Look:
         location = self._memory.locations.get(name, "")
         return location.partition("/")[0] or self._alone.get(name.rpartition("-")[0], "")
 
-    def _listed(self, name: str) -> list[Machine]:
-        """The machines of its name, where it is. Elsewhere, machines of that name are none of it."""
+    def _listed(self, name: str) -> Sequence[Machine]:
+        """Return its own machines: those of its name, where it is, and there the recorded one alone if that is listed."""
         here = self._infrastructure(name)
-        return [
-            each for each in self._machines.get(name, ()) if not here or each.key.infrastructure in ("", here)
-        ]
+        record = (self._state.recorded or {}).get(name, Recorded())
+        return record.own_machines(
+            [
+                each
+                for each in self._machines.get(name, ())
+                if not here or each.key.infrastructure in ("", here)
+            ]
+        )
 
     def _power(self, name: str) -> Power:
         if self._state.machines is None:
@@ -329,11 +334,8 @@ class _Look:
             yield from self._machines.get(entry.name, ())
             return
         if self._state.recorded is not None and not entry.has_jobs and self._is_recorded(entry.name):
-            # The same name on another infrastructure, whose answer was lost when it was made.
+            # On another infrastructure, where the answer was lost when it was made; or back from the dead.
             yield from (each for each in self._machines.get(entry.name, ()) if each not in listed)
-        if len(listed) > 1 and self._state.recorded is not None and not entry.has_jobs:
-            # Of several lives of a name the last is the one that is meant; others are back from the dead.
-            yield from listed[:-1]
 
 
 def _is_ahead(at: datetime, deadline: datetime) -> bool:

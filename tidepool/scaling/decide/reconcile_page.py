@@ -41,7 +41,7 @@ _MEANING: Final = {
 
 _TABLE: Final = """
 `remove`, `replace`, `repair` and `release slot` wait for a second look that says the same. `jobs` is what Slurm says of its
-processors, or of any job that it has there. Of several machines of one name, the last generation is meant; earlier ones
+processors, or of any job that it has there. Of several machines of one name, the one with the recorded id is meant; others
 are swept like those of no record.
 
 | | Slurm | jobs | machine | recorded | wished | asked for | phase | to do | why |

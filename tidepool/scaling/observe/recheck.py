@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -38,12 +38,7 @@ class Fresh:
         here = self._infrastructure(name)
         if self.machines is None or (here in self.silent if here else self.silent):
             return False
-        return not any(
-            each.key.node == name and each.state == "running" and each.key.infrastructure in ("", here)
-            if here
-            else each.key.node == name and each.state == "running"
-            for each in self.machines
-        )
+        return not any(each.state == "running" for each in self._own_machines(name))
 
     def may_have_machine(self, name: str) -> bool:
         """Whether one of its name is listed, or could be where nothing can be seen."""
@@ -51,10 +46,20 @@ class Fresh:
             return True
         return any(each.key.node == name for each in self.machines)
 
-    def is_elsewhere(self, key: MachineKey) -> bool:
-        """Whether what is recorded under its name is a machine of another infrastructure."""
+    def is_another(self, key: MachineKey) -> bool:
+        """Return whether what is recorded under its name is another machine: on another infrastructure, or its successor."""
         here = self._infrastructure(key.node)
-        return bool(here and key.infrastructure and here != key.infrastructure)
+        if here and key.infrastructure and here != key.infrastructure:
+            return True
+        own = self._own_machines(key.node)
+        return self._has_recorded_id(own) and all(each.key != key for each in own)
+
+    def _own_machines(self, name: str) -> Sequence[Machine]:
+        listed = [each for each in self.machines or () if each.key.node == name]
+        return self.recorded.get(name, Recorded()).own_machines(listed)
+
+    def _has_recorded_id(self, own: Sequence[Machine]) -> bool:
+        return any(each.machine_id == self.recorded.get(each.key.node, Recorded()).machine_id for each in own)
 
     def _infrastructure(self, name: str) -> str:
         record = self.recorded.get(name)

@@ -36,6 +36,7 @@ class _Node:
     pending: bool = False
     image: str = ""
     infrastructure: str = ""
+    machine_id: str = ""
     urns: list[str] = field(default_factory=list)
 
 
@@ -102,7 +103,14 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
     return Deployment(
         outputs=outputs,
         recorded={
-            name: Recorded(node.machine, node.membership, node.pending, node.image, node.infrastructure)
+            name: Recorded(
+                node.machine,
+                node.membership,
+                node.pending,
+                node.image,
+                node.infrastructure,
+                machine_id=node.machine_id,
+            )
             for name, node in sorted(nodes.items())
         },
         urns={name: tuple(dict.fromkeys(node.urns)) for name, node in nodes.items()},
@@ -214,9 +222,15 @@ def _add(node: _Node, kind: str, resource: Mapping[str, Any]) -> None:
         node.machine = True
         if infrastructure := infrastructure_of_type(kind):
             node.infrastructure = infrastructure
+            node.machine_id = _machine_id(descriptor(infrastructure).machine_id, resource)
             node.image = str((resource.get("inputs") or {}).get("image", ""))
     if resource.get("initErrors"):
         node.pending = True
+
+
+def _machine_id(output: str, resource: Mapping[str, Any]) -> str:
+    values = resource if output == "id" else resource.get("outputs") or {}
+    return str(values.get(output) or "")
 
 
 def _add_to_pool(machine: _PoolMachine, kind: str, resource: Mapping[str, Any]) -> None:

@@ -53,7 +53,8 @@ def boot(
     shutil.copymode(spec.image, place.upper)  # the upper layer's is the one of /
     known = load(place.record)
     public = spec.public()
-    record = Record(public, spec.fingerprint, booted=boot_fingerprint(public))
+    machine_id = (known.machine_id if known else "") or os.urandom(8).hex()
+    record = Record(public, spec.fingerprint, booted=boot_fingerprint(public), machine_id=machine_id)
     record.save(place.record)
     end_all(cgroups, place.cgroup, known.lifeline if known else None)
     if spec.containers:

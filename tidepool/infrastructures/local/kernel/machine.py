@@ -77,6 +77,8 @@ class Machine:
     #: How many of its processes were killed because it has no more memory.
     memory_kills: int
     boot_log: Path
+    #: Given when its disk was made: the next machine of that name has another one.
+    machine_id: str = ""
 
 
 def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Machine:
@@ -230,15 +232,22 @@ def thaw_machine(data: Path, stack: str, name: str) -> None:
         choose().thaw(place.cgroup)
 
 
-def delete_machine(data: Path, stack: str, name: str, timeout_s: float = 60.0) -> None:
+def delete_machine(
+    data: Path, stack: str, name: str, timeout_s: float = 60.0, *, machine_id: str = ""
+) -> None:
     """Take away all of it, its disk too, without shutting it down. One that is gone is no error.
+
+    With ``machine_id`` only the machine that has it: another one of its name stays.
 
     Raises:
         TimedOut: another call was at work on it for ``timeout_s``, or its processes do not end.
     """
     place = machine_place(data, stack, name)
     with told(f"machine {name} of stack {stack} could not be deleted"), locked(place.lock, timeout_s):
-        _unmake(data, place, choose(), load(place.record))
+        record = load(place.record)
+        if machine_id and record is not None and record.machine_id not in ("", machine_id):
+            return
+        _unmake(data, place, choose(), record)
         forget(place)
 
 
@@ -338,6 +347,7 @@ def _told(place: Place, cgroups: Cgroups, stack: str, name: str) -> Machine:
     return Machine(
         stack=stack,
         name=name,
+        machine_id=record.machine_id if record else "",
         state=_state(place, cgroups, record, alive),
         network=str(spec.get("network", "")),
         address=str(spec.get("address", "")),

@@ -28,6 +28,8 @@ class Record:
     switch: Lifeline | None = None
     #: Of a machine: the boot_fingerprint that its last boot began with; ``spec`` may have moved on since.
     booted: str = ""
+    #: Of a machine: its id, given when its disk is made. Empty in records of releases that gave none.
+    machine_id: str = ""
 
     def save(self, path: Path) -> None:
         """Write it, readable for its owner only."""
@@ -38,6 +40,7 @@ class Record:
             "complete": self.complete,
             "switch": _told(self.switch),
             "booted": self.booted,
+            "id": self.machine_id,
         }
         beside = path.with_suffix(".new")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -57,6 +60,7 @@ def load(path: Path) -> Record | None:
             complete=bool(told["complete"]),
             switch=_lifeline(told["switch"]),
             booted=str(told["booted"]),
+            machine_id=str(told.get("id", "")),
         )
     except FileNotFoundError:
         return None

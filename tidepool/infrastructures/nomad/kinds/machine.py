@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 
 from tidepool.infrastructures import MachineKey
@@ -88,7 +88,9 @@ class NomadMachineKind(Kind[Wanted]):
     def create(self, wanted: Wanted, task: Task) -> Made:
         api = self._open(wanted.api, self._environment)
         host = take(api, wanted.wish)
-        made = Made(f"{host.id}/{wanted.wish.key.stack}/{wanted.wish.key.node}", {"host": host.name})
+        key = key_of(host)
+        assert key is not None
+        made = Made(key.machine_id, {"host": host.name})
         self._wait(api, host, wanted, task, made)
         return made
 
@@ -100,7 +102,11 @@ class NomadMachineKind(Kind[Wanted]):
 
     def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
         host = self._open(state.api, self._environment).host(id.partition("/")[0])
-        if host is None or key_of(host) != state.wish.key:
+        if (
+            host is None
+            or (there := key_of(host)) is None
+            or not replace(state.wish.key, machine_id=id).matches(there)
+        ):
             return None  # somebody gave it to others, or took it out of Nomad
         return AS_KNOWN if host.is_up and host.is_eligible else {"state": "stopped"}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from tidepool.cluster.failures import InsufficientCapacity, Permanent
+from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, ask
@@ -38,8 +38,8 @@ class SshHostKind(Kind[Wanted]):
     """
 
     token = "tidepool:ssh:Host"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "node", "generation", "host", "address", "connection"})
-    rules = Rules(replaces=frozenset({"stack", "node", "generation", "host", "address"}))
+    keys = frozenset({"stack", "node", "host", "address", "connection"})
+    rules = Rules(replaces=frozenset({"stack", "node", "host", "address"}))
     timeout_s = RELEASE_S
 
     def __init__(self, home: Home, ask: Ask = ask) -> None:
@@ -47,7 +47,7 @@ class SshHostKind(Kind[Wanted]):
 
     def read(self, reader: Reader) -> Wanted:
         return Wanted(
-            MachineKey(reader.text("stack"), reader.text("node"), reader.integer("generation", 1, least=1)),
+            MachineKey(reader.text("stack"), reader.text("node")),
             reader.text("host"),
             reader.text("address", ""),
             reader.mapping("connection"),
@@ -79,20 +79,16 @@ class SshHostKind(Kind[Wanted]):
         return found
 
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
-        generation = int(inputs.get("generation") or 1)
         known = isinstance(inputs.get("node"), str) and isinstance(inputs.get("stack"), str)
-        key = MachineKey(inputs["stack"], inputs["node"], generation) if known else None
+        key = MachineKey(inputs["stack"], inputs["node"]) if known else None
         return {"claim": told_key(key)} if key else {}
 
     def create(self, wanted: Wanted, task: Task) -> Made:
         told = {"key": told_key(wanted.key), "address": wanted.address}
         answer = self._told(wanted, "claim", told, CLAIM_S)
         if (by := answer["claimed_by"]) != told["key"]:
-            other = MachineKey(by["stack"], by["node"], int(by["generation"]))
-            if (other.stack, other.node) == (wanted.key.stack, wanted.key.node):
-                raise Permanent(f"{wanted.key} cannot be made: {other} is there; delete it first")
             raise InsufficientCapacity(
-                f"{wanted.key} cannot be made: the host {wanted.host} is the node {by['node']} (generation {by['generation']}) of "
+                f"{wanted.key} cannot be made: the host {wanted.host} is the node {by['node']} of "
                 f"the stack {by['stack']}: give it back there first, or name another host"
             )
         return Made(f"{wanted.key.stack}/{wanted.key.node}", {"machine": f"{wanted.host}/{answer['id']}"})
