@@ -141,8 +141,8 @@ _OF_OLD = [
     (Action, ["Forget", _NODES], ReleaseSlot("cpu", ("cpu-1",), "lost")),
     (
         Action,
-        ["Sweep", {"machine": {"stack": "dev", "node": "cpu-9", "generation": 2}, "reason": "lost"}],
-        DeleteOrphan(MachineKey("dev", "cpu-9"), "lost"),
+        ["Sweep", {"machine": {"stack": "dev", "node": "cpu-9", "machine_id": "i-2"}, "reason": "lost"}],
+        DeleteOrphan(MachineKey("dev", "cpu-9", "i-2"), "lost"),
     ),
     (Action, ["Launch", _NODES | {"place": "aws"}], Launch("cpu", ("cpu-1",), "lost", location="aws")),
     (
@@ -177,6 +177,11 @@ def test_what_was_renamed_is_read_and_written_by_its_old_name(kind: Any, documen
     assert loads(kind, json.dumps(document).encode()) == value
     written = json.loads(_plain(dumps(kind, value)))
     assert _is_part_of(document, written)
+
+
+def test_keys_of_machines_that_had_generations_are_read_without_them() -> None:
+    document = ["Sweep", {"machine": {"stack": "dev", "node": "cpu-9", "generation": 1}, "reason": "lost"}]
+    assert loads(Action, json.dumps(document).encode()) == DeleteOrphan(MachineKey("dev", "cpu-9"), "lost")
 
 
 def test_the_state_in_a_look_is_written_as_world() -> None:
