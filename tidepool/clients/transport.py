@@ -1,4 +1,4 @@
-"""How a command gets to where Slurm is: the one contract of `here`, `namespaces` and `ssh`."""
+"""Contract of how a command gets to where Slurm is: one of `here`, `namespaces` and `ssh`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Transport(Protocol):
 
 
 def command_name(argv: Sequence[str]) -> str:
-    """What people call the command ``argv``: without `nsenter`, and `env` with its variables, before it."""
+    """Return people's name for the command ``argv``: without `nsenter`, and `env` with its variables, before it."""
     words = list(argv)
     if words[0] == "nsenter" and "--" in words:
         words = words[words.index("--") + 1 :]

@@ -120,12 +120,12 @@ def slot_address(subnet: IPv4Network, slot: int) -> IPv4Address:
 
 
 def capacity(subnet: IPv4Network) -> int:
-    """How many slots a subnet has: its first and last address stay free, wherever it lies in the network."""
+    """Count the slots of a subnet: its first and last address stay free, wherever it lies in the network."""
     return max(0, subnet.num_addresses - 2)
 
 
 def pod_subnets_in(pod_network: IPv4Network) -> int:
-    """How many machines' pods have room in a network."""
+    """Count the machines whose pods have room in a network."""
     return (
         1 << max(0, POD_SUBNET_PREFIX - pod_network.prefixlen)
         if pod_network.prefixlen <= POD_SUBNET_PREFIX
@@ -134,12 +134,12 @@ def pod_subnets_in(pod_network: IPv4Network) -> int:
 
 
 def pod_subnets_needed(pools: Sequence[int]) -> int:
-    """How many subnets pools with so many machines each take: whole blocks, but for the last."""
+    """Count the subnets that pools with so many machines each take: whole blocks, but for the last."""
     return sum(map(pod_block, pools[:-1])) + pools[-1] if pools else 0
 
 
 def pod_block(machines: int) -> int:
-    """How many subnets a pool has to itself: blocks, so that it can grow and moves nobody's pods."""
+    """Count the subnets that a pool has to itself: blocks, so that it can grow and moves nobody's pods."""
     return -(-machines // POD_BLOCK) * POD_BLOCK
 
 
@@ -151,7 +151,7 @@ def pod_subnet(pod_network: IPv4Network, number: int) -> IPv4Network:
 
 
 def overlapping(subnets: Iterable[IPv4Network]) -> list[tuple[int, int]]:
-    """Which of ``subnets`` share addresses: pairs of their places in it, the smaller first."""
+    """List which of ``subnets`` share addresses: pairs of their positions in it, the smaller first."""
     numbered = list(enumerate(subnets))
     return [(i, j) for (i, one), (j, other) in combinations(numbered, 2) if one.overlaps(other)]
 
@@ -189,7 +189,7 @@ def free_network(taken: Iterable[IPv4Network]) -> IPv4Network:
 
 
 def _first_gap(network: IPv4Network, taken: Iterable[IPv4Network], size: int) -> int | None:
-    """Where in ``network`` a subnet of ``size`` addresses, a power of two, can begin; None: nowhere."""
+    """Find where in ``network`` a subnet of ``size`` addresses, a power of two, can begin; None: nowhere."""
     place = int(network.network_address)
     for first, last in sorted((int(t.network_address), int(t.broadcast_address)) for t in taken):
         if place + size <= first:

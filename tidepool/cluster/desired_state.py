@@ -22,7 +22,7 @@ ONLY: Final = "TIDEPOOL_WISH_ONLY"
 
 
 class WishError(ValueError):
-    """What the variables say is no wish; says which of them, and what is expected."""
+    """The variables hold no desired state; the text says which of them, and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _told(hosts: Mapping[str, HostSet]) -> str:
 
 
 def _read(variable: str, kind: str, example: str, text: str | None) -> dict[str, HostSet]:
-    """What ``variable`` says, by fleet or pool; nothing where it is not there."""
+    """Read what ``variable`` says, by fleet or pool; nothing where it is not there."""
     if text is None:
         return {}
     try:

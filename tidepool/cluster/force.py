@@ -11,5 +11,5 @@ SETTINGS: Final[Mapping[str, str]] = {_VARIABLE: "1"}
 
 
 def is_regardless(environment: Mapping[str, str]) -> bool:
-    """Whether what is deleted goes with all that runs there, and without those that do not answer."""
+    """Return whether what is deleted goes with all that runs there, and without those that do not answer."""
     return environment.get(_VARIABLE) == SETTINGS[_VARIABLE]

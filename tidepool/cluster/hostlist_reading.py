@@ -91,7 +91,7 @@ def expand(text: str, limit: int = LIMIT) -> list[str]:
 
 
 def count(text: str) -> int:
-    """How many names the hostlist ``text`` stands for, repetitions too; without making them.
+    """Count the names that the hostlist ``text`` stands for, repetitions too; without making them.
 
     Raises:
         HostlistError: when it cannot be read.
@@ -128,7 +128,7 @@ def _check_characters(text: str) -> None:
 
 
 def _check_gap(text: str, start: int, end: int) -> None:
-    """What stands between two items separates them, and is not half a pair of brackets."""
+    """Refuse what stands between two items and does not separate them, such as half a pair of brackets."""
     separators = _SEPARATORS.match(text, start, end)
     place = separators.end() if separators else start
     if place == end:
@@ -143,7 +143,7 @@ def _check_gap(text: str, start: int, end: int) -> None:
 
 
 def _parse_ranges(text: str, position: int, inside: str) -> tuple[Range, ...]:
-    """What stands in one pair of brackets, which begins at ``position`` in ``text``."""
+    """Read what stands in one pair of brackets, which begins at ``position`` in ``text``."""
     ranges = []
     for piece in inside.split(","):
         first, dash, last = piece.partition("-")
@@ -169,7 +169,7 @@ def _parse_ranges(text: str, position: int, inside: str) -> tuple[Range, ...]:
 
 
 def size(item: Item) -> int:
-    """How many names it stands for."""
+    """Count the names that it stands for."""
     return prod(sum(map(len, part)) for part in item if not isinstance(part, str))
 
 

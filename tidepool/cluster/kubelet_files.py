@@ -116,7 +116,7 @@ def routes(ways: Iterable[PodRoute]) -> str:
 
 
 def routes_without(text: str, pods: IPv4Network) -> str:
-    """Those of `routes` that are for a machine which has ``pods`` itself."""
+    """Return the part of `routes` for a machine which has ``pods`` itself."""
     return "".join(line for line in text.splitlines(keepends=True) if f" {pods} via " not in line)
 
 

@@ -1,4 +1,4 @@
-"""Whether the networks of a spec agree: those of fleets and pools within the cluster's, those of Kubernetes outside it."""
+"""Checks that the networks of a spec agree: those of fleets and pools within the cluster's, those of Kubernetes outside it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def subnet_suggestion(spec: Mapping[str, Any], slots: object) -> str:
 
 
 def subnets_outside(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Those of fleets and pools that are not in the cluster's network, or are where its own machines are."""
+    """Find subnets of fleets and pools that are not in the cluster's network, or are where its own machines are."""
     network = _fit_network(spec)
     if network is None:
         return
@@ -45,7 +45,7 @@ def subnets_outside(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def subnets_overlapping(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Those of fleets and pools that share addresses: a machine would be in two of them."""
+    """Find subnets of fleets and pools that share addresses: a machine would be in two of them."""
     entries = _subnets(spec)
     told = set()
     remedies: dict[str, str] = {}
@@ -62,7 +62,7 @@ def subnets_overlapping(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def kubernetes_networks(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Whether the networks of pods and services are apart from the cluster's and from each other, and large enough."""
+    """Check that the networks of pods and services are apart from the cluster's and from each other, and large enough."""
     kubernetes = spec.get("kubernetes")
     if not isinstance(kubernetes, Mapping):
         return

@@ -1,4 +1,4 @@
-"""Where each node of a fleet is: on which of the fleet's infrastructures, by that one's key. It stays there for ever."""
+"""Placement of each node of a fleet: on which of the fleet's infrastructures, by that one's key. It stays there for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes of a fleet should be there: a set of names, never a count, for a count removes the wrong node."""
+"""Nodes of a fleet that should be there: a set of names, never a count, for a count removes the wrong node."""
 
 from __future__ import annotations
 

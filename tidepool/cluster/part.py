@@ -1,4 +1,4 @@
-"""What the models of a spec are made of."""
+"""Base of the models of a spec."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _place(
 
 
 def _described(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:
-    """What the field at ``loc`` is, as its model says it; of an entry in a list, what the list is."""
+    """Describe the field at ``loc``, as its model does; of an entry in a list, what the list is."""
     names = [(i, key) for i, key in enumerate(loc) if isinstance(key, str)]
     if not names:
         return ""

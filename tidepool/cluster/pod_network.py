@@ -1,4 +1,4 @@
-"""Where pods have their addresses: a /24 of the pod network for each machine of each pool, and the way there.
+"""Addresses of pods: a /24 of the pod network for each machine of each pool, and the way there.
 
 Pools take their subnets in the order in which the spec has them, in blocks (`addresses.POD_BLOCK`): slot 3 of the first
 pool has the third subnet. A pool that is added behind the others, or grows within its last block, moves no machine's

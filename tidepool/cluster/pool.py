@@ -115,11 +115,11 @@ class ConvergedPool(Part):
         return most
 
     def least(self, role: Role) -> int:
-        """How many machines have ``role`` at least."""
+        """Return how many machines have ``role`` at least."""
         return self.slurm_min if role == "slurm" else self.kubernetes_min
 
     def most(self, role: Role) -> int:
-        """How many machines have ``role`` at most."""
+        """Return how many machines have ``role`` at most."""
         said = self.slurm_max if role == "slurm" else self.kubernetes_max
         return self.machines if said is None else min(said, self.machines)
 

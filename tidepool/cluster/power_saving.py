@@ -32,7 +32,7 @@ _LONGEST_TIMEOUT_S: Final = 65_533
 
 
 def saves_power(spec: ClusterSpec) -> bool:
-    """Whether Slurm's power saving asks for nodes."""
+    """Return whether Slurm's power saving asks for nodes."""
     return spec.scaling.mode == "power_save"
 
 

@@ -1,4 +1,4 @@
-"""Where a machine of a pool has what makes it serve Slurm or Kubernetes, and what serving leaves there. Paths, no more."""
+"""Paths of a pool's machine: what makes it serve Slurm or Kubernetes, and what serving leaves there. Paths, no more."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROUTE_PROTOCOL: Final = 116
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a role leaves on a machine's disk and in its network.
+    """Traces of a role on a machine's disk and in its network.
 
     ``secrets`` are files, and folders with files, that are overwritten before they are removed. ``state`` is removed;
     folders that begin with one of ``emptied`` stay, without what is in them, for they are of the image. ``links`` are

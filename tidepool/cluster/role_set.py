@@ -1,4 +1,4 @@
-"""Which role each machine of a converged pool should have: by name, never by count."""
+"""Roles that the machines of a converged pool should have: by name, never by count."""
 
 from __future__ import annotations
 

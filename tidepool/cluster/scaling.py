@@ -1,4 +1,4 @@
-"""How a cluster is to breathe: which policies say how many nodes there should be. What they do is the scaler's."""
+"""Scaling of a cluster: which policies say how many nodes there should be. What they do is the scaler's."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ Policy = Annotated[
 
 
 class Scaling(Part):
-    """How the scaler works. It is read from the file whenever that changes; all the rest of the spec by `up`."""
+    """Settings of the scaler. They are read from the file whenever that changes; all the rest of the spec by `up`."""
 
     mode: Literal["slots", "power_save"] = Field(
         default="slots",

@@ -46,7 +46,7 @@ def mebibytes(amount: Any) -> Any:
 
 
 class Shape(Part):
-    """What a node of a fleet has. Slurm hands out so much of it, whatever slurmd finds."""
+    """Resources of a node of a fleet. Slurm hands out so much of it, whatever slurmd finds."""
 
     cpus: Whole = Field(
         ge=1,

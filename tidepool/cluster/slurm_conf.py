@@ -133,7 +133,7 @@ def configuration(spec: ClusterSpec) -> Mapping[str, str]:
 
 
 def names_slots(spec: ClusterSpec) -> bool:
-    """Whether slurm.conf itself has the slots, in NodeName lines; else they are made with `scontrol create`."""
+    """Return whether slurm.conf itself has the slots, in NodeName lines; else they are made with `scontrol create`."""
     return spec.topology == "tree"
 
 
@@ -153,7 +153,7 @@ def slot_state(spec: ClusterSpec, fleet: Fleetlike) -> Literal["FUTURE", "CLOUD"
 def future_slots(
     spec: ClusterSpec, fleet: Fleetlike, first: int = 1, last: int | None = None
 ) -> tuple[str, ...]:
-    """What `scontrol create` is told, argument by argument, to make the slots ``first`` to ``last`` of a fleet.
+    """Return the arguments of `scontrol create` to make the slots ``first`` to ``last`` of a fleet.
 
     ``last`` is the fleet's ``max_nodes`` unless it is given: a fleet that grew creates only what is new. With a
     thousand slots in one call, it takes Slurm 15 ms. Empty where there is nothing to create: no such slots, or a

@@ -74,7 +74,7 @@ ImageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/-]*$")]
 
 
 class Infrastructure(Part):
-    """Where machines come from, and what is particular to them there."""
+    """An infrastructure, which machines come from, and what is particular to them there."""
 
     name: InfrastructureName = Field(
         description="Which infrastructure: `local`, which is this machine, `libvirt`, `aws`, `nomad`, `kubernetes`, `ssh`, or one that a package of Python brings."
@@ -100,7 +100,7 @@ class Infrastructure(Part):
 
     @property
     def key(self) -> str:
-        """What it is called among those of its fleet: ``aws``, or with its offering ``aws/spot``."""
+        """Return its name among those of its fleet: ``aws``, or with its offering ``aws/spot``."""
         return self.name if self.offering is None else f"{self.name}/{self.offering}"
 
 
@@ -182,11 +182,11 @@ class Fleet(Part):
         return self.model_copy(update={"infrastructures": (entry,)})
 
     def boot_name(self, entry: Infrastructure) -> str:
-        """What machines of it there are made by: ``cpu``, or with the entry's offering ``cpu.spot``."""
+        """Return the name of the boot of its machines there: ``cpu``, or with the entry's offering ``cpu.spot``."""
         return self.name if entry.offering is None else f"{self.name}.{entry.offering}"
 
     def most_nodes(self, entry: Infrastructure) -> int:
-        """How many of its nodes may be on one of its infrastructures."""
+        """Return how many of its nodes may be on one of its infrastructures."""
         return self.max_nodes if entry.max_nodes is None else min(self.max_nodes, entry.max_nodes)
 
 
@@ -248,7 +248,7 @@ class Controller(Part):
 
 
 class Limits(Part):
-    """What the scaler never goes beyond, whatever waits in the queue."""
+    """Limits that the scaler never goes beyond, whatever waits in the queue."""
 
     max_nodes: Whole | None = Field(default=None, ge=0, description="Nodes of all fleets together.")
     price_usd_per_hour: float | None = Field(
@@ -408,13 +408,13 @@ class ClusterSpec(Part):
         return tuple(dict.fromkeys([self.controller.infrastructure.name, *names]))
 
     def place(self, name: str) -> Placed:
-        """What is said of an infrastructure for the whole cluster: with the controller, or apart."""
+        """Return what is said of an infrastructure for the whole cluster: with the controller, or apart."""
         if self.controller.infrastructure.name == name:
             return Placed("controller.infrastructure.options", self.controller.infrastructure.options)
         return Placed(f"infrastructures.{name}", self.infrastructures.get(name, FrozenDict()))
 
     def entries(self, name: str) -> Iterator[FleetEntry]:
-        """Where fleets name an infrastructure, in order."""
+        """Yield the entries of fleets that name an infrastructure, in order."""
         for i, fleet in enumerate(self.fleets):
             for j, entry in enumerate(fleet.infrastructures):
                 if entry.name == name:

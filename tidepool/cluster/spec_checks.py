@@ -1,4 +1,4 @@
-"""Whether the parts of a spec agree with each other: each check is a question, and its answers are mistakes.
+"""Checks that the parts of a spec agree with each other: each check is a question, and its answers are mistakes.
 
 The checks look at a plain mapping, of which other parts may be wrong, so that one look tells of all mistakes: what
 is not what it should be is passed over here, as `spec_reading` tells of it already.

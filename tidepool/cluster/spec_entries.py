@@ -42,12 +42,12 @@ class Entry:
 
     @property
     def subnet(self) -> IPv4Network | None:
-        """Of a fleet or a pool; None where there is none that can be read."""
+        """Return the subnet of a fleet or a pool; None where there is none that can be read."""
         return as_network(self.keys.get("subnet"))
 
     @property
     def slots(self) -> object:
-        """How many a fleet or a pool has, by what stands there."""
+        """Return how many slots a fleet or a pool has, by what stands there."""
         return self.keys.get("max_nodes", self.keys.get("machines"))
 
 
@@ -62,12 +62,12 @@ def listed(spec: Mapping[str, Any], *kinds: str) -> list[Entry]:
 
 
 def numbered(entries: object) -> Iterator[tuple[int, Any]]:
-    """What a list has, with its places; of what is no list, nothing."""
+    """Yield the entries of a list, with their positions; of what is no list, nothing."""
     return iter(enumerate(entries)) if isinstance(entries, list | tuple) else iter(())
 
 
 def words(entries: object) -> Iterator[tuple[int, str]]:
-    """What a list has of text, with its places."""
+    """Yield the texts of a list, with their positions."""
     return ((i, entry) for i, entry in numbered(entries) if isinstance(entry, str))
 
 

@@ -1,4 +1,4 @@
-"""What the models of a spec say of themselves: their keys, and the models within them."""
+"""Descriptions of the models of a spec: their keys, and the models within them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def is_by_name(annotation: Any) -> bool:
-    """Whether values of ``annotation`` are mappings, in which a person's names stand before the models."""
+    """Return whether values of ``annotation`` are mappings, in which a person's names stand before the models."""
     origin = get_origin(annotation)
     return (isinstance(origin, type) and issubclass(origin, Mapping)) or any(
         is_by_name(inner) for inner in get_args(annotation)
@@ -36,7 +36,7 @@ def is_by_name(annotation: Any) -> bool:
 
 
 def model_named(annotation: Any, name: str) -> type[BaseModel] | None:
-    """Of several models, the one whose ``name`` is that."""
+    """Return that one of several models whose ``name`` it is."""
     found = models_in(annotation)
     named = (model for model in found if name in get_args(_name_of(model)))
     return next(named, None) if len(found) > 1 else None

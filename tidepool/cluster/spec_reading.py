@@ -55,7 +55,7 @@ def read_spec(mapping: Mapping[str, Any]) -> ClusterSpec:
 
 
 def concerns(spec: ClusterSpec, machine_memory_mib: int | None = None) -> tuple[Concern, ...]:
-    """What a person should know of ``spec`` before it is built.
+    """List what a person should know of ``spec`` before it is built.
 
     ``machine_memory_mib`` is the memory of this machine, which the infrastructure `local` takes from.
     """
@@ -126,7 +126,7 @@ def _beyond_memory(spec: ClusterSpec, machine_memory_mib: int | None) -> Iterabl
 
 
 def _follows(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:
-    """Whether a list seems short only because entries of it are wrong, which is told already."""
+    """Return whether a list seems short only because entries of it are wrong, which is told already."""
     loc = error["loc"]
     return error["type"] == "too_short" and any(
         len(e["loc"]) > len(loc) and e["loc"][: len(loc)] == loc for e in errors
@@ -146,7 +146,7 @@ def _mistake(error: ErrorDetails, mapping: Mapping[str, Any]) -> Mistake:
 def read_offerings(
     spec: ClusterSpec, infrastructure: str, offering: type[_P], mistakes: list[Mistake]
 ) -> dict[tuple[str, str], _P]:
-    """What fleets say of their machines on an ``infrastructure``, by fleet and the entry's key.
+    """Read what fleets say of their machines on an ``infrastructure``, by fleet and the entry's key.
 
     Where it cannot be, it is left out, and every mistake in it is added to ``mistakes``.
     """

@@ -1,4 +1,4 @@
-"""What an API server's answer comes to: an object, or a typed error. Nothing else passes for one."""
+"""Read the answer of an API server: an object, or a typed error. Nothing else passes for one."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _causes(read: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _no_object(status: int, body: bytes, where: str, right: Right) -> KubernetesError:
-    """What is between may answer as well, with pages of its own."""
+    """Return the error of an answer that is no object. What is between may answer as well, with pages of its own."""
     if status == 401:
         return Unauthorized(f"{where} does not know who asks: see the kubeconfig's credential")
     begins = body[:60].decode("utf-8", "replace").strip()

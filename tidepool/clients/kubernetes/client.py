@@ -327,7 +327,7 @@ def _in(group: str, namespace: str, resource: str) -> str:
 
 
 def _with(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """What selects objects that have all these labels."""
+    """Return the query that selects objects with all these labels."""
     told = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
     return {"labelSelector": told} if told else {}
 

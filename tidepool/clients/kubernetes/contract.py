@@ -1,4 +1,4 @@
-"""What a client of Kubernetes can do. `KubernetesApi` does it over HTTP; `FakeKubernetes` in memory, with the same suite.
+"""Contract of a client of Kubernetes. `KubernetesApi` does it over HTTP; `FakeKubernetes` in memory, with the same suite.
 
 - A call comes back within its time-out, with an answer or with a `KubernetesError`.
 - A list is the whole list, however many pages it came in. What cannot be known is an error: never an empty list.
@@ -56,7 +56,7 @@ class KubernetesReader(Protocol):
         ...
 
     def missing_rights(self, rights: Iterable[Right] = NEEDED) -> tuple[Right, ...]:
-        """Those that the credential has not, by SelfSubjectAccessReview."""
+        """Return the rights that the credential lacks, by SelfSubjectAccessReview."""
         ...
 
     def nodes(self, pool: str | None = None) -> tuple[Node, ...]:
@@ -90,7 +90,7 @@ class KubernetesReader(Protocol):
         ...
 
     def pending_pods(self) -> tuple[Pod, ...]:
-        """Those that are bound to no node and have not ended."""
+        """List the pods that are bound to no node and have not ended."""
         ...
 
     def budgets(self) -> tuple[Budget, ...]:

@@ -1,4 +1,4 @@
-"""What is asked of a control plane of ours besides its API: whether all of it works, and its first objects."""
+"""Questions to a control plane of ours besides its API: whether all of it works, and its first objects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ControlPlane:
             exchange.close()
 
     def what_is_down(self) -> str:
-        """What of it does not work, in a line of words; empty where all does.
+        """Say in a line what of it does not work; empty where all does.
 
         Raises:
             Unauthorized: the API server answers, and does not know who asks.
@@ -60,7 +60,7 @@ class ControlPlane:
         return ""
 
     def makes_pods(self) -> bool:
-        """Whether the controllers have come as far as to let pods be made.
+        """Return whether the controllers have come as far as to let pods be made.
 
         Raises:
             KubernetesError: the API server does not say.
@@ -81,7 +81,7 @@ class ControlPlane:
         self._json("PATCH", f"{wanted.path}?{query}", Right("patch", wanted.name), wanted.body)
 
     def has(self, wanted: FirstObject) -> bool:
-        """Whether an object is there, and says what it should.
+        """Return whether an object is there, and says what it should.
 
         Raises:
             KubernetesError: the API server does not say.
@@ -105,7 +105,7 @@ def _known_by(api: Access, port: int) -> Access:
 
 
 def _illness(exchange: Exchange, path: str) -> str:
-    """What is wrong with a server, as it says or as is seen, in words that follow its name; empty where it is well."""
+    """Say what is wrong with a server, as it says or as is seen, in words that follow its name; empty where it is well."""
     try:
         answer = exchange.ask("GET", path)
     except KubernetesError as error:

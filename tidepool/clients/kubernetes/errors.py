@@ -1,4 +1,4 @@
-"""What can go wrong when Kubernetes is asked. Nothing fails open: an answer that is not whole is an error."""
+"""Errors of asking Kubernetes. Nothing fails open: an answer that is not whole is an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Unauthorized(KubernetesError):
 
 
 class Forbidden(KubernetesError):
-    """Who asks has not the right. ``right`` says which: ``create pods/eviction``."""
+    """The asker lacks a right. ``right`` says which: ``create pods/eviction``."""
 
     def __init__(self, message: str, right: str = "") -> None:
         super().__init__(message)

@@ -34,7 +34,7 @@ def dial_here(host: str, port: int, timeout_s: float) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, whole."""
+    """The whole of what came back."""
 
     status: int
     body: bytes
@@ -225,7 +225,7 @@ class _Link:
         self._http.sock = self._stream
 
     def is_quiet(self) -> bool:
-        """Whether nothing came since the last answer: what comes unasked is the connection's end."""
+        """Return whether nothing came since the last answer: what comes unasked is the connection's end."""
         waiting = select.poll()
         waiting.register(self._sock, select.POLLIN | select.POLLHUP | select.POLLERR)
         return not self._sock.pending() and not waiting.poll(0)

@@ -33,7 +33,7 @@ class FirstObject:
         return f"{self.body['kind']} {self.body['metadata']['name']}"
 
     def is_as_in(self, there: Json) -> bool:
-        """Whether the object of the API says what this one says."""
+        """Return whether the object of the API says what this one says."""
         return all(
             there.get(key) == self.body[key] for key in ("rules", "roleRef", "subjects") if key in self.body
         )

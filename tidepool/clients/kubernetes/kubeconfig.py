@@ -62,7 +62,7 @@ class Access:
         return f"the API server at {host}:{self.port}"
 
     def credential(self, timeout_s: float) -> Credential:
-        """Who asks, as it is now: files of tokens change, and programs are asked again.
+        """Return the credential as it is now: files of tokens change, and programs are asked again.
 
         Raises:
             Unauthorized: there is no credential to be had; says why.
@@ -100,7 +100,7 @@ class Access:
 
 
 def _ask_program(asked: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
-    """What the library has the program say, in a process that ends with all that it started when it is late."""
+    """Return what the library has the program say, in a process that ends with all that it started when it is late."""
     with subprocess.Popen(
         [sys.executable, "-m", "tidepool.clients.kubernetes.credential_program"],
         stdin=subprocess.PIPE,
@@ -209,7 +209,7 @@ def _named(read: Mapping[str, Any], kind: str, name: object, key: str) -> Mappin
 
 
 def _pem(read: Mapping[str, Any], key: str, folder: Path) -> str:
-    """What ``key-data`` holds, or the file that ``key`` names; empty where there is neither."""
+    """Return what ``key-data`` holds, or the file that ``key`` names; empty where there is neither."""
     if data := read.get(f"{key}-data"):
         try:
             return base64.b64decode(str(data), validate=True).decode("ascii")

@@ -56,7 +56,7 @@ def noted(text: str, folder: Path, note: Mapping[str, Any]) -> str:
 
 
 def note_of(text: str) -> Mapping[str, Any]:
-    """What `noted` wrote into a kubeconfig.
+    """Return what `noted` wrote into a kubeconfig.
 
     Raises:
         ValueError: there is no note in it.

@@ -1,4 +1,4 @@
-"""What selects what: label selectors, and which nodes a pod can be on. Plain functions, as the scheduler has them."""
+"""Selection: label selectors, and which nodes a pod can be on. Plain functions, as the scheduler has them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tidepool.clients.kubernetes.objects import Budget, Node, Pod, Requirement, 
 
 
 def guards(budget: Budget, pod: Pod) -> bool:
-    """Whether a pod counts for a disruption budget."""
+    """Return whether a pod counts for a disruption budget."""
     return budget.namespace == pod.namespace and selects(budget.selector, pod.labels)
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a label selector (``matchLabels``, ``matchExpressions``) holds for ``labels``; an empty one always does."""
+    """Return whether a label selector (``matchLabels``, ``matchExpressions``) holds for ``labels``; an empty one always does."""
     expressions = (
         Requirement(said["key"], said["operator"], tuple(said.get("values") or ()))
         for said in selector.get("matchExpressions") or ()
@@ -25,7 +25,7 @@ def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def wants(pod: Pod, node: str, labels: Mapping[str, str]) -> bool:
-    """Whether a pod's node selector and required node affinity let it be on a node of that name, with those labels."""
+    """Return whether a pod's node selector and required node affinity let it be on a node of that name, with those labels."""
     known = {**labels, "metadata.name": node}
     if any(labels.get(key) != value for key, value in pod.node_selector.items()):
         return False
@@ -33,7 +33,7 @@ def wants(pod: Pod, node: str, labels: Mapping[str, str]) -> bool:
 
 
 def bears(pod: Pod, taints: Iterable[Taint]) -> bool:
-    """Whether a pod tolerates all taints that would keep it away."""
+    """Return whether a pod tolerates all taints that would keep it away."""
     return all(
         taint.effect == "PreferNoSchedule" or any(tolerates(said, taint) for said in pod.tolerations)
         for taint in taints
@@ -41,7 +41,7 @@ def bears(pod: Pod, taints: Iterable[Taint]) -> bool:
 
 
 def can_be_on(pod: Pod, node: Node) -> bool:
-    """Whether the scheduler would put a pod there if there is room: selectors, affinity, taints, and that it is ready."""
+    """Return whether the scheduler would put a pod there if there is room: selectors, affinity, taints, and that it is ready."""
     return (
         not node.unschedulable
         and node.ready
@@ -51,7 +51,7 @@ def can_be_on(pod: Pod, node: Node) -> bool:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration is leave to be where one taint is."""
+    """Return whether a toleration allows to be where a taint is."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -62,7 +62,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """Whether one match expression holds for ``labels``."""
+    """Return whether a match expression holds for ``labels``."""
     there = labels.get(requirement.key)
     match requirement.operator:
         case "In":

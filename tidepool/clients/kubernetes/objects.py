@@ -1,4 +1,4 @@
-"""What Kubernetes knows, as frozen values: nodes, pods, budgets, leases. Quantities are whole: milli-CPUs, bytes."""
+"""Frozen values of what Kubernetes knows: nodes, pods, budgets, leases. Quantities are whole: milli-CPUs, bytes."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class BootstrapToken:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a credential must be allowed to do: ``verb`` on ``resource`` (``pods``, ``pods/eviction``) of ``group``."""
+    """A right that a credential must have: ``verb`` on ``resource`` (``pods``, ``pods/eviction``) of ``group``."""
 
     verb: str
     resource: str

@@ -81,7 +81,7 @@ def added(one: Resources, other: Resources) -> Resources:
 
 
 def most(one: Resources, other: Resources) -> Resources:
-    """Of each the larger amount."""
+    """Return the larger amount of each."""
     return _by_name(one, other, max)
 
 

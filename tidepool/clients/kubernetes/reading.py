@@ -165,7 +165,7 @@ def moment(written: str) -> datetime | None:
 
 
 def _waiting(status: Mapping[str, Any]) -> str:
-    """Of the first container that waits, which may be one of those that begin."""
+    """Return the reason of the first container that waits, which may be one of those that begin."""
     for key in ("initContainerStatuses", "containerStatuses"):
         for container in _list(status, key):
             waits = _map(_map(container, "state"), "waiting")
@@ -175,7 +175,7 @@ def _waiting(status: Mapping[str, Any]) -> str:
 
 
 def _requests(spec: Mapping[str, Any]) -> Resources:
-    """What the scheduler sets aside for it: containers and sidecars together, or the largest step of starting them.
+    """Return what the scheduler sets aside for a pod: containers and sidecars together, or the largest step of starting them.
 
     An init container runs beside the sidecars (init containers that restart) before it. Amounts that are said of the
     whole pod hold instead.

@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 
 
 class Requests:
-    """What can be asked of an API server, as JSON. ``page`` is how many objects of a list come at once."""
+    """Requests to an API server, as JSON. ``page`` is how many objects of a list come at once."""
 
     def __init__(self, exchange: Exchange, page: int = 500) -> None:
         self._exchange = exchange

@@ -139,7 +139,7 @@ class Accounting:
         return self._list("user", "User,DefaultAccount,AdminLevel", User)
 
     def associations(self) -> tuple[Association, ...]:
-        """Who may use which account, and within which limits."""
+        """List who may use which account, and within which limits."""
         return self._list(
             "association",
             "Cluster,Account,User,ParentName,Share,GrpTRES,MaxJobs,QOS",

@@ -25,7 +25,7 @@ class Commands:
     timeout_s: float
 
     def run(self, argv: Sequence[str], stdin: str = "") -> Completed:
-        """How the command ``argv`` ended, not judged.
+        """Run the command ``argv``; its end is not judged.
 
         Raises:
             Unreachable, TimedOut: it did not run, or did not end.
@@ -41,7 +41,7 @@ class Commands:
         return self.transport.run(argv, stdin=stdin, timeout_s=self.timeout_s)
 
     def ask(self, argv: Sequence[str], stdin: str = "") -> str:
-        """What the command ``argv`` answers.
+        """Return what the command ``argv`` answers.
 
         Raises:
             SlurmError: it did not run, did not end, or told of an error.

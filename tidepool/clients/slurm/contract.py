@@ -1,4 +1,4 @@
-"""What a client of Slurm can do, whichever way it talks to it.
+"""Contract of a client of Slurm, whichever way it talks to it.
 
 `Slurm` does it by Slurm's commands, over this machine, namespaces or SSH; `SlurmRest` does by slurmrestd what that
 can; `FakeSlurm` does it in memory. One suite of tests holds them to the same promises:

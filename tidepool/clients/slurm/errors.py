@@ -1,4 +1,4 @@
-"""What can go wrong between us and Slurm, as types: what happened, where, and the remedy.
+"""Errors between us and Slurm, as types: what happened, where, and the remedy.
 
 An answer that is not certain is one of these and never an empty list: whoever removes machines reads these answers.
 """

@@ -128,22 +128,22 @@ class Job(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many tasks of an array the record stands for; 1 without an array."""
+        """Count the tasks of an array that the record stands for; 1 without an array."""
         return array_size(self.array_tasks)
 
     @property
     def array_id(self) -> str:
-        """What people call the one task of an array that the record stands for (``17_3``); empty without an array."""
+        """Return people's name for the one task of an array that the record stands for (``17_3``); empty without an array."""
         return f"{self.array_job_id}_{self.array_tasks}" if self.array_tasks.isdecimal() else ""
 
     @property
     def memory_mib(self) -> int | None:
-        """What one task of it asks for on all its nodes together; none where Slurm does not count memory."""
+        """Return the memory that one task of it asks for on all its nodes together; None where Slurm does not count memory."""
         return memory_mib(self.tres["mem"]) if "mem" in self.tres else None
 
     @property
     def memory_is_per_cpu(self) -> bool:
-        """Whether ``min_memory_mib`` is for each CPU: then, and only then, is the sum over the CPUs the whole."""
+        """Return whether ``min_memory_mib`` is for each CPU: then, and only then, is the sum over the CPUs the whole."""
         whole = self.memory_mib
         return (
             whole is not None
@@ -154,7 +154,7 @@ class Job(NamedTuple):
 
     @property
     def memory_per_node_mib(self) -> int:
-        """What a node must have for it at least, its CPUs spread evenly.
+        """Return the memory that a node must have for it at least, its CPUs spread evenly.
 
         0 where it asks for no amount: then it takes all memory of whatever nodes it gets, where Slurm counts memory.
         """
@@ -164,7 +164,7 @@ class Job(NamedTuple):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs one task of it asks for on all its nodes together, of any type.
+        """Count the GPUs that one task of it asks for on all its nodes together, of any type.
 
         ``tres`` counts them only where slurmdbd does (AccountingStorageTRES); else its own words are multiplied.
         """
@@ -268,7 +268,7 @@ _WIDTH: Final = len(OWN_COLUMNS) + 2
 
 
 class _Memo(dict[str, Any]):
-    """What a reader made of each text; most stand there thousands of times."""
+    """Values that a reader made of texts; most stand there thousands of times."""
 
     def __init__(self, read: Callable[[str], Any]) -> None:
         self._read = read
@@ -279,7 +279,7 @@ class _Memo(dict[str, Any]):
 
 
 def _reader(columns: tuple[_Column, ...]) -> Callable[[str], tuple[Any, ...]]:
-    """What reads several fields that are written as one."""
+    """Return a reader of several fields that are written as one."""
     memos = [_Memo(read) for _, read in columns]
 
     def read(written: str) -> tuple[Any, ...]:
@@ -304,7 +304,7 @@ def squeue_format(mark: str) -> str:
 
 
 def parse_queue(output: str, mark: str) -> list[Job]:
-    """What squeue wrote in `squeue_format`, with the header that proves that Slurm answered.
+    """Read what squeue wrote in `squeue_format`, with the header that proves that Slurm answered.
 
     Raises:
         ValueError: it is not that: empty, cut off, or a field that cannot be read.

@@ -25,7 +25,7 @@ class NodeBase(StrEnum):
 
 
 class NodeFlag(StrEnum):
-    """What may stand beside the base state: those of 22.05, and what releases up to 25.11 added."""
+    """Flags that may stand beside the base state: those of 22.05, and what releases up to 25.11 added."""
 
     BLOCKED = "BLOCKED"
     CLOUD = "CLOUD"

@@ -13,7 +13,7 @@ _KEY = re.compile(r"(?:^| )([A-Z][A-Za-z_]*)=")
 
 
 class PartitionState(StrEnum):
-    """Whether a partition takes jobs (UP, DOWN) and starts them (UP, DRAIN)."""
+    """States of a partition: it takes jobs (UP, DOWN), it starts them (UP, DRAIN)."""
 
     UP = "UP"
     DOWN = "DOWN"

@@ -71,7 +71,7 @@ def tres(written: str) -> Mapping[str, str]:
 
 
 def array_size(tasks: str) -> int:
-    """How many tasks of an array ``0-9:2,12%4`` stands for; 1 for a job without an array.
+    """Count the tasks of an array ``0-9:2,12%4``; 1 for a job without an array.
 
     The number after ``%`` limits how many run at once, and is not counted.
     """

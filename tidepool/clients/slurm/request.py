@@ -1,4 +1,4 @@
-"""What is asked of Slurm: slots to declare, jobs to submit, reservations to make. Frozen, and as arguments."""
+"""Requests to Slurm: slots to declare, jobs to submit, reservations to make. Frozen, and as arguments."""
 
 from __future__ import annotations
 
