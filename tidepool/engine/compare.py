@@ -1,4 +1,4 @@
-"""How two sets of properties differ, where the engine has to say it itself."""
+"""Differences between two sets of properties, where the engine has to find them itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidepool.engine.values import (
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Whether two values are the same; unlike ``==``, tells ``True`` from ``1``."""
+    """Return whether two values are the same; unlike ``==``, tells ``True`` from ``1``."""
     if a is b:
         return True
     if isinstance(a, dict) and isinstance(b, dict):

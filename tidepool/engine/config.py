@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tidepool.engine import property_path
+from tidepool.engine import json_text, property_path
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 
@@ -95,7 +95,7 @@ def from_document(raw: Any) -> Value:
     value = _part(raw)
     if value is None:
         return ""
-    return value if isinstance(value, str | Ciphertext | list | dict) else json_text(value)
+    return value if isinstance(value, str | Ciphertext | list | dict) else json_text.dumps_sorted(value)
 
 
 def to_document(value: Value) -> Any:
@@ -112,7 +112,7 @@ def to_document(value: Value) -> Any:
 
 
 def is_secure(value: Value) -> bool:
-    """Whether any part of ``value`` is encrypted."""
+    """Return whether any part of ``value`` is encrypted."""
     match value:
         case Ciphertext():
             return True
@@ -125,7 +125,7 @@ def is_secure(value: Value) -> bool:
 
 
 def is_object(value: Value) -> bool:
-    """Whether ``value`` is a list or a dict (or one of its parts is null)."""
+    """Return whether ``value`` is a list or a dict (or one of its parts is null)."""
     return value is None or isinstance(value, list | dict)
 
 
@@ -158,7 +158,7 @@ def reencrypted(value: Value, decrypt: Decrypt, encrypt: Callable[[str], str]) -
 def text_of(value: Value, decrypt: Decrypt) -> str:
     """``value`` as the program gets it: strings as they are, everything else as JSON."""
     plain = decrypted(value, decrypt)
-    return plain if isinstance(plain, str) else json_text(plain)
+    return plain if isinstance(plain, str) else json_text.dumps_sorted(plain)
 
 
 def mask(_: str) -> str:
@@ -194,7 +194,9 @@ def put(values: Values, key: Key, value: Value, *, path: bool = False) -> Values
     if not path:
         return {
             **values,
-            key: value if isinstance(value, str | Ciphertext | list | dict) else json_text(value),
+            key: value
+            if isinstance(value, str | Ciphertext | list | dict)
+            else json_text.dumps_sorted(value),
         }
     elements, top = _elements(key)
     if len(elements) == 1:
@@ -318,7 +320,7 @@ class ProgramConfig:
 
 
 def program_config(values: Values, decrypt: Decrypt) -> ProgramConfig:
-    """What a program gets to see of ``values``. ``decrypt`` is called only where there are secrets."""
+    """Return the part of ``values`` that a program sees. ``decrypt`` is called only where there are secrets."""
     ordered = sorted(values)
     return ProgramConfig(
         values={str(k): text_of(values[k], decrypt) for k in ordered},
@@ -328,30 +330,10 @@ def program_config(values: Values, decrypt: Decrypt) -> ProgramConfig:
     )
 
 
-def json_text(value: Any) -> str:
-    """``value`` as Go's encoder writes it: keys sorted, no blanks, ``< > &`` escaped."""
-    text = json.dumps(_go_numbers(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    for plain, escaped in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")):
-        text = text.replace(plain, escaped)
-    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
 class _Literal(str):
     """Text that stays text, whatever it looks like."""
 
     __slots__ = ()
-
-
-def _go_numbers(value: Any) -> Any:
-    match value:
-        case float() if value.is_integer() and abs(value) < 1e21:
-            return int(value)  # Go writes 1.0 as 1
-        case dict():
-            return {k: _go_numbers(v) for k, v in value.items()}
-        case list():
-            return [_go_numbers(v) for v in value]
-        case _:
-            return value
 
 
 def _part(raw: Any) -> Any:
@@ -441,7 +423,7 @@ def _remove(value: Any, path: property_path.Path, depth: int) -> Any:
 
 def _declared_value(value: Any) -> Value:
     if isinstance(value, bool | int):
-        return json_text(value)
+        return json_text.dumps_sorted(value)
     return value
 
 

@@ -23,14 +23,14 @@ _SETTINGS: Final = ("secretsprovider", "encryptedkey", "encryptionsalt")
 
 @dataclass(frozen=True, slots=True)
 class StackConfig:
-    """What a stack's configuration file says. ``path`` need not exist: then everything is empty."""
+    """The content of a stack's configuration file. ``path`` need not exist: then everything is empty."""
 
     path: Path
     values: Values = field(default_factory=dict)
     #: How secrets are encrypted: empty, "default" or "passphrase", or the URL of a key service.
     secrets_provider: str = ""
     encrypted_key: str = ""
-    #: The salt state of the passphrase; see :mod:`tidepool.engine.state.secrets`.
+    #: The encryption salt of the passphrase; see :mod:`tidepool.engine.state.secrets`.
     encryption_salt: str = ""
     #: Whether the file imports Pulumi ESC environments, which the file backend does not have.
     has_environment: bool = False
@@ -282,7 +282,7 @@ _YAML_1_1_WORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off"})
 
 
 def _literal_keeps(text: str) -> bool:
-    """Whether a literal block can hold ``text``: no blanks at the edges of lines, nothing to escape."""
+    """Return whether a literal block can hold ``text``: no blanks at line edges, nothing to escape."""
     return not text.startswith((" ", "\n")) and all(
         line == line.rstrip() and line.isprintable() for line in text.split("\n")
     )

@@ -1,4 +1,4 @@
-"""What a person is told when something is wrong: what, where, what is allowed, the remedy."""
+"""Errors for people: what is wrong and where, what is allowed, the remedy."""
 
 from __future__ import annotations
 

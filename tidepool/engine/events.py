@@ -1,4 +1,4 @@
-"""What an operation says while it runs. The display draws these, the event log keeps them.
+"""Events of an operation while it runs. The display draws these, the event log stores them.
 
 Values in events are typed property values (see :mod:`tidepool.engine.values`) and may hold secrets:
 whoever shows or writes an event masks them (:func:`tidepool.engine.values.masked`).
@@ -16,7 +16,7 @@ from tidepool.engine.resource import ResourceState
 
 
 class Op(StrEnum):
-    """What a step does. The values are Pulumi's words."""
+    """The operation of a step. The values are Pulumi's words."""
 
     SAME = "same"
     CREATE = "create"

@@ -17,7 +17,7 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.saved_state import SavedState
-from tidepool.engine.state.history import UpdateInfo
+from tidepool.engine.state.records import UpdateInfo
 from tidepool.engine.verbs.workspace import OpenStack, open_stack
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _preview(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
 
 
 def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -> int:
-    stack = stack.with_salt()
+    stack = stack.with_passphrase()
     state = SavedState(stack)
     with state.changing(request):
         request = _sparing_protected(request, state.base)

@@ -43,7 +43,7 @@ class ConfigType:
         return f"array<{self.items}>" if self.items is not None else self.name
 
     def admits(self, value: Any) -> bool:
-        """Whether ``value`` is of this type, as the CLI judges it: numbers and booleans may be text."""
+        """Return whether ``value`` is of this type, as the CLI judges it: numbers and booleans may be text."""
         match self.name:
             case "string":
                 return isinstance(value, str)
@@ -88,7 +88,7 @@ class PluginPath:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a project file says; paths in it are relative to ``root``, the folder of the file."""
+    """The content of a project file; paths in it are relative to ``root``, the folder of the file."""
 
     name: str
     file: Path
@@ -116,7 +116,7 @@ class Project:
         return (self.root / self.main) if self.main else self.root
 
     def stack_file(self, stack: str) -> Path:
-        """Where the configuration of ``stack`` (its short name) is kept."""
+        """Return the path of the configuration of ``stack`` (its short name)."""
         return self.root / self.stack_config_dir / f"Pulumi.{stack.replace('/', '-')}{self.file.suffix}"
 
 
@@ -231,7 +231,7 @@ def require_python(project: Project) -> None:
 
 
 def is_own_key(project_name: str, key: str) -> bool:
-    """Whether the declared ``key`` belongs to the project itself, not to another namespace."""
+    """Return whether the declared ``key`` belongs to the project itself, not to another namespace."""
     return ":" not in key or key.startswith(f"{project_name}:")
 
 

@@ -63,7 +63,7 @@ def format(path: Path) -> str:
 
 
 def contains(path: Path, other: Path) -> bool:
-    """Whether ``other`` is ``path`` or lies below it; ``*`` in ``path`` stands for any one element."""
+    """Return whether ``other`` is ``path`` or lies below it; ``*`` in ``path`` stands for any one element."""
     return len(path) <= len(other) and all(p in ("*", o) for p, o in zip(path, other, strict=False))
 
 

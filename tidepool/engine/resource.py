@@ -1,4 +1,4 @@
-"""What is known of one resource, as the checkpoint keeps it."""
+"""Resources of a stack, with the fields that the checkpoint has of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OperationType = Literal["creating", "updating", "deleting", "reading", "importin
 
 @dataclass(frozen=True, slots=True)
 class CustomTimeouts:
-    """How long each operation of a provider may take, in seconds; 0 is the provider's own default."""
+    """Limits of each operation of a provider, in seconds; 0 is the provider's own default."""
 
     create_s: float = 0.0
     update_s: float = 0.0
@@ -73,7 +73,7 @@ class ResourceState:
 
     @property
     def is_provider(self) -> bool:
-        """Whether this resource is a provider itself."""
+        """Tells whether this resource is a provider itself."""
         return self.type.startswith(PROVIDER_TYPE_PREFIX)
 
     def all_dependencies(self) -> set[str]:
@@ -101,7 +101,7 @@ class PendingOperation:
 
 @dataclass(frozen=True, slots=True)
 class SecretsProvider:
-    """How a stack's secrets are encrypted: ``type`` is "passphrase"; ``state`` holds its salt."""
+    """The encryption of a stack's secrets: ``type`` is "passphrase"; ``state`` holds its salt."""
 
     type: str
     state: dict[str, Any]

@@ -11,10 +11,10 @@ from typing import Any
 from tidepool.engine.arguments import OperationRequest
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
-from tidepool.engine.state.checkpoint import Crypter, decode_resource, encode_resource
-from tidepool.engine.state.journal import JournalFile, commit_left
+from tidepool.engine.resource_json import decode_resource, encode_resource
+from tidepool.engine.state.checkpoint import Crypter
+from tidepool.engine.state.journal import JournalFile, Recovered, commit_left, digest, recover
 from tidepool.engine.state.lock import StackLock
-from tidepool.engine.state.recovery import Recovered, digest, recover
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
 from tidepool.engine.verbs.workspace import OpenStack
 
@@ -174,7 +174,7 @@ class SavedState:
     def _encode(self, snapshot: Snapshot) -> bytes:
         provider = snapshot.secrets_provider
         if isinstance(self._crypter, PassphraseCrypter):
-            provider = SecretsProvider("passphrase", {"salt": self._crypter.salt_state})
+            provider = SecretsProvider("passphrase", {"salt": self._crypter.encryption_salt})
             self._crypter.begin_pass()
         return self._stack.backend.encode(
             self._stack.ref, replace(snapshot, secrets_provider=provider), self._crypter

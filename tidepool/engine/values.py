@@ -96,14 +96,14 @@ def walk(value: Value) -> Iterator[Value]:
 
 
 def contains_unknowns(value: Value) -> bool:
-    """Whether any part of ``value`` is unknown."""
+    """Return whether any part of ``value`` is unknown."""
     if value.__class__ in _PLAIN:
         return False
     return any(v is UNKNOWN or (isinstance(v, ResourceReference) and v.id is UNKNOWN) for v in walk(value))
 
 
 def contains_secrets(value: Value) -> bool:
-    """Whether any part of ``value`` is secret."""
+    """Return whether any part of ``value`` is secret."""
     if value.__class__ in _PLAIN:
         return False
     return any(isinstance(v, Secret) or (isinstance(v, Output) and v.secret) for v in walk(value))

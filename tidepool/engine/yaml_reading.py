@@ -61,7 +61,7 @@ _TIMESTAMP: Final = re.compile(
 
 
 def is_string(text: str) -> bool:
-    """Whether the plain scalar ``text`` is a string to Pulumi's reader."""
+    """Return whether the plain scalar ``text`` is a string to Pulumi's reader."""
     return not any(p.match(text) for p in (_NULL, _BOOL, _INT, _FLOAT, _TIMESTAMP)) and text != "<<"
 
 

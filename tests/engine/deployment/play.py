@@ -22,16 +22,14 @@ from tidepool.engine.deployment.options import Kind, Options, Request, Targets
 from tidepool.engine.events import Diagnostic, Event, Op, ResourceOutputs, StepMetadata
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import ResourceState, Snapshot
+from tidepool.engine.resource_json import decode_resource, encode_resource
 from tidepool.engine.state import journal
-from tidepool.engine.state.aliases import normalize_urn_references
 from tidepool.engine.state.checkpoint import (
     decode_deployment,
-    decode_resource,
     encode_deployment,
-    encode_resource,
 )
-from tidepool.engine.state.integrity import verify_integrity
 from tidepool.engine.state.journal import End, JournalFile, Record
+from tidepool.engine.state.references import normalize_urn_references, verify_integrity
 
 from .programs import PROJECT, STACK, Program
 from .world import Faults, MemoryProvider, World

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tidepool.engine import value_json
 from tidepool.engine.events import (
     Cancel,
     Diagnostic,
@@ -24,7 +25,6 @@ from tidepool.engine.events import (
     Summary,
 )
 from tidepool.engine.resource import ResourceState
-from tidepool.engine.state import valuecodec
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -99,8 +99,8 @@ def _state(raw: dict[str, Any] | None) -> ResourceState | None:
         raw.get("custom", False),
         raw["id"],
         delete=raw.get("delete", False),
-        inputs=valuecodec.decode_properties(raw["inputs"], lambda _: '"[secret]"'),
-        outputs=valuecodec.decode_properties(raw["outputs"], lambda _: '"[secret]"'),
+        inputs=value_json.decode_properties(raw["inputs"], lambda _: '"[secret]"'),
+        outputs=value_json.decode_properties(raw["outputs"], lambda _: '"[secret]"'),
         parent=raw["parent"],
         protect=raw.get("protect", False),
         provider=raw["provider"],

@@ -14,10 +14,10 @@ from pulumi.automation.events import EngineEvent
 from pulumi.runtime.proto import events_pb2_grpc
 
 from tests.engine.display import replay, streams
+from tidepool.engine import json_text
 from tidepool.engine.display.event_json import event_json
 from tidepool.engine.display.event_log import EventLog, EventLogError, FileSink, open_sink
 from tidepool.engine.events import Cancel, Diagnostic, Event, Op, Prelude, ResourcePre, Stdout
-from tidepool.engine.state import jsontext
 from tidepool.engine.values import UNKNOWN, Asset, Output, Secret
 
 NAMES = sorted(path.stem for path in replay.RECORDED.glob("*.jsonl"))
@@ -27,7 +27,7 @@ NAMES = sorted(path.stem for path in replay.RECORDED.glob("*.jsonl"))
 def test_a_log_is_written_byte_for_byte_as_the_cli_does(name: str) -> None:
     for text in (replay.RECORDED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
         line = json.loads(text)
-        ours = jsontext.dumps(event_json(replay.event(line), line["sequence"], line["timestamp"]))
+        ours = json_text.dumps(event_json(replay.event(line), line["sequence"], line["timestamp"]))
         # Go writes 0.00001 where Python writes 1e-05: the same number.
         assert ours.replace("1e-05", "0.00001") == text
 

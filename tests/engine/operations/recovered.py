@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.engine.resource import ResourceState, Snapshot
+from tidepool.engine.resource_json import decode_resource
 from tidepool.engine.state.backend import FileBackend, StackReference
-from tidepool.engine.state.checkpoint import decode_resource
-from tidepool.engine.state.recovery import Recovered, recover
+from tidepool.engine.state.journal import Recovered, recover
 from tidepool.engine.state.secrets import NoSecrets
 
 _DEV: Final = StackReference("ops", "dev")

@@ -25,7 +25,7 @@ from tidepool.engine.state.backend import (
     UpdateInfo,
     backend_url,
 )
-from tidepool.engine.state.integrity import IntegrityError
+from tidepool.engine.state.references import IntegrityError
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
 
 DEV = StackReference("project", "dev")

@@ -8,24 +8,22 @@ from typing import Any
 import pytest
 
 from tests.engine.state import recordings
+from tidepool.engine import json_text
 from tidepool.engine.resource import CustomTimeouts, PendingOperation, ResourceState, Snapshot
-from tidepool.engine.state import jsontext
+from tidepool.engine.resource_json import MalformedCheckpoint, decode_resource, encode_resource
 from tidepool.engine.state.checkpoint import (
     ENGINE_VERSION,
-    MalformedCheckpoint,
     UnsupportedCheckpoint,
     decode_deployment,
-    decode_resource,
     encode_checkpoint,
     encode_deployment,
-    encode_resource,
     encode_untyped,
     features_of,
     magic_of,
     rfc3339,
     unwrap_checkpoint,
 )
-from tidepool.engine.state.integrity import IntegrityError, verify_integrity
+from tidepool.engine.state.references import IntegrityError, verify_integrity
 from tidepool.engine.state.secrets import Blind, NoSecrets, PassphraseCrypter
 from tidepool.engine.values import Archive, Asset, Secret, contains_secrets
 
@@ -50,14 +48,14 @@ def test_what_the_cli_wrote_is_written_back_byte_for_byte(
     stack: str, crypters: dict[str, PassphraseCrypter]
 ) -> None:
     recorded = recordings.file_of(stack).read_bytes()
-    document = jsontext.loads(recorded)
+    document = json_text.loads(recorded)
     snapshot = decode_deployment(document["checkpoint"]["latest"], crypters[stack])
     verify_integrity(snapshot)
     written = encode_checkpoint(f"organization/recorded/{stack}", snapshot, crypters[stack], NOW)
     # Only what names the moment and the writer differs, ...
     written["checkpoint"]["latest"]["manifest"] = document["checkpoint"]["latest"]["manifest"]
     # ... and Python's spelling of very small numbers.
-    assert jsontext.dumps(written).replace("1e-07", "1e-7").encode() == recorded
+    assert json_text.dumps(written).replace("1e-07", "1e-7").encode() == recorded
 
 
 def test_what_was_recorded_is_understood(crypters: dict[str, PassphraseCrypter]) -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tidepool.engine import urn as urns
 from tidepool.engine.resource import ResourceState, Snapshot
-from tidepool.engine.state.integrity import verify_integrity
-from tidepool.engine.state.ordering import ordered
+from tidepool.engine.state.references import ordered, verify_integrity
 
 
 def state(name: str, needs: str = "", provider: str = "") -> ResourceState:

@@ -22,9 +22,9 @@ from tidepool.engine.state.secrets import (
 def test_a_new_salt_opens_what_it_encrypted() -> None:
     crypter = PassphraseCrypter.new("p<ä>")
     ciphertext = crypter.encrypt("ünï")
-    again = PassphraseCrypter.open("p<ä>", crypter.salt_state)
+    again = PassphraseCrypter.open("p<ä>", crypter.encryption_salt)
     assert again.decrypt(ciphertext) == "ünï"
-    assert crypter.provider == SecretsProvider("passphrase", {"salt": crypter.salt_state})
+    assert crypter.provider == SecretsProvider("passphrase", {"salt": crypter.encryption_salt})
     again.verify()
 
 

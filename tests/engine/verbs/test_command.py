@@ -121,9 +121,9 @@ def exported(folder: Folder, *args: str) -> Any:
     return json.loads(folder.ok("stack", "export", *args))
 
 
-@pytest.mark.parametrize("with_salt", [True, False])
-def test_secrets_through_import_and_export(stack: Folder, with_salt: bool) -> None:
-    salt = exported(stack)["deployment"]["secrets_providers"]["state"]["salt"] if with_salt else ""
+@pytest.mark.parametrize("with_passphrase", [True, False])
+def test_secrets_through_import_and_export(stack: Folder, with_passphrase: bool) -> None:
+    salt = exported(stack)["deployment"]["secrets_providers"]["state"]["salt"] if with_passphrase else ""
     document = deployment_with_secret(salt, {"plaintext": '"hush"'})
     stack.ok("stack", "import", stdin=json.dumps(document))
     assert "hush" not in json.dumps(exported(stack))

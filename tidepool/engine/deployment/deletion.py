@@ -12,7 +12,7 @@ from tidepool.engine.deployment.replacement import Replacement
 from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
 from tidepool.engine.deployment.steps.step import Step
 from tidepool.engine.deployment.steps.update import SameStep
-from tidepool.engine.state.ordering import order
+from tidepool.engine.state.references import order
 
 
 class Deletion:

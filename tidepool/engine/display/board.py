@@ -87,11 +87,11 @@ class Board:
         return Op.REPLACE if self.settings.is_preview or self.all_done else row.op
 
     def errored(self) -> int:
-        """How many resources have errors."""
+        """Count the resources that have errors."""
         return sum(1 for row in self.rows.values() if row.errors)
 
     def operations_under_way(self) -> int:
-        """How many providers are at work; components only wait for what is in them."""
+        """Count the providers at work; components only wait for what is in them."""
         states = (row.step.new or row.step.old for row in self.running.values() if row.step is not None)
         return sum(1 for state in states if state is not None and state.custom)
 

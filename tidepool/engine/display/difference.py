@@ -1,4 +1,4 @@
-"""How two sets of properties differ, as it is drawn.
+"""Differences between two sets of properties, as they are drawn.
 
 The structure follows Pulumi's ``sdk/go/common/resource/properties_diff.go`` and
 ``pkg/engine/detailedDiff.go``. Null counts as no value: a property that becomes null is a deletion.
@@ -25,7 +25,7 @@ Ignore: TypeAlias = Callable[[Path], bool]
 
 @dataclass(slots=True)
 class Changes(Generic[_K]):
-    """What became of the members of an object (by key) or of a list (by index)."""
+    """The members of an object (by key) or of a list (by index), sorted by what became of them."""
 
     adds: dict[_K, Value] = field(default_factory=dict)
     deletes: dict[_K, Value] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Changes(Generic[_K]):
         return sorted(keys)
 
     def changed(self, key: _K) -> bool:
-        """Whether the member at ``key`` is another one now."""
+        """Return whether the member at ``key`` is another one now."""
         return key in self.adds or key in self.deletes or key in self.updates
 
 
@@ -57,14 +57,14 @@ class Change:
 
 
 def is_internal_key(key: str) -> bool:
-    """Whether a property is between SDK and provider and not shown: those that begin with two underscores."""
+    """Return whether a property is between SDK and provider and not shown: it begins with two underscores."""
     return key.startswith("__")
 
 
 def of_objects(
     old: Properties, new: Properties, ignore: Ignore | None = None, path: Path = ()
 ) -> Changes[str] | None:
-    """How ``new`` differs from ``old``, without internal keys; None where it does not."""
+    """Compare ``new`` with ``old``, without internal keys; None where nothing differs."""
     changes: Changes[str] = Changes()
     for key, before in old.items():
         if _left_out(key, ignore, path):
@@ -90,7 +90,7 @@ def of_objects(
 
 
 def of_values(old: Value, new: Value, ignore: Ignore | None = None, path: Path = ()) -> Change | None:
-    """How ``new`` differs from ``old``; None where it does not."""
+    """Compare ``new`` with ``old``; None where nothing differs."""
     if isinstance(old, list) and isinstance(new, list):
         items: Changes[int] = Changes()
         both = min(len(old), len(new))
@@ -110,7 +110,7 @@ def of_values(old: Value, new: Value, ignore: Ignore | None = None, path: Path =
 
 
 def same(a: Value, b: Value) -> bool:
-    """Whether two values are drawn as the same one."""
+    """Return whether two values are drawn as the same one."""
     if isinstance(a, dict) and isinstance(b, dict):
         return all(same(a.get(k), b.get(k)) for k in a.keys() | b.keys())
     if isinstance(a, list) and isinstance(b, list):
@@ -139,7 +139,7 @@ def parsed(path: str) -> Path:
 def of_detailed_diff(
     step: StepMetadata, refresh: bool, visible: Callable[[Properties], Properties]
 ) -> tuple[Changes[str] | None, list[str]]:
-    """What a step's detailed diff says, and which paths of it are hidden, sorted.
+    """Return the changes that a step's detailed diff names, and the paths of it that are hidden, sorted.
 
     Old values are a step's old outputs (or inputs where the diff says so), new ones are its new inputs; in
     a refresh, its new outputs. ``visible`` makes of properties what may be drawn.

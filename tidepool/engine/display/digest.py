@@ -6,6 +6,7 @@ The form is Pulumi's ``pkg/display/json.go`` (PreviewDigest), resources are ``ap
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import IO, Any
 
 from tidepool.engine.display import markup, words
@@ -26,7 +27,7 @@ from tidepool.engine.events import (
     Summary,
 )
 from tidepool.engine.resource import ResourceState
-from tidepool.engine.state import valuecodec
+from tidepool.engine.resource_json import encode_resource
 from tidepool.engine.values import Properties, masked
 
 _NANOSECONDS = 1_000_000_000
@@ -40,7 +41,7 @@ class DigestDisplay:
         self._settings = settings
         self._config: dict[str, str] = {}
         self._steps: list[dict[str, Any]] = []
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._refreshed: set[str] = set()
         self._diagnostics: list[dict[str, Any]] = []
         self._summary: Summary | None = None
@@ -98,14 +99,14 @@ class DigestDisplay:
             self._refreshed.add(step.urn)
         else:
             self._refreshed.discard(step.urn)
-        self._places[step.urn] = len(self._steps)
+        self._positions[step.urn] = len(self._steps)
         self._steps.append(step_json(step, self._settings.suppress_outputs))
 
     def _correct(self, step: StepMetadata) -> None:
         """Put what a refresh found in the place of the step that announced it."""
         found = (step.op is Op.UPDATE and step.detailed_diff is not None) or step.op is Op.DELETE
         if found and step.urn in self._refreshed and self._shown(step):
-            self._steps[self._places[step.urn]] = step_json(step, self._settings.suppress_outputs)
+            self._steps[self._positions[step.urn]] = step_json(step, self._settings.suppress_outputs)
 
     def _diagnose(self, event: Diagnostic) -> None:
         message = markup.plain(prefix(event.severity) + event.message) + "\n"
@@ -130,58 +131,20 @@ def step_json(step: StepMetadata, suppress_outputs: bool) -> dict[str, Any]:
 
 
 def resource_json(state: ResourceState, without_properties: bool = False) -> dict[str, Any]:
-    """A resource as the checkpoint has it, with ``[secret]`` for each secret; what is empty is left out."""
-    timeouts = state.custom_timeouts
-    result: dict[str, Any] = {
-        "urn": state.urn,
-        "custom": state.custom,
-        "delete": state.delete,
-        "id": state.id,
-        "type": state.type,
-        "inputs": {} if without_properties else _properties(state.inputs),
-        "outputs": {} if without_properties else _properties(state.outputs),
-        "parent": state.parent,
-        "protect": state.protect,
-        "taint": state.taint,
-        "external": state.external,
-        "dependencies": list(state.dependencies),
-        "initErrors": list(state.init_errors),
-        "provider": state.provider,
-        "propertyDependencies": {k: list(v) for k, v in sorted(state.property_dependencies.items())},
-        "pendingReplacement": state.pending_replacement,
-        "additionalSecretOutputs": list(state.additional_secret_outputs),
-        "aliases": list(state.aliases),
-        "customTimeouts": {
-            key: value
-            for key, value in (
-                ("create", timeouts.create_s),
-                ("update", timeouts.update_s),
-                ("delete", timeouts.delete_s),
-                ("read", timeouts.read_s),
-            )
-            if value
-        },
-        "importID": state.import_id,
-        "retainOnDelete": state.retain_on_delete,
-        "deletedWith": state.deleted_with,
-        "replaceWith": list(state.replace_with),
-        "created": state.created,
-        "modified": state.modified,
-        "sourcePosition": state.source_position,
-        "stackTrace": [{"sourcePosition": p} if p else {} for p in state.stack_trace],
-        "ignoreChanges": list(state.ignore_changes),
-        "hideDiff": list(state.hide_diff),
-        "replaceOnChanges": list(state.replace_on_changes),
-        "replacementTrigger": valuecodec.encode_value(masked(state.replacement_trigger), lambda _: MASK),
-        "refreshBeforeUpdate": state.refresh_before_update,
-        "viewOf": state.view_of,
-        "resourceHooks": {k: list(v) for k, v in sorted(state.resource_hooks.items())},
-    }
-    return {key: value for key, value in result.items() if value or key == "custom"}
+    """A resource as the checkpoint has it, with ``[secret]`` for each secret."""
+    shown = replace(
+        state,
+        inputs={} if without_properties else _shown(state.inputs),
+        outputs={} if without_properties else _shown(state.outputs),
+        replacement_trigger=masked(state.replacement_trigger),
+        unknown_fields={},
+    )
+    return encode_resource(shown, lambda _: MASK)
 
 
-def _properties(properties: Properties) -> dict[str, Any]:
-    return valuecodec.encode_properties(masked(visible(properties, show_secrets=False)), lambda _: MASK)
+def _shown(properties: Properties) -> Properties:
+    shown: Properties = masked(visible(properties, show_secrets=False))
+    return shown
 
 
 def _as_go(text: str) -> str:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tidepool.engine import value_json
 from tidepool.engine.display import markup
 from tidepool.engine.display.secret_filter import MASK
 from tidepool.engine.display.visible import visible
@@ -29,7 +30,6 @@ from tidepool.engine.events import (
     Summary,
 )
 from tidepool.engine.resource import ResourceState
-from tidepool.engine.state import valuecodec
 from tidepool.engine.values import Properties
 
 PREFIXES: Final[dict[Severity, tuple[str, str]]] = {
@@ -42,7 +42,7 @@ PREFIXES: Final[dict[Severity, tuple[str, str]]] = {
 
 
 def prefix(severity: Severity) -> str:
-    """What stands before a message: "error: " in its colour."""
+    """Return the beginning of a message: "error: " in its colour."""
     color, word = PREFIXES[severity]
     return f"{color}{word}{markup.RESET}" if word else ""
 
@@ -125,7 +125,7 @@ def detailed_diff_json(diff: Mapping[str, PropertyDiff] | None, kind_key: str) -
 
 def properties_json(properties: Properties) -> dict[str, Any]:
     """Properties, with every secret masked in the form of an encrypted value."""
-    return valuecodec.encode_properties(visible(properties, show_secrets=False), lambda _: MASK)
+    return value_json.encode_properties(visible(properties, show_secrets=False), lambda _: MASK)
 
 
 def _planned(step: StepMetadata, planning: bool) -> dict[str, Any]:

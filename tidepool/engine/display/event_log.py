@@ -11,11 +11,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, Protocol
 
+from tidepool.engine import json_text
 from tidepool.engine.display import words
 from tidepool.engine.display.event_json import event_json
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Event, ResourceFailed, ResourceOutputs, ResourcePre
-from tidepool.engine.state import jsontext
 
 # How long a reader of the gRPC stream may take for what is still under way when the operation has ended.
 _LAST_EVENTS_S = 10.0
@@ -65,7 +65,7 @@ class EventLog:
             return
         value = event_json(event, sequence, int(self._clock()), self._raw_color)
         try:
-            self._sink.line(jsontext.dumps(value) + "\n")
+            self._sink.line(json_text.dumps(value) + "\n")
         except OSError as error:
             # A full disk is no reason to stop in the middle of an operation; it is told at the end.
             self._broken = error

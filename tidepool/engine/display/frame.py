@@ -16,7 +16,7 @@ _PIECE: Final = re.compile(r"(<\{%.*?%\}>)")
 
 
 class Frame:
-    """The block. Text that is to stay is written above it with :meth:`keep`."""
+    """The block. Text that is to stay is written above it with :meth:`print_above`."""
 
     def __init__(self, stdout: IO[str], color: bool) -> None:
         self._stdout = stdout
@@ -37,7 +37,7 @@ class Frame:
         self._stdout.write("".join(text))
         self._stdout.flush()
 
-    def keep(self, lines: Iterable[str], width: int) -> None:
+    def print_above(self, lines: Iterable[str], width: int) -> None:
         """Write ``lines`` where the block was, to stay; the block is gone until it is drawn again."""
         text = [self._home(width), _CLEAR_BELOW if self._widths else ""]
         text += [markup.render(line, self._color) + "\n" for line in lines]
@@ -82,7 +82,7 @@ def fill(text: str, width: int) -> str:
 
 
 def cells(text: str) -> int:
-    """How many cells of a terminal ``text`` takes; it has no markup."""
+    """Count the terminal cells that ``text`` takes; it has no markup."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len  # late: only names beyond ASCII need its tables

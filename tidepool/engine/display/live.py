@@ -48,9 +48,9 @@ class LiveDisplay:
         match event:
             case Prelude():
                 if self._settings.show_config:
-                    self._keep(configuration(event).split("\n"))
+                    self._print_above(configuration(event).split("\n"))
             case Stdout():
-                self._keep(event.message.removesuffix("\n").split("\n"))
+                self._print_above(event.message.removesuffix("\n").split("\n"))
             case _:
                 self._board.event(event)
         self.tick()
@@ -77,14 +77,16 @@ class LiveDisplay:
         table = live_screen.table_of_changes(board, self._unicode)
         rows = [crop(line, width - 1) for line in live_screen.draw_table(table, self._settings, width)]
         try:
-            self._keep([*rows, "", *sections.ending(board)])
+            self._print_above([*rows, "", *sections.ending(board)])
         finally:
             self._frame.end()
 
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._keep([f"{markup.HEADLINE}{self._settings.label} ({self._settings.stack}):{markup.RESET}"])
+            self._print_above(
+                [f"{markup.HEADLINE}{self._settings.label} ({self._settings.stack}):{markup.RESET}"]
+            )
 
     def _draw(self, now: float) -> None:
         width, height = self._size()
@@ -100,8 +102,8 @@ class LiveDisplay:
         self.drawings += 1
         self._frame.draw(lines, width)
 
-    def _keep(self, lines: list[str]) -> None:
-        self._frame.keep(lines, self._size()[0])
+    def _print_above(self, lines: list[str]) -> None:
+        self._frame.print_above(lines, self._size()[0])
 
 
 def _terminal_size(stdout: IO[str]) -> tuple[int, int]:

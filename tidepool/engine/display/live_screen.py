@@ -1,4 +1,4 @@
-"""What the live display shows at one moment: a pure choice and drawing of rows.
+"""The live display's picture at one moment: a pure choice and drawing of rows.
 
 The cost depends on the size of the screen, never on how many resources there are: rows that are under
 way and failed ones come first, then those that ended last, and a count stands for the rest.
@@ -35,7 +35,7 @@ class Branches:
 
     @property
     def below_last(self) -> str:
-        """What stands below the last branch."""
+        """The blanks below the last branch."""
         return " " * len(self.last)
 
 
@@ -164,7 +164,7 @@ def _with_parents(row: Row, board: Board, chosen: dict[str, Row]) -> Iterator[Ro
 
 
 def _rest(board: Board, chosen: list[Row]) -> str:
-    """How much there is that has no row on the screen."""
+    """Count what has no row on the screen, in a line."""
     shown = {row.urn for row in chosen}
     counts = (
         (len(board.failed) - sum(urn in board.failed for urn in shown), "more failed"),

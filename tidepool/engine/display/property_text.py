@@ -21,7 +21,7 @@ _CONTEXT_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """Where and how to draw.
+    """A place to draw to, and the manner of drawing.
 
     ``indent`` counts steps of four blanks. With ``signs``, lines carry the sign of ``op``. ``summary``
     leaves out what did not change; ``truncate`` cuts long texts.
@@ -157,8 +157,8 @@ class Pen:
                 self.line(f"    {line}\n", signs=False)
             self.line("}", signs=False)
         else:
-            kind, place = ("file", asset.path) if asset.path is not None else ("uri", asset.uri)
-            self.write(f"asset({kind}:{asset.hash[:7]}) {{ {place} }}")
+            kind, location = ("file", asset.path) if asset.path is not None else ("uri", asset.uri)
+            self.write(f"asset({kind}:{asset.hash[:7]}) {{ {location} }}")
 
     def _archive(self, archive: Archive) -> None:
         if archive.assets is not None:
@@ -168,8 +168,8 @@ class Pen:
                 replace(self, indent=self.indent + 1).value(archive.assets[name])
             self.line("}", signs=False)
         else:
-            kind, place = ("file", archive.path) if archive.path is not None else ("uri", archive.uri)
-            self.write(f"archive({kind}:{archive.hash[:7]}) {{ {place} }}")
+            kind, location = ("file", archive.path) if archive.path is not None else ("uri", archive.uri)
+            self.write(f"archive({kind}:{archive.hash[:7]}) {{ {location} }}")
 
     # ---- one change
 
@@ -219,8 +219,8 @@ class Pen:
     def _replacement(self, title: _Title, old: Value, new: Value) -> None:
         draw_old, draw_new = worth_drawing(old), worth_drawing(new)
         if draw_old and draw_new:
-            if isinstance(old, Archive) and isinstance(new, Archive) and _places(old, new):
-                self._place_change(title, old, new)
+            if isinstance(old, Archive) and isinstance(new, Archive) and _same_kind(old, new):
+                self._content_change(title, old, new)
                 return
             if _primitive(old) and _primitive(new):
                 title(self)
@@ -238,7 +238,7 @@ class Pen:
         if draw_new:
             self._one(Op.CREATE, new, title)
 
-    def _place_change(self, title: _Title, old: Any, new: Any) -> None:
+    def _content_change(self, title: _Title, old: Any, new: Any) -> None:
         """Draw an asset or archive whose file, address, text or members changed."""
         word = "asset" if isinstance(old, Asset) else "archive"
         change = _arrow(old.hash[:7], new.hash[:7])
@@ -273,9 +273,9 @@ class Pen:
                 if (
                     isinstance(old[name], Asset)
                     and isinstance(new[name], Asset)
-                    and _places(old[name], new[name])
+                    and _same_kind(old[name], new[name])
                 ):
-                    pen._place_change(title, old[name], new[name])
+                    pen._content_change(title, old[name], new[name])
                 else:
                     pen._replacement(title, old[name], new[name])
 
@@ -354,7 +354,7 @@ _Title = Callable[[Pen], None]
 
 
 def worth_drawing(value: Value) -> bool:
-    """Whether a value tells anything: null and what is empty do not."""
+    """Return whether a value tells anything: null and what is empty do not."""
     return value is not None and not (value.__class__ in (str, list, dict) and not value)
 
 
@@ -366,8 +366,8 @@ def _bare(value: Value) -> Value:
     return value.element if isinstance(value, Secret) else value
 
 
-def _places(old: Any, new: Any) -> bool:
-    """Whether two assets or two archives are of one kind: both files, both addresses, ..."""
+def _same_kind(old: Any, new: Any) -> bool:
+    """Return whether two assets or two archives are of one kind: both files, both addresses, ..."""
     kinds = ("text", "path", "uri") if isinstance(old, Asset) else ("assets", "path", "uri")
     return any(getattr(old, k) is not None and getattr(new, k) is not None for k in kinds)
 
@@ -377,7 +377,7 @@ def _arrow(old: str, new: str) -> str:
 
 
 def _context(lines: list[str], first: bool, last: bool) -> list[str]:
-    """Of unchanged lines, those next to changed ones."""
+    """Shorten unchanged lines to those next to changed ones."""
     keep = _CONTEXT_LINES
     if first:
         return ["...", *lines[-keep:]] if len(lines) > keep + 1 else lines

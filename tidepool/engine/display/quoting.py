@@ -83,7 +83,7 @@ def structured(text: str) -> tuple[Value, str] | None:
 
 
 def _yaml(text: str) -> Value:
-    """What one YAML document in ``text`` holds; None where it is not YAML or has keys that are no texts."""
+    """Read one YAML document; None where ``text`` is not YAML or has keys that are no texts."""
     if ":" not in text and "- " not in text:
         return None  # neither an object nor a list: spares most texts the parser
     from ruamel.yaml import YAML  # late: a parser that few operations need

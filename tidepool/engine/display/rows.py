@@ -54,27 +54,27 @@ class Row:
 
     @property
     def op(self) -> Op:
-        """What is done with the resource."""
+        """The operation on the resource."""
         return Op.SAME if self.step is None else self.step.op
 
     @property
     def is_root(self) -> bool:
-        """Whether this is the stack's own row."""
+        """Tells whether this is the stack's own row."""
         return not self.urn or words.is_root(self.urn)
 
     @property
     def errors(self) -> int:
-        """How many errors were told of it."""
+        """The number of errors reported for it."""
         return self.counts.get("error", 0)
 
     def is_done(self, all_done: bool) -> bool:
-        """Whether nothing more happens to it; the stack is done when all is."""
+        """Return whether nothing more happens to it; the stack is done when all is."""
         if self.failed or all_done:
             return True
         return not self.is_root and self.op in self.finished
 
     def interrupted(self, all_done: bool) -> bool:
-        """Whether the operation ended before this step did."""
+        """Return whether the operation ended before this step did."""
         state = None if self.step is None else self.step.new or self.step.old
         if not all_done or self.failed or self.errors or state is None or not state.custom:
             return False
@@ -132,7 +132,7 @@ def type_cell(urn: str) -> str:
 
 
 def status(row: Row, settings: Settings, op: Op, all_done: bool, now: float) -> str:
-    """What is being done or was done: "creating (3s)", "created (0.52s)", "**updating failed**"."""
+    """Return the state of a step: "creating (3s)", "created (0.52s)", "**updating failed**"."""
     done = row.is_done(all_done)
     failed = row.failed or row.errors > 0
     retained = words.retained(row.step) if row.step is not None else ""
@@ -153,7 +153,7 @@ def status(row: Row, settings: Settings, op: Op, all_done: bool, now: float) -> 
 
 
 def changed_keys(row: Row, settings: Settings) -> str:
-    """Which properties change: "[diff: +tags~size]"; "" where none do."""
+    """Return the properties that change: "[diff: +tags~size]"; "" where none do."""
     step = row.step
     if step is not None and step.op in _HALVES and row.replacement is not None:
         step = row.replacement  # it knows why
@@ -189,7 +189,7 @@ def _changed_keys(step: StepMetadata, settings: Settings) -> str:
 
 
 def message_counts(row: Row) -> list[str]:
-    """How many messages of each kind there were: "1 error", "2 messages"."""
+    """Count the messages of each kind: "1 error", "2 messages"."""
     texts = []
     for severities, word, color in COUNTED:
         count = sum(row.counts.get(s, 0) for s in severities)

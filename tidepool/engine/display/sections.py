@@ -1,4 +1,4 @@
-"""What stands below the rows when an operation has ended: diagnostics, outputs, summary."""
+"""Text below the rows when an operation has ended: diagnostics, outputs, summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a display is told about its operation and about what to show."""
+"""Settings of a display: its operation, and what of it to show."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Settings:
 
     @property
     def label(self) -> str:
-        """What is being done: "Updating", "Previewing destroy"."""
+        """The headline's words: "Updating", "Previewing destroy"."""
         return f"Previewing {_PREVIEWED[self.kind]}" if self.is_preview else _RUNNING[self.kind]
 
 

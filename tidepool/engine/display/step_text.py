@@ -25,7 +25,7 @@ UNKNOWN_ID = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 def is_shown(step: StepMetadata, settings: Settings, steps_of_replacements: bool) -> bool:
-    """Whether a step is worth a line of its own.
+    """Return whether a step is worth a line of its own.
 
     ``steps_of_replacements``: whether the display follows a replacement through its steps.
     """
@@ -40,7 +40,7 @@ def is_shown(step: StepMetadata, settings: Settings, steps_of_replacements: bool
 
 
 def depth(step: StepMetadata, seen: Mapping[str, StepMetadata], shown: Callable[[StepMetadata], bool]) -> int:
-    """How many of a resource's parents are drawn above it."""
+    """Count the parents of a resource that are drawn above it."""
     depth, state = 0, step.new or step.old
     while state is not None and state.parent:
         parent = seen.get(state.parent)
@@ -194,16 +194,16 @@ def _drop_unknown(changes: Changes[str]) -> None:
     changes.adds = {k: _without_marker(v) for k, v in changes.adds.items()}
     changes.updates = {k: c for k, c in changes.updates.items() if c.new is not UNKNOWN}
     for change in changes.updates.values():
-        _drop_unknown_within(change)
+        _drop_unknown_in(change)
 
 
-def _drop_unknown_within(change: Change) -> None:
+def _drop_unknown_in(change: Change) -> None:
     if change.members is not None:
         _drop_unknown(change.members)
     elif change.items is not None:
         change.items.adds = {i: _without_marker(v) for i, v in change.items.adds.items()}
         for inner in change.items.updates.values():
-            _drop_unknown_within(inner)
+            _drop_unknown_in(inner)
 
 
 def _without_marker(value: Value) -> Value:

@@ -46,7 +46,7 @@ def configuration(event: Prelude) -> str:
 
 
 def cancelling(count: int) -> str:
-    """What is said while an interrupted operation ends; ``count`` steps are still under way."""
+    """Return the notice while an interrupted operation ends; ``count`` steps are still under way."""
     return (
         f"^C received; cancelling: waiting for {count} {words.plural(count, 'operation')} to end. "
         "Interrupt again to end at once"

@@ -1,4 +1,4 @@
-"""How two texts differ: by character on one line, by line otherwise."""
+"""Differences between two texts: by character on one line, by line otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of property values may be seen in a display."""
+"""The part of property values that may be seen in a display."""
 
 from __future__ import annotations
 

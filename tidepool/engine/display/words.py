@@ -1,4 +1,4 @@
-"""What an operation is called: before, while and after it is done. The words are the Pulumi CLI's."""
+"""Words for an operation before, while and after it is done. They are the Pulumi CLI's."""
 
 from __future__ import annotations
 
@@ -155,27 +155,27 @@ def colored_sign(op: Op, done: bool = True) -> str:
 
 
 def under_way(op: Op) -> str:
-    """What is being done: "creating"."""
+    """Return the word for a step that is under way: "creating"."""
     return _UNDER_WAY[op]
 
 
 def done(op: Op, failed: bool) -> str:
-    """What was done, or could not be done: "created", "creating failed"."""
+    """Return the words for a step that ended: "created", "creating failed"."""
     return (_FAILED if failed else _DONE)[op]
 
 
 def planned(op: Op, complete: bool) -> str:
-    """What a preview says of a step: "create"; a replacement is one thing once the plan is ``complete``."""
+    """Return a preview's word for a step: "create"; a replacement is one thing once the plan is ``complete``."""
     return (_PLAN_MADE if complete else _PLANNED)[op]
 
 
 def counted(op: Op, is_preview: bool) -> str:
-    """What a summary says after a count: "to create", "created"."""
+    """Return the words that follow a count in a summary: "to create", "created"."""
     return f"to {op.value}" if is_preview else _COUNTED[op]
 
 
 def retained(step: StepMetadata) -> str:
-    """What is said of a step that leaves the real resource where it is."""
+    """Return the note on a step that leaves the real resource as it is."""
     return (
         "[retain]"
         if step.old is not None and step.old.retain_on_delete and step.op in _DROPS_RESOURCE
@@ -194,12 +194,12 @@ def display_type(token: str) -> str:
 
 
 def is_root(urn: str) -> bool:
-    """Whether ``urn`` is the stack's own resource."""
+    """Return whether ``urn`` is the stack's own resource."""
     return bool(urn) and urns.qualified_type_of(urn) == urns.ROOT_STACK_TYPE
 
 
 def is_internal(step: StepMetadata) -> bool:
-    """Whether a step is the engine's own business: in the event log, but shown to nobody."""
+    """Return whether a step is the engine's own business: in the event log, but shown to nobody."""
     return step.op is Op.REMOVE_PENDING_REPLACE or (
         step.type.startswith("pulumi:providers:") and urns.name_of(step.urn).startswith("default")
     )

@@ -14,14 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import SecretsProvider, Snapshot
-from tidepool.engine.state import files, jsontext
+from tidepool.engine.resource_json import MalformedCheckpoint
+from tidepool.engine.state import files
 from tidepool.engine.state.checkpoint import (
     ENGINE_VERSION,
     SCHEMA_VERSION,
     Crypter,
-    MalformedCheckpoint,
     decode_deployment,
     encode_untyped,
     magic_of,
@@ -30,8 +31,6 @@ from tidepool.engine.state.checkpoint import (
     verify_supported,
     wrap_checkpoint,
 )
-from tidepool.engine.state.history import UpdateInfo, encode_update, read_history
-from tidepool.engine.state.integrity import IntegrityError, verify_integrity
 from tidepool.engine.state.layout import (
     InvalidName,
     Layout,
@@ -39,9 +38,12 @@ from tidepool.engine.state.layout import (
     backend_url,
     root_of,
     verify_name,
+    verify_version,
+    write_version,
 )
 from tidepool.engine.state.lock import StackLock, StackLocked, break_locks
-from tidepool.engine.state.meta import verify_version, write_version
+from tidepool.engine.state.records import UpdateInfo, encode_update, read_history, read_tags, write_tags
+from tidepool.engine.state.references import IntegrityError, verify_integrity
 from tidepool.engine.state.rename import rename_deployment
 from tidepool.engine.state.store import (
     CheckpointDamaged,
@@ -50,7 +52,6 @@ from tidepool.engine.state.store import (
     StackNotFound,
     StoreOptions,
 )
-from tidepool.engine.state.tags import read_tags, write_tags
 
 __all__ = [
     "CheckpointDamaged",
@@ -177,7 +178,7 @@ class FileBackend:
         return summaries
 
     def exists(self, ref: StackReference) -> bool:
-        """Whether there is such a stack."""
+        """Return whether there is such a stack."""
         return self._store.find(ref) is not None
 
     def create(self, ref: StackReference, secrets_provider: SecretsProvider | None = None) -> None:
@@ -326,9 +327,9 @@ class FileBackend:
         return path
 
     def encode(self, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> bytes:
-        """What the stack's file is to hold for ``snapshot``."""
+        """Return the content of the stack's file for ``snapshot``."""
         document = wrap_checkpoint(ref.qualified, encode_untyped(snapshot, crypter, self._now()))
-        return jsontext.dumps(document).encode("utf-8")
+        return json_text.dumps(document).encode("utf-8")
 
     def write(self, ref: StackReference, content: bytes) -> Path:
         """Save what :meth:`encode` gave; errors as :meth:`save`, but that nothing is verified."""
@@ -342,7 +343,7 @@ class FileBackend:
         return path
 
     def content(self, ref: StackReference) -> bytes | None:
-        """What the stack's file holds, as :meth:`encode` gave it; None where there is none."""
+        """Return the content of the stack's file, as :meth:`encode` gave it; None where there is none."""
         path = self._store.find(ref)
         return None if path is None else files.read(path)
 
@@ -377,7 +378,7 @@ class FileBackend:
             self._store.write(ref, wrap_checkpoint(ref.qualified, document))
 
     def journal_path(self, ref: StackReference) -> Path:
-        """Where the journal of the stack's running operation lies; outside of what the CLI reads."""
+        """Return the path of the journal of the stack's running operation; outside of what the CLI reads."""
         return self.layout.journal(ref)
 
     # -- locks ----------------------------------------------------------------------------------------
@@ -404,15 +405,15 @@ class FileBackend:
         extension = ".json" + (files.GZIP if self.options.gzip else "")
         prefix = f"{ref.name}-{time.time_ns()}"
         folder = self.layout.history(ref)
-        content = jsontext.dumps(encode_update(update)).encode("utf-8")
+        content = json_text.dumps(encode_update(update)).encode("utf-8")
         files.write(folder / f"{prefix}.history{extension}", content, durable=False)
         state = self._store.find(ref)
         if state is None:
             return
         form = state.name.removeprefix(ref.name)
-        files.keep_copy(state, folder / f"{prefix}.checkpoint{form}")
+        files.copy(state, folder / f"{prefix}.checkpoint{form}")
         if self.options.backups:
-            files.keep_copy(state, self.layout.backups(ref) / f"{ref.name}.{time.time_ns()}{form}")
+            files.copy(state, self.layout.backups(ref) / f"{ref.name}.{time.time_ns()}{form}")
 
     def tags(self, ref: StackReference) -> dict[str, str]:
         """The stack's tags, by name.

@@ -83,7 +83,7 @@ def write(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIV
         ) from error
 
 
-def keep_copy(path: Path, copy: Path) -> bool:
+def copy(path: Path, copy: Path) -> bool:
     """Make ``copy`` what ``path`` is now, atomically; returns whether ``path`` exists.
 
     Raises:

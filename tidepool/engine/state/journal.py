@@ -11,6 +11,7 @@ number. A resource that is updated keeps its number.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,8 +21,7 @@ from typing import Any, TypeAlias
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import PendingOperation, ResourceState, Snapshot
-from tidepool.engine.state.mending import mended
-from tidepool.engine.state.ordering import ordered
+from tidepool.engine.state.references import normalize_urn_references, ordered, repaired
 
 FORMAT = 1
 
@@ -36,7 +36,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What a step came to.
+    """The result of a step.
 
     Attributes:
         step: the number of its Begin; None for steps that have no effect outside the state.
@@ -44,7 +44,7 @@ class End:
         amends: resources whose state changed where they stand; those that are gone stay so.
         keeps: resources of the checkpoint that stand unchanged, in the order of puts.
         drops: resources that are gone.
-        mends: from now on, others that refer to what is gone let go of it.
+        repairs: from now on, others that refer to what is gone let go of it.
     """
 
     step: int | None = None
@@ -52,7 +52,7 @@ class End:
     amends: tuple[tuple[int, ResourceState], ...] = ()
     keeps: tuple[int, ...] = ()
     drops: tuple[int, ...] = ()
-    mends: bool = False
+    repairs: bool = False
 
 
 Record: TypeAlias = Begin | End
@@ -71,7 +71,7 @@ class Fold:
         self._unseen: dict[int, ResourceState] = dict(enumerate(base.resources))
         self._seen: dict[int, ResourceState] = {}
         self._pending: dict[int, PendingOperation] = {}
-        self._mends = False
+        self._repairs = False
 
     def apply(self, record: Record) -> None:
         """Take one record into account."""
@@ -80,7 +80,7 @@ class Fold:
             return
         if record.step is not None:
             self._pending.pop(record.step, None)
-        self._mends |= record.mends
+        self._repairs |= record.repairs
         for number in record.drops:
             self._unseen.pop(number, None)
             self._seen.pop(number, None)
@@ -111,7 +111,7 @@ class Fold:
         inherited = [op for op in self._origin.pending_operations if op.type == "creating"]
         return replace(
             self._origin,
-            resources=tuple(mended(resources)) if self._mends else resources,
+            resources=tuple(repaired(resources)) if self._repairs else resources,
             pending_operations=(*self._pending.values(), *inherited),
         )
 
@@ -134,7 +134,7 @@ def encode_record(record: Record, encode: Encode) -> dict[str, Any]:
         fields["keeps"] = list(record.keeps)
     if record.drops:
         fields["drops"] = list(record.drops)
-    if record.mends:
+    if record.repairs:
         fields["mends"] = True
     return fields
 
@@ -184,7 +184,7 @@ class JournalFile:
         self._lines.append(_line(fields))
 
     def take(self) -> bytes:
-        """What was appended since the last call."""
+        """Return the lines that were appended since the last call."""
         lines, self._lines = self._lines, []
         return b"".join(lines)
 
@@ -305,5 +305,59 @@ def _sync_folder(folder: Path) -> None:
 def _unwritable(path: Path, error: OSError) -> EngineError:
     return EngineError(
         f"cannot write the journal {path}: {error.strerror}. No step is begun without it; "
-        "make room or mend the folder, and run the operation again: it goes on from the steps recorded so far."
+        "make room or repair the folder, and run the operation again: it goes on from the steps recorded so far."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A snapshot with its journal in it. ``steps`` counts the records; ``operation`` is what was cut off."""
+
+    snapshot: Snapshot
+    operation: str
+    steps: int
+
+    @property
+    def message(self) -> str:
+        """The message for a person."""
+        pending = len(self.snapshot.pending_operations)
+        under_way = f"; {pending} steps were under way and are listed as pending" if pending else ""
+        return (
+            f"the last {self.operation} of this stack was cut off: {self.steps} records of its journal "
+            f"were recovered{under_way}"
+        )
+
+
+def recover(
+    path: Path, checkpoint: bytes | None, load: Callable[[], Snapshot], decode: Decode
+) -> Recovered | None:
+    """Make the journal at ``path`` part of the stack; None where there is nothing to recover.
+
+    ``checkpoint`` is what the stack's file holds, and ``load`` reads it. Changes nothing: without the stack's
+    lock, the journal may be that of an operation that is under way.
+
+    Raises:
+        EngineError: where the checkpoint was changed by somebody else since.
+    """
+    interrupted = read(path, decode)
+    if interrupted is None or not interrupted.records:
+        return None
+    current = digest(checkpoint)
+    if interrupted.commit_digest == current:
+        return None
+    if interrupted.base_digest != current:
+        made = len(interrupted.records)
+        raise EngineError(
+            f"the last {interrupted.operation} of this stack was cut off, and its state was changed by "
+            f"something else since. The {made} records of what it did are in {path} and are not part of "
+            f"the state. Look through them, make the state right (`stack export`, `stack import`), and move "
+            "the journal away to go on"
+        )
+    # As the checkpoint that is written of it, so that a renamed resource is found by its new name alone.
+    snapshot = normalize_urn_references(fold(load(), interrupted.records))
+    return Recovered(snapshot, interrupted.operation, len(interrupted.records))
+
+
+def digest(checkpoint: bytes | None) -> str:
+    """The SHA-256 of what a stack's file holds; empty where there is none."""
+    return "" if checkpoint is None else hashlib.sha256(checkpoint).hexdigest()

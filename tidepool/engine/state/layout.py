@@ -1,4 +1,4 @@
-"""Where the file backend keeps what, and how stacks and backends are named.
+"""Paths of the file backend, and names of stacks and backends.
 
 The layout is version 1 of Pulumi's file backend (``pkg/backend/diy/store.go``), below the root folder::
 
@@ -22,6 +22,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from tidepool.engine.errors import EngineError, NotSupportedError
+from tidepool.engine.state import files
 
 ORGANIZATION: Final = "organization"
 DEFAULT_URL: Final = "file://~"
@@ -150,7 +151,7 @@ class Layout:
 
 
 def backend_url(env: Mapping[str, str], project_backend_url: str | None = None) -> str:
-    """Where state lives: ``PULUMI_BACKEND_URL``, the project's ``backend.url``, the current login, ``file://~``.
+    """Return the URL of the state: ``PULUMI_BACKEND_URL``, the project's ``backend.url``, the login, ``file://~``.
 
     The login is read from ``credentials.json`` in ``PULUMI_CREDENTIALS_PATH``, ``PULUMI_HOME`` or ``~/.pulumi``.
 
@@ -213,3 +214,54 @@ def _without_credentials(url: str) -> str:
     url = url.split("?", 1)[0]
     scheme, separator, rest = url.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url
+
+
+_VERSION: Final = 1
+
+
+def verify_version(layout: Layout) -> bool:
+    """Check that stacks lie in folders of their projects; returns whether the folder says so itself.
+
+    Raises:
+        EngineError: when the layout is older or newer, with the command that upgrades it.
+    """
+    version = _read_version(layout)
+    if version is not None and version > _VERSION:
+        raise EngineError(
+            f"state store unsupported: 'meta.yaml' version ({version}) is not supported by this engine, "
+            f"which reads version {_VERSION} ({layout.meta}). Use the Pulumi CLI that wrote it"
+        )
+    legacy = legacy_stacks(layout) if not version else []
+    if version == 0 or legacy:
+        raise EngineError(
+            f"the state in {layout.bookkeeping} has the legacy layout without projects (stacks: "
+            f"{', '.join(legacy) or 'none'}), which is not supported. Upgrade it with the Pulumi CLI: "
+            "pulumi state upgrade"
+        )
+    return version is not None
+
+
+def write_version(layout: Layout) -> None:
+    """Note in the folder which layout it has."""
+    files.write(layout.meta, f"version: {_VERSION}\n".encode(), mode=0o644)
+
+
+def legacy_stacks(layout: Layout) -> list[str]:
+    """The names of stacks in the layout from before projects, which the CLI warns of and nobody reads."""
+    found = [name.removesuffix(files.GZIP).removesuffix(files.ZSTD) for name in files.names(layout.stacks)]
+    return [name.removesuffix(".json") for name in found if name.endswith(".json")]
+
+
+def _read_version(layout: Layout) -> int | None:
+    try:
+        text = files.read(layout.meta).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+    # One key: not worth the import of a YAML parser, which costs more than reading the state.
+    match = re.search(r"^[\"']?version[\"']?\s*:\s*(\d+)\s*(#.*)?$", text, re.MULTILINE)
+    if match is None:
+        raise EngineError(
+            f'corrupt store: missing version in "{layout.meta}". Write "version: 1" into it, if the '
+            "stacks lie in folders of their projects"
+        )
+    return int(match[1])

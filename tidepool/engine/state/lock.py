@@ -34,7 +34,7 @@ class StackLocked(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock. ``timestamp`` is RFC 3339. The last four are only in locks of this engine."""
+    """The process that holds a lock. ``timestamp`` is RFC 3339. The last four are only in locks of this engine."""
 
     pid: int
     username: str
@@ -73,7 +73,7 @@ class Holder:
 
 
 def is_gone(holder: Holder, here: Holder) -> bool:
-    """Whether the process of ``holder`` has certainly ended, as far as ``here`` can tell.
+    """Return whether the process of ``holder`` has certainly ended, as far as ``here`` can tell.
 
     False wherever it cannot be told: another host, or another container's process ids.
     """
@@ -129,7 +129,7 @@ class StackLock:
         files.remove(self.path)
 
     def is_held(self) -> bool:
-        """Whether the lock's file is still there: ``cancel`` takes it away."""
+        """Return whether the lock's file is still there: ``cancel`` takes it away."""
         return self.path.exists()
 
     def __enter__(self) -> StackLock:
@@ -268,7 +268,7 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _began_after(ticks: int, timestamp: str) -> bool:
-    """Whether a process that began at ``ticks`` is younger than a lock's timestamp."""
+    """Return whether a process that began at ``ticks`` is younger than a lock's timestamp."""
     try:
         # Go writes nanoseconds, which Python 3.11 reads up to microseconds only.
         head, dot, tail = timestamp.partition(".")

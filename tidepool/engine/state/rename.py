@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tidepool.engine import urn as urns
 from tidepool.engine.state.layout import StackReference
-from tidepool.engine.state.valuecodec import RESOURCE_REFERENCE, SIGNATURE_KEY
+from tidepool.engine.value_json import RESOURCE_REFERENCE, SIGNATURE_KEY
 
 _ONE: Final = ("urn", "parent", "deletedWith", "viewOf")
 _MANY: Final = ("dependencies", "replaceWith", "aliases")

@@ -1,6 +1,6 @@
-"""How a stack's secrets are encrypted: a passphrase, as Pulumi's passphrase secrets provider does it.
+"""Encryption of a stack's secrets by a passphrase, as Pulumi's passphrase secrets provider does it.
 
-The state of the provider is a text, the *salt state*: ``v1:<salt>:v1:<nonce>:<check>``. The key is
+The state of the provider is a text, the *encryption salt*: ``v1:<salt>:v1:<nonce>:<check>``. The key is
 PBKDF2-SHA256 of passphrase and salt; the check is the word "pulumi", encrypted, so that a wrong passphrase
 can be told. A ciphertext is ``v1:<nonce>:<data>``, AES-256-GCM; all parts but ``v1`` are base64. Source:
 ``pkg/secrets/passphrase/manager.go`` and ``sdk/go/common/resource/config/crypt.go``.
@@ -52,12 +52,12 @@ class PassphraseCrypter:
     :meth:`warm` starts it on a thread of its own. May be used from several threads.
     """
 
-    def __init__(self, passphrase: str, salt_state: str, stack: str = "") -> None:
+    def __init__(self, passphrase: str, encryption_salt: str, stack: str = "") -> None:
         """See :meth:`open`."""
-        self.salt_state = salt_state
+        self.encryption_salt = encryption_salt
         self._stack = stack
         self._passphrase = passphrase
-        self._salt, self._check = _split_salt_state(salt_state)
+        self._salt, self._check = _split_verifier(encryption_salt)
         self._lock = threading.Lock()
         self._cipher: AESGCM | None = None
         self._wrong = False
@@ -73,20 +73,20 @@ class PassphraseCrypter:
         return crypter
 
     @classmethod
-    def open(cls, passphrase: str, salt_state: str, stack: str = "") -> PassphraseCrypter:
-        """A crypter for a stack whose salt state is known. ``stack`` is named in errors.
+    def open(cls, passphrase: str, encryption_salt: str, stack: str = "") -> PassphraseCrypter:
+        """A crypter for a stack whose encryption salt is known. ``stack`` is named in errors.
 
         Does not derive the key: a wrong passphrase is told by :meth:`verify` and by the first use.
 
         Raises:
-            SecretsError: when the salt state is malformed.
+            SecretsError: when the encryption salt is malformed.
         """
-        return cls(passphrase, salt_state, stack)
+        return cls(passphrase, encryption_salt, stack)
 
     @property
     def provider(self) -> SecretsProvider:
-        """What the checkpoint says about this crypter."""
-        return SecretsProvider(PROVIDER_TYPE, {"salt": self.salt_state})
+        """The checkpoint's entry for this crypter."""
+        return SecretsProvider(PROVIDER_TYPE, {"salt": self.encryption_salt})
 
     def __repr__(self) -> str:
         return "PassphraseCrypter(passphrase=[secret])"
@@ -262,7 +262,7 @@ def verify_provider(provider: SecretsProvider) -> None:
 
 
 class _CiphertextMemory:
-    """Which ciphertexts a plaintext has, in the order of their reading, and how many were given out."""
+    """The ciphertexts of each plaintext, in the order of their reading, and how many were given out."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -364,8 +364,8 @@ def _unseal(cipher: AESGCM, ciphertext: str) -> str:
         raise ValueError("message authentication failed") from None
 
 
-def _split_salt_state(state: str) -> tuple[bytes, str]:
-    parts = state.split(":", 2)
+def _split_verifier(encryption_salt: str) -> tuple[bytes, str]:
+    parts = encryption_salt.split(":", 2)
     if len(parts) != 3:
         raise SecretsError("malformed encryption salt: expected v1:SALT:v1:NONCE:CHECK")
     if parts[0] != "v1":

@@ -9,9 +9,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final
 
+from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError, NotSupportedError
-from tidepool.engine.state import files, jsontext
-from tidepool.engine.state.checkpoint import MalformedCheckpoint, unwrap_checkpoint
+from tidepool.engine.resource_json import MalformedCheckpoint
+from tidepool.engine.state import files
+from tidepool.engine.state.checkpoint import unwrap_checkpoint
 from tidepool.engine.state.layout import Layout, StackReference
 
 _EXTENSIONS: Final = ("", files.GZIP, files.ZSTD)
@@ -30,7 +32,7 @@ class CheckpointDamaged(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """How to write: what the CLI reads from the ``PULUMI_DIY_BACKEND_*`` variables."""
+    """Options of writing, which the CLI reads from the ``PULUMI_DIY_BACKEND_*`` variables."""
 
     gzip: bool = False
     #: Keep a dated copy beside the stack file at every save.
@@ -40,7 +42,7 @@ class StoreOptions:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> StoreOptions:
-        """What the environment asks for.
+        """Read the options from the environment.
 
         Raises:
             NotSupportedError: when it asks for zstd or the legacy layout.
@@ -78,7 +80,7 @@ class RawCheckpoint:
 
     @property
     def resource_count(self) -> int:
-        """How many resources the deployment holds, older states of replaced ones included."""
+        """The number of resources in the deployment, older states of replaced ones included."""
         return len(self.deployment.get("resources") or ())
 
 
@@ -117,7 +119,7 @@ class CheckpointStore:
             return read_checkpoint(path)
         except FileNotFoundError:
             raise StackNotFound(ref.name) from None
-        except (jsontext.JsonDamage, MalformedCheckpoint, files.StorageError) as error:
+        except (json_text.JsonDamage, MalformedCheckpoint, files.StorageError) as error:
             raise CheckpointDamaged(self._damage(ref, path, error)) from error
 
     def write(self, ref: StackReference, document: dict[str, Any]) -> Path:
@@ -126,7 +128,7 @@ class CheckpointStore:
         Raises:
             StorageError: when it cannot be written; what was there is still there.
         """
-        return self.write_content(ref, jsontext.dumps(document).encode("utf-8"))
+        return self.write_content(ref, json_text.dumps(document).encode("utf-8"))
 
     def write_content(self, ref: StackReference, content: bytes) -> Path:
         """Save a checkpoint that is encoded already; otherwise as :meth:`write`."""
@@ -134,7 +136,7 @@ class CheckpointStore:
         target = plain.with_name(plain.name + (files.GZIP if self._options.gzip else ""))
         old = self.find(ref)
         if old is not None:
-            files.keep_copy(old, old.with_name(old.name + ".bak"))
+            files.copy(old, old.with_name(old.name + ".bak"))
             files.remove_unfinished(target)  # .bak's as well: its name begins with the target's
         files.write(target, content)
         if old is not None and old != target:
@@ -188,7 +190,7 @@ def read_checkpoint(path: Path) -> RawCheckpoint | None:
         StorageError: when it cannot be read.
         UnsupportedCheckpoint: when it needs what this engine does not support.
     """
-    untyped = unwrap_checkpoint(jsontext.loads(files.read(path)))
+    untyped = unwrap_checkpoint(json_text.loads(files.read(path)))
     if untyped["deployment"] is None:
         return None
     return RawCheckpoint(path, untyped["version"], tuple(untyped.get("features", ())), untyped["deployment"])

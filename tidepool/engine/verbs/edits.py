@@ -10,7 +10,7 @@ from tidepool.engine import urn as urns
 from tidepool.engine.arguments import World
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.state.checkpoint import decode_deployment
-from tidepool.engine.state.integrity import verify_integrity
+from tidepool.engine.state.references import verify_integrity
 from tidepool.engine.state.secrets import Blind
 from tidepool.engine.verbs.workspace import open_workspace
 

@@ -1,4 +1,4 @@
-"""How a command line is read: flags anywhere, ``--flag value``, ``--flag=value``, ``-abc``, ``--``.
+"""Reading a command line: flags anywhere, ``--flag value``, ``--flag=value``, ``-abc``, ``--``.
 
 Pure: a tree of :class:`Command` and a list of words go in, a :class:`Parsed` comes out. The rules are those
 of the CLI's own parser (cobra and pflag).
@@ -50,7 +50,7 @@ class Flag:
 
     @property
     def takes_word(self) -> bool:
-        """Whether the next word is the flag's value."""
+        """Tells whether the next word is the flag's value."""
         return self.kind not in ("bool", "optional")
 
 
@@ -90,7 +90,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a command line says: the commands from the root down, and the values by field."""
+    """The content of a command line: the commands from the root down, and the values by field."""
 
     path: tuple[Command, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -188,7 +188,7 @@ def _find(root: Command, words: Sequence[str]) -> tuple[tuple[Command, ...], lis
 
 
 def _takes_next(word: str, command: Command, path: Sequence[Command]) -> bool:
-    """Whether the flag ``word`` before the command's name is complete takes the next word as its value."""
+    """Return whether the flag ``word`` before the command's name is complete takes the next word as its value."""
     if "=" in word:
         return False
     # A flag of the commands so far comes first: `config --json` takes no word, `config set-all --json` does.

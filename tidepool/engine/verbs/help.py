@@ -8,7 +8,7 @@ from tidepool.engine.verbs.grammar import Command, Flag, visible_flags
 
 
 def help_text(path: Sequence[Command]) -> str:
-    """What ``--help`` shows for the last command of ``path``."""
+    """Return the ``--help`` of the last command of ``path``."""
     command = path[-1]
     called = " ".join(("pulumi", *(c.name for c in path[1:])))
     words = [called]

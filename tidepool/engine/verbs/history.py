@@ -10,8 +10,9 @@ from typing import Any
 from tidepool.engine.arguments import World
 from tidepool.engine.config import Decrypt, Value, from_document, is_object, is_secure, text_of
 from tidepool.engine.errors import EngineError
-from tidepool.engine.state.history import UpdateInfo
-from tidepool.engine.verbs.showing import ago, json_document, sorted_keys, time_text
+from tidepool.engine.json_text import sorted_keys
+from tidepool.engine.state.records import UpdateInfo
+from tidepool.engine.verbs.showing import ago, json_document, time_text
 from tidepool.engine.verbs.workspace import open_workspace
 
 #: What stands for a value that cannot be decrypted, with a salt that was changed since, say.

@@ -9,7 +9,12 @@ from tidepool.engine.arguments import World
 from tidepool.engine.config import is_secure, reencrypted
 from tidepool.engine.state.secrets import PassphraseCrypter
 from tidepool.engine.verbs.state import with_ciphertext, with_plaintext
-from tidepool.engine.verbs.workspace import open_passphrase, open_stack, state_salt, verify_secrets_provider
+from tidepool.engine.verbs.workspace import (
+    open_passphrase,
+    open_stack,
+    passphrase_verifier,
+    verify_secrets_provider,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +39,20 @@ class ChangeSecretsProvider:
         untyped = opened.backend.export(opened.ref)
         deployment = untyped.get("deployment")
         if deployment:
-            salt = state_salt(untyped)
+            salt = passphrase_verifier(untyped)
             if salt is not None:
                 old = open_passphrase(world, salt)
                 old.verify()
                 deployment = with_plaintext(deployment, old.decrypt)
-            provider = {"type": "passphrase", "state": {"salt": new.salt_state}}
+            provider = {"type": "passphrase", "state": {"salt": new.encryption_salt}}
             deployment = {**with_ciphertext(deployment, new.encrypt), "secrets_providers": provider}
         world.say("Migrating old configuration and state to new secrets provider")
         changed = replace(
-            old_config, values=values, encryption_salt=new.salt_state, secrets_provider="", encrypted_key=""
+            old_config,
+            values=values,
+            encryption_salt=new.encryption_salt,
+            secrets_provider="",
+            encrypted_key="",
         )
         # The state first: it can be brought back from its backup, whatever happens to the file after it.
         if deployment:

@@ -1,4 +1,4 @@
-"""Which stack is selected: kept per project and backend, where the CLI keeps it, so that both agree.
+"""The selected stack of a project and backend, stored where the CLI stores it, so that both agree.
 
 The file is ``PULUMI_HOME/workspaces/<project>-<sha1 of the project file's path>-workspace.json``. Source:
 ``pkg/workspace/workspace.go`` and ``settings.go``.

@@ -28,7 +28,13 @@ from tidepool.engine.config import (
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.verbs.history import shown_value
 from tidepool.engine.verbs.showing import json_document, table
-from tidepool.engine.verbs.workspace import OpenStack, open_stack, open_workspace, split_pair, state_salt
+from tidepool.engine.verbs.workspace import (
+    OpenStack,
+    open_stack,
+    open_workspace,
+    passphrase_verifier,
+    split_pair,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class Set:
         text = self.value if self.value is not None else self._read(world)
         value: Value = text
         if self.secret:
-            opened = opened.with_salt()
+            opened = opened.with_passphrase()
             value = Ciphertext(opened.crypter().encrypt(text))
         elif self.type_name:
             value = typed_text(text, self.type_name)
@@ -163,7 +169,7 @@ class SetAll:
             name, plain = split_pair(text)
             values = _put(values, _key(name, opened, path=self.path), plain, path=self.path)
         if self.secret:
-            opened = opened.with_salt()
+            opened = opened.with_passphrase()
         for text in self.secret:
             name, plain = split_pair(text)
             key = _key(name, opened, path=self.path)
@@ -201,7 +207,7 @@ class SetAll:
                     )
                 value = from_document(item["objectValue"])
             elif item.get("secret"):
-                opened = opened.with_salt()
+                opened = opened.with_passphrase()
                 value = Ciphertext(opened.crypter().encrypt(item["value"]))
             values = put(values, key, value)
         return opened, values
@@ -262,7 +268,7 @@ class Copy:
                 )
             chosen, path = {key: value}, self.path
         if any(is_secure(v) for v in chosen.values()):
-            target = target.with_salt()
+            target = target.with_passphrase()
         values = target.config.values
         for key, value in sorted(chosen.items()):
             copied = reencrypted(
@@ -291,7 +297,7 @@ class Refresh:
         if not updates:
             raise EngineError("getting latest configuration: no previous deployment")
         values = {parse_key(k, opened.project.name): from_document(v) for k, v in updates[0].config.items()}
-        salt = state_salt(workspace.backend.export(ref))
+        salt = passphrase_verifier(workspace.backend.export(ref))
         config = opened.config.with_values(values)
         if salt is not None:
             config = replace(config, encryption_salt=salt, secrets_provider="", encrypted_key="")

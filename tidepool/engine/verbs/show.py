@@ -11,21 +11,21 @@ from typing import Any
 from tidepool.engine import urn as urns
 from tidepool.engine.arguments import World
 from tidepool.engine.errors import EngineError, UsageError
+from tidepool.engine.json_text import sorted_keys
 from tidepool.engine.state.backend import RawCheckpoint, StackReference
 from tidepool.engine.state.checkpoint import Crypter
 from tidepool.engine.state.secrets import Blind
-from tidepool.engine.state.valuecodec import decode_properties, encode_properties
+from tidepool.engine.value_json import decode_properties, encode_properties
 from tidepool.engine.values import masked, without_secrets
 from tidepool.engine.verbs.showing import (
     ago,
     json_document,
     output_text,
     parse_time,
-    sorted_keys,
     table,
     time_text,
 )
-from tidepool.engine.verbs.workspace import Workspace, open_passphrase, open_workspace, state_salt
+from tidepool.engine.verbs.workspace import Workspace, open_passphrase, open_workspace, passphrase_verifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def stack_outputs(workspace: Workspace, raw: RawCheckpoint | None, show_secrets:
 
 def state_crypter(workspace: Workspace, raw: RawCheckpoint) -> Crypter:
     """The crypter of what a stack's state says about its secrets."""
-    salt = state_salt(raw.untyped)
+    salt = passphrase_verifier(raw.untyped)
     return open_passphrase(workspace.world, salt) if salt is not None else Blind()
 
 

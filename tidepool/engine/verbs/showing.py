@@ -1,4 +1,4 @@
-"""How answers are written: JSON and tables, as the CLI writes them."""
+"""Answers as the CLI writes them: JSON and tables."""
 
 from __future__ import annotations
 
@@ -7,32 +7,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tidepool.engine.config import json_text
+from tidepool.engine import json_text
 
 
 def json_document(value: Any) -> str:
     """``value`` as JSON over several lines, with a line break at its end."""
-    text = json.dumps(_numbers(value), indent=2, ensure_ascii=False)
+    text = json.dumps(json_text.go_numbers(value), indent=2, ensure_ascii=False)
     return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029") + "\n"
 
 
 def json_line(value: Any) -> str:
     """``value`` as JSON on one line, keys sorted."""
-    text = json_text(value)
+    text = json_text.dumps_sorted(value)
     for escaped, plain in (("\\u0026", "&"), ("\\u003c", "<"), ("\\u003e", ">")):
         text = text.replace(escaped, plain)
     return text
-
-
-def sorted_keys(value: Any) -> Any:
-    """``value`` with the keys of all objects in order, as Go writes maps."""
-    match value:
-        case dict():
-            return {k: sorted_keys(value[k]) for k in sorted(value)}
-        case list():
-            return [sorted_keys(v) for v in value]
-        case _:
-            return value
 
 
 def output_text(value: Any) -> str:
@@ -72,7 +61,7 @@ def parse_time(text: str) -> datetime:
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long ago ``moment`` was, in one unit."""
+    """Say in one unit how long ago ``moment`` was."""
     seconds = int((now - moment).total_seconds())
     if seconds < 1:
         return "now"
@@ -93,16 +82,3 @@ _UNITS = (
     ("minute", 60),
     ("second", 1),
 )
-
-
-def _numbers(value: Any) -> Any:
-    """Go writes a float that is whole without its fraction."""
-    match value:
-        case float() if value.is_integer() and abs(value) < 1e21:
-            return int(value)
-        case dict():
-            return {k: _numbers(v) for k, v in value.items()}
-        case list() | tuple():
-            return [_numbers(v) for v in value]
-        case _:
-            return value

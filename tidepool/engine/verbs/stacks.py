@@ -146,7 +146,7 @@ class List:
         return 0
 
     def _has_tag(self, workspace: Workspace, ref: StackReference) -> bool:
-        """Whether the stack has the tag that is asked for: ``NAME``, or ``NAME=VALUE``."""
+        """Return whether the stack has the tag that is asked for: ``NAME``, or ``NAME=VALUE``."""
         if not self.tag:
             return True
         name, with_value, value = self.tag.partition("=")
@@ -221,7 +221,7 @@ class Cancel:
             question = f"This will irreversibly cancel the currently running update for '{ref.name}'!"
             confirm(world, question, ref.name)
         if workspace.backend.journal_path(ref).exists():
-            _mend(workspace, ref)
+            _recover_journal(workspace, ref)
         workspace.backend.break_locks(ref)
         world.say(f"The currently running update for '{ref.name}' has been canceled!")
         return 0
@@ -255,7 +255,9 @@ def create_stack(workspace: Workspace, ref: StackReference) -> OpenStack:
     if not config.encryption_salt:
         from dataclasses import replace
 
-        opened = OpenStack(workspace, ref, replace(config, encryption_salt=crypter.salt_state), [crypter])
+        opened = OpenStack(
+            workspace, ref, replace(config, encryption_salt=crypter.encryption_salt), [crypter]
+        )
         opened.save_config()
     return opened
 
@@ -299,7 +301,7 @@ def _one_name(argument: str, flag: str) -> str:
     return argument or flag
 
 
-def _mend(workspace: Workspace, ref: StackReference) -> None:
+def _recover_journal(workspace: Workspace, ref: StackReference) -> None:
     """Take up the journal; where that cannot be, the next operation does it, or says why not."""
     from tidepool.engine.saved_state import SavedState
 

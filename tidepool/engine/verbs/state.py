@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidepool.engine import json_text
 from tidepool.engine import urn as urns
 from tidepool.engine.arguments import World
 from tidepool.engine.errors import EngineError
-from tidepool.engine.state import jsontext
+from tidepool.engine.json_text import sorted_keys
 from tidepool.engine.state.backend import IntegrityError, StackReference
 from tidepool.engine.state.checkpoint import Crypter, decode_deployment, verify_supported
-from tidepool.engine.state.integrity import verify_integrity
+from tidepool.engine.state.references import verify_integrity
 from tidepool.engine.state.secrets import Blind
-from tidepool.engine.state.valuecodec import SECRET_SIGNATURE, SIGNATURE_KEY
-from tidepool.engine.verbs.showing import sorted_keys
-from tidepool.engine.verbs.workspace import Workspace, open_passphrase, open_workspace, state_salt
+from tidepool.engine.value_json import SECRET_SIGNATURE, SIGNATURE_KEY
+from tidepool.engine.verbs.workspace import Workspace, open_passphrase, open_workspace, passphrase_verifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Export:
             )
         untyped = workspace.backend.export(ref)
         if self.show_secrets and untyped.get("deployment"):
-            salt = state_salt(untyped)
+            salt = passphrase_verifier(untyped)
             crypter = open_passphrase(world, salt) if salt is not None else Blind()
             untyped = {**untyped, "deployment": with_plaintext(untyped["deployment"], crypter.decrypt)}
         text = json.dumps(untyped, indent=4, ensure_ascii=False) + "\n"
@@ -115,12 +115,12 @@ def _encrypted(
     workspace: Workspace, ref: StackReference, document: Mapping[str, Any], deployment: dict[str, Any]
 ) -> dict[str, Any]:
     """``deployment`` with its plain secrets encrypted: with its own salt, or with the stack's."""
-    salt = state_salt(document)
+    salt = passphrase_verifier(document)
     crypter: Crypter
     if salt is not None:
         crypter = open_passphrase(workspace.world, salt)
         return with_ciphertext(deployment, crypter.encrypt)  # type: ignore[no-any-return]
-    opened = workspace.open(ref).with_salt()
+    opened = workspace.open(ref).with_passphrase()
     crypter = opened.crypter()
     provider = {"type": "passphrase", "state": {"salt": opened.config.encryption_salt}}
     return {**with_ciphertext(deployment, crypter.encrypt), "secrets_providers": provider}
@@ -140,8 +140,8 @@ def _read(world: World, file: str) -> dict[str, Any]:
         ) from error
     where = str(world.cwd / file) if file else "stdin"
     try:
-        document = jsontext.loads(content)
-    except jsontext.JsonDamage as error:
+        document = json_text.loads(content)
+    except json_text.JsonDamage as error:
         raise EngineError(f"{where} is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise EngineError(

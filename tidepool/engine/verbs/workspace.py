@@ -1,4 +1,4 @@
-"""What a verb works on: the project of the folder, its backend, a stack with its configuration and secrets.
+"""The project of a folder, its backend, and a stack with its configuration and secrets.
 
 Both the quick verbs and the operations begin here.
 """
@@ -49,7 +49,7 @@ class Workspace:
 
     @property
     def backend_name(self) -> str:
-        """What the CLI calls a file backend: the machine's name."""
+        """The CLI's name of a file backend: that of the machine."""
         return socket.gethostname()
 
     @property
@@ -72,7 +72,7 @@ class Workspace:
         return StackReference.parse(name, self.project_name)
 
     def shown(self, ref: StackReference) -> str:
-        """What a stack is called: its short name within its own project."""
+        """Return a stack's name for a person: the short one within its own project."""
         if self.world.qualify_names or ref.project != self.project_name:
             return ref.qualified
         return ref.name
@@ -112,7 +112,7 @@ class Workspace:
         return found
 
     def config_path(self, ref: StackReference, config_file_name: str | None = None) -> Path:
-        """Where the configuration of a stack is kept."""
+        """Return the path of a stack's configuration."""
         if config_file_name:
             return self.world.cwd / config_file_name
         return self.require_project().stack_file(ref.name)
@@ -154,7 +154,7 @@ class OpenStack:
 
     @property
     def backend(self) -> FileBackend:
-        """Where its state is."""
+        """The backend that has its state."""
         return self.workspace.backend
 
     @property
@@ -176,17 +176,17 @@ class OpenStack:
         config_file.write(self.config, self.workspace.project_name)
 
     def crypter(self) -> Crypter:
-        """What encrypts and decrypts the stack's secrets. Derives no key yet.
+        """Return the crypter of the stack's secrets. Derives no key yet.
 
         Raises:
             NotSupportedError: when the stack's secrets are not kept by a passphrase.
             SecretsError: when the passphrase is not set.
-            EngineError: when the stack has no salt yet; :meth:`with_salt` makes one.
+            EngineError: when the stack has no salt yet; :meth:`with_passphrase` makes one.
         """
         if self._opened:
             return self._opened[0]
         _require_passphrase_provider(self.config)
-        salt = self.config.encryption_salt or self._salt_of_the_state()
+        salt = self.config.encryption_salt or self._verifier_of_state()
         if not salt:
             raise EngineError(
                 f"stack '{self.ref.name}' has no 'encryptionsalt' in {self.config.path}: it has no secrets yet"
@@ -195,12 +195,12 @@ class OpenStack:
         self._opened.append(crypter)
         return crypter
 
-    def _salt_of_the_state(self) -> str | None:
-        """Where ``PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER`` asks for it, and the state has one."""
+    def _verifier_of_state(self) -> str | None:
+        """Return the state's salt, if ``PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER`` asks for it and there is one."""
         wanted = self.world.flag("PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER")
-        return state_salt(self.backend.export(self.ref)) if wanted else None
+        return passphrase_verifier(self.backend.export(self.ref)) if wanted else None
 
-    def with_salt(self) -> OpenStack:
+    def with_passphrase(self) -> OpenStack:
         """The same where the stack has a salt; otherwise with the state's or a new one, written to its file.
 
         Raises:
@@ -210,13 +210,13 @@ class OpenStack:
         _require_passphrase_provider(self.config)
         if self.config.encryption_salt:
             return self
-        salt = self._salt_of_the_state()
+        salt = self._verifier_of_state()
         if salt is None:
             crypter = PassphraseCrypter.new(read_passphrase(self.world.env, self.world.cwd))
         else:
             crypter = open_passphrase(self.world, salt)
         salted = replace(
-            self.config, encryption_salt=crypter.salt_state, secrets_provider="", encrypted_key=""
+            self.config, encryption_salt=crypter.encryption_salt, secrets_provider="", encrypted_key=""
         )
         opened = replace(self, config=salted, _opened=[crypter])
         opened.save_config()
@@ -234,7 +234,7 @@ class OpenStack:
         return with_project_values(self.config.values, project) if project else self.config.values
 
     def program_config(self, *, check: bool = True) -> ProgramConfig:
-        """What the program gets to see; ``check`` against the project's declarations first.
+        """Return the configuration that the program sees; ``check`` against the project's declarations first.
 
         Raises:
             ConfigError: when keys are missing or values not of their declared type.
@@ -300,7 +300,7 @@ def open_passphrase(world: World, salt: str) -> PassphraseCrypter:
     return PassphraseCrypter.open(read_passphrase(world.env, world.cwd), salt)
 
 
-def state_salt(untyped: Mapping[str, Any]) -> str | None:
+def passphrase_verifier(untyped: Mapping[str, Any]) -> str | None:
     """The salt that an exported state was encrypted with; None where it has none.
 
     Raises:

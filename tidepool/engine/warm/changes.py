@@ -1,4 +1,4 @@
-"""Whether what a process has imported is still what is on the disk."""
+"""Detecting that a process has imported code which is another on the disk by now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Stamp = tuple[str, int, int, int]
 
 
 def stamps(paths: Iterable[Path]) -> frozenset[Stamp]:
-    """Of the Python files that ``paths`` are, or that are below them, and of what is installed for this interpreter.
+    """Stamp the Python files at or below ``paths``, and what is installed for this interpreter.
 
     With others, what was imported before is old.
     """

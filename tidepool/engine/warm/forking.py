@@ -163,7 +163,7 @@ def _shell_code(ended: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-class _Heard(io.RawIOBase):
+class _DetachableStream(io.RawIOBase):
     """A descriptor, for as long as somebody listens there: an operation goes on when its caller is gone."""
 
     def __init__(self, descriptor: int) -> None:
@@ -181,7 +181,7 @@ class _Heard(io.RawIOBase):
 
 def _text(descriptor: int) -> TextIO:
     # Not the process's own streams: those become the program's.
-    raw = io.BufferedWriter(_Heard(descriptor))
+    raw = io.BufferedWriter(_DetachableStream(descriptor))
     return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", line_buffering=True)
 
 

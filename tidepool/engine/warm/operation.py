@@ -15,7 +15,7 @@ KILLED: Final = 128 + signal.SIGKILL
 
 
 class Operation(Protocol):
-    """What is said to it is lost when it has ended."""
+    """An operation under way. Calls after its end have no effect."""
 
     stdout: IO[str]
     stderr: IO[str]

@@ -16,7 +16,7 @@ from tidepool.engine.providers.contract import (
     DiffResult,
     InitializationFailed,
 )
-from tidepool.engine.state.mending import mended, without_empty
+from tidepool.engine.state.references import repaired, without_empty
 
 
 class RefreshStep(Step):
@@ -135,7 +135,7 @@ async def take_up(context: Context, gone: Collection[Entry], changed: Collection
     kept = [entry for entry in context.live.entries if entry not in gone]
     before = [entry.state for entry in kept]
     amends: list[Entry] = []
-    for entry, old, state in zip(kept, before, map(without_empty, mended(before)), strict=True):
+    for entry, old, state in zip(kept, before, map(without_empty, repaired(before)), strict=True):
         entry.state = state
         if (state is not old or entry in changed) and not context.books.is_decided(entry):
             amends.append(entry)

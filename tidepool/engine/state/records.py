@@ -1,7 +1,4 @@
-"""What past updates of a stack did: one file an update, as Pulumi's file backend writes it.
-
-Source: ``UpdateInfo`` in ``pkg/backend/updates.go``, ``getHistory`` in ``pkg/backend/diy/state.go``.
-"""
+"""Records beside a stack's state: its tags, and one file for each past update, as Pulumi's file backend writes them."""
 
 from __future__ import annotations
 
@@ -10,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError
-from tidepool.engine.state import files, jsontext
+from tidepool.engine.state import files
 
 _SUFFIXES: Final = (".history.json", ".history.json.gz", ".history.json.zst")
 
@@ -84,8 +82,38 @@ def read_history(folder: Path, page: int = 1, page_size: int = 0) -> list[Update
 
 def _read_update(path: Path) -> UpdateInfo:
     try:
-        return decode_update(jsontext.loads(files.read(path)))
+        return decode_update(json_text.loads(files.read(path)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise EngineError(
             f"reading history file {path}: {error}. Remove the file to see the rest of the history"
         ) from error
+
+
+_VERSION: Final = 1
+
+
+def read_tags(path: Path) -> dict[str, str]:
+    """The tags in ``path``, by name; none where there is no such file.
+
+    Raises:
+        EngineError: when the file is damaged or of another version.
+    """
+    try:
+        raw = json_text.loads(files.read(path))
+    except FileNotFoundError:
+        return {}
+    except json_text.JsonDamage as error:
+        raise EngineError(f"the stack's tags are damaged: {path}: {error}. Remove the file") from error
+    version = raw.get("version") if isinstance(raw, dict) else None
+    if version != _VERSION:
+        raise EngineError(f"unsupported stack tags version: {version} (expected {_VERSION}) in {path}")
+    return dict(sorted((raw.get("tags") or {}).items()))
+
+
+def write_tags(path: Path, tags: Mapping[str, str]) -> None:
+    """Make ``tags`` what ``path`` holds; without tags there is no file."""
+    if not tags:
+        files.remove(path)
+        return
+    content = {"version": _VERSION, "tags": dict(sorted(tags.items()))}
+    files.write(path, json_text.dumps(content).encode("utf-8"))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.engine.state import jsontext
-from tidepool.engine.state.valuecodec import (
+from tidepool.engine import json_text
+from tidepool.engine.value_json import (
     SIGNATURE_KEY,
     UNKNOWN_TEXT,
     MalformedValue,
@@ -51,15 +51,15 @@ def _decrypt(ciphertext: str) -> str:
 
 @given(VALUES)
 def test_a_value_survives_the_way_through_a_file(value: Any) -> None:
-    text = jsontext.dumps(encode_value(value, _encrypt))
-    assert decode_value(jsontext.loads(text.encode()), _decrypt) == value
+    text = json_text.dumps(encode_value(value, _encrypt))
+    assert decode_value(json_text.loads(text.encode()), _decrypt) == value
 
 
 @given(VALUES)
 def test_encoding_what_was_decoded_gives_the_same_text(value: Any) -> None:
-    text = jsontext.dumps(encode_value(value, _encrypt))
-    again = encode_value(decode_value(jsontext.loads(text.encode()), _decrypt), _encrypt)
-    assert jsontext.dumps(again) == text
+    text = json_text.dumps(encode_value(value, _encrypt))
+    again = encode_value(decode_value(json_text.loads(text.encode()), _decrypt), _encrypt)
+    assert json_text.dumps(again) == text
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_encoding_what_was_decoded_gives_the_same_text(value: Any) -> None:
     ],
 )
 def test_numbers_are_written_as_go_writes_them(number: float, text: str) -> None:
-    assert jsontext.dumps(encode_value(number, _encrypt)) == text
+    assert json_text.dumps(encode_value(number, _encrypt)) == text
 
 
 def test_not_a_number_keeps_its_bits() -> None:
@@ -176,11 +176,11 @@ def test_a_broken_secret_is_not_shown() -> None:
 
 
 def test_the_place_of_damage_is_named() -> None:
-    with pytest.raises(jsontext.JsonDamage, match="line 2, column 6"):
-        jsontext.loads(b'{\n"a": }')
-    with pytest.raises(jsontext.JsonDamage, match="line 2, column 2: not UTF-8"):
-        jsontext.loads(b'{\n"\xff": 1}')
-    with pytest.raises(jsontext.JsonDamage, match="empty"):
-        jsontext.loads(b"")
-    with pytest.raises(jsontext.JsonDamage, match="zero bytes"):
-        jsontext.loads(b"\0" * 100)
+    with pytest.raises(json_text.JsonDamage, match="line 2, column 6"):
+        json_text.loads(b'{\n"a": }')
+    with pytest.raises(json_text.JsonDamage, match="line 2, column 2: not UTF-8"):
+        json_text.loads(b'{\n"\xff": 1}')
+    with pytest.raises(json_text.JsonDamage, match="empty"):
+        json_text.loads(b"")
+    with pytest.raises(json_text.JsonDamage, match="zero bytes"):
+        json_text.loads(b"\0" * 100)

@@ -15,8 +15,8 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError
-from tidepool.engine.state import jsontext
 from tidepool.engine.values import (
     UNKNOWN,
     Archive,
@@ -141,7 +141,7 @@ def encode_properties(properties: Mapping[str, Value], encrypt: Encrypt) -> dict
 
 
 def contains_byte_strings(value: Value) -> bool:
-    """Whether ``value`` holds text that is not UTF-8: old CLIs must then refuse the stack."""
+    """Return whether ``value`` holds text that is not UTF-8: old CLIs must then refuse the stack."""
     match value:
         case str():
             return not value.isascii() and _is_bytes(value)
@@ -182,7 +182,7 @@ def _decode_secret(raw: dict[str, Any], decrypt: Decrypt) -> Secret:
             "malformed secret value: exactly one of `ciphertext` or `plaintext` must be supplied"
         )
     try:
-        inner = jsontext.loads(text.encode("utf-8"))
+        inner = json_text.loads(text.encode("utf-8"))
     except ValueError:
         # No cause and no text: both would show parts of the secret.
         raise MalformedValue("malformed secret value: what was encrypted is not JSON") from None
@@ -264,7 +264,7 @@ def _encode_special(value: Value, encrypt: Encrypt) -> Any:
     match value:
         case Secret():
             plain = encode_value(value.element, _no_nested_ciphertext)
-            return {SIGNATURE_KEY: SECRET_SIGNATURE, "ciphertext": encrypt(jsontext.dumps_html_safe(plain))}
+            return {SIGNATURE_KEY: SECRET_SIGNATURE, "ciphertext": encrypt(json_text.dumps_html_safe(plain))}
         case Output():
             element = Secret(value.element) if value.secret else value.element
             return encode_value(element, encrypt)

@@ -48,12 +48,7 @@ def dumps(value: Any) -> str:
     """``value`` on one line, keys in their given order, escaped like Go's encoder without HTML escapes."""
     pieces: list[str] = []
     _write(value, pieces, depth=_PIECEWISE_DEPTH)
-    text = "".join(pieces)
-    # Go escapes the two line separators that JavaScript does not allow in strings; in JSON text they
-    # can only stand inside strings, so a plain replacement is safe. Almost no file holds one.
-    if "\u2028" in text or "\u2029" in text:
-        text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return text
+    return _javascript_safe("".join(pieces))
 
 
 def dumps_html_safe(value: Any) -> str:
@@ -61,8 +56,49 @@ def dumps_html_safe(value: Any) -> str:
 
     Equal values must give equal text, or an unchanged secret would get a new ciphertext at every save.
     """
-    text = dumps(value)
+    return _html_safe(dumps(value))
+
+
+def dumps_sorted(value: Any) -> str:
+    """``value`` as Go's encoder writes a map: as :func:`dumps_html_safe`, with all keys in order."""
+    text = json.dumps(go_numbers(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return _html_safe(_javascript_safe(text))
+
+
+def sorted_keys(value: Any) -> Any:
+    """``value`` with the keys of all objects in order, as Go writes maps."""
+    match value:
+        case dict():
+            return {k: sorted_keys(value[k]) for k in sorted(value)}
+        case list():
+            return [sorted_keys(v) for v in value]
+        case _:
+            return value
+
+
+def go_numbers(value: Any) -> Any:
+    """``value`` with whole floats as integers: Go writes 1.0 as 1."""
+    match value:
+        case float() if value.is_integer() and abs(value) < 1e21:
+            return int(value)
+        case dict():
+            return {k: go_numbers(v) for k, v in value.items()}
+        case list() | tuple():
+            return [go_numbers(v) for v in value]
+        case _:
+            return value
+
+
+def _html_safe(text: str) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _javascript_safe(text: str) -> str:
+    # Go escapes the two line separators that JavaScript does not allow in strings; in JSON text they
+    # can only stand inside strings, so a plain replacement is safe. Almost no file holds one.
+    if "\u2028" in text or "\u2029" in text:
+        text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return text
 
 
 def _write(value: Any, pieces: list[str], depth: int) -> None:
