@@ -96,11 +96,15 @@ def test_a_diff_is_as_the_cli_prints_it(name: str) -> None:
     assert err == (errors.read_text(encoding="utf-8") if errors.exists() else "")
 
 
-def test_a_destroy_says_all_but_the_cli_s_second_row_for_the_stack() -> None:
+def test_a_destroy_says_what_the_cli_says_and_the_outputs_that_go() -> None:
     theirs = without_times(recorded("destroy", "destroy"))
-    theirs.remove("    pulumi:pulumi:Stack proj-dev  ")
+    theirs.remove("    pulumi:pulumi:Stack proj-dev  ")  # its second row for the stack
     ours = without_times(show("destroy", "destroy", {})[0])
-    assert [line for line in ours if line] == [line for line in theirs if line]
+    begin, end = ours.index("Outputs:"), ours.index("Resources:")
+    named = [line.split(":")[0].strip() for line in ours[begin + 1 : end] if line.startswith("  - ")]
+    assert named == ["- made", "- obj", "- password", "- step"]
+    rest = ours[:begin] + ours[end:]
+    assert [line for line in rest if line] == [line for line in theirs if line]
 
 
 @pytest.mark.parametrize("name", ["preview-create-json", "preview-update-json", "preview-replace-json"])
