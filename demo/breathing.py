@@ -13,7 +13,7 @@ from rich.live import Live
 
 from demo.shown import Shown
 from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, Wave, waves
-from tidepool.cli.scaler.watching import WatchView
+from tidepool.cli.explain.watch_view import WatchView
 from tidepool.clients.slurm import Completed, Job, JobState, Slurm, Transport
 from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, Journal, Sample

@@ -11,10 +11,10 @@ from typing import Final
 from rich.console import Group
 from rich.live import Live
 
-from tidepool.cli.scaler.drawing import drawn, glyphs_for
-from tidepool.cli.scaler.frame import LEAST_LINES, frame
-from tidepool.cli.scaler.record import read_record
-from tidepool.cli.scaler.watching import WatchView, watching
+from tidepool.cli.explain.lines import drawn, glyphs_for
+from tidepool.cli.explain.watch_frame import LEAST_LINES, frame
+from tidepool.cli.explain.record import read_record
+from tidepool.cli.explain.watch_view import WatchView, watching
 from tidepool.scaling.ports import Journal
 
 _LINE_S: Final = 1.0

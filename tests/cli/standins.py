@@ -11,7 +11,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from tidepool.cli.context import World
-from tidepool.cli.contract import Answer
+from tidepool.cli.engine import Answer
 from tidepool.cli.main import cli
 from tidepool.clients.slurm import SlurmClient
 from tidepool.engine.choice import EngineName

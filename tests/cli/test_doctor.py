@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.standins import SPEC, Person
-from tidepool.cli import doctor, errors, fitness
+from tidepool.cli import doctor, errors
 from tidepool.cli.remote_infrastructure import named_elsewhere
 from tidepool.cli.stack import find_stack
 from tidepool.cluster.failures import Permanent
@@ -152,7 +152,7 @@ class Checked:
 def spanning(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> tuple[Person, Checked]:
     """Somebody whose stack has machines of existing hosts and of Kubernetes."""
     checked = Checked({"ssh": lambda: (), "kubernetes": lambda: ()})
-    monkeypatch.setattr(fitness, "checks_of", checked.checks_of)
+    monkeypatch.setattr(doctor, "checks_of", checked.checks_of)
     somebody.write(fleets=[{**SPEC["fleets"][0], "infrastructures": ["local", "ssh", "kubernetes"]}])
     return somebody, checked
 
@@ -204,7 +204,7 @@ def test_one_that_hangs_holds_up_no_other(spanning: tuple[Person, Checked]) -> N
     checked.found["ssh"] = lambda: (Finding("host alpha", "well", "it answers"),)
     stack = find_stack(person.world, "dev", str(person.folder))
     try:
-        found = {each.what: each for each in fitness.fitness(stack, named_elsewhere(stack, None), 0.1)}
+        found = {each.what: each for each in doctor.fitness(stack, named_elsewhere(stack, None), 0.1)}
     finally:
         go_on.set()
     assert found["kubernetes"].detail == "it has not answered within 0.1 s"
@@ -235,8 +235,8 @@ def test_a_package_of_another_version_is_a_note(
     spanning: tuple[Person, Checked], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person, _ = spanning
-    monkeypatch.setattr(fitness, "package_lacks_of", lambda *_: ())
-    monkeypatch.setattr(fitness, "installed", lambda _: "0.0.1")
+    monkeypatch.setattr(doctor, "package_lacks_of", lambda *_: ())
+    monkeypatch.setattr(doctor, "installed", lambda _: "0.0.1")
     found = stack_findings(person)["pulumi-kubernetes"]
     assert (found.state, found.remedy) == ("note", _package().install)
 

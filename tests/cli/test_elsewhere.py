@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.standins import OUTPUTS, SPEC, Person
 from tests.infrastructures.conftest import a_request
-from tidepool.cli import described, errors, remote_infrastructure
+from tidepool.cli import errors, remote_infrastructure, stack_spec
 from tidepool.clients.slurm import ControllerDown, Slots
 from tidepool.cluster.failures import Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
@@ -56,7 +56,7 @@ class Clouds:
 def clouds(monkeypatch: pytest.MonkeyPatch) -> Clouds:
     made = Clouds()
     monkeypatch.setattr(remote_infrastructure, "side_of", made.side_of)
-    monkeypatch.setattr(described, "preflight", lambda *_: ())
+    monkeypatch.setattr(stack_spec, "preflight", lambda *_: ())
     return made
 
 

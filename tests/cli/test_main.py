@@ -167,7 +167,7 @@ def test_outputs_of_something_else_are_an_error(somebody: Person) -> None:
 def test_what_the_engine_does_not_tell_is_an_error_and_no_empty_cluster(somebody: Person) -> None:
     class Broken(FakeEngine):
         def ask(self, *_: object, **__: object):  # type: ignore[no-untyped-def]
-            from tidepool.cli.contract import Answer
+            from tidepool.cli.engine import Answer
 
             return Answer(1, "", "error: the state is damaged\n")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.standins import OUTPUTS, SPEC, Person
-from tidepool.cli import described, errors, job_wait
+from tidepool.cli import down, errors, stack_spec
 from tidepool.cli.engine import Embedded
 from tidepool.cli.environment import engine_settings, prepare
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState, Slots
@@ -33,7 +33,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plans]:
         found.append(plans)
         return ()
 
-    monkeypatch.setattr(described, "preflight", preflight)
+    monkeypatch.setattr(stack_spec, "preflight", preflight)
     return found
 
 
@@ -167,7 +167,7 @@ def test_what_the_machine_lacks_is_told_before_anything_is_made(
     somebody: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lacks = (Lack("no ip", "apt-get install iproute2"), Lack("no gcc", "apt-get install gcc"))
-    monkeypatch.setattr(described, "preflight", lambda *_: lacks)
+    monkeypatch.setattr(stack_spec, "preflight", lambda *_: lacks)
     said = somebody.runs("up", "--yes")
     assert said.exit_code == errors.LACKS
     assert "apt-get install iproute2" in said.output
@@ -176,7 +176,7 @@ def test_what_the_machine_lacks_is_told_before_anything_is_made(
 
 
 def test_what_is_no_obstacle_is_a_warning(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(described, "preflight", lambda *_: (Lack("in use", "another", fatal=False),))
+    monkeypatch.setattr(stack_spec, "preflight", lambda *_: (Lack("in use", "another", fatal=False),))
     somebody.write(fleets=[{**SPEC["fleets"][0], "shape": {"cpus": 1, "memory": "900GiB"}}])
     said = somebody.runs("preview")
     assert said.exit_code == 0
@@ -246,7 +246,7 @@ def test_jobs_that_do_not_end_keep_nobody_who_forces(
 ) -> None:
     running(somebody)
     (somebody.world.data / "state").mkdir(parents=True)
-    monkeypatch.setattr(job_wait, "_CANCEL_S", 0.0)
+    monkeypatch.setattr(down, "_CANCEL_S", 0.0)
     monkeypatch.setattr(FakeSlurm, "cancel", lambda *_: None)
     said = somebody.runs("down", "--yes", "--force")
     assert said.exit_code == 0, said.output

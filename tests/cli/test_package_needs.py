@@ -17,7 +17,7 @@ from tests.infrastructures.aws import specs as aws
 from tests.infrastructures.kubernetes import specs as kubernetes
 from tests.infrastructures.libvirt import specs as libvirt
 from tests.infrastructures.nomad import specs as nomad
-from tidepool.cli import described, errors, package_needs
+from tidepool.cli import errors, stack_spec
 from tidepool.infrastructures.registry import BUILT_IN, descriptor
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def test_a_plugin_that_is_nowhere_is_told_with_the_command_that_installs_it(
 @pytest.fixture
 def aware(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> Person:
     """Of a cluster on two infrastructures, on a machine that lacks nothing but what they need."""
-    monkeypatch.setattr(described, "preflight", lambda _data, _plans: ())
+    monkeypatch.setattr(stack_spec, "preflight", lambda _data, _plans: ())
     both = aws.mapping()
     both["fleets"][0]["infrastructures"].append({"name": "libvirt"})
     somebody.write(**both)
@@ -95,7 +95,7 @@ def aware(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> Person:
 def test_all_that_is_missing_of_all_infrastructures_is_told_at_once(
     aware: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(package_needs, "installed", lambda package: "0.5.4" if "libvirt" in package else "")
+    monkeypatch.setattr(stack_spec, "installed", lambda package: "0.5.4" if "libvirt" in package else "")
     said = aware.runs("preview")
     assert said.exit_code == errors.LACKS
     told = " ".join(said.output.split())
@@ -112,7 +112,7 @@ def test_all_that_is_missing_of_all_infrastructures_is_told_at_once(
 def test_a_plugin_is_found_on_path_or_in_the_cache_in_the_version_of_its_package(
     aware: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(package_needs, "installed", lambda _package: "0.5.9")
+    monkeypatch.setattr(stack_spec, "installed", lambda _package: "0.5.9")
     on_path = tmp_path / "bin/pulumi-resource-aws"
     cached = tmp_path / "pulumi/plugins/resource-libvirt-v0.5.9/pulumi-resource-libvirt"
     for program in (on_path, cached):
@@ -121,14 +121,14 @@ def test_a_plugin_is_found_on_path_or_in_the_cache_in_the_version_of_its_package
     env = {**aware.world.env, "PATH": str(on_path.parent), "PULUMI_HOME": str(tmp_path / "pulumi")}
     said = aware.runs("preview", env=env)
     assert said.exit_code == 0, said.output
-    monkeypatch.setattr(package_needs, "installed", lambda _package: "0.5.4")
+    monkeypatch.setattr(stack_spec, "installed", lambda _package: "0.5.4")
     assert "pulumi-resource-libvirt 0.5.4 is neither" in " ".join(
         aware.runs("preview", env=env).output.split()
     )
 
 
 def test_the_pulumi_cli_may_be_let_download_them(aware: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package_needs, "installed", lambda _package: "1.0.0")
+    monkeypatch.setattr(stack_spec, "installed", lambda _package: "1.0.0")
     aware.engine.name = "pulumi"
     assert aware.runs("preview").exit_code == errors.LACKS
     allowed = {**aware.world.env, "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "false"}
@@ -136,6 +136,6 @@ def test_the_pulumi_cli_may_be_let_download_them(aware: Person, monkeypatch: pyt
 
 
 def test_a_cluster_of_this_machine_needs_none(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(described, "preflight", lambda _data, _plans: ())
+    monkeypatch.setattr(stack_spec, "preflight", lambda _data, _plans: ())
     bare = replace(somebody.world, env={**somebody.world.env, "PATH": "/nowhere"})
     assert somebody.runs("preview", env=bare.env).exit_code == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.standins import OUTPUTS, FakeEngine, Person
-from tidepool.cli import described, errors, show
+from tidepool.cli import errors, show, stack_spec
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.stack.turn import try_turn
 
@@ -70,7 +70,7 @@ def test_a_person_waits_for_the_scalers_operation_and_not_the_other_way_round(
             assert may_end.wait(_LONG_S)
             return super().run(*words, **more)
 
-    monkeypatch.setattr(described, "preflight", lambda *_: ())
+    monkeypatch.setattr(stack_spec, "preflight", lambda *_: ())
     monkeypatch.setattr(show, "tell", tell)
     engine = Slow(outputs=OUTPUTS)
     somebody.world = replace(somebody.world, engine=engine)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidepool.cli.contract import Engine
+    from tidepool.cli.engine import Engine
     from tidepool.clients.kubernetes.contract import KubernetesClient
     from tidepool.clients.slurm import SlurmClient
     from tidepool.conversion.ports import Journal

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidepool.cli.errors import USAGE, Failure
-from tidepool.cli.options import json_option, pool_machine_names, stack_options
-from tidepool.cli.span import Span
+from tidepool.cli.options import Span, json_option, pool_machine_names, stack_options
 from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def convert_verb(
         raise click.UsageError("--force waits for nothing: it goes with neither --deadline nor --at-deadline")
     stack.require_root()
     stack.prepare()
-    from tidepool.cli.pools.driving import driver
+    from tidepool.cli.pools.driver import driver
     from tidepool.cluster.hostlist import expand
 
     wanted = list(dict.fromkeys(name for word in nodes for name in expand(word)))

@@ -15,8 +15,15 @@ from tidepool.cli import errors, show
 from tidepool.cli.context import World
 from tidepool.cli.errors import Failure
 from tidepool.cli.options import json_option, perhaps_stack_options
+from tidepool.cli.remote_infrastructure import Named, unnamed
 from tidepool.cli.stack import Stack
+from tidepool.cli.stack_spec import installed, package_lacks_of
+from tidepool.cluster.failures import InfrastructureError, Permanent
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures.answer import Answer
 from tidepool.infrastructures.finding import Finding
+from tidepool.infrastructures.registry import checks_of, descriptor
 
 #: What is run on this machine, with the Debian package that has it, and what for. `make setup` installs them.
 COMMANDS: Final = (
@@ -75,9 +82,8 @@ def examine_stack(stack: Stack | Failure) -> Iterator[Finding]:
             "infrastructures", "note", f"not looked at, for none is named: {stack.what}", stack.remedy
         )
         return
-    from tidepool.cli.described import described_spec
-    from tidepool.cli.fitness import fitness
     from tidepool.cli.remote_infrastructure import named_elsewhere
+    from tidepool.cli.stack_spec import described_spec
     from tidepool.engine.errors import EngineError
 
     try:
@@ -216,3 +222,55 @@ def _kubelets() -> Finding:
     if room < _FEW_KUBELETS:
         return Finding("kubelets", "note", detail, "sysctl -w fs.inotify.max_user_instances=1024")
     return Finding("kubelets", "well", detail)
+
+
+#: Time-outs of what is asked are shorter, one by one.
+_PATIENCE_S: Final = 60.0
+
+
+def fitness(stack: Stack, named: Named, patience_s: float = _PATIENCE_S) -> Iterator[Finding]:
+    """What was found of each. All are asked at the same time; one that does not answer holds up no other."""
+    answers = {
+        name: Answer(lambda name=name, spec=spec: tuple(_checks(stack, name, spec)))  # type: ignore[misc]
+        for name, spec in named.items()
+    }
+    for name, answer in answers.items():
+        yield from _packages(name, stack)
+        try:
+            yield from answer.within(patience_s)
+        except (InfrastructureError, SpecError, OSError) as error:
+            yield Finding(name, "lacks", str(error), _page(name))
+
+
+def _checks(stack: Stack, name: str, spec: ClusterSpec | None) -> Iterator[Finding]:
+    if spec is None:
+        yield Finding(name, "lacks", unnamed(name), _page(name))
+        return
+    for found in checks_of(name, spec, stack.name, stack.data):
+        # They end with what mends them, as a preview tells it.
+        remedy = "" if found.state == "well" else found.remedy or _page(name)
+        yield Finding(found.what, found.state, found.detail, remedy)
+
+
+def _packages(name: str, stack: Stack) -> Iterator[Finding]:
+    """The Python package that programs need, and its plugin."""
+    try:
+        package = descriptor(name).package
+    except Permanent:
+        return  # its checks say so
+    if package is None:
+        return
+    lacks = tuple(package_lacks_of(name, stack))
+    yield from (Finding(package.name, "lacks", lack.what, lack.remedy) for lack in lacks)
+    if lacks:
+        return
+    there = installed(package.name)
+    if there and there != package.version:
+        told = f"{there}, and this release is tested with {package.version}"
+        yield Finding(package.name, "note", told, package.install)
+    else:
+        yield Finding(package.name, "well", f"{package.version}, with its plugin")
+
+
+def _page(name: str) -> str:
+    return f"see docs/infrastructures/{name}.md"

@@ -12,12 +12,41 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, Protocol, TextIO
 
 from tidepool.cli.context import World
-from tidepool.cli.contract import Answer, Engine
 from tidepool.cli.errors import Failure
 from tidepool.engine.choice import EngineName, chosen_engine
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a quick verb of the engine came to."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Engine(Protocol):
+    """Carries out command lines of the Pulumi CLI in a project's folder. ``env`` is the whole environment."""
+
+    @property
+    def name(self) -> EngineName:
+        """Which one it is."""
+        ...
+
+    def run(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, aside: bool) -> int:
+        """An operation, shown to the person as it goes on; its exit code.
+
+        ``aside`` shows it on standard error: standard output is somebody else's.
+        """
+        ...
+
+    def ask(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> Answer:
+        """A quick verb; nobody is asked anything."""
+        ...
+
 
 _ASK_S: Final = 60.0
 

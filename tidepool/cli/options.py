@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -173,3 +174,21 @@ def _completed(context: click.Context, incomplete: str, names: Callable[[Any], l
         return [name for name in names(cluster) if name.startswith(incomplete)]
     except Exception:  # noqa: BLE001  (a shell that completes has no place for errors: it gets no names)
         return []
+
+
+_SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|d)?")
+_UNITS_S: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+
+
+class Span(click.ParamType[float]):
+    """A time such as 90, 90s, 10m, 2h or 1d; in seconds."""
+
+    name = "span"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        found = _SPAN.fullmatch(str(value).strip())
+        if found is None or float(found[1]) == 0:
+            self.fail(f"{value!r} is no time; write 90s, 10m, 2h or 1d", param, ctx)
+        return float(found[1]) * _UNITS_S[found[2] or "s"]

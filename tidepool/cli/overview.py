@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tidepool.cli import show
 from tidepool.cli.cluster import Cluster
+from tidepool.cli.formats import clock, number
 from tidepool.cli.jobs import with_nodes
 from tidepool.cli.problems import (
     BAD_WORDS,
@@ -20,7 +24,60 @@ from tidepool.cli.problems import (
 )
 from tidepool.clients.slurm import Controller, Job, JobState
 from tidepool.cluster.hostlist import HostSet
-from tidepool.infrastructures.local.kernel import Machine
+from tidepool.infrastructures.local.kernel import Machine, started_at
+from tidepool.scaling.phase import Phase
+
+if TYPE_CHECKING:
+    from tidepool.cli.explain.record import Health, Record
+    from tidepool.cli.pools.view import PoolsView
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """``wish`` and ``there`` count nodes of all fleets; None where nobody has decided yet."""
+
+    state: Literal["runs", "paused", "late", "stopped", "never"]
+    words: str
+    wish: int | None
+    there: int | None
+    is_well: bool
+
+
+#: Where there is no journal.
+NOBODY: Final = Summary(
+    "never", "no daemon has run for this stack yet; `tidepool scale` starts it", None, None, is_well=False
+)
+
+
+def summary(record: Record) -> Summary:
+    """What ``record`` comes to."""
+    from tidepool.cli.explain.record import health
+
+    well, decision = health(record), record.decision
+    wish = sum(map(len, decision.desired.values())) if decision else None
+    there = (
+        sum(view.phase not in (Phase.ABSENT, Phase.LAUNCHING) for view in decision.nodes.values())
+        if decision
+        else None
+    )
+    return Summary(
+        "paused" if well.paused and well.state == "runs" else well.state,
+        _words(well, wish, there),
+        wish,
+        there,
+        well.is_well,
+    )
+
+
+def _words(well: Health, wish: int | None, there: int | None) -> str:
+    parts = [well.words, *well.trouble]
+    if well.paused:
+        parts.append(well.paused)
+    if wish is not None and there is not None:
+        parts.append(f"{number(wish, 'node')} wished, {there:,} there")
+    if well.remedy:
+        parts.append(well.remedy)
+    return "; ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +140,8 @@ def overview(cluster: Cluster, seen: Seen) -> Overview:
         cluster=cluster.name,
         controllers=seen.controllers,
         version=seen.version,
-        fleets=tuple(_fleets(cluster, seen)),
-        queue=tuple(_queue(seen.jobs)),
+        fleets=tuple(_fleet_rows(cluster, seen)),
+        queue=tuple(_queue_rows(seen.jobs)),
         machines=seen.machines,
         problems=tuple(problems(cluster, seen)),
         own=own_machines(cluster),
@@ -93,7 +150,7 @@ def overview(cluster: Cluster, seen: Seen) -> Overview:
     )
 
 
-def _fleets(cluster: Cluster, seen: Seen) -> Iterator[FleetRow]:
+def _fleet_rows(cluster: Cluster, seen: Seen) -> Iterator[FleetRow]:
     states: dict[str, Counter[str]] = {}
     slots: Counter[str] = Counter()
     by_node = {node.name: fleet_of(node.name) for node in seen.nodes}
@@ -110,7 +167,7 @@ def _fleets(cluster: Cluster, seen: Seen) -> Iterator[FleetRow]:
         yield FleetRow(name, dict(states.get(name, {})), slots[name], len(running.get(name, ())))
 
 
-def _queue(jobs: Iterable[Job]) -> Iterator[QueueRow]:
+def _queue_rows(jobs: Iterable[Job]) -> Iterator[QueueRow]:
     counts: Counter[tuple[str, str]] = Counter()
     cpus: Counter[tuple[str, str]] = Counter()
     for job in jobs:
@@ -120,3 +177,183 @@ def _queue(jobs: Iterable[Job]) -> Iterator[QueueRow]:
         cpus[key] += job.size * job.cpus
     for (state, reason), count in sorted(counts.items(), key=lambda each: (each[0][0] != "RUNNING", each[0])):
         yield QueueRow(state, reason, count, cpus[state, reason])
+
+
+def tables(seen: Overview, scaler: Summary, pools: PoolsView | None, all_machines: bool) -> list[Any]:
+    """All of them, in order."""
+    found = [_problems(seen, pools)] if seen.problems or (pools and problems_of_pools(pools)) else []
+    if seen.is_reached:
+        found += [_controllers(seen), _fleets(seen), _queue(seen)]
+    if pools is not None:
+        found.append(_pools(pools))
+    return [*found, _scaler(scaler), _machines(seen, all_machines)]
+
+
+def problems_of_pools(pools: PoolsView) -> list[Problem]:
+    """What somebody has to look at."""
+    from tidepool.cli.pools.view import both_roles, forgotten
+    from tidepool.conversion.step import SAID
+
+    found = [Problem("failure", text, "`tidepool up` mends the cluster") for text in pools.trouble]
+    found += [
+        Problem(
+            "failure",
+            f"machine {node} has two roles, and no conversion is under way",
+            f"`tidepool why node {node}`",
+        )
+        for node in both_roles(pools)
+    ]
+    found += [
+        Problem(
+            "failure",
+            f"machine {machine.node} serves {SAID[machine.role]}, which has no such node",
+            "the scaler has it join again within a minute; without one, `tidepool up` does",
+        )
+        for machine in forgotten(pools)
+    ]
+    for pool in pools.pools:
+        for machine in pool.machines:
+            if machine.conversion is not None and machine.conversion.holds:
+                held = "; ".join(machine.conversion.holds)
+                why = f"`tidepool why node {machine.node}`; `tidepool convert {machine.node} --cancel` has it go back"
+                found.append(
+                    Problem("note", f"{machine.node} waits to serve {machine.conversion.to}: {held}", why)
+                )
+            elif machine.last.startswith("failed"):
+                again = f"`tidepool convert {machine.node} --to {machine.role}` mends it"
+                found.append(
+                    Problem("failure", f"the last conversion of {machine.node} {machine.last}", again)
+                )
+    return found
+
+
+def _pools(pools: PoolsView) -> Any:
+    rows = []
+    for pool in pools.pools:
+        moving = [machine for machine in pool.machines if machine.conversion is not None]
+        ready = sum(machine.kubernetes == "ready" for machine in pool.machines)
+        jobs = sum(work.kind == "job" for machine in pool.machines for work in machine.work)
+        pods = sum(work.kind == "pod" for machine in pool.machines for work in machine.work)
+        counts = (
+            len(pool.machines),
+            pool.count["slurm"],
+            pool.count["kubernetes"],
+            len(moving),
+            ready,
+            jobs,
+            pods,
+        )
+        rows.append((pool.pool, *counts))
+    columns = [
+        "pool",
+        "#machines",
+        "#Slurm",
+        "#Kubernetes",
+        "#on their way",
+        "#ready in Kubernetes",
+        "#jobs",
+        "#pods",
+    ]
+    return show.table("pools", columns, rows)
+
+
+def _scaler(scaler: Summary) -> Any:
+    return show.table("scaler", ["is"], [((scaler.words, "" if scaler.is_well else "yellow"),)])
+
+
+def _controllers(seen: Overview) -> Any:
+    rows = [
+        (c.host, c.role, ("up", "green") if c.is_up else ("DOWN", "bold red"), seen.version)
+        for c in seen.controllers
+    ]
+    return show.table(
+        f"{seen.cluster} (stack {seen.stack})", ["controller", "role", "slurmctld", "version"], rows
+    )
+
+
+def _fleets(seen: Overview) -> Any:
+    states = sorted({s for fleet in seen.fleets for s in fleet.nodes}, key=lambda s: (s in BAD_WORDS, s))
+    rows = [
+        (
+            fleet.name,
+            *(
+                (n, "red" if s in BAD_WORDS else "") if (n := fleet.nodes.get(s, 0)) else ("-", "dim")
+                for s in states
+            ),
+            fleet.present,
+            fleet.max_nodes,
+            fleet.jobs,
+        )
+        for fleet in seen.fleets
+    ]
+    return show.table("fleets", ["fleet", *(f"#{s}" for s in states), "#nodes", "#max", "#jobs"], rows)
+
+
+def _queue(seen: Overview) -> Any:
+    rows = [(q.state, q.reason, q.jobs, q.cpus) for q in seen.queue] or [("empty", "", 0, 0)]
+    return show.table("queue", ["jobs", "reason", "#number", "#cpus"], rows)
+
+
+def _machines(seen: Overview, all_of_them: bool) -> Any:
+    now = datetime.now(UTC).astimezone()
+    shown = [m for m in seen.machines if all_of_them or m.name in seen.own or not _is_well(m)]
+    there = seen.elsewhere.machines
+    shown_there = [m for m in there if all_of_them or m.key.node in seen.own or m.state != "running"]
+    rows: list[tuple[object, ...]] = [
+        (
+            m.name,
+            "local",
+            _state(m.state),
+            _since(started_at(m.pid) if m.pid is not None else None, now),
+            m.address,
+            f"{m.cpus:g}",
+            m.memory_mib,
+            (m.memory_kills, "red" if m.memory_kills else ""),
+            ", ".join(f"{s.name} {s.state}" for s in m.services if not s.is_ready),
+        )
+        for m in shown
+    ]
+    rows += [
+        (m.key.node, m.key.infrastructure, _state(m.state), _since(m.since, now), str(m.address), *([""] * 4))
+        for m in shown_there
+    ]
+    rest = Counter(m.key.infrastructure for m in there)
+    rest.subtract(m.key.infrastructure for m in shown_there)
+    for name, count in ("local", len(seen.machines) - len(shown)), *sorted(rest.items()):
+        if count:
+            rows.append((f"and {count} more", name, _state("running"), *([""] * 6)))
+    columns = [
+        "machine",
+        "infrastructure",
+        "state",
+        "since",
+        "address",
+        "#cpus",
+        "#MiB",
+        "#memory kills",
+        "not up",
+    ]
+    return show.table("machines", columns, rows)
+
+
+def _state(word: str) -> tuple[str, str]:
+    return word, "green" if word == "running" else "bold red"
+
+
+def _since(moment: datetime | None, now: datetime) -> str:
+    return clock(moment, now) if moment is not None else ""
+
+
+def _is_well(machine: Machine) -> bool:
+    return (
+        machine.state == "running"
+        and not machine.memory_kills
+        and all(service.is_ready for service in machine.services)
+    )
+
+
+def _problems(seen: Overview, pools: PoolsView | None) -> Any:
+    styles = {"failure": "red", "note": "yellow"}
+    told = [*seen.problems, *(problems_of_pools(pools) if pools else ())]
+    rows = [((p.what, styles[p.severity]), p.remedy) for p in told]
+    return show.table("to look at", ["what", "remedy"], rows)

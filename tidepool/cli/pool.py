@@ -10,8 +10,7 @@ import click
 
 from tidepool.cli import errors, show
 from tidepool.cli.errors import NOT_THERE, Failure
-from tidepool.cli.options import json_option, pool_names, stack_options
-from tidepool.cli.span import Span
+from tidepool.cli.options import Span, json_option, pool_names, stack_options
 from tidepool.cli.stack import Stack
 
 #: As many as are kept.
@@ -33,10 +32,10 @@ def show_verb(stack: Stack, pool: str | None, as_json: bool) -> int:
     The exit code is 3 where one of the two does not answer.
     """
     stack.require_root()
-    from tidepool.cli.pools.lines import pools_lines
-    from tidepool.cli.pools.seen import seen
-    from tidepool.cli.scaler.document import document
-    from tidepool.cli.scaler.drawing import put
+    from tidepool.cli.explain.lines import put
+    from tidepool.cli.formats import document
+    from tidepool.cli.pools.observe import seen
+    from tidepool.cli.pools.view import pools_lines
 
     view = seen(stack, pool)
     if as_json:
@@ -58,8 +57,8 @@ def report_verb(
 ) -> int:
     """Show how long conversions took: by direction and phase, p50, p90, p99 and the longest."""
     stack.require_root()
-    from tidepool.cli.pools.place import read_conversions
-    from tidepool.cli.scaler.document import document
+    from tidepool.cli.formats import document
+    from tidepool.cli.pools.model import read_conversions
     from tidepool.conversion.report import THESIS, quantiles, rows, said_way, write_table
 
     journal = read_conversions(stack)

@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tidepool.cli.described import described_spec
 from tidepool.cli.errors import Failure
 from tidepool.cli.problems import Elsewhere
 from tidepool.cli.stack import Stack
+from tidepool.cli.stack_spec import described_spec
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec

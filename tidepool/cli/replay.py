@@ -14,9 +14,9 @@ import yaml
 from tidepool.charts.drawing import DrawingError
 from tidepool.charts.fleets import Series, write_chart
 from tidepool.cli import errors, show
-from tidepool.cli.described import described_spec
 from tidepool.cli.errors import FAILED, USAGE, Failure
 from tidepool.cli.options import chosen, json_option
+from tidepool.cli.stack_spec import described_spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.simulation.replay import Replayed, Trace, TraceError, read_trace, replay

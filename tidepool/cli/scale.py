@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,12 +16,12 @@ import click
 from tidepool.cli import errors, show
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.options import stack_options
-from tidepool.cli.scaler.place import scaler_folder
-from tidepool.cli.stack import Stack
+from tidepool.cli.stack import Stack, scaler_folder
 
 if TYPE_CHECKING:
     from tidepool.clients.slurm import SlurmClient
     from tidepool.scaling.daemon.daemon import Daemon, Listen
+    from tidepool.scaling.ports import Journal
 
 _NOWHERE: Final = ("none", "off")
 
@@ -62,7 +62,7 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 
 
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
-    from tidepool.cli.scaler.stack_door import machines_of, policies_of, pool_doors, pulumi_stack, warm_engine
+    from tidepool.cli.scaler_ports import machines_of, policies_of, pool_doors, pulumi_stack, warm_engine
     from tidepool.infrastructures.connection import transport
     from tidepool.scaling.daemon.daemon import Daemon, Voice
     from tidepool.scaling.daemon.dependencies import Edges
@@ -162,3 +162,69 @@ def _monotonic_s() -> float:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+@click.command("pause")
+@click.option("-r", "--reason", default="", help="Why, for all who look.")
+@stack_options
+def pause_verb(stack: Stack, reason: str) -> None:
+    """Stop the scaler from acting.
+
+    It goes on looking, and `tidepool watch` shows what it would do. An `up` that is under way comes to its end. It holds for daemons that are started later, too.
+    """
+    from tidepool.scaling.ports import Pause
+
+    with _journal(stack) as journal:
+        journal.pause(Pause(stack.world.who, datetime.now(UTC), reason))
+    show.say(f"The scaler of stack {stack.name} acts no more. `tidepool continue` lets it go on.")
+
+
+@click.command("continue")
+@stack_options
+def continue_verb(stack: Stack) -> None:
+    """Let the scaler act again."""
+    with _journal(stack) as journal:
+        was = journal.paused()
+        journal.pause(None)
+    if was is None:
+        show.say(f"The scaler of stack {stack.name} was not paused.")
+    else:
+        show.say(f"The scaler of stack {stack.name} acts again.")
+
+
+@contextmanager
+def _journal(stack: Stack) -> Iterator[Journal]:
+    from tidepool.scaling.journal import open_journal
+
+    stack.require_root()
+    with closing(open_journal(scaler_folder(stack), stack.world.env, stack=stack.name)) as journal:
+        yield journal
+
+
+_EPILOG = (
+    "On slurmctld's machine, as slurmctld's user. The scaler does the rest, with `scaling.mode: power_save`."
+)
+
+
+@click.command("power-up", epilog=_EPILOG)
+@click.argument("hostlist")
+def power_up_verb(hostlist: str) -> int:
+    """Ask for nodes, as Slurm's ResumeProgram.
+
+    HOSTLIST is written down, durably, and that is all: the daemon `tidepool scale` takes it from there.
+    """
+    from tidepool.scaling.power.request import run
+
+    return run(["up", hostlist])
+
+
+@click.command("power-down", epilog=_EPILOG)
+@click.argument("hostlist")
+def power_down_verb(hostlist: str) -> int:
+    """Give nodes back, as Slurm's SuspendProgram.
+
+    HOSTLIST is written down, durably, and that is all: the daemon `tidepool scale` takes it from there.
+    """
+    from tidepool.scaling.power.request import run
+
+    return run(["down", hostlist])

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.cli.context import World
-from tidepool.cli.contract import Answer, Engine
-from tidepool.cli.engine import choose
-from tidepool.cli.environment import engine_settings, plugin_settings, prepare
+from tidepool.cli.engine import Answer, Engine, choose
+from tidepool.cli.environment import engine_settings, forget_salt, plugin_settings, prepare, unsalted
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
-from tidepool.cli.passphrase import forget_salt, unsalted
 from tidepool.cluster.desired_state import ONLY, ROLES, WISH
 from tidepool.cluster.force import SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
@@ -150,7 +148,7 @@ class Stack:
         return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
 
     def unsalted(self) -> AbstractContextManager[None]:
-        """For a verb that may make a salt: see `tidepool.cli.passphrase`. Within another, the outer one counts."""
+        """For a verb that may make a salt: see `tidepool.cli.environment`. Within another, the outer one counts."""
         return unsalted(self.file, ours=self._has_own_passphrase)
 
     def forget(self) -> None:
@@ -240,3 +238,23 @@ def _checked(answer: Answer, what: str) -> str:
         said = answer.stderr.strip().removeprefix("error: ")
         raise Failure(f"{what}: {said}", code=NOT_THERE if _is_missing(answer) else FAILED)
     return answer.stdout
+
+
+#: In the stack's folder.
+_SCALER_FOLDER: Final = "scaler"
+
+
+def scaler_folder(stack: Stack) -> Path:
+    """Where the scaler of ``stack`` keeps journal and log."""
+    return stack.data / stack.name / _SCALER_FOLDER
+
+
+def has_journal(stack: Stack) -> bool:
+    """Whether there is a journal to read. Reading makes none."""
+    folder = scaler_folder(stack)
+    if not folder.exists() and "TIDEPOOL_JOURNAL" not in stack.world.env:
+        return False
+    # Late: it costs more than all that `status` needs besides.
+    from tidepool.scaling.journal import JOURNAL_FILE, JOURNAL_VARIABLE
+
+    return bool(stack.world.env.get(JOURNAL_VARIABLE)) or (folder / JOURNAL_FILE).exists()

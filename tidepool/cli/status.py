@@ -14,15 +14,12 @@ import click
 from tidepool import infrastructures
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_outputs
+from tidepool.cli.formats import document
 from tidepool.cli.options import json_option, stack_options
-from tidepool.cli.overview import Overview, overview
+from tidepool.cli.overview import NOBODY, Overview, Summary, overview, problems_of_pools, summary, tables
 from tidepool.cli.problems import Elsewhere, Seen
 from tidepool.cli.remote_infrastructure import look_elsewhere, named_elsewhere
-from tidepool.cli.scaler.document import document
-from tidepool.cli.scaler.place import has_journal
-from tidepool.cli.scaler.summary import NOBODY, Summary, summary
-from tidepool.cli.stack import Stack
-from tidepool.cli.tables import problems_of_pools, tables
+from tidepool.cli.stack import Stack, has_journal
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.names import CONTROLLER_HOST
 from tidepool.infrastructures.local.kernel import Machine, started_at
@@ -92,7 +89,7 @@ def pools_seen(stack: Stack) -> PoolsView | None:
     if not (stack.outputs() or {}).get("pools"):
         return None
     # Late: most clusters have none.
-    from tidepool.cli.pools.seen import seen
+    from tidepool.cli.pools.observe import seen
 
     return seen(stack)
 
@@ -102,7 +99,7 @@ def scaler_of(stack: Stack) -> Summary:
     if not has_journal(stack):
         return NOBODY
     # Late: it takes as long to import as all else here, and many clusters have no scaler.
-    from tidepool.cli.scaler.opening import Source
+    from tidepool.cli.explain.record import Source
     from tidepool.scaling.ports import JournalError
 
     try:

@@ -99,7 +99,7 @@ def _look_at_spec(stack: Stack) -> ClusterSpec:
     Raises:
         Failure: the spec has mistakes, or this machine lacks something.
     """
-    from tidepool.cli.described import check_machine, described_spec
+    from tidepool.cli.stack_spec import check_machine, described_spec
 
     spec = described_spec(stack)
     stack.prepare()
@@ -113,7 +113,7 @@ def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
     Raises:
         Failure: jobs would be lost.
     """
-    from tidepool.cli.job_guard import refuse_lost_jobs
+    from tidepool.cli.jobs import refuse_lost_jobs
 
     outputs = stack.outputs()
     if outputs is None:
@@ -122,6 +122,6 @@ def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
         cluster: Cluster = parse_outputs(stack.name, outputs)
         refuse_lost_jobs(stack, cluster, spec)
     if spec.pools or (outputs or {}).get("pools"):
-        from tidepool.cli.pools.before import look_at_pools
+        from tidepool.cli.pools.pod_guard import look_at_pools
 
         look_at_pools(stack, outputs or {}, spec)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.pools.standins import NODE, PoolPerson, outputs
 from tidepool.cli import errors
-from tidepool.cli.pools.driving import Moves, carry_out_moves
-from tidepool.cli.pools.progress import Progress
+from tidepool.cli.pools.converting import Progress
+from tidepool.cli.pools.driver import Moves, carry_out_moves
 from tidepool.cli.stack import find_stack
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.cluster.hostlist import HostSet

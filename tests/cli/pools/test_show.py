@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from tests.cli.pools.standins import PoolPerson, outputs
-from tidepool.cli import errors
+from tidepool.cli import errors, stack_spec
 from tidepool.clients.slurm import JobRequest
 from tidepool.conversion.drivers import new_driver
 from tidepool.conversion.record import Order, Work
@@ -235,9 +235,8 @@ def test_down_waits_for_no_conversion_and_takes_no_machine_from_under_one(ada: P
 def test_a_pool_that_goes_with_its_jobs_or_pods_is_refused(
     ada: PoolPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidepool.cli import described
 
-    monkeypatch.setattr(described, "preflight", lambda _data, _plans: ())
+    monkeypatch.setattr(stack_spec, "preflight", lambda _data, _plans: ())
     ada.serving("shared-2")
     ada.kubernetes.add_pod("alone")
     ada.kubernetes.settle()
@@ -255,10 +254,9 @@ def test_a_pool_that_goes_with_its_jobs_or_pods_is_refused(
 def test_a_kubeconfigs_cluster_is_looked_at_before_anything_changes(
     ada: PoolPerson, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from tidepool.cli import described
 
-    monkeypatch.setattr(described, "preflight", lambda _data, _plans: ())
-    monkeypatch.setattr(described, "toolchain_lack", lambda _spec, _env: ())
+    monkeypatch.setattr(stack_spec, "preflight", lambda _data, _plans: ())
+    monkeypatch.setattr(stack_spec, "toolchain_lack", lambda _spec, _env: ())
     kubernetes = ada.kubernetes
 
     def runs(*words: str) -> Result:

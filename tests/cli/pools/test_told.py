@@ -9,17 +9,23 @@ from typing import Any
 
 import pytest
 
-from tests.cli.scaler.records import NOW, ago, intent, record, spec
+from tests.cli.explain.records import NOW, ago, intent, record, spec
 from tests.cluster.specs import spec_mapping
-from tidepool.cli.pools.progress import Progress
+from tidepool.cli.explain.conversions import deadline, holds, phases, what_comes
+from tidepool.cli.explain.lines import UNICODE, Line
+from tidepool.cli.explain.record import Record
+from tidepool.cli.explain.watch_frame import frame
+from tidepool.cli.explain.watch_view import watching
+from tidepool.cli.explain.why_pool import (
+    in_the_way,
+    in_the_way_lines,
+    machine_lines,
+    pod_lines,
+    why_machine,
+    why_pod,
+)
+from tidepool.cli.pools.converting import Progress
 from tidepool.cli.pools.view import MachineView as SeenMachine
-from tidepool.cli.pools.why_machine import in_the_way, in_the_way_lines, machine_lines, why_machine
-from tidepool.cli.pools.why_pod import pod_lines, why_pod
-from tidepool.cli.scaler.bar import UNICODE
-from tidepool.cli.scaler.conversion_words import deadline, holds, phases, what_comes
-from tidepool.cli.scaler.frame import Line, frame
-from tidepool.cli.scaler.record import Record
-from tidepool.cli.scaler.watching import watching
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion, Order, Work

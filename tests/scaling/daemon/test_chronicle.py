@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.scaler.records import job, nodes, spec
+from tests.cli.explain.records import job, nodes, spec
 from tidepool.clients.slurm import Job, JobState
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.audit import Chronicle

@@ -6,24 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidepool.cli.pools.place import Pools
+from tidepool.cli.pools.model import KubernetesSeen, Pools
 from tidepool.clients.kubernetes.objects import STACK_LABEL
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import ROLES, Role
 
 if TYPE_CHECKING:
-    from tidepool.clients.kubernetes.objects import Node, Right
+    from tidepool.clients.kubernetes.objects import Node
     from tidepool.conversion.record import Conversion
-
-
-@dataclass(frozen=True, slots=True)
-class KubernetesSeen:
-    """What the API server said: why it could not be asked (empty: it could), rights that are missing, its nodes."""
-
-    failure: str = ""
-    missing: tuple[Right, ...] = ()
-    nodes: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
+
+import click
 
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
+from tidepool.cli.explain.conversions import holds, phase_words, phases, took_s, way, what_comes, work_words
+from tidepool.cli.formats import document, span
 from tidepool.cli.pools.checks import Known, mistakes
-from tidepool.cli.pools.driving import Driven, Driver, Moves
-from tidepool.cli.pools.looking import busy, image_roles, kubernetes_seen, under_way
-from tidepool.cli.pools.place import Pools, open_conversions, require_pools
-from tidepool.cli.pools.progress import Progress
-from tidepool.cli.pools.result import as_document, lines
+from tidepool.cli.pools.driver import Driven, Driver, Moves
+from tidepool.cli.pools.model import Pools, open_conversions, require_pools
+from tidepool.cli.pools.observe import busy, image_roles, kubernetes_seen, under_way
 from tidepool.cli.stack import Stack
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.roles import AtDeadline, Role
@@ -290,3 +292,52 @@ def _told(seen: Sequence[Conversion], driven: Driven | None, wanted: str, as_jso
 def _is_over(seen: Iterable[Conversion], now: datetime) -> bool:
     """Whether all have ended, or nobody is at those that have not."""
     return all(not each.is_under_way or not is_driven(each, now) for each in seen)
+
+
+_Key = tuple[str, tuple[str, ...], str]
+
+
+class Progress:
+    """What was told of which machine. Machines of which the same is to be told share a line."""
+
+    def __init__(self, begun: datetime) -> None:
+        self._begun = begun
+        self._told: dict[str, _Key] = {}
+
+    def lines(self, seen: Sequence[Conversion], now: datetime) -> Iterator[str]:
+        """``  1.2 s  shared-[1-3]: waits for its work to end``, with what each waits for below it."""
+        groups: dict[_Key, list[str]] = {}
+        for each in sorted(seen, key=lambda one: one.id):
+            key = (
+                phase_words(each),
+                tuple(holds(each)),
+                what_comes(each, now) if each.phase == "emptying" else "",
+            )
+            if self._told.get(each.order.node) != key:
+                self._told[each.order.node] = key
+                groups.setdefault(key, []).append(each.order.node)
+        passed_s = (now - self._begun).total_seconds()
+        for (phase, held, comes), names in groups.items():
+            yield f"{passed_s:5.1f} s  {fold(names)}: {phase}"
+            for line in held:
+                yield f"         {line}"
+            if held and comes:
+                yield f"         {comes}"
+
+
+_COLOURS: Final = {"done": "green", "stopped": "yellow", "failed": "red"}
+
+
+def as_document(conversion: Conversion) -> Mapping[str, Any]:
+    """All that the journal has of it, with the seconds of its phases."""
+    return {**document(conversion), "phases": phases(conversion), "tookS": took_s(conversion)}
+
+
+def lines(conversions: Sequence[Conversion]) -> Iterator[str]:
+    """A line for each: ``shared-3: slurm -> kubernetes, done in 1.62 s (holding 0.1 s, ...)``."""
+    for each in conversions:
+        took = took_s(each)
+        spent = ", ".join(f"{name} {span(seconds)}" for name, seconds in phases(each).items())
+        after = f" in {took:.2f} s ({spent})" if took is not None else ""
+        yield f"{each.order.node}: {way(each)}, {click.style(each.phase, fg=_COLOURS.get(each.phase))}{after}"
+        yield from (f"  {work_words(work)}" for work in each.work if work.fate not in ("runs", "ended"))

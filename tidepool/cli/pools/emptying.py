@@ -15,7 +15,7 @@ from typing import Final
 
 from tidepool.cli.cluster import local_connection
 from tidepool.cli.context import Connection
-from tidepool.cli.pools.place import Pools, open_conversions
+from tidepool.cli.pools.model import Pools, open_conversions
 from tidepool.cli.stack import Stack
 from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.clients.slurm import SlurmError

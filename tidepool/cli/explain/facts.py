@@ -1,0 +1,179 @@
+"""What failed, in words: how often in a row, and until when it is left alone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from tidepool.cli.explain.lines import Cell, Line
+from tidepool.cli.explain.record import Health
+from tidepool.cli.formats import ago, between, clock, hosts, number
+from tidepool.cluster.spec import Fleet
+from tidepool.scaling.decision import (
+    Action,
+    Convert,
+    DeleteOrphan,
+    Drain,
+    Launch,
+    PowerFailed,
+    ReleaseSlot,
+    Remove,
+    Repair,
+    Undrain,
+)
+from tidepool.scaling.memory import Backoff, Cause, Memory, at_location
+from tidepool.scaling.ports import Intent, Result
+
+_WORDS: Final[Mapping[type[Action], str]] = {
+    Launch: "launch",
+    Drain: "drain",
+    Undrain: "undrain",
+    Remove: "remove",
+    Repair: "mend",
+    DeleteOrphan: "sweep",
+    ReleaseSlot: "forget",
+    PowerFailed: "power failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ActionView:
+    """An action in words: ``jobs`` are those that it is for, ``text`` says why it failed or was not carried out."""
+
+    what: str
+    nodes: str
+    number: int
+    reason: str
+    jobs: tuple[int, ...] = ()
+    result: Result = ""
+    text: str = ""
+
+
+def action_view(action: Action) -> ActionView:
+    """An action in words."""
+    nodes = nodes_of(action)
+    jobs = action.jobs if isinstance(action, Launch | Convert) else ()
+    return ActionView(_what(action), hosts(nodes), len(nodes), action.reason, jobs)
+
+
+def _what(action: Action) -> str:
+    """What is done, in a word or three."""
+    return f"convert to {action.to}" if isinstance(action, Convert) else _WORDS[type(action)]
+
+
+def nodes_of(action: Action) -> tuple[str, ...]:
+    """The nodes that it is about."""
+    return (action.machine.node,) if isinstance(action, DeleteOrphan) else action.nodes
+
+
+_CAUSES: Final[dict[Cause, str]] = {
+    "capacity": "no such machine is to be had",
+    "transient": "it may work in a while",
+    "permanent": "it will not work as it is asked for",
+    "boot": "it never came up",
+}
+
+
+def setback_words(setback: Backoff | None, now: datetime) -> str:
+    """``left alone until 20:14:03 (in 40 s) after 2 failures in a row: it never came up: ...``; empty without."""
+    if setback is None:
+        return ""
+    failed = f"{number(setback.failures, 'failure')} in a row: {_CAUSES[setback.cause]}: {setback.text}"
+    if setback.until <= now:
+        return f"tried again, after {failed}"
+    return f"left alone until {clock(setback.until, now)} (for {between(now, setback.until)}) after {failed}"
+
+
+def fleet_setbacks(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Backoff]]:
+    """Those of a fleet, each with the infrastructure that it closes; of a fleet that has one, with no name."""
+    spans = len(fleet.infrastructures) > 1
+    for entry in fleet.infrastructures:
+        key = entry.key if spans else ""
+        if setback := memory.fleet_backoffs.get(at_location(fleet.name, key)):
+            yield key, setback
+
+
+def fleet_setback_words(fleet: Fleet | None, memory: Memory, now: datetime) -> str:
+    """All of them in one line; empty without. Of a fleet that the spec does not have any more, nothing is known."""
+    if fleet is None:
+        return ""
+    return "; ".join(
+        f"{key}: {setback_words(setback, now)}" if key else setback_words(setback, now)
+        for key, setback in fleet_setbacks(fleet, memory)
+    )
+
+
+def is_closed(fleet: Fleet, memory: Memory, now: datetime) -> bool:
+    """Whether none of its infrastructures may be asked for a node now."""
+    closed = [setback for _, setback in fleet_setbacks(fleet, memory) if setback.until > now]
+    return len(closed) == len(fleet.infrastructures)
+
+
+_RESULT_STYLES: Final[dict[Result, str]] = {"": "cyan", "done": "green", "failed": "red", "overtaken": "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was done: ``what``, on which ``nodes``, why, and what it came to (empty: under way)."""
+
+    at: datetime
+    what: str
+    nodes: str
+    reason: str
+    result: Result = ""
+    ended: datetime | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of two columns."""
+
+    name: str
+    text: str
+    style: str = ""
+
+
+def events(intents: Iterable[Intent]) -> tuple[Event, ...]:
+    """The intents as events, the newest first."""
+    told = []
+    for intent in intents:
+        view = action_view(intent.action)
+        told.append(
+            Event(intent.at, view.what, view.nodes, view.reason, intent.result, intent.ended, intent.text)
+        )
+    return tuple(sorted(told, key=lambda event: event.at, reverse=True))
+
+
+def event_lines(told: Iterable[Event], now: datetime) -> Iterator[Line]:
+    """A line for each."""
+    for event in told:
+        took = f" after {between(event.at, event.ended)}" if event.ended else f" for {between(event.at, now)}"
+        said = f": {event.text}" if event.text else ""
+        yield (
+            Cell(f"  {clock(event.at, now)}  ", "dim"),
+            Cell(f"{event.what} {event.nodes}", "bold"),
+            Cell(f": {event.reason}"),
+            Cell(f"  [{event.result or 'under way'}{took}{said}]", _RESULT_STYLES[event.result]),
+        )
+
+
+def fact_lines(facts: Iterable[Fact]) -> Iterator[Line]:
+    """A line for each, with its name before it; one that has nothing to say is left out."""
+    told = [fact for fact in facts if fact.text]
+    width = max((len(fact.name) for fact in told), default=0)
+    for fact in told:
+        yield Cell(f"  {fact.name:<{width}}  ", "dim"), Cell(fact.text, fact.style)
+
+
+def source_line(health: Health, is_afresh: bool, at: datetime | None, now: datetime) -> Line:
+    """Whose words these are, and how old."""
+    if is_afresh:
+        return (Cell(f"{health.words}; decided afresh just now, and nothing of it is done", "yellow"),)
+    if at is None:
+        return (Cell(health.words, "yellow"),)
+    old = "" if health.state == "runs" else f"; {health.words}"
+    paused = f"; {health.paused}" if health.paused else ""
+    return (Cell(f"as the daemon saw it {ago(at, now)}{old}{paused}", "dim" if health.is_well else "yellow"),)

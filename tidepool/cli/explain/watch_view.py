@@ -1,0 +1,388 @@
+"""What `watch` shows, worked out of a `Record`. Pure; `frame` says how it is laid out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+from tidepool.cli.explain.conversions import deadline, holds, phase_words, what_comes
+from tidepool.cli.explain.facts import ActionView, _what, action_view, fleet_setbacks, nodes_of
+from tidepool.cli.explain.record import Health, Record, by_fleet, fleet_of, health
+from tidepool.cli.formats import hosts, number
+from tidepool.cli.jobs import ids_text
+from tidepool.clients.slurm import Job, JobState
+from tidepool.cluster.roles import Role
+from tidepool.cluster.spec import Fleet
+from tidepool.conversion.record import Conversion
+from tidepool.scaling.decision import (
+    Decision,
+    Drain,
+    Launch,
+    MachineStanding,
+    Standing,
+    Undrain,
+    Waiting,
+)
+from tidepool.scaling.phase import Phase
+from tidepool.scaling.ports import Intent
+
+
+@dataclass(frozen=True, slots=True)
+class MovingView:
+    """A conversion under way: of which machine, to what, since when, how far, what holds it, until when and what then."""
+
+    node: str
+    to: Role
+    since: datetime
+    words: str
+    by: str
+    reason: str
+    holds: tuple[str, ...]
+    deadline: datetime | None
+    what_comes: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWatch:
+    """A pool: how many of its machines have which role (None: on their way, or not known), and how they stand.
+
+    ``trouble`` tells of machines that are set back; empty without.
+    """
+
+    name: str
+    machines: int
+    roles: Mapping[Role | None, int]
+    standings: Mapping[MachineStanding, int]
+    moving: tuple[MovingView, ...]
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPodsView:
+    """Pods that wait for one reason, by their names."""
+
+    standing: Standing
+    reason: str
+    pods: tuple[str, ...]
+
+
+def pool_watches(record: Record, decision: Decision) -> Iterator[PoolWatch]:
+    """A view of each pool of the spec."""
+    going = (
+        [each for each in (record.state.pools.conversions or ()) if each.is_under_way] if record.state else []
+    )
+    for pool in record.spec.pools if record.spec else ():
+        views = {node: view for node, view in decision.machines.items() if view.pool == pool.name}
+        moving = {each.order.node for each in going if each.order.pool == pool.name}
+        roles = Counter(None if node in moving else view.role for node, view in views.items())
+        back = decision.memory.pools.backoffs
+        late = [
+            f"{node}: {back[node].text}"
+            for node in sorted(views)
+            if node in back and back[node].until > record.now
+        ]
+        yield PoolWatch(
+            name=pool.name,
+            machines=pool.machines,
+            roles=roles,
+            standings=Counter(view.standing for view in views.values()),
+            moving=tuple(_moving(each, record.now) for each in going if each.order.pool == pool.name),
+            trouble="; ".join(late),
+        )
+
+
+def waiting_pods(decision: Decision) -> tuple[WaitingPodsView, ...]:
+    """The pods that wait, by what they wait for."""
+    groups: dict[tuple[Standing, str], list[str]] = {}
+    for each in decision.waiting_pods.values():
+        groups.setdefault((each.standing, each.reason), []).append(each.pod)
+    return tuple(WaitingPodsView(standing, why, tuple(pods)) for (standing, why), pods in groups.items())
+
+
+def _moving(conversion: Conversion, now: datetime) -> MovingView:
+    order = conversion.order
+    return MovingView(
+        node=order.node,
+        to=order.to,
+        since=order.at,
+        words=phase_words(conversion),
+        by=order.by,
+        reason=order.reason,
+        holds=tuple(holds(conversion)),
+        deadline=deadline(conversion),
+        what_comes=what_comes(conversion, now),
+    )
+
+
+#: The first to be looked at first.
+STANDINGS: Final[tuple[Standing, ...]] = ("coming", "room", "setback", "limit", "held", "never")
+_SHOWN_IDS: Final = 3
+#: What runs jobs now, or ends them.
+_RUNNING: Final = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.CONFIGURING})
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """Tasks of jobs that wait, by standing, and those that run; None: not known."""
+
+    waiting: Mapping[Standing, int]
+    running: int | None
+
+    @property
+    def waits(self) -> int:
+        """All that wait."""
+        return sum(self.waiting.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingView:
+    """Jobs that wait for one reason; ``jobs`` are their ids, the most pressing first; ``tasks`` counts of arrays each."""
+
+    standing: Standing
+    reason: str
+    jobs: tuple[int, ...]
+    tasks: int
+
+    @property
+    def ids(self) -> str:
+        """``42, 41, 43 and 3 more``."""
+        more = len(self.jobs) - _SHOWN_IDS
+        return ", ".join(map(str, self.jobs[:_SHOWN_IDS])) + (f" and {more} more" if more > 0 else "")
+
+    @property
+    def named(self) -> str:
+        """``job 41``, ``jobs 42, 41 (16 tasks)``."""
+        tasks = f" ({number(self.tasks, 'task')})" if self.tasks > len(self.jobs) else ""
+        return ("job " if len(self.jobs) == 1 else "jobs ") + self.ids + tasks
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """A fleet: its nodes by phase, how many are wished and may be at most, what they cost an hour (None: no price).
+
+    ``trouble`` is its set-back in words, or that of nodes of it; empty without.
+    """
+
+    name: str
+    phases: Mapping[Phase, int]
+    wish: int
+    max_nodes: int
+    usd_per_hour: float | None
+    trouble: str = ""
+
+    @property
+    def there(self) -> int:
+        """How many nodes are more than slots."""
+        return sum(self.phases.values())
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """Something that has begun: what, of which nodes, since when, and until when it has to be done (None: no limit)."""
+
+    what: str
+    nodes: str
+    number: int
+    since: datetime
+    deadline: datetime | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostView:
+    """What it costs; ``budget_usd`` and ``cap_usd_per_hour`` are limits of the spec, or None.
+
+    ``unpriced`` are the fleets whose price is not set, so that nothing is counted for them.
+    """
+
+    usd_per_hour: float
+    month_usd: float
+    projected_usd: float
+    budget_usd: float | None
+    cap_usd_per_hour: float | None
+    unpriced: tuple[str, ...]
+    is_priced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionView:
+    """A decision of the past, with all that it did."""
+
+    at: datetime
+    actions: tuple[ActionView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchView:
+    """All of it. What needs a look is empty or None where nobody has looked yet."""
+
+    stack: str
+    cluster: str
+    now: datetime
+    health: Health
+    is_afresh: bool
+    queue: QueueView | None
+    fleets: tuple[FleetView, ...]
+    cost: CostView | None
+    #: Jobs that can never run, each limit once; and the others that wait.
+    never: tuple[WaitingView, ...]
+    waiting: tuple[WaitingView, ...]
+    under_way: tuple[UnderWay, ...]
+    decisions: tuple[DecisionView, ...]
+    pools: tuple[PoolWatch, ...] = ()
+    waiting_pods: tuple[WaitingPodsView, ...] = ()
+
+
+def watching(record: Record) -> WatchView:
+    """What there is to show of ``record``."""
+    decision = record.decision
+    groups = waiting_views(record)
+    return WatchView(
+        stack=record.stack,
+        cluster=record.spec.name if record.spec else record.stack,
+        now=record.now,
+        health=health(record),
+        is_afresh=record.is_afresh,
+        queue=_queue(record, decision) if decision else None,
+        fleets=tuple(_fleets(record, decision)) if decision else (),
+        cost=_cost(record, decision) if decision else None,
+        never=tuple(each for each in groups if each.standing == "never"),
+        waiting=tuple(each for each in groups if each.standing != "never"),
+        under_way=tuple(_under_way(record, decision)) if decision else (),
+        decisions=tuple(_decisions(record)),
+        pools=tuple(pool_watches(record, decision)) if decision else (),
+        waiting_pods=waiting_pods(decision) if decision else (),
+    )
+
+
+def waiting_views(record: Record) -> tuple[WaitingView, ...]:
+    """The jobs that wait, by what they wait for; first the group of the most pressing job."""
+    return tuple(_waiting(record, record.decision)) if record.decision else ()
+
+
+def fleet_view(record: Record, decision: Decision, name: str, nodes: Iterable[str]) -> FleetView:
+    """The fleet ``name``, of which there are ``nodes``."""
+    spec = next((fleet for fleet in record.spec.fleets if fleet.name == name), None) if record.spec else None
+    phases = Counter(decision.nodes[node].phase for node in nodes)
+    del phases[Phase.ABSENT]
+    priced = spec is not None and price(spec) > 0
+    return FleetView(
+        name,
+        phases,
+        len(decision.desired.get(name, ())),
+        spec.max_nodes if spec else 0,
+        price(spec) * phases.total() if spec is not None and priced else None,
+        _trouble(record, decision, name),
+    )
+
+
+def jobs_text(ids: Collection[int]) -> str:
+    """``job 41``, ``jobs 41, 42 and 3 more``."""
+    return f"{'job' if len(ids) == 1 else 'jobs'} {ids_text(ids, _SHOWN_IDS)}"
+
+
+def price(fleet: Fleet) -> float:
+    """What a node of it costs, in US dollars an hour; 0 where that is not said."""
+    return fleet.infrastructures[0].price_usd_per_hour
+
+
+def sizes(record: Record) -> Mapping[int, int]:
+    """Of jobs that were seen: for how many tasks each stands."""
+    return {job.job_id: job.size for job in record.state.jobs} if record.state else {}
+
+
+def _queue(record: Record, decision: Decision) -> QueueView:
+    tasks = sizes(record)
+    waiting: Counter[Standing] = Counter()
+    for each in decision.waiting.values():
+        waiting[each.standing] += tasks.get(each.job_id, 1)
+    if record.state:
+        running: int | None = sum(job.size for job in record.state.jobs if job.state in _RUNNING)
+    else:
+        running = record.sample.jobs_running if record.sample else None
+    return QueueView({name: waiting[name] for name in STANDINGS if waiting[name]}, running)
+
+
+def _waiting(record: Record, decision: Decision) -> Iterator[WaitingView]:
+    tasks, seen = sizes(record), {job.job_id: job for job in record.state.jobs} if record.state else {}
+    groups: dict[tuple[Standing, str], list[Waiting]] = {}
+    for each in sorted(decision.waiting.values(), key=lambda each: _pressing(each, seen)):
+        groups.setdefault((each.standing, each.reason), []).append(each)
+    for (standing, reason), members in groups.items():
+        ids = tuple(each.job_id for each in members)
+        yield WaitingView(standing, reason, ids, sum(tasks.get(job_id, 1) for job_id in ids))
+
+
+def _pressing(each: Waiting, seen: Mapping[int, Job]) -> tuple[bool, int, int]:
+    """Slurm's own order: the highest priority first, then the oldest. Those that are held back come after."""
+    job = seen.get(each.job_id)
+    return each.standing in ("held", "never"), -(job.priority if job else 0), each.job_id
+
+
+def _fleets(record: Record, decision: Decision) -> Iterator[FleetView]:
+    nodes = by_fleet(decision.nodes)
+    described = [fleet.name for fleet in record.spec.fleets] if record.spec else []
+    for name in [*described, *sorted({*nodes, *decision.desired} - {*described})]:
+        yield fleet_view(record, decision, name, nodes.get(name, ()))
+
+
+def _trouble(record: Record, decision: Decision, name: str) -> str:
+    memory, now = decision.memory, record.now
+    fleet = next((each for each in record.spec.fleets if each.name == name), None) if record.spec else None
+    closed = [
+        f"{place} backs off ({setback.cause}): {setback.text}".lstrip()
+        for place, setback in (fleet_setbacks(fleet, memory) if fleet else ())
+        if setback.until > now
+    ]
+    if closed:
+        return "; ".join(closed)
+    ill = [node for node, back in memory.node_backoffs.items() if fleet_of(node) == name and back.until > now]
+    return f"quarantined: {hosts(ill)}" if ill else ""
+
+
+def _cost(record: Record, decision: Decision) -> CostView:
+    fleets = record.spec.fleets if record.spec else ()
+    limits = record.spec.limits if record.spec else None
+    return CostView(
+        decision.cost.usd_per_hour,
+        decision.cost.month_usd,
+        decision.cost.month_projected_usd,
+        limits.budget_usd_per_month if limits else None,
+        limits.price_usd_per_hour if limits else None,
+        tuple(fleet.name for fleet in fleets if not price(fleet)),
+        any(map(price, fleets)),
+    )
+
+
+def _decisions(record: Record) -> Iterator[DecisionView]:
+    for (_, at), intents in groupby(record.intents, key=lambda intent: (intent.decision, intent.at)):
+        # As they were decided: the newest decision first, and in it the first action.
+        yield DecisionView(at, tuple(_done(intent) for intent in reversed([*intents])))
+
+
+def _done(intent: Intent) -> ActionView:
+    return replace(action_view(intent.action), result=intent.result, text=intent.text)
+
+
+def _under_way(record: Record, decision: Decision) -> Iterator[UnderWay]:
+    memory = decision.memory
+    together: dict[tuple[str, datetime, datetime | None, str], list[str]] = {}
+    for node, launch in memory.launches.items():
+        why = f"for {jobs_text(launch.jobs)}" if launch.jobs else ""
+        together.setdefault(("launch", launch.since, launch.deadline, why), []).append(node)
+    for node, drain in memory.drains.items():
+        view = decision.nodes.get(node)
+        if view is not None and view.phase in (Phase.DRAINING, Phase.DRAINED):
+            why = drain.reason.removeprefix("tidepool:").strip()
+            together.setdefault((view.phase.value, drain.since, None, why), []).append(node)
+    # A launch and a drain are remembered until they are over; the others are known by their open intents.
+    for intent in record.open_intents:
+        if not isinstance(intent.action, Launch | Drain | Undrain):
+            key = (_what(intent.action), intent.at, None, intent.action.reason)
+            together.setdefault(key, []).extend(nodes_of(intent.action))
+    for (what, since, until, why), nodes in sorted(together.items(), key=lambda each: each[0][1]):
+        yield UnderWay(what, hosts(nodes), len(nodes), since, until, why)

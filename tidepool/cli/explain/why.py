@@ -1,0 +1,224 @@
+"""`why`: the reason for what a job, a node, a fleet or a pod is and does, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from tidepool.cli import errors, options, show
+from tidepool.cli.cluster import require_cluster
+from tidepool.cli.errors import NOT_THERE, USAGE, Failure
+from tidepool.cli.explain.job_fit import fits
+from tidepool.cli.explain.lines import Line, put
+from tidepool.cli.explain.recompute import with_a_decision
+from tidepool.cli.explain.record import Record, Source, fleet_of
+from tidepool.cli.explain.why_fleet import fleet_lines, why_fleet
+from tidepool.cli.explain.why_job import find_job, job_lines, why_job
+from tidepool.cli.explain.why_node import node_lines, why_node
+from tidepool.cli.explain.why_pool import (
+    in_the_way,
+    in_the_way_lines,
+    known,
+    machine_lines,
+    pod_lines,
+    why_machine,
+    why_pod,
+)
+from tidepool.cli.formats import document
+from tidepool.cli.jobs import ids_text
+from tidepool.cli.pools.model import read_conversions, require_pools
+from tidepool.cli.pools.observe import kubernetes_seen, seen
+from tidepool.cli.stack import Stack
+from tidepool.clients.slurm import Job, NotFound, SlurmError
+from tidepool.cluster.slots import fleet_and_number
+from tidepool.cluster.spec import ClusterSpec, Fleet
+
+if TYPE_CHECKING:
+    from tidepool.conversion.record import Conversion
+    from tidepool.scaling.ports import Intent, SeenJob
+
+Kind = Literal["job", "node", "fleet", "pod"]
+
+#: A job's id, or a task of an array.
+_JOB: Final = re.compile(r"[1-9][0-9]*(_[0-9]+)?")
+_EVENTS: Final = 30
+#: Among so many actions are those that were for one job.
+_ACTIONS: Final = 2_000
+_REMEMBERED: Final = timedelta(days=31)
+
+
+def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    if context.params.get("kind") == "node":
+        return options.node_names(context, parameter, incomplete)
+    return (
+        options.fleet_names(context, parameter, incomplete) if context.params.get("kind") == "fleet" else []
+    )
+
+
+@click.command("why")
+@click.argument("kind", type=click.Choice(["job", "node", "fleet", "pod"]))
+@click.argument("name", shell_complete=_names)
+@options.json_option
+@options.stack_options
+def why_verb(stack: Stack, kind: Kind, name: str, as_json: bool) -> int:
+    """Say why a job or a pod waits, a node is where it is, or a fleet has the nodes that it has.
+
+    NAME is a job's id (4711, or 4711_3 of an array), a node's name, a fleet's, or a pod's (default/web-0). The journal of
+    the daemon knows. Where no daemon runs, it is decided afresh, once, and nothing is done.
+    """
+    with Source(stack) as source:
+        asker = _Asker(stack, source, with_a_decision(stack, source))
+        ask = {"job": asker.job, "node": asker.node, "fleet": asker.fleet, "pod": asker.pod}[kind]
+        why, lines = ask(name)
+    if as_json:
+        show.emit(document(why))
+    else:
+        put(lines)
+    return errors.OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    stack: Stack
+    source: Source
+    record: Record
+
+    def job(self, wanted: str) -> tuple[object, Iterable[Line]]:
+        if not _JOB.fullmatch(wanted):
+            raise Failure(
+                f"{wanted!r} is no job's id; write 4711, or 4711_3 for a task of an array", code=USAGE
+            )
+        listed = self.record.state.jobs if self.record.state else ()
+        found = find_job(listed, wanted)
+        noted = self._seen(int(wanted.partition("_")[0]))
+        if not found and (noted is None or noted.ended is None):
+            found = find_job(self._asked(wanted), wanted)
+        if not found and noted is None:
+            raise self._unknown_job(wanted, listed)
+        job = found[0] if found else None
+        begun = (
+            job.submit_time if job else noted.submitted if noted else None
+        ) or self.record.now - _REMEMBERED
+        why = why_job(
+            self.record, job, noted, self._intents(since=begun), fits(self.record, job) if job else ()
+        )
+        if not (waits := in_the_way(self._conversions(), "job", wanted)):
+            return why, job_lines(why)
+        told = {**document(why), "inTheWay": document(waits)}
+        return told, (*job_lines(why), *in_the_way_lines(waits, self.record.now))
+
+    def pod(self, name: str) -> tuple[object, Iterable[Line]]:
+        wanted = name if "/" in name else f"default/{name}"
+        pools = require_pools(self.stack, self.stack.outputs())
+        seen, pods = kubernetes_seen(self.stack, pools.kubernetes, with_pods=True)
+        if seen.failure:
+            raise Failure(f"Kubernetes cannot be asked: {seen.failure}", code=NOT_THERE)
+        found = next((pod for pod in pods if pod.key == wanted), None)
+        if found is None:
+            raise Failure(f"there is no pod {wanted}", remedy=known(pods), code=NOT_THERE)
+        why = why_pod(self.record, found, self._conversions())
+        return why, pod_lines(why)
+
+    def node(self, name: str) -> tuple[object, Iterable[Line]]:
+        if fleet_of(name) == name:
+            raise Failure(f"{name!r} is no node's name: those are FLEET-NUMBER, such as cpu-17", code=USAGE)
+        if fleet_of(name) in {pool.name for pool in self._spec().pools}:
+            return self._machine(name)
+        fleet = self._fleet(fleet_of(name))
+        slots = f"{fleet.name}-[1-{fleet.max_nodes}]" if fleet.max_nodes > 1 else f"{fleet.name}-1"
+        intents = self._intents(node=name)
+        is_slot = fleet_and_number(name)[1] <= fleet.max_nodes
+        if not (is_slot or intents or self._is_there(name)):
+            raise Failure(
+                f"there is no node {name}: the slots of fleet {fleet.name} are {slots}", code=NOT_THERE
+            )
+        why = why_node(self.record, name, intents)
+        return why, node_lines(why)
+
+    def _machine(self, name: str) -> tuple[object, Iterable[Line]]:
+        """Of a converged pool."""
+        view = seen(self.stack, fleet_of(name))
+        machine = next((each for pool in view.pools for each in pool.machines if each.node == name), None)
+        if machine is None:
+            there = ", ".join(f"{pool.pool}-[1-{len(pool.machines)}]" for pool in view.pools)
+            raise Failure(f"there is no machine {name}: those of the pool are {there}", code=NOT_THERE)
+        for trouble in view.trouble:
+            show.warn(trouble)
+        why = why_machine(self.record, fleet_of(name), machine, self._conversions(name))
+        return why, machine_lines(why)
+
+    def fleet(self, name: str) -> tuple[object, Iterable[Line]]:
+        fleet = self._fleet(name)
+        why = why_fleet(self.record, self._spec(), fleet, self._intents(fleet=name))
+        return why, fleet_lines(why)
+
+    def _intents(self, *, since: datetime | None = None, node: str = "", fleet: str = "") -> Sequence[Intent]:
+        journal = self.source.journal
+        if journal is None:
+            return ()
+        return journal.intents(
+            node=node, fleet=fleet, since=since, limit=_EVENTS if node or fleet else _ACTIONS
+        )
+
+    def _conversions(self, node: str = "") -> Sequence[Conversion]:
+        journal = read_conversions(self.stack)
+        if journal is None:
+            return ()
+        with closing(journal):
+            return journal.conversions(node=node, limit=_EVENTS if node else _ACTIONS)
+
+    def _seen(self, job_id: int) -> SeenJob | None:
+        journal = self.source.journal
+        known = journal.jobs(job_id=job_id) if journal else ()
+        # The newest: slurmctld may have lost its state, and begun to count anew.
+        return known[-1] if known else None
+
+    def _asked(self, wanted: str) -> tuple[Job, ...]:
+        """What Slurm says of one job, which the daemon has not seen, or which was too much to be kept."""
+        cluster = require_cluster(self.stack)
+        try:
+            with closing(self.stack.world.open_slurm(cluster.controller, self.stack.data)) as slurm:
+                return tuple(slurm.job(int(wanted.partition("_")[0])))
+        except NotFound:
+            return ()
+        except SlurmError as error:
+            show.warn(f"Slurm could not be asked: {error.what} ({error.where})")
+            return ()
+
+    def _unknown_job(self, wanted: str, listed: Sequence[Job]) -> Failure:
+        known = (
+            f"jobs that have not ended: {ids_text({job.job_id for job in listed}, 10)}"
+            if listed
+            else "no job waits or runs"
+        )
+        return Failure(
+            f"no job {wanted} is known, neither to Slurm nor to the journal",
+            remedy=f"{known}; `squeue` lists them",
+            code=NOT_THERE,
+        )
+
+    def _spec(self) -> ClusterSpec:
+        if self.record.spec is not None:
+            return self.record.spec
+        from tidepool.cli.stack_spec import described_spec
+
+        return described_spec(self.stack)
+
+    def _fleet(self, name: str) -> Fleet:
+        fleets = {fleet.name: fleet for fleet in self._spec().fleets}
+        if name not in fleets:
+            raise Failure(
+                f"there is no fleet {name}",
+                remedy=f"the fleets are {', '.join(fleets) or 'none'}",
+                code=NOT_THERE,
+            )
+        return fleets[name]
+
+    def _is_there(self, node: str) -> bool:
+        return self.record.decision is not None and node in self.record.decision.nodes

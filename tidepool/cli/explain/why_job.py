@@ -1,0 +1,247 @@
+"""Why a job waits, or how it came to run: in words, from the journal. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from tidepool.cli.explain.facts import Event, Fact, event_lines, events, fact_lines, source_line
+from tidepool.cli.explain.job_fit import Fit, asks
+from tidepool.cli.explain.lines import Cell, Line
+from tidepool.cli.explain.record import Health, Record, health
+from tidepool.cli.formats import ago, between, clock, hosts, number
+from tidepool.clients.slurm import Job, JobState
+from tidepool.scaling.decision import Launch, Standing
+from tidepool.scaling.phase import Phase
+from tidepool.scaling.ports import Intent, SeenJob
+
+_STANDINGS: Final[dict[Standing, str]] = {
+    "never": "it can never run",
+    "held": "Slurm would not start it on any node now",
+    "limit": "a limit is in its way",
+    "setback": "it waits for a fleet that backs off",
+    "coming": "nodes are coming for it",
+    "room": "there is room for it, and Slurm starts it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """Nodes that the job will run on: in which phase, being made since when, and until when they have to be up."""
+
+    nodes: str
+    phase: Phase
+    since: datetime | None = None
+    deadline: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The way of a job that runs. What is not known is None, and so is what was not needed."""
+
+    submitted: datetime | None = None
+    #: When nodes were launched for it, and when they were up.
+    launched: datetime | None = None
+    up: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobWhy:
+    """All that is known of a job. ``state`` is Slurm's; empty where Slurm does not list it any more."""
+
+    job_id: int
+    title: str
+    now: datetime
+    state: str
+    standing: Standing | None
+    reason: str
+    slurm_reason: str
+    asks: str
+    nodes: str
+    times: Times
+    fleets: tuple[Fit, ...]
+    coming: tuple[Coming, ...]
+    history: tuple[Event, ...]
+    health: Health
+    is_afresh: bool
+    seen: datetime | None
+
+
+def why_job(
+    record: Record, job: Job | None, seen: SeenJob | None, intents: Sequence[Intent], fits: Iterable[Fit]
+) -> JobWhy:
+    """What is known of the job that Slurm lists as ``job`` and the journal has as ``seen``; one of them is there.
+
+    ``intents`` are those of its time, for all jobs.
+    """
+    job_id = job.job_id if job else seen.job_id if seen else 0
+    ids = {job_id, job.array_job_id if job else seen.request.get("array_job_id", job_id) if seen else 0}
+    ours = [each for each in intents if isinstance(each.action, Launch) and ids & {*each.action.jobs}]
+    decision = record.decision
+    waiting = decision.waiting.get(job_id) if decision else None
+    runs = job is not None and job.state is not JobState.PENDING
+    return JobWhy(
+        job_id=job_id,
+        title=_title(job_id, job, seen),
+        now=record.now,
+        state=_state(job, seen),
+        standing=waiting.standing if waiting and not runs else None,
+        reason=waiting.reason if waiting and not runs else "",
+        slurm_reason=job.reason if job and not runs else "",
+        asks=asks(job) if job else "",
+        nodes=job.nodelist if job else "",
+        times=_times(job, seen, ours),
+        fleets=() if runs else tuple(fits),
+        coming=tuple(_coming(record, waiting.nodes if waiting else ())) if not runs else (),
+        history=events(ours),
+        health=health(record),
+        is_afresh=record.is_afresh,
+        seen=decision.at if decision else None,
+    )
+
+
+def job_lines(why: JobWhy) -> Iterator[Line]:
+    """It, for a person."""
+    yield (Cell(why.title, "bold"),)
+    yield (Cell(_summary(why)),)
+    yield from fact_lines(
+        [
+            Fact("reason", why.reason, "red" if why.standing == "never" else ""),
+            Fact("asks for", why.asks),
+            Fact("Slurm says", why.slurm_reason),
+            *_way(why),
+        ]
+    )
+    if why.coming:
+        yield (Cell("its nodes", "bold"),)
+        for each in why.coming:
+            yield Cell(f"  {each.nodes}  "), Cell(_coming_words(each, why), "dim")
+    if why.fleets:
+        yield (Cell("fleets", "bold"),)
+        width = max(len(fit.fleet) for fit in why.fleets)
+        for fit in why.fleets:
+            word = Cell("fits", "green") if fit.fits else Cell("does not fit", "red")
+            yield Cell(f"  {fit.fleet:<{width}}  "), word, Cell(f": {fit.why}" if fit.why else "")
+    if why.history:
+        yield (Cell("what was done for it", "bold"),)
+        yield from event_lines(why.history, why.now)
+    yield source_line(why.health, why.is_afresh, why.seen, why.now)
+
+
+def _title(job_id: int, job: Job | None, seen: SeenJob | None) -> str:
+    name = job.name if job else str(seen.request.get("name", "")) if seen else ""
+    user = job.user if job else str(seen.request.get("user", "")) if seen else ""
+    tasks = f", {number(job.size, 'task')} of an array" if job and job.array_tasks and job.size > 1 else ""
+    return f"job {job_id}" + (f" ({name})" if name else "") + (f" of {user}" if user else "") + tasks
+
+
+def _state(job: Job | None, seen: SeenJob | None) -> str:
+    if job:
+        return str(job.state)
+    return "ended" if seen and seen.ended else ""
+
+
+def _summary(why: JobWhy) -> str:
+    times = why.times
+    if why.standing:
+        since = f", for {between(times.submitted, why.now)}" if times.submitted else ""
+        return f"It waits{since}: {_STANDINGS[why.standing]}."
+    if why.state == JobState.PENDING:
+        return "It waits, and nobody has decided about it yet."
+    if times.ended:
+        return f"It ended {ago(times.ended, why.now)}" + (f": {why.state}." if why.state != "ended" else ".")
+    if why.state and times.started:
+        return f"It is {why.state} on {why.nodes}, since {ago(times.started, why.now)}."
+    if why.state:
+        return f"It is {why.state} on {why.nodes or 'no node'}."
+    return "Slurm does not list it any more."
+
+
+def _way(why: JobWhy) -> Iterator[Fact]:
+    """What it waited for: each moment, and how long after the one before."""
+    times = why.times
+    steps = (
+        ("submitted", times.submitted),
+        ("nodes launched", times.launched),
+        ("nodes up", times.up),
+        ("began", times.started),
+        ("ended", times.ended),
+    )
+    known = [(name, at) for name, at in steps if at is not None]
+    for place, (name, at) in enumerate(known):
+        later = f", {between(known[place - 1][1], at)} later" if place else ""
+        yield Fact(name, f"{clock(at, why.now)}{later}")
+    if times.submitted and times.started:
+        launched = "" if times.launched else "; no node had to be made for it"
+        yield Fact("waited", between(times.submitted, times.started) + launched)
+
+
+def _times(job: Job | None, seen: SeenJob | None, launches: Sequence[Intent]) -> Times:
+    waits = job is not None and job.state is JobState.PENDING
+    started = (job.start_time if job and not waits else None) or (seen.started if seen else None)
+    # Its last launches before it began: an earlier life of the job had others.
+    before = [each for each in launches if started is None or each.at <= started]
+    made = [each.ended for each in before if each.result == "done" and each.ended]
+    return Times(
+        submitted=job.submit_time if job else seen.submitted if seen else None,
+        launched=min((each.at for each in before), default=None),
+        up=max(made, default=None),
+        started=started,
+        ended=job.end_time if job and job.state.has_ended else seen.ended if seen else None,
+    )
+
+
+def _coming(record: Record, nodes: Sequence[str]) -> Iterator[Coming]:
+    decision = record.decision
+    if decision is None:
+        return
+    together: dict[tuple[Phase, datetime | None, datetime | None], list[str]] = {}
+    for node in nodes:
+        view, launch = decision.nodes.get(node), decision.memory.launches.get(node)
+        phase = view.phase if view else Phase.LAUNCHING
+        key = (phase, launch.since if launch else None, launch.deadline if launch else None)
+        together.setdefault(key, []).append(node)
+    for (phase, since, deadline), names in together.items():
+        yield Coming(hosts(names), phase, since, deadline)
+
+
+def _coming_words(each: Coming, why: JobWhy) -> str:
+    now = why.now
+    if each.since is not None and why.is_afresh and each.since == why.seen:
+        return "would be made now"
+    words = each.phase.value
+    if each.since:
+        words += f" for {between(each.since, now)}"
+    if each.deadline and each.deadline >= now:
+        words += f", up within {between(now, each.deadline)} or replaced"
+    elif each.deadline:
+        words += f", {between(each.deadline, now)} past its time"
+    return words
+
+
+def find_job(jobs: Iterable[Job], wanted: str) -> tuple[Job, ...]:
+    """The records of the job, or of the array's task ``41_3``, that ``wanted`` names; the one that waits first."""
+    array, underscore, task = wanted.partition("_")
+    number_of = int(array)
+    found = []
+    for job in jobs:
+        if not underscore:
+            if number_of in (job.job_id, job.array_job_id):
+                found.append(job)
+        elif job.array_job_id == number_of and _has_task(job, int(task)):
+            found.append(job)
+    return tuple(sorted(found, key=lambda job: (job.state is not JobState.PENDING, job.job_id)))
+
+
+def _has_task(job: Job, task: int) -> bool:
+    """Whether a record stands for a task of its array: ``0-9:2,12%4``."""
+    for piece in job.array_tasks.partition("%")[0].split(","):
+        bounds, _, step = piece.partition(":")
+        first, _, last = bounds.partition("-")
+        if first.isdigit() and task in range(int(first), int(last or first) + 1, int(step or 1)):
+            return True
+    return False

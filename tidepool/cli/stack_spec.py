@@ -1,0 +1,244 @@
+"""What a stack's file describes: the cluster's spec, and whether this machine can carry it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tidepool import shipped
+from tidepool.cli import show
+from tidepool.cli.errors import LACKS, USAGE, Failure
+from tidepool.cli.stack import Stack, stacks_with_files
+from tidepool.cluster.failures import Permanent
+from tidepool.cluster.roles import ROLES
+from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
+from tidepool.engine.config import full_key, to_document
+from tidepool.engine.config_file import read
+from tidepool.engine.providers import discovery, interpreters
+from tidepool.images import ImageError, read_lacks
+from tidepool.infrastructures.local.kernel import Lack, Plans, preflight
+from tidepool.infrastructures.registry import Package, descriptor
+from tidepool.toolchain import ToolchainError, find
+
+#: Where in ``Pulumi.<stack>.yaml`` the spec is.
+SPEC_KEY = "cluster:spec"
+
+
+def described_spec(stack: Stack) -> ClusterSpec:
+    """The spec in the stack's file.
+
+    Raises:
+        Failure: there is none, or it has mistakes: all of them.
+        ConfigError: the file is not the configuration of a stack.
+    """
+    path = stack.file
+    if not path.exists():
+        there = ", ".join(stacks_with_files(stack.project)) or "none"
+        raise Failure(
+            f"stack {stack.name} is not described: there is no {path}",
+            remedy=f"write it, with the cluster's spec under {SPEC_KEY} (docs/cluster-spec.md); described are: {there}",
+            code=USAGE,
+        )
+    values = read(path, stack.project.name).values
+    key = full_key(SPEC_KEY)
+    if key not in values:
+        raise Failure(
+            f"{path} has no {SPEC_KEY} under config",
+            remedy="write it as docs/cluster-spec.md says",
+            code=USAGE,
+        )
+    mapping = to_document(values[key])
+    if not isinstance(mapping, dict):
+        raise Failure(f"{path}: {SPEC_KEY} should be keys and values, and is {mapping!r}", code=USAGE)
+    try:
+        spec = read_spec(mapping)
+    except SpecError as error:
+        raise Failure(f"{path}, {SPEC_KEY}: {error}", code=USAGE) from None
+    _check_images(spec, stack.project.root, path)
+    return spec
+
+
+def _check_images(spec: ClusterSpec, project: Path, path: Path) -> None:
+    """Look for the recipes of all images: the project's, or Tidepool's own. A project without any may have another way.
+
+    Raises:
+        Failure: there is no recipe for an image of ``spec``, or a pool's does not hold both roles.
+    """
+    own, shipped_ones = (
+        {recipe.parent.name for recipe in folder.glob("*/recipe.yaml")}
+        for folder in (project / "images", shipped.IMAGES)
+    )
+    there = sorted(own | shipped_ones)
+    if own and (lost := sorted({*spec.images} - {*there})):
+        raise Failure(
+            f"{path}, {SPEC_KEY}: there is no image {', '.join(lost)}: no {project / 'images' / lost[0] / 'recipe.yaml'}",
+            remedy=f"take one of {', '.join(there)}, or write its recipe",
+            code=USAGE,
+        )
+    if {*spec.images} <= {*there} and (lacks := list(roles_not_held(spec, project))):
+        raise Failure("\n".join([f"{path}, {SPEC_KEY}:", *(f"  {lack}" for lack in lacks)]), code=USAGE)
+
+
+def plans(spec: ClusterSpec) -> Plans:
+    """What an `up` makes on this machine at least: the cluster's own machines, all of pools, each fleet's first nodes."""
+    controller = spec.controller
+    memory: list[int] = []
+    kubelets = sum(pool.machines for pool in spec.pools)
+    if controller.infrastructure.name == "local":
+        memory += [controller.shape.memory_mib] * (1 + controller.backup + controller.login_machines)
+        memory += [controller.accounting.shape.memory_mib] if controller.accounting else []
+    for fleet in spec.fleets:
+        memory += [fleet.shape.memory_mib] * _first_nodes_here(fleet)
+    for pool in spec.pools:
+        memory += [pool.shape.memory_mib] * pool.machines
+    if spec.kubernetes is not None and spec.kubernetes.kubeconfig is None:
+        memory.append(spec.kubernetes.shape.memory_mib)
+    cidrs = (str(spec.network),) if memory else ()
+    return Plans(machines=len(memory), memory_mib=sum(memory), cidrs=cidrs, kubelets=kubelets)
+
+
+def check_machine(spec: ClusterSpec, stack: Stack) -> None:
+    """Tell what a person should know of ``spec`` on this machine.
+
+    Raises:
+        Failure: this machine lacks something; each with its remedy.
+    """
+    here = preflight(stack.data, plans(spec))
+    lacks = (*here, *toolchain_lack(spec, stack.world.env), *package_lacks(spec, stack))
+    for lack in lacks:
+        if not lack.fatal:
+            show.warn(str(lack))
+    for concern in concerns(spec, machine_memory_mib()):
+        show.warn(str(concern))
+    if fatal := [lack for lack in lacks if lack.fatal]:
+        more = "`tidepool doctor` says more; " if any(lack.fatal for lack in here) else ""
+        raise Failure(told(fatal), remedy=f"{more}nothing was changed", code=LACKS)
+
+
+def told(lacks: Sequence[Lack]) -> str:
+    """The lacks, a line each, with what mends them."""
+    head = "this machine lacks what the cluster needs:"
+    return "\n".join([head, *(f"  {lack.what}\n    -> {lack.remedy}" for lack in lacks)])
+
+
+def machine_memory_mib() -> int:
+    """How much memory this machine has."""
+    lines: Iterable[str] = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("MemTotal:"))
+
+
+def _first_nodes_here(fleet: Fleet) -> int:
+    """How many of those that an `up` makes without the scaler are machines of this machine."""
+    here, left = 0, fleet.min_nodes
+    for entry in fleet.infrastructures:
+        there = min(left, fleet.most_nodes(entry))
+        here += there if entry.name == "local" else 0
+        left -= there
+    return here
+
+
+def roles_not_held(spec: ClusterSpec, project: Path) -> Iterator[str]:
+    """The pools whose image lacks what a role needs, by the recipes of ``project``; a line each, with the remedy."""
+    for pool in spec.pools:
+        folder = shipped.recipe(pool.image, project)
+        for role in ROLES:
+            try:
+                lacks = read_lacks(folder, shipped.playbooks(project), role)
+            except ImageError as error:
+                yield f"pool {pool.name}: {error}"
+                break
+            if lacks:
+                yield (
+                    f"pool {pool.name}: its image {pool.image} does not hold the role {role}, as it has no "
+                    f"{', no '.join(lacks)}; name one that does (by default it is debian-12-converged), or add that "
+                    f"to {folder / 'recipe.yaml'}"
+                )
+
+
+def toolchain_lack(spec: ClusterSpec, env: Mapping[str, str]) -> Iterator[Lack]:
+    """That Kubernetes is not built, where pools serve it: their images hold parts of it, and so does its control plane."""
+    if not spec.pools:
+        return
+    try:
+        find(env)
+    except ToolchainError as error:
+        what, _, remedy = str(error).rpartition(": ")
+        yield Lack(what, remedy)
+
+
+def package_lacks(spec: ClusterSpec, stack: Stack) -> Iterator[Lack]:
+    """The packages that are not installed, and the plugins that no engine would find; each with what installs it."""
+    for name in spec.infrastructure_names:
+        yield from package_lacks_of(name, stack)
+
+
+def package_lacks_of(name: str, stack: Stack) -> Iterator[Lack]:
+    """The same of one infrastructure."""
+    try:
+        package = descriptor(name).package
+    except Permanent as unknown:
+        yield Lack(str(unknown), "name one of these in the spec")
+        return
+    if package is not None:
+        yield from _packages(name, package, stack)
+    if package is not None and package.plugin:
+        yield from _plugin(name, package, stack)
+
+
+def _packages(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
+    if not _runs_here(stack):
+        return
+    missing = [each for each in (package.name, *package.beside) if not installed(each)]
+    if missing:
+        told = "the Python package" if len(missing) == 1 else "the Python packages"
+        verb = "is" if len(missing) == 1 else "are"
+        yield Lack(
+            f"infrastructure {name}: {told} {', '.join(missing)} {verb} not installed", package.install
+        )
+
+
+def _plugin(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
+    env = stack.environment
+    if stack.engine.name == "pulumi" and not _is_true(env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"]):
+        return  # it downloads what is missing
+    # The engine takes the one that the package was made with.
+    wanted = (installed(package.name) if _runs_here(stack) else "") or package.version
+    plugin = discovery.PluginRequest(package.plugin, wanted)
+    home = Path(env.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    try:
+        discovery.find(
+            plugin,
+            project_plugins=stack.project.providers,
+            environ=env,
+            pulumi_home=home,
+            python=sys.executable,
+        )
+    except discovery.PluginMissingError:
+        yield Lack(
+            f"infrastructure {name}: the plugin {plugin.executable} {wanted} is neither on PATH nor in {home}/plugins",
+            f"pulumi plugin install resource {plugin.package} {wanted}; without the Pulumi CLI put {plugin.executable} on PATH",
+        )
+
+
+def _runs_here(stack: Stack) -> bool:
+    """Whether the program runs with this interpreter's packages, and not with those of another environment."""
+    project = stack.project
+    python, _ = interpreters.find(
+        project.root, project.runtime_options, stack.environment, sys.executable, file=project.file
+    )
+    return python == sys.executable
+
+
+def installed(package: str) -> str:
+    """Its version; empty where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _is_true(value: str) -> bool:
+    return value.lower() in ("1", "true")
