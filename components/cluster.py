@@ -78,7 +78,7 @@ class Cluster:
 
     @property
     def outputs(self) -> Mapping[str, Any]:
-        """What the verbs of `tidepool` and the scaler read of a stack: the program exports each under its name."""
+        """Outputs that a stack needs for the verbs of `tidepool` and for the scaler: the program exports each under its name."""
         controller = self.controller
         outputs: dict[str, Input[Any]] = {
             **self._state.outputs,

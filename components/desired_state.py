@@ -53,12 +53,12 @@ class DesiredState:
 
 
 def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> DesiredState:
-    """Return what the spec in ``config`` asks for; where the scaler has a wish in ``environment``, what that asks for.
+    """Return what the spec in ``config`` asks for; where the scaler runs the program, what it asks for in ``environment``.
 
-    A wish is for the cluster as a person brought it up last: it never carries out what somebody has edited since.
+    The scaler asks for nodes of the cluster as a person brought it up last: it never carries out what somebody has edited since.
 
     Raises:
-        pulumi.RunError: the spec or the wish is not right, or a node is none of its fleet.
+        pulumi.RunError: the spec, or what the scaler asks for, is not right, or a node is none of its fleet.
     """
     last = last_outputs()
     fleets: Mapping[str, str] = last.get("fleets", {})
@@ -67,7 +67,7 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
     except WishError as error:
         raise pulumi.RunError(str(error)) from None
     if wish is not None:
-        return _by_wish(config, wish, last, fleets)
+        return _by_scaler(config, wish, last, fleets)
     written = config.require_object(_SPEC)
     spec = _spec(written, f"Pulumi.{pulumi.get_stack()}.yaml")
     # Nodes that the scaler asked for stay, whoever runs this.
@@ -82,7 +82,7 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
     )
 
 
-def _by_wish(
+def _by_scaler(
     config: pulumi.Config, wish: Wish, last: Mapping[str, Any], fleets: Mapping[str, str]
 ) -> DesiredState:
     if _SPEC in last:
@@ -92,9 +92,9 @@ def _by_wish(
         spec, outputs = _spec(config.require_object(_SPEC), f"Pulumi.{pulumi.get_stack()}.yaml"), {}
     _refuse_unknown(WISH, "fleet", wish.nodes, [fleet.name for fleet in spec.fleets])
     _refuse_unknown(ROLES, "pool", wish.kubernetes, [pool.name for pool in spec.pools])
-    wished = {**fleets, **{fleet: str(nodes) for fleet, nodes in wish.nodes.items()}}
+    desired = {**fleets, **{fleet: str(nodes) for fleet, nodes in wish.nodes.items()}}
     nodes = {
-        fleet.name: _nodes(fleet, wished.get(fleet.name, ""), fleets.get(fleet.name), WISH)
+        fleet.name: _nodes(fleet, desired.get(fleet.name, ""), fleets.get(fleet.name), WISH)
         for fleet in spec.fleets
     }
     serving = _serving(last)
@@ -112,22 +112,22 @@ def _by_wish(
 def _last_placements(
     spec: ClusterSpec, last: Mapping[str, Any], fleets: Mapping[str, str]
 ) -> dict[str, Mapping[str, str]]:
-    """By fleet and node, where the nodes of the last outputs are.
+    """Return by fleet and node the infrastructure's key of the nodes in the last outputs.
 
-    Of a fleet that had one infrastructure no place was told: all of its nodes were there.
+    Of a fleet that had one infrastructure there are no placements: all of its nodes were there.
     """
-    told = last.get(_PLACEMENTS, {})
+    placed = last.get(_PLACEMENTS, {})
     found: dict[str, Mapping[str, str]] = {
-        fleet.name: read_places(told.get(fleet.name, {})) for fleet in spec.fleets
+        fleet.name: read_places(placed.get(fleet.name, {})) for fleet in spec.fleets
     }
-    if all(not fleets.get(name) or name in told for name in found):
+    if all(not fleets.get(name) or name in placed for name in found):
         return found
     try:
         before = {fleet.name: fleet for fleet in read_spec(last.get(_SPEC, {})).fleets}
     except SpecError:
         return found  # of an older release, which had one infrastructure for all
     for name in found:
-        if name not in told and name in before and len(before[name].infrastructures) == 1:
+        if name not in placed and name in before and len(before[name].infrastructures) == 1:
             key = before[name].infrastructures[0].key
             found[name] = dict.fromkeys(HostSet(fleets.get(name, "")), key)
     return found
@@ -167,14 +167,14 @@ def _nodes(fleet: Fleet, wish: str | None, last: str | None, where: str) -> Host
 def _roles(
     spec: ClusterSpec, wish: Mapping[str, HostSet], serving: Mapping[str, str]
 ) -> dict[str, Mapping[str, Role]]:
-    """By pool and node: what the wish says; of pools that it does not name, what they were."""
+    """Return roles by pool and node: as asked for; of pools that are not named, as they were."""
     found: dict[str, Mapping[str, Role]] = {}
     for pool in spec.pools:
-        wished = str(wish[pool.name]) if pool.name in wish else None
+        desired = str(wish[pool.name]) if pool.name in wish else None
         try:
-            found[pool.name] = role_set(pool, wish=wished, last=serving.get(pool.name))
+            found[pool.name] = role_set(pool, wish=desired, last=serving.get(pool.name))
         except ValueError as error:
-            raise pulumi.RunError(f"{'pools' if wished is None else ROLES}: {error}") from None
+            raise pulumi.RunError(f"{'pools' if desired is None else ROLES}: {error}") from None
     return found
 
 
@@ -182,8 +182,8 @@ def _serving(last: Mapping[str, Any]) -> dict[str, str]:
     return {pool: by_role["kubernetes"] for pool, by_role in last.get("pools", {}).items()}
 
 
-def _refuse_unknown(variable: str, kind: str, wished: Mapping[str, HostSet], known: list[str]) -> None:
-    if unknown := sorted(wished.keys() - set(known)):
+def _refuse_unknown(variable: str, kind: str, named: Mapping[str, HostSet], known: list[str]) -> None:
+    if unknown := sorted(named.keys() - set(known)):
         there = ", ".join(known) or "none"
         raise pulumi.RunError(f"{variable}: there is no {kind} {unknown[0]}; the {kind}s are {there}")
 

@@ -33,7 +33,7 @@ class ClusterScope(pulumi.ComponentResource):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """What a cluster has on one infrastructure; ``images`` by their names.
+    """An infrastructure of a cluster, with the cluster's network and images (by their names) there.
 
     ``home`` is None on the controller's infrastructure, where it is the controller's own volume.
     """

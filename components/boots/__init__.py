@@ -1,4 +1,4 @@
-"""What each kind of machine does when it boots. Plain functions from keys and volumes to a `Boot`."""
+"""Boots: by kind of machine, its services and files. Plain functions from keys and volumes to a `Boot`."""
 
 from tidepool.components.boots.accounting import accounting_boot as accounting_boot
 from tidepool.components.boots.control_plane import control_plane_boot as control_plane_boot

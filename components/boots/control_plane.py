@@ -59,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlaneKeys:
-    """What the daemons of a control plane know each other by.
+    """Keys by which the daemons of a control plane know each other.
 
     ``authority`` signs for all who speak to the API server, ``etcd_authority`` for etcd alone: who is let in by one is
     not by the other. ``controllers`` and ``scheduler`` are kubeconfigs. ``encryption`` is 32 bytes in base64.
@@ -80,7 +80,7 @@ class ControlPlaneKeys:
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Where it is, and where services and pods are."""
+    """Address of the control plane, and the networks of services and pods."""
 
     address: IPv4Address
     services: IPv4Network
@@ -197,7 +197,7 @@ def _scheduler() -> tuple[str, ...]:
 
 
 def _beside(name: str) -> tuple[str, ...]:
-    """What the two beside the API server have in common. There is one of each, so none has to be elected."""
+    """Return the arguments that the two beside the API server have in common. There is one of each, so none has to be elected."""
     kubeconfig = f"{_ETC}/{name}.kubeconfig"
     return (
         f"--kubeconfig={kubeconfig}",

@@ -121,7 +121,7 @@ def slurmctld_boot(
 
 
 def _power_programs() -> tuple[File, ...]:
-    """What Slurm's power saving calls. They are there in either mode, so that no machine boots for a change of it.
+    """Return the programs that Slurm's power saving calls. They are there in either mode, so that no machine boots for a change of it.
 
     slurmctld runs them without arguments of its own, hence a file for each.
     """

@@ -1,4 +1,4 @@
-"""What all machines of a cluster have: its munge key, and an sshd that lets its people in by key."""
+"""Parts of every machine of a cluster: its munge key, and an sshd that lets its people in by key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ fi
 exec /usr/sbin/sshd -D -e -h {_HOST_KEY}
 """
 
-#: What each machine has in /run, which is empty at each boot.
+#: Folders that each machine has in /run, which is empty at each boot.
 RUN_FOLDERS: Final = (Folder("/run/munge", owner="munge", group="munge"), Folder("/run/sshd"))
 MUNGED: Final = Service(
     "munged",
@@ -34,7 +34,7 @@ SSHD: Final = Service("sshd", ("/bin/sh", "-ec", _SSHD), ready="tcp:22")
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """By what the machines of a cluster know each other, and know whom to let in.
+    """Keys by which the machines of a cluster know each other, and know whom to let in.
 
     ``munge`` is the munge key in base64, and secret. ``ssh`` is a public key, one line; with it ``people``, users
     of the image, log in.
@@ -56,7 +56,7 @@ class Keys:
 
     @property
     def people_files(self) -> tuple[File, ...]:
-        """What lets people in."""
+        """The files that let people in."""
         return tuple(File(f"/etc/ssh/authorized_keys.d/{person}", self.ssh) for person in self.people)
 
     @property

@@ -63,7 +63,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made / "bin"
 
 
-def _run(*command: str, cwd: Path | None = None, timeout_s: float = LONG_S, **environment: str) -> str:
+def _run(*command: str, cwd: Path | None = None, **environment: str) -> str:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     done = subprocess.run(
         command,
@@ -72,7 +72,7 @@ def _run(*command: str, cwd: Path | None = None, timeout_s: float = LONG_S, **en
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=timeout_s,
+        timeout=LONG_S,
         check=False,
     )
     assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
