@@ -15,7 +15,7 @@ from tests.cli.standins import Person
 from tests.images.conftest import a_lock
 from tidepool.cli import errors
 from tidepool.images import Image, ImageStore, LockedPackage, Machine, read_source, render_lock
-from tidepool.images.tar import root_sha256
+from tidepool.images.store import root_sha256
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="an image is root's: run the tests with sudo")
 
@@ -234,7 +234,7 @@ def test_a_lock_that_is_kept_here_is_told_and_brought_into_the_recipe(images: Im
     committed = a_lock(epoch=1_700_000_000 + len("small"))
     newer = LockedPackage("munge", "0.5.15-3", "amd64", 1000, "c" * 64)
     kept = replace(committed, epoch=1_800_000_000, packages=(newer,))
-    images.store.keep_lock(committed, kept)
+    images.store.save_renewed_lock(committed, kept)
     told = images.told("show", "small")
     assert "1 packages differ (munge 0.5.15-2 -> 0.5.15-3); `tidepool image lock small`" in told["note"]
     assert told["packages"] == [{"name": "munge", "version": "0.5.15-3", "architecture": "amd64"}]

@@ -60,7 +60,7 @@ size_mib: 512
 
 def a_lock(**changes: object) -> Lock:
     packages = (LockedPackage("munge", "0.5.15-2", "amd64", 1000, "a" * 64),)
-    fields = {"release": "bookworm", "architecture": "amd64", "epoch": 1_700_000_000, "asked": ("munge",)}
+    fields = {"release": "bookworm", "architecture": "amd64", "epoch": 1_700_000_000, "requested": ("munge",)}
     return Lock(**{**fields, "packages": packages, **changes})  # type: ignore[arg-type]
 
 

@@ -30,7 +30,7 @@ from tidepool.images import (
     parse_recipe,
 )
 from tidepool.images.__main__ import main
-from tidepool.images.tools import place_tools
+from tidepool.images.contents import write_tools
 
 pytestmark = pytest.mark.slow
 
@@ -111,14 +111,14 @@ def test_tools_and_containers_are_in_the_image_and_in_its_manifest(built: Built)
 def test_a_tool_that_becomes_another_while_the_image_is_built_fails_it(built: Built, tmp_path: Path) -> None:
     changed = tuple(replace(tool, sha256="0" * 64) for tool in built.source.tools)
     with pytest.raises(ImageError, match="became another while the image was built: build it again"):
-        place_tools(tmp_path, replace(built.source, tools=changed))
+        write_tools(tmp_path, replace(built.source, tools=changed))
     recipe = built.source.recipe
     without = {
         name: c.model_copy(update={"files": {"/sh": "/usr/no"}}) for name, c in recipe.containers.items()
     }
     source = replace(built.source, recipe=recipe.model_copy(update={"containers": without}))
     with pytest.raises(ImageError, match="tidepool/small:1 asks for /usr/no, which is no file of the image"):
-        place_tools(tmp_path, source)
+        write_tools(tmp_path, source)
 
 
 def test_nothing_of_one_machine_or_of_the_build_is_in_the_image(built: Built) -> None:
@@ -292,6 +292,6 @@ def test_a_package_may_be_another_release_s_and_nothing_else_is(built: Built, st
     # Bookworm's munge is 0.5.15, trixie's 0.5.16; Debian's base-files has the release's number.
     assert version["munge"].startswith("0.5.15-")
     assert version["munge"] == version["libmunge2"]
-    assert made.asked == ("libmunge2/bookworm", "munge/bookworm")
+    assert made.requested == ("libmunge2/bookworm", "munge/bookworm")
     assert version["base-files"].startswith("13")
     assert version["libc6"].startswith("2.41-")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.images.containers import Container, archive, place_of, refuse_names
-from tidepool.images.holding import lacking, roles_held
+from tidepool.images.containers import Container, archive, archive_path, refuse_names
+from tidepool.images.store import lacking, roles_held
 
 _BOX = Container(
     tools={"/pause": "pause"},
@@ -96,9 +96,9 @@ def test_a_container_has_a_name_that_a_runtime_takes(name: str) -> None:
         refuse_names({name: _BOX})
 
 
-def test_each_has_a_place_of_its_own() -> None:
+def test_each_has_a_archive_path_its_own() -> None:
     refuse_names({"tidepool/pause:1": _BOX, "busybox:1.35": _BOX})
-    assert place_of("tidepool/pause:1") == "/usr/share/tidepool/containers/tidepool_pause_1.tar"
+    assert archive_path("tidepool/pause:1") == "/usr/share/tidepool/containers/tidepool_pause_1.tar"
 
 
 # Roles

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tidepool.images import BuildFailed, ImageError, ImageStore, MissingTool, Phase, parse_recipe
-from tidepool.images.accounts import account_lines
-from tidepool.images.inside import inside
+from tidepool.images.cleanup import clean
+from tidepool.images.contents import inside
 from tidepool.images.isolated import run
 from tidepool.images.machine import require
 from tidepool.images.progress import BuildLines
-from tidepool.images.sweep import sweep
+from tidepool.images.recipe import account_lines
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces, which needs root")
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -79,7 +79,7 @@ def test_sweeping_removes_what_is_a_machines_own_and_sets_times(tmp_path: Path) 
         path.write_text("12345")
     (tmp_path / "etc/resolv.conf").symlink_to("/etc/resolv.conf")
     os.utime(tmp_path / "etc/old", (5, 5))
-    assert sweep(tmp_path, 1000) == 10
+    assert clean(tmp_path, 1000) == 10
     assert [name for name in gone if (tmp_path / name).exists()] == []
     assert Path("/etc/resolv.conf").exists()
     assert (tmp_path / "etc/machine-id").read_text() == ""

@@ -148,6 +148,6 @@ def test_packages_of_another_release_are_some_of_the_recipe_s(text: str, told: s
 
 def test_apt_is_asked_for_a_package_of_another_release_by_both_names() -> None:
     recipe = parse_recipe("release: trixie\npackages: [a2, b2]\nfrom_release: {bookworm: [b2]}\n", origin="x")
-    assert recipe.asked == ("a2", "b2/bookworm")
-    assert parse_recipe(GOOD, origin="x").asked == ("munge",)
+    assert recipe.requested == ("a2", "b2/bookworm")
+    assert parse_recipe(GOOD, origin="x").requested == ("munge",)
     assert "from_release" not in parse_recipe(GOOD, origin="x").plain

@@ -145,14 +145,14 @@ def test_a_stack_keeps_its_image_whatever_comes_of_mirror_and_packages(site: Sit
     assert site.buildable().source == renewed
 
 
-def test_an_image_by_the_recipes_own_lock_goes_before_one_by_a_kept_lock(site: Site) -> None:
+def test_an_image_by_the_recipes_own_lock_goes_before_one_by_a_renewed_lock(site: Site) -> None:
     site.moves_on()
     site.makes(site.buildable().source)
     site.makes(site.read())
     assert site.buildable() == Buildable(site.read()) == known(site.read(), site.store)
 
 
-def test_the_kept_lock_is_brought_into_the_recipe_and_the_image_stays_the_same(site: Site) -> None:
+def test_the_renewed_lock_is_brought_into_the_recipe_and_the_image_stays_the_same(site: Site) -> None:
     site.moves_on()
     renewed = site.buildable().source
     site.mirror.moves_on(base="1.0", tool="3.0")
@@ -170,10 +170,10 @@ def test_a_new_lock_of_the_recipe_has_no_part_in_what_was_kept_for_the_old_one(s
     site.buildable()
     made = replace(site.read().lock, epoch=1_700_000_001)
     site.write(made)
-    assert site.store.kept_lock(made) is None
+    assert site.store.renewed_lock(made) is None
 
 
-def test_a_kept_lock_of_other_packages_is_not_brought_into_a_recipe_that_changed(site: Site) -> None:
+def test_a_renewed_lock_of_other_packages_is_not_brought_into_a_recipe_that_changed(site: Site) -> None:
     site.moves_on()
     site.buildable()
     before = site.read().lock
@@ -228,7 +228,7 @@ def test_several_who_ask_at_once_come_to_one_lock(site: Site) -> None:
     assert found == found[:1] * 4
 
 
-def test_a_kept_lock_that_was_cut_off_is_made_anew(site: Site) -> None:
+def test_a_renewed_lock_that_was_cut_off_is_made_anew(site: Site) -> None:
     site.moves_on()
     first = site.buildable()
     (path,) = (site.store.folder / "renewed").iterdir()
@@ -308,10 +308,10 @@ def test_clearing_takes_what_nothing_names(site: Site) -> None:
     site.makes(renewed)
     assert site.store.unused([]) == (stray,)
     assert site.store.clear([]) == (stray,)
-    assert site.store.kept_lock(committed.lock) == renewed.lock
+    assert site.store.renewed_lock(committed.lock) == renewed.lock
     # By nothing.
     site.store.remove(renewed.digest)
     assert len(site.store.clear([])) == len(renewed.lock.packages) + 1
     assert site.store.packages() == ()
-    assert site.store.kept_lock(committed.lock) is None
+    assert site.store.renewed_lock(committed.lock) is None
     assert list((site.store.folder / "mirror").iterdir()) == []

@@ -191,12 +191,12 @@ def test_a_recipe_that_extends_another_is_that_one_and_what_it_says_more(extendi
 
 def test_splitting_a_recipe_in_two_changes_no_image(folders: Folders) -> None:
     rewrite(folders.recipe, "[munge]", "[munge, udev]")
-    folders.lock.write_text(render_lock(a_lock(asked=("munge", "udev"))))
+    folders.lock.write_text(render_lock(a_lock(requested=("munge", "udev"))))
     before = folders.read().digest
     rewrite(folders.recipe, "[munge, udev]", "[munge]")
     extending = Extending(folders)
     extending.says("extends: x\npackages: [udev]\n")
-    (extending.folder / "packages.lock").write_text(render_lock(a_lock(asked=("munge", "udev"))))
+    (extending.folder / "packages.lock").write_text(render_lock(a_lock(requested=("munge", "udev"))))
     made = read_source(extending.folder, folders.playbooks, architecture="amd64", environment={})
     assert made.digest == before
 

@@ -31,7 +31,7 @@ def _folder_option(verb: Any) -> Any:
 def _names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     try:
         names = [each.name for each in _Images.of(context, None).catalog().entries]
-    except Exception:  # noqa: BLE001  (a shell that completes has no place for errors)
+    except Exception:  # noqa: BLE001  (a shell that completes shows no errors)
         return []
     return sorted({name for name in names if name.startswith(incomplete)})
 
@@ -130,7 +130,7 @@ def image_verb() -> None:
 def build_verb(
     context: click.Context, name: str, forms: tuple[str, ...], as_json: bool, folder: str | None
 ) -> int:
-    """Build the image NAME, where it is not in the store already, and write it in the forms that are asked for.
+    """Build the image NAME, where it is not in the store already, and write it in the wanted forms.
 
     Forms: tar; ext4 and qcow2, a file system; disk and disk.qcow2, a whole disk that boots by BIOS and UEFI; oci, a
     container image. What an image cannot be written as is refused before it is built.
@@ -213,7 +213,7 @@ def packages_verb(context: click.Context, clear: bool, as_json: bool, folder: st
     else:
         gone = images.store.unused(images.locks())
     unused = [path for path in gone if path in files]
-    told = {
+    document = {
         "folder": str(images.store.folder / "debs"),
         "packages": len(files),
         "bytes": sum(files.values()),
@@ -222,9 +222,9 @@ def packages_verb(context: click.Context, clear: bool, as_json: bool, folder: st
         "removed": clear,
     }
     if as_json:
-        show.emit(told)
+        show.emit(document)
         return errors.OK
-    show.say(f"{told['folder']}: {told['packages']} packages, {sum(files.values()) >> 20} MiB")
+    show.say(f"{document['folder']}: {document['packages']} packages, {sum(files.values()) >> 20} MiB")
     size = sum(files[path] for path in unused) >> 20
     remedy = "removed" if clear else "`tidepool image packages --clear` removes them"
     show.say(
@@ -248,14 +248,14 @@ def list_verb(context: click.Context, as_json: bool, folder: str | None) -> int:
     styles = {"built": "green", "not built": "", "old": "dim", "wrong": "red"}
     rows = []
     for entry in entries:
-        told = _document(entry)
-        size = f"{told['root_bytes'] >> 20} MiB" if told["root_bytes"] else ""
+        document = _document(entry)
+        size = f"{document['root_bytes'] >> 20} MiB" if document["root_bytes"] else ""
         rows.append(
             (
                 entry.name,
-                (told["state"], styles[told["state"]]),
+                (document["state"], styles[document["state"]]),
                 entry.digest[:12],
-                told["release"] or "",
+                document["release"] or "",
                 len(entry.packages) or "",
                 size,
                 " ".join(entry.forms),
@@ -275,28 +275,28 @@ def list_verb(context: click.Context, as_json: bool, folder: str | None) -> int:
 def show_verb(context: click.Context, name: str, as_json: bool, folder: str | None) -> int:
     """Show an image, by name or digest: what it is made from, its forms with their digests, its software."""
     entry = _Images.of(context, folder).one(name)
-    told = _document(entry)
+    document = _document(entry)
     if as_json:
-        show.emit(told)
+        show.emit(document)
         return errors.OK
     facts = [
-        ("is", told["state"]),
-        ("digest", told["digest"]),
-        ("release", f"Debian {told['release']}, {told['architecture']}"),
+        ("is", document["state"]),
+        ("digest", document["digest"]),
+        ("release", f"Debian {document['release']}, {document['architecture']}"),
         ("its lock", entry.note),
-        ("time of its lock", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(told["epoch"]))),
-        ("roles", " ".join(told["roles"])),
-        ("tools", " ".join(told["tools"])),
-        ("boots by itself", {True: "yes", False: "no", None: "known when it is built"}[told["boots"]]),
-        ("root", told["root"] or ""),
-        *((f"as {each['form']}", f"{each['sha256']}  {each['path']}") for each in told["files"]),
+        ("time of its lock", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(document["epoch"]))),
+        ("roles", " ".join(document["roles"])),
+        ("tools", " ".join(document["tools"])),
+        ("boots by itself", {True: "yes", False: "no", None: "known when it is built"}[document["boots"]]),
+        ("root", document["root"] or ""),
+        *((f"as {each['form']}", f"{each['sha256']}  {each['path']}") for each in document["files"]),
     ]
     show.show(
         show.table(f"image {entry.name}", ["", ""], [fact for fact in facts if fact[1]]),
         show.table(
             "software",
             ["package", "version", "architecture"],
-            [(p["name"], p["version"], p["architecture"]) for p in told["packages"]],
+            [(p["name"], p["version"], p["architecture"]) for p in document["packages"]],
         ),
     )
     return errors.OK
@@ -375,7 +375,7 @@ def verify_verb(context: click.Context, names: tuple[str, ...], as_json: bool, f
 
 
 def _document(entry: Entry) -> dict[str, Any]:
-    """An image as JSON."""
+    """Return an image as JSON."""
     from tidepool.images import boots, find_form
 
     source, image = entry.source, entry.image

@@ -23,7 +23,7 @@ from tidepool.images.errors import (
     MissingTool,
     RecipeError,
 )
-from tidepool.images.forms import FORMS, Form, ImageFile, export, find_form, refuse_forms
+from tidepool.images.forms import FORMS, Form, ImageFile, Verdict, export, find_form, refuse_forms, verify
 from tidepool.images.locked import Lock, LockedPackage, parse_lock, render_lock
 from tidepool.images.machine import Machine
 from tidepool.images.progress import Observer, Phase, Progress
@@ -31,7 +31,6 @@ from tidepool.images.recipe import Account, FileText, Recipe, parse_recipe
 from tidepool.images.renewal import Buildable, buildable, known, lock
 from tidepool.images.source import ImageSource, read_lacks, read_recipe, read_source
 from tidepool.images.store import LOCK_FILE, Image, ImageStore, InstalledPackage, default_folder
-from tidepool.images.verify import Verdict, verify
 
 __all__ = [
     "FORMS",

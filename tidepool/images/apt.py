@@ -44,7 +44,7 @@ class Apt:
     log: Path
 
     def resolve(self, packages: Iterable[str]) -> tuple[LockedPackage, ...]:
-        """The packages and Debian's essential ones, with all that they need, as apt would install them now.
+        """Return the packages and Debian's essential ones, with all that they need, as apt would install them now.
 
         Raises:
             MirrorError: the mirror has no such package, or they cannot be together.
@@ -66,7 +66,7 @@ class Apt:
         return tuple(sorted(offered[name, *rest] for name, rest in chosen.items()))
 
     def offered(self, names: Iterable[str]) -> tuple[LockedPackage, ...]:
-        """Every version of the packages that the mirror has now."""
+        """Return every version of the packages that the mirror has now."""
         try:
             said = self._apt("apt-cache", "show", *sorted(names))
         except BuildFailed as error:
@@ -209,7 +209,7 @@ def _sources(release: str, files: Sequence[SourceFile]) -> tuple[SourceFile, ...
 
 
 def _preferences(others: Mapping[Release, Sequence[str]]) -> str:
-    """What apt is to prefer (apt_preferences(5)): the packages named of the other release, else the other least."""
+    """Return apt's preferences (apt_preferences(5)): the packages named of the other release, else the other least."""
     stanzas = []
     for release, names in others.items():
         suites = [f"Pin: release n={suite}" for suite in suites_of(release)]

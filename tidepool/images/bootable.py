@@ -29,7 +29,7 @@ _KERNEL: Final = ("vmlinuz", "initrd.img")
 
 
 def boots(image: Image) -> bool:
-    """Whether a disk of it boots: it has a kernel, an initrd and boot loaders."""
+    """Tell if a disk of it boots: it has a kernel, an initrd and boot loaders."""
     return not _lacks(image)
 
 
@@ -40,7 +40,7 @@ def refuse_what_does_not_boot(image: Image, form: str) -> None:
 
 
 def does_not_boot(name: str, form: str, why: str) -> ImageError:
-    """The error of whoever asks for ``form``, a disk, of an image that has nothing to boot."""
+    """Return the error for ``form``, a disk, of an image that has nothing to boot."""
     return ImageError(
         f"{form}: image {name} does not boot by itself, as {why}. Take an image that extends it with a kernel and the "
         f"role {BOOT_ROLE}, as debian-12-vm and debian-12-cloud do debian-12"
@@ -81,7 +81,7 @@ def write_disk(writer: Writer, ext4: Path, target: Path) -> None:
 
 
 def _write_efi(writer: Writer, loader: Path, size: int, target: Path) -> None:
-    """A file system as UEFI wants it: FAT32, with the loader where firmware looks for one."""
+    """Write a file system as UEFI wants it: FAT32, with the loader where firmware looks for one."""
     with target.open("wb") as file:
         file.truncate(size)
     serial = efi_serial(writer.image.digest)
@@ -111,9 +111,9 @@ def _copy(source: Path, target: int, begin: int) -> None:
 
 def _lacks(image: Image) -> list[str]:
     root = image.root
-    wanted = {f"/{LOADERS}/{name}": root / LOADERS / name for name in (BOOT_IMG, CORE_IMG, EFI)}
-    wanted |= {
+    paths = {f"/{LOADERS}/{name}": root / LOADERS / name for name in (BOOT_IMG, CORE_IMG, EFI)}
+    paths |= {
         f"/{name}": root / os.readlink(root / name).lstrip("/") if (root / name).is_symlink() else root / name
         for name in _KERNEL
     }
-    return [path for path, place in wanted.items() if not place.is_file()]
+    return [name for name, path in paths.items() if not path.is_file()]

@@ -6,7 +6,7 @@ accounts   with fixed numbers, before the packages that would number them as the
 roles      by Ansible, in the chroot
 tools      of the toolchain, and containers made of them
 files      of the recipe
-sweep      what each machine has of its own, and what differs between builds
+cleanup    what each machine has of its own, and what differs between builds, goes
 rename     and it is whole
 """
 
@@ -26,20 +26,18 @@ from urllib.parse import quote
 
 import yaml
 
-from tidepool.images.accounts import account_lines
 from tidepool.images.apt import private_apt
+from tidepool.images.cleanup import clean
+from tidepool.images.contents import write_files, write_tools
 from tidepool.images.errors import BuildFailed, ImageError, MirrorError
 from tidepool.images.isolated import run
 from tidepool.images.locked import MAKE_ANEW, Lock, LockedPackage, render_lock
 from tidepool.images.machine import Machine, ansible_playbook, require
 from tidepool.images.progress import BuildLines, Observer, Phase, Progress, unseen
-from tidepool.images.recipe import Recipe
+from tidepool.images.recipe import Recipe, account_lines
 from tidepool.images.renewal import MERGED
 from tidepool.images.source import ImageSource
-from tidepool.images.store import LOCK_FILE, Image, ImageStore, InstalledPackage, sha256_of
-from tidepool.images.sweep import place_files, sweep
-from tidepool.images.tar import root_sha256
-from tidepool.images.tools import place_tools
+from tidepool.images.store import LOCK_FILE, Image, ImageStore, InstalledPackage, root_sha256, sha256_of
 
 _BUILD_S: Final = 1800.0
 _DPKG_DEB_S: Final = 60.0
@@ -55,7 +53,7 @@ def build(
     observe: Observer = unseen,
     wait_s: float = _BUILD_S,
 ) -> Image:
-    """The image of ``source``: from the store where it is there, which takes milliseconds; else built.
+    """Return the image of ``source``: from the store where it is there, which takes milliseconds; else built.
 
     Of two builders of one image the second waits, for ``wait_s`` at most, and takes what the first made.
 
@@ -109,11 +107,11 @@ def _build(
     (partial / LOCK_FILE).write_text(render_lock(source.lock))
     _fetch_packages(source, store, machine, log, partial / "work", observe)
     _make_root(source, store, partial, log, observe, lock_descriptor)
-    observe(Progress(Phase.SWEEP, 0.0))
+    observe(Progress(Phase.CLEAN, 0.0))
     root = partial / "root"
-    place_tools(root, source)
-    place_files(root, source.recipe.files)
-    root_bytes = sweep(root, source.lock.epoch)
+    write_tools(root, source)
+    write_files(root, source.recipe.files)
+    root_bytes = clean(root, source.lock.epoch)
     packages = _installed(root)
     _compare(packages, source.lock, log)
     shutil.rmtree(partial / "work")
@@ -208,7 +206,7 @@ def _make_root(
 
 
 def _write_repository(packages: Sequence[LockedPackage], store: ImageStore, folder: Path) -> None:
-    """A repository of just these packages, for apt: the files, and a list of what they say of themselves."""
+    """Write a repository of just these packages, for apt: the files, and a list of what they say of themselves."""
 
     def entry(package: LockedPackage) -> str:
         file = folder / f"{package.name}_{package.sha256[:12]}.deb"
@@ -247,7 +245,7 @@ def _accounts_hook(recipe: Recipe, work: Path) -> Path:
 
 
 def _roles_hook(source: ImageSource, partial: Path) -> Path:
-    """A play of the recipe's roles for the one machine `image`, run by Ansible from outside of the chroot."""
+    """Write a play of the recipe's roles for the one machine `image`, run by Ansible from outside of the chroot."""
     work = partial / "work"
     host = {
         "ansible_connection": "tidepool_chroot",

@@ -31,12 +31,12 @@ class Entry:
 
     @property
     def is_current(self) -> bool:
-        """Whether the recipe of that name is of this digest."""
+        """Tell if the recipe of that name is of this digest."""
         return self.source is not None
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        """Those that were made."""
+        """The forms that were made."""
         return tuple(form for form in FORMS if self.image and find_form(self.image, form))
 
     @property
@@ -55,7 +55,7 @@ class Catalog:
     entries: tuple[Entry, ...]
 
     def one(self, word: str) -> Entry:
-        """The image of that name, or of the digest that begins so.
+        """Return the image of that name, or of the digest that begins so.
 
         Raises:
             ImageError: there is none, or several digests begin so, or its recipe cannot be read.
@@ -79,7 +79,7 @@ class Catalog:
 def read_catalog(
     folder: Path, playbooks: Path, store: ImageStore, *, architecture: str, environment: Mapping[str, str]
 ) -> Catalog:
-    """The images whose recipes are in ``folder``, and those of ``store``; takes milliseconds for each."""
+    """Return the images whose recipes are in ``folder``, and those of ``store``; takes milliseconds for each."""
     entries = []
     for path in sorted(folder.glob(f"*/{RECIPE_FILE}")):
         name = path.parent.name
@@ -110,7 +110,7 @@ class PackageChange:
 
 
 def differences(one: Entry, other: Entry) -> tuple[PackageChange, ...]:
-    """What differs between the software of two images, by name."""
+    """Return the packages that differ between two images, by name."""
     before = {package.name: package.version for package in one.packages}
     after = {package.name: package.version for package in other.packages}
     names = sorted(before.keys() | after.keys())

@@ -71,13 +71,13 @@ def refuse_names(containers: Mapping[str, Container]) -> None:
             )
 
 
-def place_of(name: str) -> str:
-    """Where the archive of the container ``name`` is in an image."""
+def archive_path(name: str) -> str:
+    """Return the path in an image of the archive of the container ``name``."""
     return f"{FOLDER}/{re.sub('[/:]', '_', name)}.tar"
 
 
 def word_for(architecture: str) -> str:
-    """The word of container images for the machines that Debian calls ``architecture``."""
+    """Return the word of container images for the machines that Debian calls ``architecture``."""
     return _ARCHITECTURES.get(architecture, architecture)
 
 
@@ -90,7 +90,7 @@ def archive(
     tool: Callable[[str], bytes],
     file: Callable[[str], bytes],
 ) -> bytes:
-    """The container as a docker archive.
+    """Return the container as a docker archive.
 
     Args:
         name: with its tag.

@@ -1,4 +1,4 @@
-"""Where things are on a bootable disk, and the bytes of its first boot loader. Pure.
+"""Layout of a bootable disk, and the bytes of its first boot loader. Pure.
 
 MBR          boot.img, which reads core.img; the protective table of a GPT
 1 MiB        core.img, in the partition that GPT has for it
@@ -62,7 +62,7 @@ class Layout:
 
     @classmethod
     def around(cls, root_bytes: int) -> Layout:
-        """That of a disk whose root has so many bytes."""
+        """Return the layout of a disk whose root has so many bytes."""
         root = Partition("root", 64 * MIB, root_bytes)
         return cls(
             root.begin + root_bytes + MIB,
@@ -72,7 +72,7 @@ class Layout:
         )
 
     def script(self, digest: str) -> str:
-        """The table as `sfdisk` reads it; its names are made of the image's digest."""
+        """Return the table as `sfdisk` reads it; its names are made of the image's digest."""
         head = ("label: gpt", f"label-id: {_name(digest, 'disk')}", "unit: sectors")
         parts = (
             f"start={part.begin // SECTOR}, size={part.size // SECTOR}, type={_TYPES[part.kind]}, "
@@ -83,12 +83,12 @@ class Layout:
 
 
 def efi_serial(digest: str) -> str:
-    """The serial number of the EFI system partition's file system: 8 hexadecimal digits."""
+    """Return the serial number of the EFI system partition's file system: 8 hexadecimal digits."""
     return digest[:8]
 
 
 def first_sector(boot_img: bytes, now: bytes, core_at: int) -> bytes:
-    """The disk's first sector: the code of ``boot_img``, that reads core.img from byte ``core_at``, and ``now``'s table."""
+    """Return the disk's first sector: the code of ``boot_img``, that reads core.img from byte ``core_at``, and ``now``'s table."""
     code = bytearray(boot_img[:_CODE])
     struct.pack_into("<Q", code, _CORE_SECTOR, core_at // SECTOR)
     # As grub-install does on disks: whatever drive the firmware names, it is the one that was booted from.
@@ -97,7 +97,7 @@ def first_sector(boot_img: bytes, now: bytes, core_at: int) -> bytes:
 
 
 def core_at(core_img: bytes, begin: int) -> bytes:
-    """``core_img`` for the byte ``begin`` of a disk: its first sector is told where the others are."""
+    """Return ``core_img`` for the byte ``begin`` of a disk: its first sector names those of the others."""
     core = bytearray(core_img + b"\0" * (-len(core_img) % SECTOR))
     sectors = len(core) // SECTOR - 1
     struct.pack_into("<QHH", core, _BLOCK_LIST, begin // SECTOR + 1, sectors, _SEGMENT)

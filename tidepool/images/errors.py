@@ -1,4 +1,4 @@
-"""What can go wrong with images, as types. Each text is for a person: what, where, what is allowed, the remedy."""
+"""Errors of images. Each text is for a person: what, where, what is allowed, the remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LockError(ImageError):
 
 
 class MirrorError(ImageError):
-    """The machine's mirror does not have what is asked of it, or cannot be asked."""
+    """The machine's mirror does not have what is wanted, or does not answer."""
 
 
 class MirrorSilent(MirrorError):

@@ -1,4 +1,4 @@
-"""The forms of an image, made when they are asked for.
+"""Forms of an image, each made when it is first wanted.
 
 tar        all files, for whoever unpacks them
 ext4       a file system, without a partition table
@@ -11,21 +11,19 @@ oci        a container image
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from tidepool.images.bootable import BOOT_ROLE, does_not_boot, refuse_what_does_not_boot, write_disk
 from tidepool.images.errors import ImageError
-from tidepool.images.ext4 import write_ext4
 from tidepool.images.machine import Machine, require
 from tidepool.images.oci import About, write_oci
 from tidepool.images.progress import Observer, Phase, Progress, unseen
 from tidepool.images.source import ImageSource
-from tidepool.images.store import Image, ImageStore, sha256_of
-from tidepool.images.tar import tar_command
-from tidepool.images.writer import WRITE_S, Writer
+from tidepool.images.store import Image, ImageStore, root_sha256, sha256_of, tar_command
+from tidepool.images.writer import WRITE_S, Writer, write_ext4
 
 Form = Literal["tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
@@ -55,7 +53,7 @@ class ImageFile:
 def export(
     image: Image, form: Form, store: ImageStore, machine: Machine, *, observe: Observer = unseen
 ) -> ImageFile:
-    """The image in that form; made once, then found.
+    """Return the image in that form; made once, then found.
 
     The same image has the same bytes wherever the form is made, with the same release of its program.
 
@@ -110,11 +108,35 @@ def refuse_forms(source: ImageSource, forms: Iterable[Form]) -> None:
 
 
 def find_form(image: Image, form: Form) -> ImageFile | None:
-    """The image in that form, where it was made before."""
+    """Return the image in that form, where it was made before."""
     path = image.folder / f"image.{form}"
     if not path.exists():
         return None
     return ImageFile(form, path, _digest_path(image, form).read_text().split()[0])
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Result of reading the root or a form (``what``) again; ``well`` is None where nothing was recorded that it could be compared with."""
+
+    what: str
+    well: bool | None
+    detail: str
+
+
+def verify(image: Image) -> Iterator[Verdict]:
+    """Yield the verdict on the root, then on each form that was made of it. It reads all of them: a second for each GiB."""
+    if image.root_sha256:
+        now = root_sha256(image.root)
+        same = now == image.root_sha256
+        yield Verdict("root", same, now if same else f"{now}; it was built as {image.root_sha256}")
+    else:
+        yield Verdict("root", None, "it was built by a Tidepool that did not record what its root holds")
+    for form in FORMS:
+        if (file := find_form(image, form)) is not None:
+            now = sha256_of(file.path)
+            same = now == file.sha256
+            yield Verdict(form, same, now if same else f"{now}; it was written as {file.sha256}")
 
 
 def _write(form: Form, writer: Writer, made_from: ImageFile | None, target: Path) -> None:

@@ -41,7 +41,7 @@ def run(
         environment: all of it.
         timeout_s: for the whole of it.
         cwd: where it runs.
-        on_line: is told of each line.
+        on_line: called with each line.
         network: leave it the machine's network.
         stdin: a file that it reads from its standard input.
         inherited: descriptors that it keeps open, so that a lock is held as long as anything of it lives.
@@ -107,7 +107,7 @@ def run(
 
 
 def last_lines(said: Sequence[str]) -> list[str]:
-    """The last lines that say something."""
+    """Return the last lines that are not empty."""
     return list(deque((line.rstrip() for line in said if line.strip()), maxlen=_LAST_LINES))
 
 

@@ -17,6 +17,7 @@ from tidepool.images.recipe import Recipe
 #: The remedy.
 MAKE_ANEW: Final = "Make the lock anew: `tidepool image lock NAME`"
 
+#: A part of all digests, as the lock's text is: never changed.
 _HEAD: Final = "# The packages of the recipe beside it, and all that they need. Made by `python -m tidepool.images lock`.\n"
 
 
@@ -33,17 +34,17 @@ class LockedPackage:
 
 @dataclass(frozen=True)
 class Lock:
-    """What a recipe's packages are. ``epoch`` (s since 1970) is the time that everything made here bears."""
+    """Versions of a recipe's packages. ``epoch`` (s since 1970) is the time that everything made here bears."""
 
     release: str
     architecture: str
     epoch: int
-    #: The names that the recipe had.
-    asked: tuple[str, ...]
+    #: The names that the recipe had, as apt is given them.
+    requested: tuple[str, ...]
     packages: tuple[LockedPackage, ...]
 
     def check(self, recipe: Recipe, architecture: str, origin: str) -> None:
-        """Whether this is a lock of ``recipe`` for machines of ``architecture``.
+        """Refuse a recipe or an architecture that this is no lock of.
 
         Raises:
             LockError: it is not; with what differs and the remedy.
@@ -53,8 +54,8 @@ class Lock:
             wrong.append(f"it is for {self.release}, the recipe for {recipe.release}")
         if self.architecture != architecture:
             wrong.append(f"it is for {self.architecture}, this machine builds {architecture}")
-        wrong += _difference("the recipe asks as well for", recipe.asked, self.asked)
-        wrong += _difference("the recipe no longer asks for", self.asked, recipe.asked)
+        wrong += _difference("the recipe asks as well for", recipe.requested, self.requested)
+        wrong += _difference("the recipe no longer asks for", self.requested, recipe.requested)
         if wrong:
             raise LockError(f"{origin} does not fit its recipe: {'; '.join(wrong)}. {MAKE_ANEW}")
 
@@ -65,12 +66,12 @@ def _difference(words: str, these: Collection[str], those: Collection[str]) -> l
 
 
 def render_lock(lock: Lock) -> str:
-    """The lock as the text of its file: the same text for the same lock."""
+    """Return the lock as the text of its file: the same text for the same lock."""
     lines = [
         f"release {lock.release}",
         f"architecture {lock.architecture}",
         f"epoch {lock.epoch}",
-        f"asked {' '.join(sorted(lock.asked))}",
+        f"asked {' '.join(sorted(lock.requested))}",
         *(f"{p.name} {p.version} {p.architecture} {p.size} {p.sha256}" for p in sorted(lock.packages)),
     ]
     return _HEAD + "\n".join(lines) + "\n"
@@ -98,5 +99,5 @@ def parse_lock(text: str, *, origin: str) -> Lock:
                 f"{origin}, line {number}: 'name version architecture bytes sha256' is wanted. {MAKE_ANEW}"
             )
         packages.append(LockedPackage(words[0], words[1], words[2], int(words[3]), words[4]))
-    (release, *_), (architecture, *_), (epoch, *_), asked = heads
-    return Lock(release, architecture, int(epoch), tuple(asked), tuple(packages))
+    (release, *_), (architecture, *_), (epoch, *_), requested = heads
+    return Lock(release, architecture, int(epoch), tuple(requested), tuple(packages))

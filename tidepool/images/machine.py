@@ -35,13 +35,13 @@ PACKAGE_OF: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the machine's apt has its configuration, and the environment that apt runs with (its proxies)."""
+    """Folder of the configuration of the machine's apt, and the environment that apt runs with (its proxies)."""
 
     environment: Mapping[str, str]
     apt_folder: Path = field(default=Path("/etc/apt"))
 
     def architecture(self) -> str:
-        """Debian's word for it, such as amd64.
+        """Return Debian's word for the machine, such as amd64.
 
         Raises:
             MissingTool: this machine is no Debian.
@@ -56,7 +56,7 @@ class Machine:
         return said.stdout.strip()
 
     def package_sources(self) -> tuple[SourceFile, ...]:
-        """The files of package sources, as they are."""
+        """Return the files of package sources, as they are."""
         parts = self.apt_folder / "sources.list.d"
         paths = [
             self.apt_folder / "sources.list",
@@ -71,7 +71,7 @@ class Machine:
 
 
 def ansible_playbook() -> Path:
-    """The program `ansible-playbook` of this interpreter's environment, else the one on PATH.
+    """Return the program `ansible-playbook` of this interpreter's environment, else the one on PATH.
 
     Raises:
         MissingTool: there is none.
@@ -89,7 +89,7 @@ def ansible_playbook() -> Path:
 
 
 def require(*names: str) -> None:
-    """Whether the programs are there, and root, before anything is begun.
+    """Refuse to begin where a program is missing, or root.
 
     Raises:
         MissingTool: with all that are missing and the command that installs them.

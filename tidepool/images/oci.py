@@ -27,7 +27,7 @@ _MEDIA: Final = "application/vnd.oci.image"
 
 @dataclass(frozen=True)
 class About:
-    """What is said of the image. ``epoch`` is in s since 1970; ``architecture`` is Debian's word for it."""
+    """Labels of the image. ``epoch`` is in s since 1970; ``architecture`` is Debian's word for it."""
 
     name: str
     digest: str

@@ -1,4 +1,4 @@
-"""How far a build is: events for whoever shows them. Pure."""
+"""Progress of a build: events for whoever shows them. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Phase(StrEnum):
     UNPACK = "unpacking packages"
     CONFIGURE = "configuring packages"
     ROLES = "applying roles"
-    SWEEP = "sweeping"
+    CLEAN = "cleaning"
     WRITE = "writing"
 
 
@@ -48,7 +48,7 @@ class BuildLines:
         self._seen = dict.fromkeys(self._total, 0)
 
     def read(self, line: str) -> Progress | None:
-        """What the line says about the progress, where it says something."""
+        """Return the progress that the line tells of, where it does."""
         if match := self._DPKG.match(line):
             return self._one_more(
                 Phase.UNPACK if match["verb"] == "Unpacking" else Phase.CONFIGURE, match["what"]

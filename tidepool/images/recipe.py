@@ -1,10 +1,11 @@
-"""What an image should hold, as a person writes it: ``images/<name>/recipe.yaml``. Pure."""
+"""Recipe of an image, as a person writes it: ``images/<name>/recipe.yaml``. Pure."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, get_args
 
 import yaml
@@ -66,7 +67,7 @@ class Account(BaseModel):
     @classmethod
     def _gid_is_the_uid(cls, given: Any) -> Any:
         if isinstance(given, dict) and "gid" not in given and "uid" in given:
-            # A wrong uid is told of once, not as a gid again.
+            # A wrong uid is reported once, not as a gid again.
             uid = given["uid"]
             return {
                 **given,
@@ -91,12 +92,12 @@ class Account(BaseModel):
 
     @property
     def is_person(self) -> bool:
-        """Whether somebody logs in with it, and needs a home."""
+        """Tell if somebody logs in with it, and needs a home."""
         return self.home.startswith("/home/")
 
 
 class FileText(BaseModel):
-    """A file that a recipe puts in place after the roles."""
+    """A file that a recipe adds after the roles."""
 
     model_config = _FROZEN
 
@@ -114,7 +115,7 @@ class FileText(BaseModel):
 
 
 class Recipe(BaseModel):
-    """What an image should hold. ``size_mib`` is that of its ext4 and qcow2 forms."""
+    """Recipe of an image. ``size_mib`` is that of its ext4 and qcow2 forms."""
 
     model_config = _FROZEN
 
@@ -194,7 +195,7 @@ class Recipe(BaseModel):
 
     @field_validator("files")
     @classmethod
-    def _places(cls, files: Mapping[str, FileText]) -> Mapping[str, FileText]:
+    def _file_paths(cls, files: Mapping[str, FileText]) -> Mapping[str, FileText]:
         for path in files:
             _plain_path(path)
             if any(pattern.fullmatch(path) for pattern in _PER_MACHINE):
@@ -227,8 +228,8 @@ class Recipe(BaseModel):
         return patterns
 
     @property
-    def asked(self) -> tuple[str, ...]:
-        """Its packages, as apt is asked for them: those of another release with its name, such as slurmd/bookworm."""
+    def requested(self) -> tuple[str, ...]:
+        """Its packages, as apt is given them: those of another release with its name, such as slurmd/bookworm."""
         release_of = {name: release for release, names in self.from_release.items() for name in names}
         return tuple(f"{name}/{release_of[name]}" if name in release_of else name for name in self.packages)
 
@@ -244,6 +245,26 @@ class Recipe(BaseModel):
         said = self.model_dump(mode="json", exclude={"locked"})
         # What older recipes could not say changes none of their images.
         return {key: value for key, value in said.items() if value or key not in _NEWER}
+
+
+@dataclass(frozen=True)
+class AccountLines:
+    """Lines that are added to the files of the same names in ``/etc``. `*` is a password that none matches."""
+
+    passwd: str
+    group: str
+
+
+def account_lines(users: Mapping[str, Account]) -> AccountLines:
+    """Return the lines for those of ``users`` that nobody logs in with; a role makes the others, and their homes.
+
+    They have to be there before the packages: one that finds no account of its name takes the next free number.
+    """
+    system = {name: account for name, account in users.items() if not account.is_person}
+    return AccountLines(
+        passwd="".join(f"{n}:*:{a.uid}:{a.gid}::{a.home}:{a.shell}\n" for n, a in system.items()),
+        group="".join(f"{n}:*:{a.gid}:\n" for n, a in system.items() if a.gid != _NOBODY),
+    )
 
 
 def _known_tool(tool: str) -> None:
@@ -281,7 +302,7 @@ def parse_recipe(
 
 
 def _extended(given: Mapping[str, Any], origin: str, base: Callable[[str], Recipe] | None) -> dict[str, Any]:
-    """What the recipe that ``given`` extends says and what is given, as one: lists one behind the other."""
+    """Merge the recipe that ``given`` extends with what is given: lists one behind the other."""
     name = given[EXTENDS]
     if "release" in given:
         raise RecipeError(origin, [f"release: it is that of {name}, which this recipe extends; leave it out"])
@@ -308,7 +329,7 @@ def _extended(given: Mapping[str, Any], origin: str, base: Callable[[str], Recip
 
 
 def _in_words(error: Any) -> str:
-    """One finding of pydantic's as a line for a person."""
+    """Return one finding of pydantic's as a line for a person."""
     *parents, last = where = [str(part) for part in error["loc"]]
     key = ".".join(where)
     value = error["input"]

@@ -79,7 +79,7 @@ def buildable(
             if recipe.locked:
                 apt.refuse_what_is_gone(store.missing(source.lock.packages), source.name)
             renewed = _resolved(recipe, apt, machine, int(time.time()))
-        store.keep_lock(source.lock, renewed)
+        store.save_renewed_lock(source.lock, renewed)
     return _with(source, renewed)
 
 
@@ -94,8 +94,11 @@ def lock(
     Raises:
         MirrorError: the mirror does not have the release, or a package.
     """
-    kept = None if previous is None else store.kept_lock(previous)
-    if kept is not None and (kept.release, sorted(kept.asked)) == (recipe.release, sorted(recipe.asked)):
+    kept = None if previous is None else store.renewed_lock(previous)
+    if kept is not None and (kept.release, sorted(kept.requested)) == (
+        recipe.release,
+        sorted(recipe.requested),
+    ):
         return kept
     require("apt-get", "setpriv", "unshare")
     with private_apt(machine, recipe.release, store, recipe.from_release) as apt:
@@ -121,7 +124,7 @@ def _kept(source: ImageSource, store: ImageStore) -> Lock | None:
     """Return the lock that is kept for the recipe's; of a ``locked`` recipe none counts, nor where its image is there."""
     if source.recipe.locked or store.find(source.digest) is not None:
         return None
-    return store.kept_lock(source.lock)
+    return store.renewed_lock(source.lock)
 
 
 def _with(source: ImageSource, lock: Lock) -> Buildable:
@@ -152,4 +155,4 @@ def _changes(before: Iterable[LockedPackage], after: Iterable[LockedPackage]) ->
 
 def _resolved(recipe: Recipe, apt: Apt, machine: Machine, epoch: int) -> Lock:
     packages = apt.resolve((*recipe.packages, *_MERGED_FROM_THE_START.get(recipe.release, ())))
-    return Lock(recipe.release, machine.architecture(), epoch, recipe.asked, packages)
+    return Lock(recipe.release, machine.architecture(), epoch, recipe.requested, packages)

@@ -1,4 +1,4 @@
-"""All that decides what an image is: recipe, lock and roles, read from their folders, and the digest of them."""
+"""Source of an image, all that decides what it is: recipe, lock and roles, read from their folders, and the digest of them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from tidepool.cluster.roles import Role
 from tidepool.images.errors import ImageError, LockError, RecipeError
-from tidepool.images.holding import lacking
 from tidepool.images.locked import MAKE_ANEW, Lock, parse_lock, render_lock
 from tidepool.images.recipe import Recipe, parse_recipe
-from tidepool.images.store import LOCK_FILE
+from tidepool.images.store import LOCK_FILE, lacking
 from tidepool.toolchain import Tool, ToolchainError, find
 
 #: Raised by whoever changes what the builder makes of the same recipe, lock and roles.
@@ -35,7 +34,7 @@ class RoleFile:
 
 @dataclass(frozen=True)
 class ImageSource:
-    """What an image is made from. ``playbooks`` is the folder that holds ``roles/``."""
+    """Source of an image. ``playbooks`` is the folder that holds ``roles/``."""
 
     name: str
     recipe: Recipe
@@ -59,12 +58,12 @@ class ImageSource:
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def lacking(self, role: Role) -> tuple[str, ...]:
-        """What it lacks to hold ``role``, a word each; nothing where it does. Known before it is built."""
+        """Return what it lacks to hold ``role``, a word each; nothing where it does. Known before it is built."""
         return _lacking(role, self.recipe, self.lock)
 
 
 def read_recipe(folder: Path, playbooks: Path) -> Recipe:
-    """The recipe in ``folder``, with all that it extends: other recipes, whose folders are beside it.
+    """Read the recipe in ``folder``, with all that it extends: other recipes, whose folders are beside it.
 
     Raises:
         RecipeError: it or one of those is not there, or has mistakes.
@@ -93,7 +92,7 @@ def _recipe(folder: Path, roles: Collection[str], above: tuple[str, ...]) -> Rec
 
 
 def read_lacks(folder: Path, playbooks: Path, role: Role) -> tuple[str, ...]:
-    """What the image that ``folder`` describes lacks to hold ``role``, a word each; needs no toolchain.
+    """Return what the image that ``folder`` describes lacks to hold ``role``, a word each; needs no toolchain.
 
     Raises:
         RecipeError: the recipe has mistakes.
@@ -105,7 +104,7 @@ def read_lacks(folder: Path, playbooks: Path, role: Role) -> tuple[str, ...]:
 def read_source(
     folder: Path, playbooks: Path, *, architecture: str, environment: Mapping[str, str]
 ) -> ImageSource:
-    """What ``folder`` (of ``images/``) says, with the roles of ``playbooks``; takes a few milliseconds.
+    """Read the source in ``folder`` (of ``images/``), with the roles of ``playbooks``; takes a few milliseconds.
 
     ``environment`` says where the toolchain is, for a recipe that names tools: their digests take a moment more the
     first time.

@@ -1,4 +1,4 @@
-"""Which of the machine's own package sources serve a release. Pure; apt's two ways to write them, both.
+"""Chooses those of the machine's own package sources that serve a release. Pure; apt's two ways to write them, both.
 
 What is chosen goes into apt's private folder for one run, and nowhere else: not into recipe, lock or image.
 """
@@ -23,13 +23,13 @@ class SourceFile:
 
 
 def suites_of(release: str) -> tuple[str, ...]:
-    """The suites that are one Debian release: as it came out, its updates, its security updates."""
+    """Return the suites that are one Debian release: as it came out, its updates, its security updates."""
     security = f"{release}/updates" if release == "buster" else f"{release}-security"
     return release, f"{release}-updates", security
 
 
 def sources_for(release: str, files: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
-    """What of ``files`` serves ``release``; keys and options stay as they are, other suites are left out."""
+    """Return the part of ``files`` that serves ``release``; keys and options stay as they are, other suites are left out."""
     suites = suites_of(release)
     chosen = []
     for file in files:
@@ -40,7 +40,7 @@ def sources_for(release: str, files: Iterable[SourceFile]) -> tuple[SourceFile, 
 
 
 def sources_beside(release: str, known: Iterable[str], files: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
-    """What serves ``release`` if the mirror that serves another of the ``known`` releases has all of them.
+    """Return what serves ``release`` if the mirror that serves another of the ``known`` releases has all of them.
 
     Debian's mirrors do, and apt checks what they give by the keys of the machine's own Debian.
     """
@@ -53,7 +53,7 @@ def sources_beside(release: str, known: Iterable[str], files: Iterable[SourceFil
 
 
 def suites_in(files: Iterable[SourceFile]) -> tuple[str, ...]:
-    """All the suites that the files name, each once."""
+    """Return all the suites that the files name, each once."""
     found: dict[str, None] = {}
     for file in files:
         if file.form == "list":

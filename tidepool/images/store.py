@@ -18,15 +18,16 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidepool.cluster.roles import Role
+from tidepool.cluster.roles import ROLES, Role
 from tidepool.images.errors import ImageError, LockError
-from tidepool.images.holding import roles_held
 from tidepool.images.locked import Lock, LockedPackage, parse_lock, render_lock
 from tidepool.toolchain.file_lock import StillHeld, file_lock
 
@@ -35,6 +36,36 @@ _MANIFEST: Final = "manifest.json"
 LOCK_FILE: Final = "packages.lock"
 #: For another who asks a mirror, and downloads from it.
 _MIRROR_S: Final = 900.0
+
+
+_TIMES: Final = "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"
+
+
+@dataclass(frozen=True)
+class _Needs:
+    packages: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+
+
+#: `pause` is in the first container of each pod.
+_NEEDS: Final[Mapping[Role, _Needs]] = {
+    "slurm": _Needs(("munge", "slurmd")),
+    "kubernetes": _Needs(("containerd", "containernetworking-plugins", "runc"), ("kubelet", "pause")),
+}
+
+
+def lacking(role: Role, packages: Collection[str], tools: Collection[str]) -> tuple[str, ...]:
+    """Return what an image of these packages and tools lacks to serve ``role``; nothing where it holds it."""
+    needs = _NEEDS[role]
+    return (
+        *(f"package {name}" for name in needs.packages if name not in packages),
+        *(f"tool {name}" for name in needs.tools if name not in tools),
+    )
+
+
+def roles_held(packages: Collection[str], tools: Collection[str]) -> tuple[Role, ...]:
+    """Return the roles that a machine of such an image can have."""
+    return tuple(role for role in ROLES if not lacking(role, packages, tools))
 
 
 @dataclass(frozen=True)
@@ -82,7 +113,7 @@ class ImageStore:
     folder: Path
 
     def find(self, digest: str) -> Image | None:
-        """The image of that digest, where it is there and whole; takes about a millisecond."""
+        """Return the image of that digest, where it is there and whole; takes about a millisecond."""
         folder = self.folder / digest
         try:
             fields = json.loads((folder / _MANIFEST).read_text())
@@ -93,16 +124,16 @@ class ImageStore:
         return Image(**fields, folder=folder, packages=packages, tools=tools)
 
     def images(self) -> tuple[Image, ...]:
-        """All that are there and whole."""
+        """Return all that are there and whole."""
         names = sorted(entry.name for entry in self.folder.iterdir()) if self.folder.is_dir() else []
         return tuple(image for name in names if len(name) == 64 and (image := self.find(name)) is not None)
 
     def partial(self, digest: str) -> Path:
-        """Where the image is built."""
+        """Return the folder in which the image is built."""
         return self.folder / f"{digest}.partial"
 
     def log(self, digest: str) -> Path:
-        """What its build says."""
+        """Return the file of all that its build says."""
         path = self.folder / "logs" / f"{digest}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -119,13 +150,13 @@ class ImageStore:
         """Return the digest of a recipe's lock, by which the one that is kept for it is found."""
         return hashlib.sha256(render_lock(lock).encode()).hexdigest()
 
-    def kept_lock(self, lock: Lock) -> Lock | None:
+    def renewed_lock(self, lock: Lock) -> Lock | None:
         """Return the lock that was resolved here when the mirror had moved on from the recipe's ``lock``."""
-        return _read_lock(self._kept_path(lock))
+        return _read_lock(self._renewed_path(lock))
 
-    def keep_lock(self, lock: Lock, renewed: Lock) -> None:
-        """Keep ``renewed`` for the recipe's ``lock``, on disk before anything is made from it."""
-        path = self._kept_path(lock)
+    def save_renewed_lock(self, lock: Lock, renewed: Lock) -> None:
+        """Save ``renewed`` for the recipe's ``lock``, on disk before anything is made from it."""
+        path = self._renewed_path(lock)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         with partial.open("w") as file:
@@ -134,7 +165,7 @@ class ImageStore:
             os.fsync(file.fileno())
         partial.rename(path)
 
-    def _kept_path(self, lock: Lock) -> Path:
+    def _renewed_path(self, lock: Lock) -> Path:
         return self.folder / "renewed" / f"{self.lock_key(lock)}.lock"
 
     @contextmanager
@@ -217,9 +248,34 @@ class ImageStore:
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
-    """Where a person's images are: in the XDG data folder."""
+    """Return the folder of a person's images, in the XDG data folder."""
     data = environment.get("XDG_DATA_HOME") or str(Path(environment.get("HOME", "/root")) / ".local/share")
     return Path(data) / "tidepool" / "images"
+
+
+def tar_command(root: Path, target: str) -> list[str]:
+    """Return the command that writes all of ``root`` to the file ``target``; `-` is standard output."""
+    command = ["tar", "--create", f"--file={target}", f"--directory={root}", "--format=posix", "--sort=name"]
+    return [*command, "--numeric-owner", "--xattrs", "--xattrs-include=*", _TIMES, "."]
+
+
+def root_sha256(root: Path) -> str:
+    """Return the digest of ``root`` as a tar, in hexadecimal digits; nothing is written. A second for each GiB.
+
+    Raises:
+        ImageError: something of it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with tempfile.TemporaryFile() as said:
+        with subprocess.Popen(tar_command(root, "-"), stdout=subprocess.PIPE, stderr=said) as tar:
+            assert tar.stdout is not None
+            while chunk := tar.stdout.read(2**20):
+                digest.update(chunk)
+        if tar.returncode != 0:
+            said.seek(0)
+            last = said.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise ImageError(f"{root} cannot be read to its end: {''.join(last) or f'tar: {tar.returncode}'}")
+    return digest.hexdigest()
 
 
 def sha256_of(path: Path) -> str:

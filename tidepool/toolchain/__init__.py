@@ -6,9 +6,17 @@ tools.version                 # "1.36.3"
 """
 
 from tidepool.toolchain.build import build
-from tidepool.toolchain.errors import BuildFailed, CannotBuild, ToolchainError, ToolchainMissing
-from tidepool.toolchain.paths import TOOLCHAIN, Tool, Toolchain, find
-from tidepool.toolchain.source import SOURCE, TOOLS, Source, read_source
+from tidepool.toolchain.source import (
+    SOURCE,
+    TOOLS,
+    BuildFailed,
+    CannotBuild,
+    Source,
+    ToolchainError,
+    ToolchainMissing,
+    read_source,
+)
+from tidepool.toolchain.tools import TOOLCHAIN, Tool, Toolchain, find
 
 __all__ = [
     "SOURCE",

@@ -1,4 +1,4 @@
-"""Builds the tools, once for each digest of their source: beside their place, then renamed, so that they are whole.
+"""Builds the tools, once for each digest of their source: in a folder beside, then renamed, so that they are whole.
 
 Of two builders the second waits, and takes what the first made. What Go fetched and compiled stays in its own caches,
 as the machine's Go is configured: a build that was cut off goes on where it was.
@@ -19,10 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tidepool.toolchain.errors import BuildFailed, CannotBuild, ToolchainError
 from tidepool.toolchain.file_lock import StillHeld, file_lock
-from tidepool.toolchain.paths import MANIFEST, TOOLCHAIN, Toolchain, cache, find, lacking
-from tidepool.toolchain.source import SOURCE, TOOLS, Source, read_source
+from tidepool.toolchain.source import (
+    SOURCE,
+    TOOLS,
+    BuildFailed,
+    CannotBuild,
+    Source,
+    ToolchainError,
+    read_source,
+)
+from tidepool.toolchain.tools import MANIFEST, TOOLCHAIN, Toolchain, cache, find, lacking
 
 #: Of one tool, the first of which compiles most of what the others are made of.
 _TOOL_S: Final = 3600.0
@@ -41,11 +48,11 @@ Say = Callable[[str], None]
 def build(
     environment: Mapping[str, str], *, say: Say, source: Path = SOURCE, wait_s: float = _WAIT_S
 ) -> Toolchain:
-    """The toolchain: from the cache where it is there, which takes milliseconds; else built.
+    """Return the toolchain: from the cache where it is there, which takes milliseconds; else built.
 
     Args:
         environment: Go runs in it, and it says where the cache is.
-        say: is told, in a line each, what is under way.
+        say: called with a line for each thing that is under way.
         source: the folder of the Go module.
         wait_s: how long another builder is waited for.
 
@@ -162,12 +169,12 @@ def _run(
 
 def _failure(tool: str, said: str, log: Path) -> ToolchainError:
     lines = [line.rstrip() for line in said.splitlines() if line.strip()]
-    told = f"All that was said is in {log}, which ends:" + "".join(
+    ending = f"All that was said is in {log}, which ends:" + "".join(
         f"\n  {line}" for line in lines[-_LAST_LINES:]
     )
     if _NOT_FETCHED.search(said):
         return CannotBuild(
-            f"the modules of {tool} cannot be fetched: `go env GOPROXY` says from where, which has to answer. {told}"
+            f"the modules of {tool} cannot be fetched: `go env GOPROXY` says from where, which has to answer. {ending}"
         )
     remedy = ""
     if "no space left" in said.lower():
@@ -176,4 +183,4 @@ def _failure(tool: str, said: str, log: Path) -> ToolchainError:
         remedy = (
             ": what was fetched are other bytes than go.sum has; ask whoever keeps this machine's Go proxy"
         )
-    return BuildFailed(f"building {tool} failed{remedy}. {told}")
+    return BuildFailed(f"building {tool} failed{remedy}. {ending}")

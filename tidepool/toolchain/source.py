@@ -1,4 +1,4 @@
-"""What the tools are built from: the Go module in `toolchain/kubernetes`, and the digest of all that decides."""
+"""Source of the tools: the Go module in `toolchain/kubernetes`, and the digest of all that decides; and what goes wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Final
 
 from tidepool.shipped import KUBERNETES
-from tidepool.toolchain.errors import ToolchainError, ToolchainMissing
 
 SOURCE: Final = KUBERNETES
 
@@ -33,6 +32,22 @@ TOOLS: Final[Mapping[str, str]] = MappingProxyType(
 _BUILDER: Final = 1
 
 
+class ToolchainError(Exception):
+    """Something about the toolchain is wrong. Its text is shown as it is, without a traceback."""
+
+
+class ToolchainMissing(ToolchainError):
+    """It is not built, or not whole."""
+
+
+class CannotBuild(ToolchainError):
+    """This machine lacks what it is built with: Go, or the modules."""
+
+
+class BuildFailed(ToolchainError):
+    """A build failed, or another one does not end."""
+
+
 @dataclass(frozen=True)
 class Source:
     """``digest``: 64 hexadecimal digits; ``kubernetes`` a version such as 1.36.3; ``go`` the oldest that builds it."""
@@ -44,7 +59,7 @@ class Source:
 
 
 def read_source(folder: Path = SOURCE) -> Source:
-    """What ``folder`` says; takes about a millisecond.
+    """Read the module in ``folder``; takes about a millisecond.
 
     Raises:
         ToolchainMissing: there is no such folder.

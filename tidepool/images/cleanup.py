@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tidepool.images.contents import inside
 from tidepool.images.errors import ImageError
-from tidepool.images.inside import inside
-from tidepool.images.recipe import FileText
 
 #: Each machine makes its own at its first start.
 _PER_MACHINE: Final = (
@@ -51,18 +49,7 @@ _NO_SOURCES: Final = "# Set this to the mirror of the site that this machine sta
 _DPKG_OPTIONS: Final = "etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 
 
-def place_files(root: Path, files: Mapping[str, FileText]) -> None:
-    """Put the recipe's files into the image, with the folders on the way."""
-    for path, file in files.items():
-        place = inside(root, path)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
-        place.write_text(file.text)
-        os.chown(place, file.uid, file.gid)
-        place.chmod(int(file.mode, 8))
-
-
-def sweep(root: Path, epoch: int) -> int:
+def clean(root: Path, epoch: int) -> int:
     """Clean ``root``, set what is younger than ``epoch`` (s since 1970) back to it; give the bytes of its files."""
     for pattern in (*_PER_MACHINE, *_TRACES):
         for path in root.glob(pattern):
@@ -73,7 +60,7 @@ def sweep(root: Path, epoch: int) -> int:
     inside(root, "etc/machine-id").write_text("")
     if (root / "etc/apt").is_dir():
         inside(root, "etc/apt/sources.list").write_text(_NO_SOURCES)
-    _keep_only_paths(root)
+    _clean_dpkg_options(root)
     return _set_times(root, epoch)
 
 
@@ -87,8 +74,8 @@ def _remove(root: Path, path: Path) -> None:
         path.unlink()
 
 
-def _keep_only_paths(root: Path) -> None:
-    """What is left out stays left out when a package is installed later; haste was for the build alone."""
+def _clean_dpkg_options(root: Path) -> None:
+    """Keep the paths that are left out, for packages installed later; haste was for the build alone."""
     path = root / _DPKG_OPTIONS
     if path.exists():
         kept = [line for line in path.read_text().splitlines(keepends=True) if line.startswith("path-")]

@@ -1,4 +1,4 @@
-"""Where the tools are: in a cache, in a folder of their source's digest; or where TIDEPOOL_TOOLCHAIN says.
+"""The tools, in a folder of their source's digest in a cache; or where TIDEPOOL_TOOLCHAIN says.
 
 <digest>/           whole: a program of each tool's name, and tools.json, which says what they are
 <digest>.partial/   one that is being built, or whose build was cut off
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidepool.toolchain.errors import ToolchainMissing
-from tidepool.toolchain.source import SOURCE, TOOLS, read_source
+from tidepool.toolchain.source import SOURCE, TOOLS, ToolchainMissing, read_source
 
 #: The variable that names a folder with the tools.
 TOOLCHAIN: Final = "TIDEPOOL_TOOLCHAIN"
@@ -46,26 +45,26 @@ class Toolchain:
     version: str
 
     def path(self, tool: str) -> Path:
-        """The program of that name."""
+        """Return the program of that name."""
         if tool not in TOOLS:
             raise ValueError(f"{tool} is no tool: there are {', '.join(TOOLS)}")
         return self.folder / tool
 
     def tool(self, tool: str) -> Tool:
-        """The program with its digest, which takes no time the second time."""
+        """Return the program with its digest, which takes no time the second time."""
         path = self.path(tool)
         status = path.stat()
         return Tool(tool, path, _digest(path, status.st_size, status.st_mtime_ns))
 
 
 def cache(environment: Mapping[str, str]) -> Path:
-    """The folder of what is built for a person, in the XDG cache folder."""
+    """Return the folder of what is built for a person, in the XDG cache folder."""
     base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", "/root")) / ".cache")
     return Path(base) / "tidepool" / "toolchain"
 
 
 def find(environment: Mapping[str, str], source: Path = SOURCE) -> Toolchain:
-    """The toolchain, where it is there and whole; takes about a millisecond.
+    """Return the toolchain, where it is there and whole; takes about a millisecond.
 
     Raises:
         ToolchainMissing: it is not built, or a tool is missing; says how to build it.
@@ -86,7 +85,7 @@ def find(environment: Mapping[str, str], source: Path = SOURCE) -> Toolchain:
 
 
 def lacking(folder: Path) -> tuple[str, ...]:
-    """The tools that ``folder`` does not have as programs."""
+    """Return the tools that ``folder`` does not have as programs."""
     return tuple(tool for tool in TOOLS if not os.access(folder / tool, os.X_OK))
 
 
