@@ -29,8 +29,8 @@ from tidepool.infrastructures.aws.guest import bootstrap, spot
 from tidepool.infrastructures.aws.policies import partition_of
 from tidepool.infrastructures.aws.reading import read_options
 from tidepool.infrastructures.aws.user_data import MOST_BYTES, guest_program, size, user_data
-from tidepool.scaling.decide.observed import is_taken_back, seen
-from tidepool.scaling.decide.reconcile_words import Seen
+from tidepool.scaling.decide.observed import is_taken_back, slurm_status
+from tidepool.scaling.decide.reconcile_words import SlurmStatus
 
 ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidepool-dev-cpu-Ab"
 KEYS = {"AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "wJalrXUtnFEMI/K7MDENG", "Token": "a-token"}
@@ -256,7 +256,7 @@ def test_what_slurm_is_told_the_scaler_knows_for_a_machine_that_goes() -> None:
     for state in ("MIXED+DRAIN", "IDLE+DRAIN", "DOWN+DRAIN+NOT_RESPONDING"):
         drained = node("cpu-1", state, reason)
         assert is_taken_back(drained)
-        assert seen(drained) is Seen.UNFIT, "it gets no job more, and nobody has to put it back"
+        assert slurm_status(drained) is SlurmStatus.UNFIT, "it gets no job more, and nobody has to put it back"
 
 
 def test_no_notice_is_none_and_one_says_when(metadata: Metadata) -> None:

@@ -79,8 +79,8 @@ SLOT = node("FUTURE")
         (fresh(node(), jobs=(a_job_on("cpu-1"),)), "a job has started"),
     ],
 )
-def test_only_what_is_still_idle_is_drained(seen: Fresh, wrong: str) -> None:
-    said = wrong_drain(seen, "cpu-1", {"cpu-1"})
+def test_only_what_is_still_idle_is_drained(slurm_status: Fresh, wrong: str) -> None:
+    said = wrong_drain(slurm_status, "cpu-1", {"cpu-1"})
     assert wrong in said
     assert bool(said) == bool(wrong)
 
@@ -99,9 +99,9 @@ def test_what_was_busy_when_it_was_decided_may_be_drained_busy() -> None:
         (fresh(SLOT), "no such node"),
     ],
 )
-def test_only_what_is_ours_is_undrained(seen: Fresh, wrong: str) -> None:
-    assert wrong in wrong_undrain(seen, "cpu-1")
-    assert bool(wrong_undrain(seen, "cpu-1")) == bool(wrong)
+def test_only_what_is_ours_is_undrained(slurm_status: Fresh, wrong: str) -> None:
+    assert wrong in wrong_undrain(slurm_status, "cpu-1")
+    assert bool(wrong_undrain(slurm_status, "cpu-1")) == bool(wrong)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_only_what_is_ours_is_undrained(seen: Fresh, wrong: str) -> None:
         (fresh(BUSY, machines=None), "it has jobs"),
     ],
 )
-def test_only_what_is_drained_and_empty_or_dead_is_removed(seen: Fresh, wrong: str) -> None:
-    assert wrong in wrong_remove(seen, "cpu-1")
-    assert bool(wrong_remove(seen, "cpu-1")) == bool(wrong)
+def test_only_what_is_drained_and_empty_or_dead_is_removed(slurm_status: Fresh, wrong: str) -> None:
+    assert wrong in wrong_remove(slurm_status, "cpu-1")
+    assert bool(wrong_remove(slurm_status, "cpu-1")) == bool(wrong)
 
 
 def test_what_is_well_again_is_not_mended() -> None:
@@ -155,9 +155,9 @@ def test_what_is_well_again_is_not_mended() -> None:
         (fresh(node(), machines=(), recorded=None), "somebody else"),
     ],
 )
-def test_only_what_is_gone_is_forgotten(seen: Fresh, wrong: str) -> None:
-    assert wrong in wrong_release_slot(seen, "cpu-1")
-    assert bool(wrong_release_slot(seen, "cpu-1")) == bool(wrong)
+def test_only_what_is_gone_is_forgotten(slurm_status: Fresh, wrong: str) -> None:
+    assert wrong in wrong_release_slot(slurm_status, "cpu-1")
+    assert bool(wrong_release_slot(slurm_status, "cpu-1")) == bool(wrong)
 
 
 @pytest.mark.parametrize(
@@ -199,10 +199,10 @@ def test_only_what_is_gone_is_forgotten(seen: Fresh, wrong: str) -> None:
         ),
     ],
 )
-def test_only_what_no_record_knows_and_runs_nothing_is_swept(seen: Fresh, wrong: str) -> None:
-    assert wrong in wrong_delete_orphan(seen, KEY, is_busy=False)
-    assert bool(wrong_delete_orphan(seen, KEY, is_busy=False)) == bool(wrong)
-    assert wrong_delete_orphan(seen, KEY, is_busy=True) != ""
+def test_only_what_no_record_knows_and_runs_nothing_is_swept(slurm_status: Fresh, wrong: str) -> None:
+    assert wrong in wrong_delete_orphan(slurm_status, KEY, is_busy=False)
+    assert bool(wrong_delete_orphan(slurm_status, KEY, is_busy=False)) == bool(wrong)
+    assert wrong_delete_orphan(slurm_status, KEY, is_busy=True) != ""
 
 
 _STATES = st.builds(
@@ -219,13 +219,13 @@ _STATES = st.builds(
 def test_no_machine_that_runs_jobs_is_ever_taken_away(
     state: NodeState, cpus_alloc: int, reason: Reason | None, is_recorded: bool
 ) -> None:
-    seen = fresh(
+    slurm_status = fresh(
         Node("cpu-1", state, cpus=2, cpus_alloc=cpus_alloc, reason=reason),
         recorded=RECORDED if is_recorded else None,
     )
-    if seen.has_jobs("cpu-1") and not state.is_slot:
-        assert wrong_remove(seen, "cpu-1")
-        assert wrong_repair(seen, "cpu-1", is_desired=False)
-    if seen.has_jobs("cpu-1"):
-        assert wrong_delete_orphan(seen, KEY, is_busy=False)
-        assert wrong_release_slot(seen, "cpu-1")
+    if slurm_status.has_jobs("cpu-1") and not state.is_slot:
+        assert wrong_remove(slurm_status, "cpu-1")
+        assert wrong_repair(slurm_status, "cpu-1", is_desired=False)
+    if slurm_status.has_jobs("cpu-1"):
+        assert wrong_delete_orphan(slurm_status, KEY, is_busy=False)
+        assert wrong_release_slot(slurm_status, "cpu-1")

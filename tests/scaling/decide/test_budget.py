@@ -24,7 +24,7 @@ from tidepool.scaling.decide.budget import (
 )
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.limits import Limits, limits
-from tidepool.scaling.decide.reconcile import ledger
+from tidepool.scaling.decide.reconcile import reconcile
 from tidepool.scaling.memory import Memory, Spent
 
 #: From AT until the end of November.
@@ -37,12 +37,12 @@ def priced(usd: float = 2, **changes: Any) -> ClusterSpec:
 
 def kept(seen: ClusterState, memory: Memory | None = None) -> Books:
     memory = memory or Memory()
-    return books(seen, memory, ledger(seen, memory))
+    return books(seen, memory, reconcile(seen, memory))
 
 
 def room(seen: ClusterState, memory: Memory | None = None) -> Limits:
     memory = memory or Memory()
-    book = ledger(seen, memory)
+    book = reconcile(seen, memory)
     return limits(seen.spec, seen.at, memory, book, books(seen, memory, book), {})
 
 

@@ -13,15 +13,24 @@ from tidepool.clients.slurm import Node, NodeFlag
 from tidepool.cluster.pool import Role
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.decide.observed import seen
-from tidepool.scaling.decide.reconcile_words import Seen
+from tidepool.scaling.decide.observed import slurm_status
+from tidepool.scaling.decide.reconcile_words import SlurmStatus
 from tidepool.scaling.observe.recheck import Fresh, FreshPools
 
 #: Nothing is there that could be lost.
-_NOT_THERE: Final = frozenset({Seen.UNLISTED, Seen.SLOT})
+_NOT_THERE: Final = frozenset({SlurmStatus.UNLISTED, SlurmStatus.SLOT})
 #: Without jobs, nothing is lost by its end.
-_MAY_GO: Final = frozenset({Seen.OURS, Seen.SILENT, Seen.DOWN, Seen.UNFIT, Seen.OFF, Seen.BOOTING})
-_MAY_BE_FORGOTTEN: Final = frozenset({Seen.OURS, Seen.DOWN, Seen.UNFIT})
+_MAY_GO: Final = frozenset(
+    {
+        SlurmStatus.OURS,
+        SlurmStatus.SILENT,
+        SlurmStatus.DOWN,
+        SlurmStatus.UNFIT,
+        SlurmStatus.OFF,
+        SlurmStatus.BOOTING,
+    }
+)
+_MAY_BE_FORGOTTEN: Final = frozenset({SlurmStatus.OURS, SlurmStatus.DOWN, SlurmStatus.UNFIT})
 _NOT_OURS: Final = "somebody else has it in hand"
 
 
@@ -44,19 +53,19 @@ def wrong_undrain(fresh: Fresh, name: str) -> str:
         return "there is no such node"
     if not node.state.is_draining:
         return "it is not drained"
-    return "" if seen(node) is Seen.OURS else _NOT_OURS
+    return "" if slurm_status(node) is SlurmStatus.OURS else _NOT_OURS
 
 
 def wrong_remove(fresh: Fresh, name: str) -> str:
     """Why not to take a node away any more: its machine dies by it."""
-    how = seen(fresh.nodes.get(name))
+    how = slurm_status(fresh.nodes.get(name))
     if how in _NOT_THERE or fresh.is_dead(name):
         return ""
     if fresh.has_jobs(name):
         return "it has jobs"
     if how in _MAY_GO:
         return ""
-    return "it is not drained" if how is Seen.UP else _NOT_OURS
+    return "it is not drained" if how is SlurmStatus.UP else _NOT_OURS
 
 
 def wrong_release_slot(fresh: Fresh, name: str) -> str:
@@ -67,7 +76,7 @@ def wrong_release_slot(fresh: Fresh, name: str) -> str:
         return "it is recorded by now"
     if fresh.has_jobs(name):
         return "it has jobs"
-    how = seen(fresh.nodes.get(name))
+    how = slurm_status(fresh.nodes.get(name))
     if how in _NOT_THERE:
         return "it is a slot already"
     return "" if how in _MAY_BE_FORGOTTEN else _NOT_OURS
@@ -126,7 +135,7 @@ def _wrong_to_leave_slurm(fresh: FreshPools, name: str) -> str:
     node = fresh.slurm.nodes.get(name)
     if node is None or node.state.is_slot or not node.state.takes_jobs:
         return "Slurm has no such node that takes jobs"
-    if seen(node) is not Seen.UP:
+    if slurm_status(node) is not SlurmStatus.UP:
         return _NOT_OURS
     return "a job has started there" if fresh.slurm.has_jobs(name) else ""
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.capacity import node_prices
-from tidepool.scaling.decide.reconcile import Entry, Ledger
-from tidepool.scaling.decide.reconcile_words import Todo
+from tidepool.scaling.decide.reconcile import Entry, Reconciled
+from tidepool.scaling.decide.reconcile_words import NodeAction
 from tidepool.scaling.memory import Memory, Spent
 from tidepool.scaling.phase import Phase
 
@@ -34,19 +34,19 @@ class Books:
         return self.spent.usd + self.committed_usd
 
 
-def books(state: ClusterState, memory: Memory, ledger: Ledger) -> Books:
+def books(state: ClusterState, memory: Memory, reconciled: Reconciled) -> Books:
     """What there is costs this much."""
     prices = node_prices(state.spec)
     own = own_usd_per_hour(state.spec)
-    rate = own + sum(price_of(entry, prices) for entry in ledger.entries.values() if has_machine(entry))
+    rate = own + sum(price_of(entry, prices) for entry in reconciled.entries.values() if has_machine(entry))
     own_usd = own * ((month_end(state.at) - state.at) / _HOUR)
-    committed, bound = _of_nodes(state, memory, ledger, prices)
+    committed, bound = _of_nodes(state, memory, reconciled, prices)
     return Books(rate, spent(memory.spent, state.at, rate), own_usd + committed, own_usd + bound)
 
 
 def has_machine(entry: Entry) -> bool:
     """Whether a machine is paid for, as far as can be seen."""
-    return entry.phase is not Phase.ABSENT and entry.todo is not Todo.RELEASE_SLOT
+    return entry.phase is not Phase.ABSENT and entry.action is not NodeAction.RELEASE_SLOT
 
 
 def price_of(entry: Entry, prices: Mapping[tuple[str, str], float]) -> float:
@@ -92,16 +92,16 @@ def node_usd(price_usd_per_hour: float, lasting: timedelta | None, at: datetime)
 
 
 def _of_nodes(
-    state: ClusterState, memory: Memory, ledger: Ledger, prices: Mapping[tuple[str, str], float]
+    state: ClusterState, memory: Memory, reconciled: Reconciled, prices: Mapping[tuple[str, str], float]
 ) -> tuple[float, float]:
     """What the nodes that there are will have cost, with what they are idle; and what of it cannot be saved."""
     by_fleet: dict[str, list[float]] = {}
     idle = {fleet.name: timedelta(seconds=fleet.idle_timeout_s) for fleet in state.spec.fleets}
     bound = 0.0
-    for entry in ledger.entries.values():
+    for entry in reconciled.entries.values():
         price = price_of(entry, prices)
         if price and has_machine(entry):
-            jobs = _jobs_last(entry, state, ledger)
+            jobs = _jobs_last(entry, state, reconciled)
             bound += node_usd(price, jobs, state.at)
             lasting = _launch_lasts(entry, state, memory) if entry.phase is Phase.LAUNCHING else jobs
             if lasting is not None:
@@ -127,10 +127,10 @@ def _launch_lasts(entry: Entry, state: ClusterState, memory: Memory) -> timedelt
     return max(timedelta(), launch.since + boot + timedelta(seconds=launch.lasting_s) - state.at)
 
 
-def _jobs_last(entry: Entry, state: ClusterState, ledger: Ledger) -> timedelta | None:
+def _jobs_last(entry: Entry, state: ClusterState, reconciled: Reconciled) -> timedelta | None:
     """Until the last of the jobs that run on it must have ended; None: without end."""
     longest = timedelta()
-    for job in ledger.running.get(entry.name, ()):
+    for job in reconciled.running.get(entry.name, ()):
         if job.time_limit_s is None or job.end_time is None:
             return None
         longest = max(longest, job.end_time - state.at)

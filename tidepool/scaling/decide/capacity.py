@@ -24,7 +24,7 @@ _LATER: Final = timedelta(seconds=-1)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """One infrastructure of a fleet, by its key; of a fleet that has only one the key is empty.
 
     ``most`` is how many nodes of the fleet may be there, ``taken`` how many are. ``backoff`` keeps it closed. ``failed`` is one
@@ -62,16 +62,16 @@ class Room:
         return f"{self.name} may have {self.most} nodes of it (its max_nodes)"
 
 
-def rooms_of(
+def capacities_of(
     fleet: Fleet, taken: Mapping[tuple[str, str], int], memory: Memory, at: datetime
-) -> tuple[Room, ...]:
+) -> tuple[Capacity, ...]:
     """Those of a fleet, in its order. ``taken``: how many nodes there are, by fleet and key."""
     spans = len(fleet.infrastructures) > 1
     found = []
     for entry in fleet.infrastructures:
         key = entry.key if spans else ""
         backoff = memory.fleet_backoffs.get(at_location(fleet.name, key))
-        room = Room(
+        capacity = Capacity(
             fleet.name,
             key,
             entry.key,
@@ -80,11 +80,11 @@ def rooms_of(
             entry.price_usd_per_hour,
         )
         if backoff is not None and backoff.until > at:
-            room = replace(room, backoff=backoff)
+            capacity = replace(capacity, backoff=backoff)
         elif spans and backoff is not None and not is_forgiven(backoff):
             probes = max(0, PROBES - _probed(fleet, key, backoff, memory))
-            room = replace(room, failed=backoff, probes=probes)
-        found.append(room)
+            capacity = replace(capacity, failed=backoff, probes=probes)
+        found.append(capacity)
     return tuple(found)
 
 
@@ -97,37 +97,40 @@ def _probed(fleet: Fleet, key: str, over: Backoff, memory: Memory) -> int:
     )
 
 
-def next_rooms(rooms: Sequence[Room], skip: int, nodes: int) -> Iterator[tuple[Room, int]]:
+def next_capacities(capacities: Sequence[Capacity], skip: int, nodes: int) -> Iterator[tuple[Capacity, int]]:
     """Where the next ``nodes`` nodes go, behind ``skip`` others that were given out already: so many to each room.
 
     What is only to be probed gets more where no other has room: a job of several nodes would wait for ever.
     """
-    turns = [*((room, room.first) for room in rooms), *((room, room.left - room.first) for room in rooms)]
-    for room, turn in groupby((each for each in turns if each[1]), itemgetter(0)):
+    turns = [
+        *((capacity, capacity.first) for capacity in capacities),
+        *((capacity, capacity.left - capacity.first) for capacity in capacities),
+    ]
+    for capacity, turn in groupby((each for each in turns if each[1]), itemgetter(0)):
         count = sum(more for _, more in turn)
         passed = min(skip, count)
         skip -= passed
         here = min(nodes, count - passed)
         if here > 0:
-            yield room, here
+            yield capacity, here
             nodes -= here
 
 
-def why_not_first(rooms: Sequence[Room], key: str) -> str:
+def why_not_first(capacities: Sequence[Capacity], key: str) -> str:
     """Why a node goes to ``key`` and to none before it, in words; empty for the first."""
     before = []
-    for room in rooms:
-        if room.key == key:
+    for capacity in capacities:
+        if capacity.key == key:
             break
-        before.append(room.obstacle)
+        before.append(capacity.obstacle)
     return "; ".join(before)
 
 
 def closing_backoff(fleet: Fleet, memory: Memory, at: datetime) -> Backoff | None:
     """What keeps the whole fleet closed: of several infrastructures the set-back that is over first, if none is open."""
-    rooms = rooms_of(fleet, {}, memory, at)
-    closed = [room.backoff for room in rooms if room.backoff is not None]
-    if len(rooms) > len(closed):
+    capacities = capacities_of(fleet, {}, memory, at)
+    closed = [capacity.backoff for capacity in capacities if capacity.backoff is not None]
+    if len(capacities) > len(closed):
         return None
     return min(closed, key=lambda backoff: backoff.until)
 

@@ -19,25 +19,25 @@ from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide import floors
 from tidepool.scaling.decide.budget import books
 from tidepool.scaling.decide.clock import set_right
-from tidepool.scaling.decide.draft import Draft
-from tidepool.scaling.decide.excess import surplus
-from tidepool.scaling.decide.floors import Standing
+from tidepool.scaling.decide.excess import find_excess
+from tidepool.scaling.decide.floors import Outlook
 from tidepool.scaling.decide.grow import Growth, grow
 from tidepool.scaling.decide.limits import Limits, limits
+from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Wants, wants
 from tidepool.scaling.decide.pools.converge import Convergence, Wanted
 from tidepool.scaling.decide.pools.machine_status import apart
 from tidepool.scaling.decide.power_save import asked_up, follow
-from tidepool.scaling.decide.reconcile import Ledger, hosts_by_fleet, ledger
-from tidepool.scaling.decide.reconcile_words import Order, Todo
+from tidepool.scaling.decide.reconcile import Reconciled, hosts_by_fleet, reconcile
+from tidepool.scaling.decide.reconcile_words import NodeAction, RequestStatus
 from tidepool.scaling.decide.shrink import shrink
-from tidepool.scaling.decide.upkeep import act_on_ledger, remember_nodes
+from tidepool.scaling.decide.upkeep import orphans, remembered, upkeep
 from tidepool.scaling.decide.views import views
-from tidepool.scaling.decision import Cost, Decision, Launch, Waiting
+from tidepool.scaling.decision import Cost, Decision, Launch, Undrain, Waiting
 from tidepool.scaling.memory import Memory
 
 #: A node that is being taken away, or that failed, is made when it is gone, or left alone no more.
-_NOT_FREE: Final = frozenset({Order.UNDER_WAY, Order.UP, Order.FAILED})
+_NOT_FREE: Final = frozenset({RequestStatus.UNDER_WAY, RequestStatus.UP, RequestStatus.FAILED})
 _NO_POLICY = "no policy makes nodes for jobs: scaling.policies has neither queue nor backlog"
 _SLURM_ASKS = "Slurm's power saving asks for nodes by itself"
 
@@ -50,48 +50,46 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
     memory = set_right(memory, state)
     whole, state = state, apart(state)
     pools = Convergence(whole, memory)
-    state, book = _put_right(state, memory)
-    cost = books(state, memory, book)
-    asked = wants(state.spec, state.at)
-    draft = Draft(state, memory)
+    state, reconciled = _put_right(state, memory)
+    cost = books(state, memory, reconciled)
+    wanted = wants(state.spec, state.at)
     asked_for = asked_up(state)
-    remember_nodes(draft, state, memory, book, asked_for)
-    too_many = surplus(state, draft.idle_since, book, cost)
-    act_on_ledger(draft, state, book, too_many, asked_for)
-    known = replace(memory, fleet_backoffs=draft.fleet_backoffs, node_backoffs=draft.node_backoffs)
-    standing = Standing(state, known, book, too_many, draft)
-    left = limits(state.spec, state.at, known, book, cost, asked.caps)
-    draft.rooms = left.rooms
-    draft.locate_made()
+    plan = Plan.begin(state, memory, remembered(state, memory, reconciled, asked_for))
+    excess = find_excess(state, plan.memory.idle_since, reconciled, cost)
+    plan = plan.with_steps(upkeep(state, reconciled, excess, plan, asked_for))
+    plan = plan.with_others(orphans(state, reconciled, plan.memory))
+    known = replace(
+        memory, fleet_backoffs=plan.memory.fleet_backoffs, node_backoffs=plan.memory.node_backoffs
+    )
+    left = limits(state.spec, state.at, known, reconciled, cost, wanted.caps)
+    outlook = Outlook(state, known, reconciled, excess, plan.with_capacities(left.capacities))
 
     idle: Mapping[str, str] = {}
     if state.spec.scaling.mode == "power_save":
-        growth = _grown(standing, whole, known, left, pools)
+        growth = _grown(outlook, whole, known, left, pools)
         waiting = _as_slurm_asks(growth, pools)
-        follow(draft, state, known, book, left)
+        outlook = replace(outlook, plan=follow(outlook.plan, state, known, reconciled, left))
     else:
-        left = floors.serve(standing, asked, left, (), spare=False)
-        known = replace(known, launches=draft.launches)
-        growth = _grown(standing, whole, known, _for_jobs(left, asked), pools, asked.horizon_s)
-        draft.step += 1
+        outlook, left = floors.serve(outlook, wanted, left, (), spare=False)
+        known = replace(known, launches=outlook.plan.memory.launches)
+        growth = _grown(outlook, whole, known, _for_jobs(left, wanted), pools, wanted.horizon_s)
         waiting = growth.waiting
-        left = _launch_for_jobs(standing, growth, left, pools)
+        outlook, left = _with_growth(outlook, growth, left, pools)
         needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
-        draft.step += 1
-        floors.serve(standing, asked, left, needed, spare=True)
-        idle = shrink(standing, asked, needed)
-    draft.has_room_since = growth.has_room_since
+        outlook, _ = floors.serve(outlook, wanted, left, needed, spare=True)
+        steps, idle = shrink(outlook, wanted, needed)
+        outlook = replace(outlook, plan=outlook.plan.with_steps(steps))
     settled = pools.settle(tuple(_of_pools(growth.launches, pools)), growth.needed)
-    for convert in settled.converts:
-        draft.convert(convert)
+    plan = outlook.plan.with_others(settled.converts)
+    after = replace(plan.memory, has_room_since=growth.has_room_since, spent=cost.spent, pools=settled.memory)
 
     return Decision(
         at=state.at,
-        actions=draft.actions(),
+        actions=plan.actions(),
         waiting=waiting,
-        desired=draft.desired_hosts(),
-        nodes=FrozenDict(views(standing, idle)),
-        memory=replace(draft.memory(), spent=cost.spent, pools=settled.memory),
+        desired=plan.desired_hosts(state),
+        nodes=FrozenDict(views(outlook, idle)),
+        memory=replace(plan, memory=after).remembered(),
         cost=Cost(cost.usd_per_hour, cost.spent.usd, cost.projected_usd),
         waiting_pods=settled.waiting_pods,
         machines=settled.machines,
@@ -99,7 +97,7 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
 
 
 def _grown(
-    standing: Standing,
+    outlook: Outlook,
     whole: ClusterState,
     memory: Memory,
     left: Limits,
@@ -108,8 +106,8 @@ def _grown(
 ) -> Growth:
     """Growth sees the machines of pools beside the fleets' nodes."""
     # As fleets' nodes are wished since the look.
-    seen = replace(standing.state, nodes=whole.nodes)
-    phases = {**standing.phases(), **pools.phases()}
+    seen = replace(outlook.state, nodes=whole.nodes)
+    phases = {**outlook.phases(), **pools.phases()}
     return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.spare())
 
 
@@ -121,63 +119,66 @@ def _of_pools(launches: Iterable[Launch], pools: Convergence) -> Iterable[Wanted
     )
 
 
-def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Ledger]:
+def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Reconciled]:
     """With nodes that are at work and recorded among those that are wished, whoever made them.
 
     And with those of which something is there, where Slurm's power saving asks for them. In the other mode without those
     that could not be made and of which nothing is there: their names are free at once.
     """
-    book = ledger(state, memory)
+    reconciled = reconcile(state, memory)
     asked_for = asked_up(state)
     more = hosts_by_fleet(
         entry.name
-        for entry in book.entries.values()
-        if entry.todo is Todo.ADOPT
-        or (entry.name in asked_for and not entry.is_desired and entry.order not in _NOT_FREE)
+        for entry in reconciled.entries.values()
+        if entry.action is NodeAction.ADOPT
+        or (entry.name in asked_for and not entry.is_desired and entry.request not in _NOT_FREE)
     )
     saves_power = state.spec.scaling.mode == "power_save"
     less = hosts_by_fleet(
-        entry.name for entry in book.entries.values() if entry.todo is Todo.DROP and not saves_power
+        entry.name
+        for entry in reconciled.entries.values()
+        if entry.action is NodeAction.DROP and not saves_power
     )
     if not more and not less:
-        return state, book
+        return state, reconciled
     none = HostSet()
     desired = {
         fleet: (state.desired.get(fleet, none) | more.get(fleet, none)) - less.get(fleet, none)
         for fleet in (*state.desired, *more)
     }
     state = replace(state, desired=FrozenDict(desired))
-    return state, ledger(state, memory)
+    return state, reconcile(state, memory)
 
 
-def _for_jobs(left: Limits, asked: Wants) -> Limits:
-    return left if asked.serves_jobs else replace(left, closed=_NO_POLICY)
+def _for_jobs(left: Limits, wanted: Wants) -> Limits:
+    return left if wanted.serves_jobs else replace(left, closed=_NO_POLICY)
 
 
-def _launch_for_jobs(standing: Standing, growth: Growth, left: Limits, pools: Convergence) -> Limits:
-    """Take over what growth asks for of fleets; gives what the limits leave."""
-    draft, spec = standing.draft, standing.state.spec
+def _with_growth(
+    outlook: Outlook, growth: Growth, left: Limits, pools: Convergence
+) -> tuple[Outlook, Limits]:
+    """Return the outlook with what growth asks for of fleets, and what the limits leave."""
+    spec = outlook.state.spec
     launches = [launch for launch in growth.launches if launch.fleet not in pools.names]
     names = {name for launch in launches for name in launch.nodes}
-    lasting_s = _lasting_s(standing.state.jobs, growth.waiting, names)
+    lasting_s = _lasting_s(outlook.state.jobs, growth.waiting, names)
     launched: Counter[str] = Counter()
     usd = 0.0
     for launch in launches:
-        draft.launch(
-            launch.fleet,
-            launch.nodes,
-            launch.reason,
-            jobs=launch.jobs,
-            lasting_s=lasting_s,
-            jobs_of=growth.jobs_of,
-        )
         launched[launch.fleet] += len(launch.nodes)
         usd += left.usd_of(spec.fleet(launch.fleet), [lasting_s.get(name, 0) for name in launch.nodes])
-    for undrain in growth.undrains:
-        for name in undrain.nodes:
-            if name not in draft.now_undrained:
-                draft.undrain(undrain.fleet, name, undrain.reason)
-    return left.with_launched(launched, usd)
+    new = [
+        NewNodes(each.fleet, each.nodes, each.reason, lasting_s, each.jobs, growth.jobs_of)
+        for each in launches
+    ]
+    undrains = [
+        Step(Undrain, undrain.fleet, name, undrain.reason)
+        for undrain in growth.undrains
+        for name in undrain.nodes
+        if name not in outlook.plan.undrained
+    ]
+    plan = outlook.plan.next_part().with_launches(new).with_steps(undrains).next_part()
+    return replace(outlook, plan=plan), left.with_launched(launched, usd)
 
 
 def _lasting_s(

@@ -11,8 +11,8 @@ from typing import Final
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.budget import Books, has_machine, price_of
 from tidepool.scaling.decide.capacity import node_prices
-from tidepool.scaling.decide.reconcile import Entry, Ledger
-from tidepool.scaling.decide.removal_order import going_order
+from tidepool.scaling.decide.reconcile import Entry, Reconciled
+from tidepool.scaling.decide.removal_order import removal_order
 from tidepool.scaling.phase import Phase
 
 _STAYS: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.LAUNCHING})
@@ -20,7 +20,7 @@ _DUST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Surplus:
+class Excess:
     """By node, why it is one too many, in words."""
 
     nodes: Mapping[str, str]
@@ -30,19 +30,21 @@ class Surplus:
         return self.nodes.get(entry.name)
 
 
-def surplus(state: ClusterState, idle_since: Mapping[str, datetime], ledger: Ledger, books: Books) -> Surplus:
+def find_excess(
+    state: ClusterState, idle_since: Mapping[str, datetime], reconciled: Reconciled, books: Books
+) -> Excess:
     """Those that should go. Of nodes that are alike, the idle go before those that run jobs."""
-    found = dict(_out_of_place(state, ledger))
+    found = dict(_out_of_place(state, reconciled))
     if not _is_limited(state):
-        return Surplus(found)
-    order = going_order(state, idle_since)
-    rest = [each for each in ledger.entries.values() if each.name not in found and has_machine(each)]
+        return Excess(found)
+    order = removal_order(state, idle_since)
+    rest = [each for each in reconciled.entries.values() if each.name not in found and has_machine(each)]
     # Those that are going anyhow are counted first.
     rest.sort(key=lambda each: (each.phase in _STAYS, order(each)))
     for names, reason in _over(state, rest, books):
         for name in names:
             found.setdefault(name, reason)
-    return Surplus(found)
+    return Excess(found)
 
 
 def _is_limited(state: ClusterState) -> bool:
@@ -58,9 +60,9 @@ def _is_limited(state: ClusterState) -> bool:
     )
 
 
-def _out_of_place(state: ClusterState, ledger: Ledger) -> Iterable[tuple[str, str]]:
+def _out_of_place(state: ClusterState, reconciled: Reconciled) -> Iterable[tuple[str, str]]:
     fleets = {fleet.name: fleet for fleet in state.spec.fleets}
-    for entry in ledger.entries.values():
+    for entry in reconciled.entries.values():
         fleet = fleets.get(entry.fleet)
         if fleet is None:
             yield entry.name, f"there is no fleet {entry.fleet} any more"

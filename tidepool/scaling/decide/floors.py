@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.draft import Draft
-from tidepool.scaling.decide.excess import Surplus
+from tidepool.scaling.decide.excess import Excess
 from tidepool.scaling.decide.limits import Limits
+from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Floor, Wants
-from tidepool.scaling.decide.reconcile import Entry, Ledger
-from tidepool.scaling.decide.reconcile_words import Todo
+from tidepool.scaling.decide.reconcile import Entry, Reconciled
+from tidepool.scaling.decide.reconcile_words import NodeAction
 from tidepool.scaling.decide.vacancy import vacancies
+from tidepool.scaling.decision import Undrain
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 
@@ -26,22 +28,22 @@ _SPARE: Final = frozenset({Phase.IDLE, Phase.LAUNCHING})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What stays of the nodes of the fleets, in the draft of a decision."""
+class Outlook:
+    """Nodes of the fleets that stay, by what is decided so far."""
 
     state: ClusterState
     memory: Memory
-    ledger: Ledger
-    surplus: Surplus
-    draft: Draft
+    reconciled: Reconciled
+    excess: Excess
+    plan: Plan
 
     def phases(self) -> dict[str, Phase]:
         """By node, as growth is to see it: what should go is leaving, what was launched is on its way."""
         found = {
-            name: Phase.LEAVING if self.surplus.why(entry) is not None else entry.phase
-            for name, entry in self.ledger.entries.items()
+            name: Phase.LEAVING if self.excess.why(entry) is not None else entry.phase
+            for name, entry in self.reconciled.entries.items()
         }
-        for name in self.draft.now_launched:
+        for name in self.plan.launched:
             found.setdefault(name, Phase.LAUNCHING)
         for name in self._unlisted():
             found.setdefault(name, Phase.UNKNOWN)
@@ -67,39 +69,39 @@ class Standing:
         """Those that the scaler drained, and that may take jobs again; the lowest slot first."""
         return [
             entry
-            for entry in self.ledger.entries.values()
+            for entry in self.reconciled.entries.values()
             if entry.fleet == fleet
-            and entry.todo in (Todo.LEAVE, Todo.KEEP)
+            and entry.action in (NodeAction.LEAVE, NodeAction.KEEP)
             and entry.phase in phases
             and entry.is_desired
-            and self.surplus.why(entry) is None
-            and entry.name not in self.draft.now_undrained
+            and self.excess.why(entry) is None
+            and entry.name not in self.plan.undrained
         ]
 
     def _staying(self, fleet: str, phases: frozenset[Phase]) -> set[str]:
         seen = {
             entry.name
-            for entry in self.ledger.entries.values()
-            if entry.fleet == fleet and entry.phase in phases and self.surplus.why(entry) is None
+            for entry in self.reconciled.entries.values()
+            if entry.fleet == fleet and entry.phase in phases and self.excess.why(entry) is None
         }
-        draft = self.draft
-        stays = (seen & draft.desired) - draft.now_drained.keys()
-        now = {**draft.now_launched, **draft.now_undrained}
+        plan = self.plan
+        stays = (seen & plan.desired) - plan.drained.keys()
+        now = {**plan.launched, **plan.undrained}
         return stays | {name for name, of in now.items() if of == fleet}
 
 
 def serve(
-    standing: Standing, wants: Wants, limits: Limits, needed: Collection[str], *, spare: bool
-) -> Limits:
+    outlook: Outlook, wants: Wants, limits: Limits, needed: Collection[str], *, spare: bool
+) -> tuple[Outlook, Limits]:
     """Undrain or launch what is missing below the floors, those that are ``spare`` or the others.
 
     Gives what the limits leave.
     """
-    for fleet in standing.state.spec.fleets:
+    for fleet in outlook.state.spec.fleets:
         for floor in _of(wants.floors, fleet, spare=spare):
-            there = standing.spare(fleet.name, needed) if spare else standing.there(fleet.name)
-            limits = _fill(standing, fleet, floor, floor.nodes - len(there), limits)
-    return limits
+            there = outlook.spare(fleet.name, needed) if spare else outlook.there(fleet.name)
+            outlook, limits = _fill(outlook, fleet, floor, floor.nodes - len(there), limits)
+    return outlook, limits
 
 
 def _of(floors: Iterable[Floor], fleet: Fleet, *, spare: bool) -> list[Floor]:
@@ -110,24 +112,26 @@ def _of(floors: Iterable[Floor], fleet: Fleet, *, spare: bool) -> list[Floor]:
     )
 
 
-def _fill(standing: Standing, fleet: Fleet, floor: Floor, missing: int, limits: Limits) -> Limits:
-    draft = standing.draft
+def _fill(
+    outlook: Outlook, fleet: Fleet, floor: Floor, missing: int, limits: Limits
+) -> tuple[Outlook, Limits]:
     # One that jobs have still is there, and not to spare.
     phases = {Phase.DRAINED} if floor.is_spare else {Phase.DRAINED, Phase.DRAINING}
-    back = standing.undrainable(fleet.name, phases)[: max(0, missing)]
-    for entry in back:
-        draft.undrain(fleet.name, entry.name, floor.reason)
+    back = outlook.undrainable(fleet.name, phases)[: max(0, missing)]
+    plan = outlook.plan.with_steps(Step(Undrain, fleet.name, entry.name, floor.reason) for entry in back)
+    outlook = replace(outlook, plan=plan)
     missing -= len(back)
     if missing <= 0:
-        return limits
+        return outlook, limits
     lasting_s = None if floor.is_for_ever else 0
     grant = limits.more(fleet.name, missing, {}, time_limit_s=lasting_s)
-    names = [name for name, _ in zip(_vacant(standing, fleet), range(grant.nodes), strict=False)]
-    draft.launch(fleet.name, names, floor.reason, lasting_s=dict.fromkeys(names, lasting_s))
-    return limits.with_launched({fleet.name: len(names)}, len(names) * grant.usd_per_node)
+    names = tuple(islice(_vacant(outlook, fleet), grant.nodes))
+    new = NewNodes(fleet.name, names, floor.reason, dict.fromkeys(names, lasting_s))
+    outlook = replace(outlook, plan=plan.with_launches([new]))
+    return outlook, limits.with_launched({fleet.name: len(names)}, len(names) * grant.usd_per_node)
 
 
-def _vacant(standing: Standing, fleet: Fleet) -> Iterable[str]:
-    desired = standing.draft.desired
-    free = vacancies(fleet, standing.phases(), standing.memory, standing.state.at)
+def _vacant(outlook: Outlook, fleet: Fleet) -> Iterable[str]:
+    desired = outlook.plan.desired
+    free = vacancies(fleet, outlook.phases(), outlook.memory, outlook.state.at)
     return (name for name in free if name not in desired)

@@ -11,8 +11,8 @@ from typing import Final, Literal
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.budget import Books, has_machine, node_usd
-from tidepool.scaling.decide.capacity import Room, next_rooms, rooms_of
-from tidepool.scaling.decide.reconcile import Ledger
+from tidepool.scaling.decide.capacity import Capacity, capacities_of, next_capacities
+from tidepool.scaling.decide.reconcile import Reconciled
 from tidepool.scaling.memory import Memory
 
 #: US dollars that are no sum of money: what is left of adding up many small ones.
@@ -28,7 +28,7 @@ class Limits:
     memory: Memory
     #: By fleet: how many nodes are there, coming or going; and the rooms that are left beside them.
     present: Mapping[str, int]
-    rooms: Mapping[str, tuple[Room, ...]]
+    capacities: Mapping[str, tuple[Capacity, ...]]
     usd_per_hour: float
     projected_usd: float
     capped: Mapping[str, int]
@@ -59,8 +59,8 @@ class Limits:
             return Grant(0, f"there is no fleet {fleet}")
         # Where they would go, and what they would cost there: the first are the first to be granted.
         ahead = [
-            (room, count, self._usd(found, room.usd_per_hour, time_limit_s))
-            for room, count in next_rooms(self.rooms[fleet], self._skip(fleet, launched), nodes)
+            (capacity, count, self._usd(found, capacity.usd_per_hour, time_limit_s))
+            for capacity, count in next_capacities(self.capacities[fleet], self._skip(fleet, launched), nodes)
         ]
         grants = (
             Grant(nodes),
@@ -91,8 +91,10 @@ class Limits:
         """What new nodes of a fleet could cost of this month, the next ones: each with how long its job may run."""
         ahead = list(lasting_s)
         found = 0.0
-        for room, count in next_rooms(self.rooms[fleet.name], self.since.get(fleet.name, 0), len(ahead)):
-            found += sum(self._usd(fleet, room.usd_per_hour, each) for each in ahead[:count])
+        for capacity, count in next_capacities(
+            self.capacities[fleet.name], self.since.get(fleet.name, 0), len(ahead)
+        ):
+            found += sum(self._usd(fleet, capacity.usd_per_hour, each) for each in ahead[:count])
             ahead = ahead[count:]
         return found
 
@@ -108,9 +110,11 @@ class Limits:
     def _usd_per_hour(self, launched: Mapping[str, int]) -> float:
         """What so many more cost an hour, where they would be."""
         return sum(
-            room.usd_per_hour * here
+            capacity.usd_per_hour * here
             for fleet, count in launched.items()
-            for room, here in next_rooms(self.rooms.get(fleet, ()), self.since.get(fleet, 0), count)
+            for capacity, here in next_capacities(
+                self.capacities.get(fleet, ()), self.since.get(fleet, 0), count
+            )
         )
 
     def _fleet(self, fleet: Fleet, launched: int) -> Iterable[Grant]:
@@ -120,21 +124,25 @@ class Limits:
             fleet.max_nodes - self.present.get(fleet.name, 0) - launched,
             f"fleet {fleet.name} may have {fleet.max_nodes} nodes (max_nodes)",
         )
-        rooms = self.rooms[fleet.name]
-        closed = [room for room in rooms if room.backoff is not None]
-        left = sum(room.left for room in rooms) - self.since.get(fleet.name, 0) - launched
-        if len(rooms) > 1:
+        capacities = self.capacities[fleet.name]
+        closed = [capacity for capacity in capacities if capacity.backoff is not None]
+        left = sum(capacity.left for capacity in capacities) - self.since.get(fleet.name, 0) - launched
+        if len(capacities) > 1:
             standing: Literal["limit", "setback"] = "setback" if closed else "limit"
-            yield Grant(left, f"fleet {fleet.name}: {'; '.join(room.obstacle for room in rooms)}", standing)
-            return
-        for room in closed:
-            assert room.backoff is not None
-            until = f"{room.backoff.until:%H:%M:%S} UTC"
-            yield Grant(0, f"fleet {fleet.name} backs off until {until}: {room.backoff.text}", "setback")
-        if rooms[0].most < fleet.max_nodes:
             yield Grant(
                 left,
-                f"fleet {fleet.name} may have {rooms[0].most} nodes on {rooms[0].name} (its max_nodes)",
+                f"fleet {fleet.name}: {'; '.join(capacity.obstacle for capacity in capacities)}",
+                standing,
+            )
+            return
+        for capacity in closed:
+            assert capacity.backoff is not None
+            until = f"{capacity.backoff.until:%H:%M:%S} UTC"
+            yield Grant(0, f"fleet {fleet.name} backs off until {until}: {capacity.backoff.text}", "setback")
+        if capacities[0].most < fleet.max_nodes:
+            yield Grant(
+                left,
+                f"fleet {fleet.name} may have {capacities[0].most} nodes on {capacities[0].name} (its max_nodes)",
             )
 
     def _all(self, launched: int) -> Iterable[Grant]:
@@ -145,9 +153,11 @@ class Limits:
 
     def _price(self, fleet: Fleet, ahead: _Ahead, launched: Mapping[str, int]) -> Iterable[Grant]:
         most = self.spec.limits.price_usd_per_hour
-        if most is not None and any(room.usd_per_hour > 0 for room, _, _ in ahead):
+        if most is not None and any(capacity.usd_per_hour > 0 for capacity, _, _ in ahead):
             taken = self.usd_per_hour + self._usd_per_hour(launched)
-            nodes, price = _within(most - taken, [(count, room.usd_per_hour) for room, count, _ in ahead])
+            nodes, price = _within(
+                most - taken, [(count, capacity.usd_per_hour) for capacity, count, _ in ahead]
+            )
             yield Grant(
                 nodes,
                 f"all machines together may cost {most:g} USD an hour (limits.price_usd_per_hour): they cost "
@@ -173,7 +183,7 @@ class Limits:
 
 
 #: Where the next nodes go, how many to each, and what each of them could cost of this month.
-_Ahead = Sequence[tuple[Room, int, float]]
+_Ahead = Sequence[tuple[Capacity, int, float]]
 
 
 def _dearest(ahead: _Ahead, nodes: int) -> float:
@@ -203,10 +213,15 @@ def _within(left: float, ahead: Iterable[tuple[int, float]]) -> tuple[int, float
 
 
 def limits(
-    spec: ClusterSpec, at: datetime, memory: Memory, ledger: Ledger, books: Books, caps: Mapping[str, int]
+    spec: ClusterSpec,
+    at: datetime,
+    memory: Memory,
+    reconciled: Reconciled,
+    books: Books,
+    caps: Mapping[str, int],
 ) -> Limits:
     """What is left beside all that is there. ``caps``: by account, how many nodes its jobs may have."""
-    there = [entry for entry in ledger.entries.values() if has_machine(entry)]
+    there = [entry for entry in reconciled.entries.values() if has_machine(entry)]
     present = Counter(entry.fleet for entry in there)
     spanning = {fleet.name: fleet for fleet in spec.fleets if len(fleet.infrastructures) > 1}
     taken = Counter((entry.fleet, entry.location if entry.fleet in spanning else "") for entry in there)
@@ -214,11 +229,19 @@ def limits(
         if name in spanning and not key:
             # Where they are is not known yet: the first is what a program takes for those that nobody decided on.
             taken[name, spanning[name].infrastructures[0].key] += count
-    rooms = {fleet.name: rooms_of(fleet, taken, memory, at) for fleet in spec.fleets}
+    capacities = {fleet.name: capacities_of(fleet, taken, memory, at) for fleet in spec.fleets}
     used = Counter[str]()
-    for jobs in ledger.running.values():
+    for jobs in reconciled.running.values():
         used.update({job.account for job in jobs})
     capped = {account: max(0, most - used[account]) for account, most in sorted(caps.items())}
     return Limits(
-        spec, at, memory, present, rooms, books.usd_per_hour, books.projected_usd, capped, ledger.blind
+        spec,
+        at,
+        memory,
+        present,
+        capacities,
+        books.usd_per_hour,
+        books.projected_usd,
+        capped,
+        reconciled.blind,
     )

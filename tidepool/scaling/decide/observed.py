@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidepool.clients.slurm import Node, NodeBase, NodeFlag
-from tidepool.scaling.decide.reconcile_words import Seen
+from tidepool.scaling.decide.reconcile_words import SlurmStatus
 
 #: What the scaler's drains, and the provider's, begin with. Everything else is a person's.
 OURS: Final = "tidepool:"
@@ -67,31 +67,31 @@ _DIED: Final = (
 )
 
 
-def seen(node: Node | None) -> Seen:
+def slurm_status(node: Node | None) -> SlurmStatus:
     """One word for it. Of two that hold, what keeps hands off goes first."""
     if node is None:
-        return Seen.UNLISTED
+        return SlurmStatus.UNLISTED
     base, flags = node.state.base, node.state.flags
     if base is NodeBase.FUTURE:
-        return Seen.SLOT
+        return SlurmStatus.SLOT
     if base in _UP and flags <= _PLAIN:
-        return Seen.UP
+        return SlurmStatus.UP
     if not flags <= _KNOWN or base in (NodeBase.ERROR, NodeBase.UNKNOWN):
         # A newer Slurm's word, or one that says nothing.
-        return Seen.STRANGE
+        return SlurmStatus.STRANGE
     if flags & _THEIRS or _is_somebodys(node):
-        return Seen.THEIRS
+        return SlurmStatus.THEIRS
     if flags & _BOOTING:
-        return Seen.BOOTING
+        return SlurmStatus.BOOTING
     if flags & _OFF:
-        return Seen.OFF
+        return SlurmStatus.OFF
     if NodeFlag.INVALID_REG in flags or _is_unfit(node):
-        return Seen.UNFIT
+        return SlurmStatus.UNFIT
     if base is NodeBase.DOWN:
-        return Seen.DOWN
+        return SlurmStatus.DOWN
     if NodeFlag.NOT_RESPONDING in flags:
-        return Seen.SILENT
-    return Seen.OURS if node.state.is_draining else Seen.UP
+        return SlurmStatus.SILENT
+    return SlurmStatus.OURS if node.state.is_draining else SlurmStatus.UP
 
 
 def holder(node: Node) -> str:

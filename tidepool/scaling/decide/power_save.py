@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 from tidepool.clients.slurm import NodeBase, NodeFlag
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.draft import Draft
 from tidepool.scaling.decide.limits import Limits
-from tidepool.scaling.decide.observed import seen
-from tidepool.scaling.decide.reconcile import Ledger
-from tidepool.scaling.decide.reconcile_words import Order, Seen, Todo
+from tidepool.scaling.decide.observed import slurm_status
+from tidepool.scaling.decide.plan import NewNodes, Plan, Step
+from tidepool.scaling.decide.reconcile import Reconciled
+from tidepool.scaling.decide.reconcile_words import NodeAction, RequestStatus, SlurmStatus
 from tidepool.scaling.decide.vacancy import is_quarantined
+from tidepool.scaling.decision import PowerFailed, Remove, Undrain
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 
@@ -34,65 +36,74 @@ def asked_up(state: ClusterState) -> frozenset[str]:
     }
 
 
-def follow(draft: Draft, state: ClusterState, memory: Memory, ledger: Ledger, limits: Limits) -> None:
-    """Launch what Slurm powers up, and tell it of those that do not come.
+def follow(plan: Plan, state: ClusterState, memory: Memory, reconciled: Reconciled, limits: Limits) -> Plan:
+    """Return the plan that launches what Slurm powers up, and tells it of nodes that do not come.
 
-    What it powers down goes by the ledger. It is not drained: no job begins there any more, and a drain would stay with
-    the slot.
+    What it powers down goes by the reconcile table. It is not drained: no job begins there any more, and a drain would
+    stay with the slot.
     """
-    _power_up(draft, state, memory, ledger, limits)
-    _given_up(draft, state)
+    plan = _powered_up(plan, state, memory, reconciled, limits)
+    plan = plan.with_steps(_given_up(plan, state))
     wanted = asked_up(state)
-    for entry in ledger.entries.values():
-        if entry.phase in _DRAINED and entry.name in draft.desired and entry.name in wanted:
-            if entry.todo is not Todo.WAIT:
-                draft.undrain(entry.fleet, entry.name, _ASKS)
-        elif entry.todo is Todo.LEAVE and entry.phase is Phase.DRAINED:
-            draft.remove(entry.fleet, entry.name, "drained and empty: Slurm's power saving gives it back")
-        elif entry.todo in (Todo.REPLACE, Todo.DROP) and entry.is_confirmed:
-            _fail(draft, entry.name, entry.why)
+    steps = []
+    for entry in reconciled.entries.values():
+        if entry.phase in _DRAINED and entry.name in plan.desired and entry.name in wanted:
+            if entry.action is not NodeAction.WAIT:
+                steps.append(Step(Undrain, entry.fleet, entry.name, _ASKS))
+        elif entry.action is NodeAction.LEAVE and entry.phase is Phase.DRAINED:
+            reason = "drained and empty: Slurm's power saving gives it back"
+            steps.append(Step(Remove, entry.fleet, entry.name, reason))
+        elif entry.action in (NodeAction.REPLACE, NodeAction.DROP) and entry.is_confirmed:
+            steps += _fail(plan, entry.name, entry.why)
+    return plan.with_steps(steps)
 
 
-def _power_up(draft: Draft, state: ClusterState, memory: Memory, ledger: Ledger, limits: Limits) -> None:
+def _powered_up(
+    plan: Plan, state: ClusterState, memory: Memory, reconciled: Reconciled, limits: Limits
+) -> Plan:
     fleets = {fleet.name: fleet for fleet in state.spec.fleets}
     launched: Counter[str] = Counter()
     usd = 0.0
-    for fleet_name, number, name in sorted(_places(asked_up(state))):
-        entry = ledger.entries.get(name)
-        if name in draft.desired:
+    new: list[NewNodes] = []
+    failed: list[Step] = []
+    for fleet_name, number, name in sorted(_slots(asked_up(state))):
+        entry = reconciled.entries.get(name)
+        if name in plan.desired:
             continue
-        if entry is not None and entry.order is not Order.FAILED:
+        if entry is not None and entry.request is not RequestStatus.FAILED:
             continue  # it is being taken away still, and made again when it is gone
         fleet = fleets.get(fleet_name)
         if fleet is None or number > fleet.max_nodes:
-            _fail(draft, name, "it is no slot of a fleet")
+            failed += _fail(plan, name, "it is no slot of a fleet")
         elif is_quarantined(fleet, name, memory, state.at):
-            _fail(draft, name, memory.node_backoffs[name].text)
+            failed += _fail(plan, name, memory.node_backoffs[name].text)
         else:
             grant = limits.more(fleet_name, 1, launched, time_limit_s=0, launched_usd=usd)
             if grant.nodes:
                 launched[fleet_name] += 1
                 usd += grant.usd_per_node
-                draft.launch(fleet_name, [name], _ASKS, lasting_s={name: 0})
+                new.append(NewNodes(fleet_name, (name,), _ASKS, {name: 0}))
             else:
-                _fail(draft, name, grant.reason)
+                failed += _fail(plan, name, grant.reason)
+    return plan.with_launches(new).with_steps(failed)
 
 
-def _given_up(draft: Draft, state: ClusterState) -> None:
-    """Nodes that Slurm gave up when ResumeTimeout was over, for no daemon ran: they are fit to be asked for again."""
+def _given_up(plan: Plan, state: ClusterState) -> Iterator[Step]:
+    """Return the nodes that Slurm gave up, for no daemon ran until ResumeTimeout: they may be asked for again."""
     for node in state.nodes:
         is_down = node.state.base is NodeBase.DOWN and NodeFlag.POWERED_DOWN in node.state.flags
-        if is_down and node.name not in draft.desired and seen(node) is Seen.OFF:
-            for _, _, name in _places(frozenset({node.name})):
-                _fail(draft, name, "it did not come in time, and nothing is left of it")
+        if is_down and node.name not in plan.desired and slurm_status(node) is SlurmStatus.OFF:
+            for _, _, name in _slots(frozenset({node.name})):
+                yield from _fail(plan, name, "it did not come in time, and nothing is left of it")
 
 
-def _fail(draft: Draft, name: str, reason: str) -> None:
-    if not draft.is_expected(name):
-        draft.power_failed(fleet_and_number(name)[0], name, reason)
+def _fail(plan: Plan, name: str, reason: str) -> list[Step]:
+    if plan.is_expected(name):
+        return []
+    return [Step(PowerFailed, fleet_and_number(name)[0], name, reason)]
 
 
-def _places(names: frozenset[str]) -> list[tuple[str, int, str]]:
+def _slots(names: frozenset[str]) -> list[tuple[str, int, str]]:
     found = []
     for name in names:
         try:

@@ -17,28 +17,38 @@ from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures import Machine
 from tidepool.scaling.cluster_state import ClusterState, Recorded
-from tidepool.scaling.decide.observed import PROVIDERS, holder, seen
+from tidepool.scaling.decide.observed import PROVIDERS, holder, slurm_status
 from tidepool.scaling.decide.reconcile_table import row
-from tidepool.scaling.decide.reconcile_words import Cell, Order, Power, Record, Row, Seen, Todo
+from tidepool.scaling.decide.reconcile_words import (
+    Cell,
+    NodeAction,
+    Power,
+    Record,
+    RequestStatus,
+    Row,
+    SlurmStatus,
+)
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
 
 #: What changes a machine, or what is recorded of it, is done only when another look, so much later, says the same.
 CONFIRMED_AFTER: Final = timedelta(seconds=1)
 #: Within this time Slurm shows what it was told; then it is told again.
-ORDER_TIME: Final = timedelta(seconds=5)
+REQUEST_TIME: Final = timedelta(seconds=5)
 #: An operation of somebody else's is not interfered with for so long after it has drained a node.
 OPERATION_TIME: Final = timedelta(seconds=60)
 #: For how long a machine of no record is looked at before it is swept: whoever makes it may be about to record it.
 STRAY_GRACE: Final = timedelta(seconds=120)
 
 _IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.STRAY})
-_HAS_COME: Final = frozenset({Seen.UP, Seen.OURS, Seen.THEIRS})
+_HAS_COME: Final = frozenset({SlurmStatus.UP, SlurmStatus.OURS, SlurmStatus.THEIRS})
 _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 #: No subnet has more.
 _MOST_SLOTS: Final = 2**24
 
-_CONFIRMED: Final = frozenset({Todo.REMOVE, Todo.REPLACE, Todo.REPAIR, Todo.RELEASE_SLOT})
+_CONFIRMED: Final = frozenset(
+    {NodeAction.REMOVE, NodeAction.REPLACE, NodeAction.REPAIR, NodeAction.RELEASE_SLOT}
+)
 
 
 class Entry(NamedTuple):
@@ -48,12 +58,12 @@ class Entry(NamedTuple):
     fleet: str
     number: int
     phase: Phase
-    todo: Todo
+    action: NodeAction
     why: str
     node: Node | None
     has_jobs: bool
     is_desired: bool
-    order: Order
+    request: RequestStatus
     #: Whether an earlier look said the same.
     is_confirmed: bool
     #: Of which image it was made, where it is known.
@@ -63,7 +73,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class Reconciled:
     """All nodes that are more than a slot, by name, in the order of fleets and slots."""
 
     entries: Mapping[str, Entry]
@@ -75,9 +85,9 @@ class Ledger:
     running: Mapping[str, tuple[Job, ...]]
 
 
-def ledger(state: ClusterState, memory: Memory) -> Ledger:
+def reconcile(state: ClusterState, memory: Memory) -> Reconciled:
     """What every node comes to."""
-    return _Look(state, memory).ledger()
+    return _Look(state, memory).reconciled()
 
 
 def read_hostlist(written: str) -> tuple[str, ...]:
@@ -134,7 +144,7 @@ class _Look:
         self._running = running_jobs(state.jobs)
         self._reserved = reserved_nodes(state)
 
-    def ledger(self) -> Ledger:
+    def reconciled(self) -> Reconciled:
         slots = [slot for name in self._names() if (slot := _slot(name)) is not None]
         # Those of no fleet are somebody's own, unless something of ours is there.
         mine = sorted(slot for slot in slots if slot[0] in self._fleets or self._is_known(slot[2]))
@@ -149,7 +159,7 @@ class _Look:
             if entry.phase is not Phase.ABSENT:
                 entries[name] = entry
             strays += self._strays(entry)
-        return Ledger(entries, tuple(strays), blind, self._running)
+        return Reconciled(entries, tuple(strays), blind, self._running)
 
     def _names(self) -> set[str]:
         recorded = self._state.recorded or {}
@@ -173,22 +183,22 @@ class _Look:
         has_jobs = name in self._running or (
             node is not None and (node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags)
         )
-        how, text = self._seen(name, node)
+        how, text = self._slurm_status(name, node)
         record = self._record(name)
-        order = self._order(name, has_come=how in _HAS_COME and record is Record.BOTH)
+        request = self._request(name, has_come=how in _HAS_COME and record is Record.BOTH)
         cell = Cell(
-            Seen.STRANGE if is_blind else how,
+            SlurmStatus.STRANGE if is_blind else how,
             has_jobs,
             self._power(name),
             record,
             name in self._desired,
-            order,
+            request,
         )
-        found = self._as_ordered(name, row(cell))
+        found = self._as_requested(name, row(cell))
         since = self._memory.ill_since.get(name)
         why = f"{found.why} ({text})" if text else found.why
         backoff = self._memory.node_backoffs.get(name)
-        if order is Order.FAILED and found.phase is Phase.ILL and backoff is not None:
+        if request is RequestStatus.FAILED and found.phase is Phase.ILL and backoff is not None:
             why = f"{why}: {backoff.text}"
         if is_blind:
             why = f"Slurm lists no node and no slot of fleet {fleet}; until it does, nothing is done"
@@ -197,41 +207,47 @@ class _Look:
             fleet,
             number,
             found.phase,
-            found.todo,
+            found.action,
             why,
             node,
             has_jobs,
             cell.desired,
-            order,
-            found.todo not in _CONFIRMED or (since is not None and self._state.at - since >= CONFIRMED_AFTER),
+            request,
+            found.action not in _CONFIRMED
+            or (since is not None and self._state.at - since >= CONFIRMED_AFTER),
             self._image(name),
             self._location(name),
         )
 
-    def _as_ordered(self, name: str, found: Row) -> Row:
+    def _as_requested(self, name: str, found: Row) -> Row:
         """With orders to Slurm that were given just now, and that do not show yet."""
         drain = self._memory.drains.get(name)
         if drain is not None and found.phase in _IN_SERVICE and self._is_recent(drain.since):
             phase = Phase.STRAY if found.phase is Phase.STRAY else Phase.DRAINING
-            return found._replace(phase=phase, todo=Todo.WAIT, why="Slurm is asked to drain it")
+            return found._replace(phase=phase, action=NodeAction.WAIT, why="Slurm is asked to drain it")
         since = self._memory.undrained.get(name)
         if since is not None and found.phase in _DRAINED and self._is_recent(since):
             phase = Phase.IDLE if found.phase is Phase.DRAINED else Phase.BUSY
-            return found._replace(phase=phase, todo=Todo.KEEP, why="Slurm is asked to undrain it")
+            return found._replace(phase=phase, action=NodeAction.KEEP, why="Slurm is asked to undrain it")
         return found
 
     def _is_recent(self, since: datetime) -> bool:
-        return self._state.at - since < ORDER_TIME
+        return self._state.at - since < REQUEST_TIME
 
-    def _seen(self, name: str, node: Node | None) -> tuple[Seen, str]:
-        how = seen(node)
-        if name in self._reserved and how not in (Seen.UNLISTED, Seen.SLOT, Seen.OFF, Seen.BOOTING):
-            return Seen.THEIRS, self._reserved[name]
-        if node is not None and how is Seen.THEIRS:
+    def _slurm_status(self, name: str, node: Node | None) -> tuple[SlurmStatus, str]:
+        how = slurm_status(node)
+        if name in self._reserved and how not in (
+            SlurmStatus.UNLISTED,
+            SlurmStatus.SLOT,
+            SlurmStatus.OFF,
+            SlurmStatus.BOOTING,
+        ):
+            return SlurmStatus.THEIRS, self._reserved[name]
+        if node is not None and how is SlurmStatus.THEIRS:
             return how, holder(node)
-        if node is not None and how is Seen.OURS and self._is_being_deleted(node):
-            return Seen.THEIRS, "an operation that is not the scaler's is taking it away"
-        if node is not None and node.reason is not None and how in (Seen.UNFIT, Seen.DOWN):
+        if node is not None and how is SlurmStatus.OURS and self._is_being_deleted(node):
+            return SlurmStatus.THEIRS, "an operation that is not the scaler's is taking it away"
+        if node is not None and node.reason is not None and how in (SlurmStatus.UNFIT, SlurmStatus.DOWN):
             return how, node.reason.text
         return how, ""
 
@@ -313,24 +329,24 @@ class _Look:
         record = (self._state.recorded or {}).get(name)
         return record.image if record else ""
 
-    def _order(self, name: str, *, has_come: bool) -> Order:
+    def _request(self, name: str, *, has_come: bool) -> RequestStatus:
         """What was asked for it. A launch is over when it has come."""
         at = self._state.at
         if name in self._state.under_way:
-            return Order.UNDER_WAY
+            return RequestStatus.UNDER_WAY
         launch = self._memory.launches.get(name)
         if launch is not None and not has_come:
-            return Order.LAUNCH if _is_ahead(at, launch.deadline) else Order.LATE_LAUNCH
+            return RequestStatus.LAUNCH if _is_ahead(at, launch.deadline) else RequestStatus.LATE_LAUNCH
         until = self._memory.awaited.get(name)
         if until is not None:
-            return Order.UP if _is_ahead(at, until) else Order.LATE_UP
+            return RequestStatus.UP if _is_ahead(at, until) else RequestStatus.LATE_UP
         backoff = self._memory.node_backoffs.get(name)
-        return Order.FAILED if backoff is not None and backoff.until > at else Order.NONE
+        return RequestStatus.FAILED if backoff is not None and backoff.until > at else RequestStatus.NONE
 
     def _strays(self, entry: Entry) -> Iterable[Machine]:
         """Of the machines of a node's name, those that may go, were it not for grace."""
         listed = self._listed(entry.name)
-        if entry.todo is Todo.DELETE_ORPHAN:
+        if entry.action is NodeAction.DELETE_ORPHAN:
             yield from self._machines.get(entry.name, ())
             return
         if self._state.recorded is not None and not entry.has_jobs and self._is_recorded(entry.name):

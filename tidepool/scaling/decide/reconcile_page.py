@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from tidepool.scaling.decide.reconcile_table import ROWS
-from tidepool.scaling.decide.reconcile_words import Order, Power, Record, Row, Seen, Todo
+from tidepool.scaling.decide.reconcile_words import NodeAction, Power, Record, RequestStatus, Row, SlurmStatus
 
 _TOP: Final = """\
 # The ledger
@@ -22,21 +22,21 @@ there and does not run.
 """
 
 _MEANING: Final = {
-    Todo.NOTHING: "Nothing is done.",
-    Todo.WAIT: "Something was asked for and has time still, or more has to be seen first.",
-    Todo.SERVE: "Jobs may have it. Idle for long enough, it is drained.",
-    Todo.KEEP: "Jobs may have it, and it stays, for something cannot be seen.",
-    Todo.ADOPT: "It joins the wish, whoever made it.",
-    Todo.MAKE: "An `up` makes it, and it has its time to come up.",
-    Todo.REPAIR: "An `up` looks again at what is recorded of it, and makes it as it is wished: there, or gone.",
-    Todo.DRAIN: "It takes no more jobs.",
-    Todo.LEAVE: "A job that needs it undrains it. Empty, it is removed.",
-    Todo.REMOVE: "It leaves the wish, and an `up` takes it away.",
-    Todo.DROP: "It leaves the wish. There is nothing to take away.",
-    Todo.REPLACE: "It is removed, its name is left alone for a while, and the failure is counted for its fleet.",
-    Todo.DELETE_ORPHAN: "Its machine is deleted, after a grace of two minutes in which no `up` is under way.",
-    Todo.RELEASE_SLOT: "Slurm makes a slot of it.",
-    Todo.FAIL: "Slurm's power saving is told that it does not come.",
+    NodeAction.NOTHING: "Nothing is done.",
+    NodeAction.WAIT: "Something was asked for and has time still, or more has to be seen first.",
+    NodeAction.SERVE: "Jobs may have it. Idle for long enough, it is drained.",
+    NodeAction.KEEP: "Jobs may have it, and it stays, for something cannot be seen.",
+    NodeAction.ADOPT: "It joins the wish, whoever made it.",
+    NodeAction.MAKE: "An `up` makes it, and it has its time to come up.",
+    NodeAction.REPAIR: "An `up` looks again at what is recorded of it, and makes it as it is wished: there, or gone.",
+    NodeAction.DRAIN: "It takes no more jobs.",
+    NodeAction.LEAVE: "A job that needs it undrains it. Empty, it is removed.",
+    NodeAction.REMOVE: "It leaves the wish, and an `up` takes it away.",
+    NodeAction.DROP: "It leaves the wish. There is nothing to take away.",
+    NodeAction.REPLACE: "It is removed, its name is left alone for a while, and the failure is counted for its fleet.",
+    NodeAction.DELETE_ORPHAN: "Its machine is deleted, after a grace of two minutes in which no `up` is under way.",
+    NodeAction.RELEASE_SLOT: "Slurm makes a slot of it.",
+    NodeAction.FAIL: "Slurm's power saving is told that it does not come.",
 }
 
 _TABLE: Final = """
@@ -49,9 +49,9 @@ are swept like those of no record.
 """
 
 
-def ledger_page() -> str:
-    """The text of ``docs/ledger.md``."""
-    words = "".join(f"| `{todo}` | {_MEANING[todo]} |\n" for todo in Todo)
+def reconcile_page() -> str:
+    """The text of ``docs/reconciled.md``."""
+    words = "".join(f"| `{action}` | {_MEANING[action]} |\n" for action in NodeAction)
     rows = "".join(_line(number, row) for number, row in enumerate(ROWS, start=1))
     return _TOP + words + _TABLE + rows
 
@@ -59,14 +59,14 @@ def ledger_page() -> str:
 def _line(number: int, row: Row) -> str:
     cells = (
         str(number),
-        _values(row.seen, Seen),
+        _values(row.slurm, SlurmStatus),
         "" if len(row.jobs) > 1 else "yes" if True in row.jobs else "no",
         _values(row.power, Power),
         _values(row.record, Record),
         "" if len(row.desired) > 1 else "yes" if True in row.desired else "no",
-        _values(row.order, Order),
+        _values(row.request, RequestStatus),
         f"`{row.phase}`",
-        f"`{row.todo}`",
+        f"`{row.action}`",
         row.why,
     )
     return f"| {' | '.join(cells)} |\n"

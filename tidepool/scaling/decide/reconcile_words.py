@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tidepool.scaling.phase import Phase
 
 
-class Seen(StrEnum):
+class SlurmStatus(StrEnum):
     """How Slurm has a node."""
 
     UNLISTED = "not listed"
@@ -49,7 +49,7 @@ class Record(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Order(StrEnum):
+class RequestStatus(StrEnum):
     """What was asked for, and whether its time is over."""
 
     NONE = "nothing"
@@ -62,7 +62,7 @@ class Order(StrEnum):
     FAILED = "failed"
 
 
-class Todo(StrEnum):
+class NodeAction(StrEnum):
     """What is to be done about it."""
 
     NOTHING = "nothing"
@@ -94,25 +94,25 @@ class Todo(StrEnum):
 class Cell(NamedTuple):
     """One combination."""
 
-    seen: Seen
+    slurm: SlurmStatus
     jobs: bool
     power: Power
     record: Record
     desired: bool
-    order: Order
+    request: RequestStatus
 
 
 class Row(NamedTuple):
     """Combinations that come to the same. Of ``phase``, IDLE with jobs is BUSY, DRAINED with jobs DRAINING."""
 
-    seen: frozenset[Seen]
+    slurm: frozenset[SlurmStatus]
     jobs: frozenset[bool]
     power: frozenset[Power]
     record: frozenset[Record]
     desired: frozenset[bool]
-    order: frozenset[Order]
+    request: frozenset[RequestStatus]
     phase: Phase
-    todo: Todo
+    action: NodeAction
     why: str
 
     def fits(self, cell: Cell) -> bool:

@@ -14,7 +14,7 @@ from tidepool.scaling.memory import at_location
 from tidepool.scaling.phase import Phase
 
 
-def going_order(state: ClusterState, idle_since: Mapping[str, datetime]) -> Callable[[Entry], Any]:
+def removal_order(state: ClusterState, idle_since: Mapping[str, datetime]) -> Callable[[Entry], Any]:
     """A key that sorts nodes: idle before busy, of an older image, dearest, idle for longest, of the highest slot.
 
     Of a fleet's infrastructures the last goes first. Low slots stay, so that what is left lies together, for jobs of several

@@ -1,142 +1,143 @@
-"""What the ledger asks for, as actions; and what is remembered of nodes while nothing is asked for."""
+"""Steps that the reconcile table asks for, and what is remembered of nodes while nothing is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.draft import Draft
-from tidepool.scaling.decide.excess import Surplus
+from tidepool.scaling.decide.excess import Excess
 from tidepool.scaling.decide.observed import OURS, is_taken_back
-from tidepool.scaling.decide.reconcile import STRAY_GRACE, Entry, Ledger
-from tidepool.scaling.decide.reconcile_words import Todo
-from tidepool.scaling.memory import Cause, Drained, Memory
+from tidepool.scaling.decide.plan import Plan, Step
+from tidepool.scaling.decide.reconcile import STRAY_GRACE, Entry, Reconciled
+from tidepool.scaling.decide.reconcile_words import NodeAction
+from tidepool.scaling.decision import DeleteOrphan, Drain, PowerFailed, ReleaseSlot, Remove, Repair
+from tidepool.scaling.memory import Drained, Memory
 from tidepool.scaling.phase import Phase
 
 _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 _IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY})
 #: While it is so, an `up` that was asked for is still waited for.
 _AWAITED: Final = frozenset(
-    {Todo.WAIT, Todo.KEEP, Todo.REPAIR, Todo.REMOVE, Todo.REPLACE, Todo.RELEASE_SLOT, Todo.FAIL}
+    {
+        NodeAction.WAIT,
+        NodeAction.KEEP,
+        NodeAction.REPAIR,
+        NodeAction.REMOVE,
+        NodeAction.REPLACE,
+        NodeAction.RELEASE_SLOT,
+        NodeAction.FAIL,
+    }
 )
-_AMISS: Final = frozenset({Todo.REMOVE, Todo.REPLACE, Todo.REPAIR, Todo.RELEASE_SLOT})
+_AMISS: Final = frozenset({NodeAction.REMOVE, NodeAction.REPLACE, NodeAction.REPAIR, NodeAction.RELEASE_SLOT})
 
 
-def remember_nodes(
-    draft: Draft, state: ClusterState, memory: Memory, ledger: Ledger, asked_up: Collection[str]
-) -> None:
-    """Bring what is remembered of nodes up to what is seen of them."""
-    there = ledger.entries
-    draft.idle_since = {
-        name: _idle_since(entry, memory, state.at)
-        for name, entry in there.items()
-        if entry.phase is Phase.IDLE
-    }
-    draft.locations = {
-        name: location
-        for name, location in {
-            **memory.locations,
-            **{name: entry.location for name, entry in there.items()},
-        }.items()
-        if name in there or name in draft.desired
-    }
-    draft.launches = {
-        name: launch
-        for name, launch in memory.launches.items()
-        if name in there and there[name].is_desired and not _has_come(there[name], state)
-    }
+def remembered(
+    state: ClusterState, memory: Memory, reconciled: Reconciled, asked_up: Collection[str]
+) -> Memory:
+    """Return what still holds of ``memory``, by what is observed of nodes now."""
+    there = reconciled.entries
+    desired = {name for names in state.desired.values() for name in names}
+    locations = {**memory.locations, **{name: entry.location for name, entry in there.items()}}
     drains = {
         name: memory.drains.get(name)
         for name, entry in there.items()
         if entry.phase in _DRAINED
-        or (entry.phase is Phase.STRAY and entry.todo is Todo.WAIT and name in memory.drains)
+        or (entry.phase is Phase.STRAY and entry.action is NodeAction.WAIT and name in memory.drains)
     }
-    draft.drains = {name: drain or Drained(state.at, _written(there[name])) for name, drain in drains.items()}
-    draft.undrained = {
-        name: since
-        for name, since in memory.undrained.items()
-        if name in there and there[name].phase in _IN_SERVICE and there[name].todo is Todo.KEEP
-    }
-    draft.awaited = {
-        name: until
-        for name, until in memory.awaited.items()
-        if (name in there and there[name].todo in _AWAITED) or (name in asked_up and until > state.at)
-    }
-    draft.ill_since = {
-        name: memory.ill_since.get(name, state.at)
-        for name, entry in there.items()
-        if entry.phase is Phase.ILL or entry.todo in _AMISS
-    }
-    draft.node_backoffs = {
-        name: each
-        for name, each in memory.node_backoffs.items()
-        if not (name in there and there[name].todo is Todo.SERVE)
-    }
-    draft.strays = {machine.key: memory.strays.get(machine.key, state.at) for machine in ledger.strays}
+    return replace(
+        memory,
+        idle_since={
+            name: _idle_since(entry, memory, state.at)
+            for name, entry in there.items()
+            if entry.phase is Phase.IDLE
+        },
+        locations={name: key for name, key in locations.items() if name in there or name in desired},
+        launches={
+            name: launch
+            for name, launch in memory.launches.items()
+            if name in there and there[name].is_desired and not _has_come(there[name], state)
+        },
+        drains={name: drain or Drained(state.at, _written(there[name])) for name, drain in drains.items()},
+        undrained={
+            name: since
+            for name, since in memory.undrained.items()
+            if name in there and there[name].phase in _IN_SERVICE and there[name].action is NodeAction.KEEP
+        },
+        awaited={
+            name: until
+            for name, until in memory.awaited.items()
+            if (name in there and there[name].action in _AWAITED) or (name in asked_up and until > state.at)
+        },
+        ill_since={
+            name: memory.ill_since.get(name, state.at)
+            for name, entry in there.items()
+            if entry.phase is Phase.ILL or entry.action in _AMISS
+        },
+        node_backoffs={
+            name: each
+            for name, each in memory.node_backoffs.items()
+            if not (name in there and there[name].action is NodeAction.SERVE)
+        },
+        strays={machine.key: memory.strays.get(machine.key, state.at) for machine in reconciled.strays},
+    )
 
 
-def act_on_ledger(
-    draft: Draft, state: ClusterState, ledger: Ledger, surplus: Surplus, asked_up: Collection[str]
-) -> None:
-    """Carry out what the table says of each node; but not of those that Slurm's power saving asks for anew."""
-    for entry in ledger.entries.values():
+def upkeep(
+    state: ClusterState, reconciled: Reconciled, excess: Excess, plan: Plan, asked_up: Collection[str]
+) -> Iterator[Step]:
+    """Return what the table says of each node; but not of those that Slurm's power saving asks for anew."""
+    saves_power = state.spec.scaling.mode == "power_save"
+    for entry in reconciled.entries.values():
         if entry.name in asked_up and not entry.is_desired:
             continue
-        why = surplus.why(entry)
-        if entry.todo is Todo.MAKE and why is not None:
+        why = excess.why(entry)
+        if entry.action is NodeAction.MAKE and why is not None:
             if state.machines is not None:
-                draft.remove(entry.fleet, entry.name, why)
-        elif entry.is_confirmed and (act := _ACTS.get(entry.todo)):
-            act(draft, entry)
-    _delete_orphan(draft, state, ledger)
+                yield Step(Remove, entry.fleet, entry.name, why)
+        elif entry.is_confirmed and (step := _step(entry, saves_power, plan.is_expected(entry.name))):
+            yield step
 
 
-def _delete_orphan(draft: Draft, state: ClusterState, ledger: Ledger) -> None:
+def orphans(state: ClusterState, reconciled: Reconciled, memory: Memory) -> list[DeleteOrphan]:
+    """Return the deletions of machines that no record has known for long enough."""
     # Whoever makes a machine records it when it is made: while an `up` is under way nothing is known to be stray.
     if state.under_way or state.recorded is None:
-        return
-    for machine in ledger.strays:
-        since = draft.strays[machine.key]
-        if state.at - since >= STRAY_GRACE:
-            seconds = (state.at - since).total_seconds()
-            draft.delete_orphan(
-                machine.key, f"no record has known it for {seconds:.0f} s, and it runs nothing"
-            )
+        return []
+    found = []
+    for machine in reconciled.strays:
+        known_for = state.at - memory.strays[machine.key]
+        if known_for >= STRAY_GRACE:
+            reason = f"no record has known it for {known_for.total_seconds():.0f} s, and it runs nothing"
+            found.append(DeleteOrphan(machine.key, reason))
+    return found
 
 
-def _replace(draft: Draft, entry: Entry) -> None:
-    draft.remove(entry.fleet, entry.name, entry.why)
-    # Who takes machines back has none to give.
-    cause: Cause = "capacity" if is_taken_back(entry.node) else "boot"
-    draft.set_back(entry.fleet, entry.name, cause, f"{entry.name}: {entry.why}")
-
-
-def _release_slot(draft: Draft, entry: Entry) -> None:
-    if not draft.is_expected(entry.name):
-        draft.release_slot(entry.fleet, entry.name, entry.why)
-
-
-def _fail(draft: Draft, entry: Entry) -> None:
-    if not draft.is_expected(entry.name):
-        draft.power_failed(entry.fleet, entry.name, entry.why)
-
-
-def _drop(draft: Draft, entry: Entry) -> None:
-    draft.desired.discard(entry.name)
-
-
-_ACTS: Final[Mapping[Todo, Callable[[Draft, Entry], None]]] = {
-    Todo.MAKE: lambda draft, entry: draft.make(entry.fleet, entry.name, entry.why),
-    Todo.REPAIR: lambda draft, entry: draft.repair(entry.fleet, entry.name, entry.why),
-    Todo.DRAIN: lambda draft, entry: draft.drain(entry.fleet, entry.name, entry.why),
-    Todo.REMOVE: lambda draft, entry: draft.remove(entry.fleet, entry.name, entry.why),
-    Todo.DROP: _drop,
-    Todo.REPLACE: _replace,
-    Todo.RELEASE_SLOT: _release_slot,
-    Todo.FAIL: _fail,
-}
+def _step(entry: Entry, saves_power: bool, is_expected: bool) -> Step | None:
+    step = Step(None, entry.fleet, entry.name, entry.why)
+    match entry.action:
+        case NodeAction.MAKE:
+            return step._replace(kind=Repair, is_launch=True)
+        case NodeAction.REPAIR:
+            return step._replace(kind=Repair)
+        case NodeAction.DRAIN:
+            return step._replace(kind=Drain)
+        case NodeAction.REMOVE:
+            return step._replace(kind=Remove)
+        case NodeAction.DROP:
+            return step
+        case NodeAction.REPLACE:
+            # Who takes machines back has none to give.
+            return step._replace(kind=Remove, failure="capacity" if is_taken_back(entry.node) else "boot")
+        case NodeAction.RELEASE_SLOT if not is_expected:
+            # Where Slurm saves power, it powers the node down, and makes a slot of it so.
+            return step._replace(kind=PowerFailed if saves_power else ReleaseSlot)
+        case NodeAction.FAIL if not is_expected:
+            return step._replace(kind=PowerFailed)
+        case _:
+            return None
 
 
 def _idle_since(entry: Entry, memory: Memory, at: datetime) -> datetime:

@@ -16,9 +16,9 @@ from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import OUR_HOLD
 from tidepool.conversion.record import CANCELLABLE, Conversion
 from tidepool.scaling.cluster_state import ClusterState, RecordedRole
-from tidepool.scaling.decide.observed import holder, seen
+from tidepool.scaling.decide.observed import holder, slurm_status
 from tidepool.scaling.decide.reconcile import reserved_nodes, running_jobs
-from tidepool.scaling.decide.reconcile_words import Seen
+from tidepool.scaling.decide.reconcile_words import SlurmStatus
 from tidepool.scaling.decision import MachineStanding
 from tidepool.scaling.memory import Memory
 
@@ -28,7 +28,7 @@ ABANDONED_AFTER: Final = timedelta(seconds=30)
 #: Taints by which Kubernetes itself says how a node is.
 LIFECYCLE: Final = "node.kubernetes.io/"
 
-_NOT_THERE: Final = frozenset({Seen.SLOT, Seen.UNLISTED})
+_NOT_THERE: Final = frozenset({SlurmStatus.SLOT, SlurmStatus.UNLISTED})
 _NAMED: Final = 3
 #: What these order, or cancel, is nobody's wish for one machine.
 _NOBODYS: Final = ("", "scaler", "up")
@@ -253,13 +253,13 @@ class _Look:
 
     def _as_slurm_has_it(self, stand: Stand) -> Stand:
         """Where its role is not known. Jobs go to a node that is up, whatever else is to be seen."""
-        is_up = seen(self._nodes.get(stand.name)) is Seen.UP
+        is_up = slurm_status(self._nodes.get(stand.name)) is SlurmStatus.UP
         found = stand._replace(role="slurm" if is_up else None, why=self._unseen())
         return self._busy_with_jobs(found) if is_up and self._has_jobs(stand.name) else found
 
     def _in_slurm(self, stand: Stand) -> Stand:
         node = self._nodes.get(stand.name)
-        how = seen(node)
+        how = slurm_status(node)
         if (known := self._known.get(stand.name)) is not None:
             ill = stand._replace(
                 standing="ill", why="it serves Slurm, and Kubernetes has it as a node as well"
@@ -267,28 +267,28 @@ class _Look:
             is_a_persons = known.unschedulable and not known.reason
             is_ours = known.labels.get(POOL_LABEL) == stand.pool
             return self._repaired(ill) if is_ours and not is_a_persons else ill
-        if how is Seen.UP and stand.name in self._reserved:
+        if how is SlurmStatus.UP and stand.name in self._reserved:
             return stand._replace(standing="held", why=self._reserved[stand.name])
         match how:
-            case Seen.UP if self._has_jobs(stand.name):
+            case SlurmStatus.UP if self._has_jobs(stand.name):
                 return self._busy_with_jobs(stand)
-            case Seen.UP:
+            case SlurmStatus.UP:
                 return stand._replace(standing="idle")
-            case Seen.THEIRS if node is not None:
+            case SlurmStatus.THEIRS if node is not None:
                 return stand._replace(standing="held", why=holder(node))
             case _:
                 reason = f" ({node.reason.text})" if node is not None and node.reason else ""
                 ill = stand._replace(standing="ill", why=f"it serves Slurm, and there it is {how}{reason}")
-                return self._repaired(ill) if how is Seen.SLOT or _is_held_by_a_move(node) else ill
+                return self._repaired(ill) if how is SlurmStatus.SLOT or _is_held_by_a_move(node) else ill
 
     def _in_kubernetes(self, stand: Stand) -> Stand:
-        how = seen(self._nodes.get(stand.name))
+        how = slurm_status(self._nodes.get(stand.name))
         node = self._known.get(stand.name)
         if how not in _NOT_THERE:
             ill = stand._replace(
                 standing="ill", why=f"it serves Kubernetes, and in Slurm it is {how} as well"
             )
-            return ill if how is Seen.THEIRS else self._repaired(ill)
+            return ill if how is SlurmStatus.THEIRS else self._repaired(ill)
         if node is None:
             return self._repaired(
                 stand._replace(standing="ill", why="it serves Kubernetes, which has no such node")

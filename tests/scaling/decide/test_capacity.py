@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.scaling.decide.cluster_states import AT, cluster_state, job, seconds, spec
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.backoff import BOOTS_FORGIVEN
-from tidepool.scaling.decide.capacity import PROBES, closing_backoff, next_rooms, rooms_of
+from tidepool.scaling.decide.capacity import PROBES, capacities_of, closing_backoff, next_capacities
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decide.vacancy import is_quarantined
@@ -36,7 +36,10 @@ def spanning(*infrastructures: Any, of: ClusterSpec | None = None) -> ClusterSpe
 def locations(of: ClusterSpec, taken: dict[str, int], memory: Memory, nodes: int) -> dict[str, int]:
     fleet = of.fleets[0]
     by_place = {(fleet.name, key): count for key, count in taken.items()}
-    return {room.key: n for room, n in next_rooms(rooms_of(fleet, by_place, memory, AT), 0, nodes)}
+    return {
+        capacity.key: n
+        for capacity, n in next_capacities(capacities_of(fleet, by_place, memory, AT), 0, nodes)
+    }
 
 
 LOCAL, AWS, SPOT = {"name": "local", "max_nodes": 2}, "aws", {"name": "aws", "offering": "spot"}
@@ -83,10 +86,12 @@ def test_giving_out_in_two_steps_is_as_in_one(
     taken: int, first: int, then: int, backoffs: dict[str, Backoff]
 ) -> None:
     fleet = spanning(LOCAL, SPOT, AWS).fleets[0]
-    rooms = rooms_of(fleet, {("cpu", "local"): taken}, Memory(fleet_backoffs=backoffs), AT)
+    capacities = capacities_of(fleet, {("cpu", "local"): taken}, Memory(fleet_backoffs=backoffs), AT)
 
     def flat(skip: int, nodes: int) -> list[str]:
-        return [room.key for room, count in next_rooms(rooms, skip, nodes) for _ in range(count)]
+        return [
+            capacity.key for capacity, count in next_capacities(capacities, skip, nodes) for _ in range(count)
+        ]
 
     assert flat(0, first) + flat(first, then) == flat(0, first + then)
 
@@ -98,17 +103,19 @@ def test_probing_costs_no_room_and_asks_for_one_where_another_has_room(
     fleet = spanning(LOCAL, SPOT, AWS).fleets[0]
     launches = {"cpu-1": Launched(AT, AT + seconds(60))} if coming else {}
     memory = Memory(fleet_backoffs=backoffs, launches=launches, locations={"cpu-1": "local"})
-    rooms = rooms_of(fleet, {}, memory, AT)
+    capacities = capacities_of(fleet, {}, memory, AT)
     given_out = Counter[str]()
-    for room, count in next_rooms(rooms, 0, nodes):
-        given_out[room.key] += count
-    assert given_out.total() == min(nodes, sum(room.left for room in rooms)), (
+    for capacity, count in next_capacities(capacities, 0, nodes):
+        given_out[capacity.key] += count
+    assert given_out.total() == min(nodes, sum(capacity.left for capacity in capacities)), (
         "jobs get all the nodes that there are"
     )
-    for room in rooms:
-        assert given_out[room.key] <= room.left
-        probed = room.failed is not None and given_out[room.key] > PROBES - (coming and room.key == "local")
-        others = [each for each in rooms if each.failed is None]
+    for capacity in capacities:
+        assert given_out[capacity.key] <= capacity.left
+        probed = capacity.failed is not None and given_out[capacity.key] > PROBES - (
+            coming and capacity.key == "local"
+        )
+        others = [each for each in capacities if each.failed is None]
         assert not probed or all(given_out[each.key] == each.left for each in others), "the others are full"
 
 
