@@ -256,7 +256,9 @@ def test_what_slurm_is_told_the_scaler_knows_for_a_machine_that_goes() -> None:
     for state in ("MIXED+DRAIN", "IDLE+DRAIN", "DOWN+DRAIN+NOT_RESPONDING"):
         drained = node("cpu-1", state, reason)
         assert is_taken_back(drained)
-        assert slurm_status(drained) is SlurmStatus.UNFIT, "it gets no job more, and nobody has to put it back"
+        assert slurm_status(drained) is SlurmStatus.UNFIT, (
+            "it gets no job more, and nobody has to put it back"
+        )
 
 
 def test_no_notice_is_none_and_one_says_when(metadata: Metadata) -> None:
