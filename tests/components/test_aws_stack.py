@@ -30,7 +30,7 @@ from tests.components.aws_graph import (
 from tests.components.stack import answers
 from tests.infrastructures.aws.specs import COUPLED, GIVEN, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.registry import infrastructure_of, infrastructures_of
+from tidepool.infrastructures.registry import infrastructures_of
 from tidepool.testing import register
 
 
@@ -114,7 +114,7 @@ def test_a_preview_of_nothing_yet_shows_all_of_it() -> None:
 
 def test_mistakes_in_options_end_the_program_with_all_of_them_and_register_nothing() -> None:
     with pytest.raises(pulumi.RunError) as raised:
-        infrastructure_of(spec({"market": "cheap"}, home="here"), "dev")
+        infrastructures_of(spec({"market": "cheap"}, home="here"), "dev")
     assert "2 mistakes" in str(raised.value)
     assert "controller.infrastructure.options.home = 'here'" in str(raised.value)
     assert "fleets[0].infrastructures[0].options.market = 'cheap'" in str(raised.value)

@@ -33,7 +33,7 @@ from tests.components.kubernetes_graph import (
 )
 from tests.infrastructures.kubernetes.specs import GPUS, TUNED, VOLUMES, mapping, of_machines, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.registry import infrastructure_of
+from tidepool.infrastructures.registry import infrastructures_of
 
 FLEET = "tidepool:components:ComputeFleet cpu"
 METAL = "tidepool:components:ComputeFleet metal"
@@ -493,7 +493,7 @@ def test_a_preview_of_nothing_yet_shows_all_of_it() -> None:
 
 def test_mistakes_in_options_end_the_program_with_all_of_them_and_register_nothing() -> None:
     with pytest.raises(pulumi.RunError) as raised:
-        infrastructure_of(spec({"node_selector": {"a b": "c"}}, pull="Sometimes"), "dev")
+        infrastructures_of(spec({"node_selector": {"a b": "c"}}, pull="Sometimes"), "dev")
     assert "2 mistakes" in str(raised.value)
     assert "controller.infrastructure.options.pull = 'Sometimes'" in str(raised.value)
     assert "fleets[0].infrastructures[0].options.node_selector" in str(raised.value)

@@ -25,7 +25,7 @@ from tests.components.libvirt_graph import (
 )
 from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.registry import infrastructure_of
+from tidepool.infrastructures.registry import infrastructures_of
 from tidepool.testing import Graph
 
 FLEET = "tidepool:components:ComputeFleet cpu"
@@ -324,7 +324,7 @@ def test_a_preview_of_nothing_yet_shows_all_of_it() -> None:
 
 def test_mistakes_in_options_end_the_program_with_all_of_them_and_register_nothing() -> None:
     with pytest.raises(pulumi.RunError) as raised:
-        infrastructure_of(spec({"cpu": "fast"}, pool="here"), "dev")
+        infrastructures_of(spec({"cpu": "fast"}, pool="here"), "dev")
     assert "2 mistakes" in str(raised.value)
     assert "controller.infrastructure.options.pool = 'here'" in str(raised.value)
     assert "fleets[0].infrastructures[0].options.cpu = 'fast'" in str(raised.value)

@@ -21,7 +21,7 @@ from tests.components.nomad_graph import (
 )
 from tests.infrastructures.nomad.specs import mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.registry import infrastructure_of
+from tidepool.infrastructures.registry import infrastructures_of
 
 FLEET = "tidepool:components:ComputeFleet cpu"
 CONTROLLER = "tidepool:components:SlurmController physics"
@@ -258,12 +258,12 @@ def test_a_token_that_others_can_read_ends_the_program(tmp_path: Any) -> None:
     file.write_text("s.3cret\n")
     file.chmod(0o644)
     with pytest.raises(pulumi.RunError, match=f"run: chmod 600 {file}"):
-        infrastructure_of(spec(token_file=str(file)), "dev")
+        infrastructures_of(spec(token_file=str(file)), "dev")
 
 
 def test_mistakes_in_options_end_the_program_with_all_of_them_and_register_nothing() -> None:
     with pytest.raises(pulumi.RunError) as raised:
-        infrastructure_of(spec({"rack": "r1"}, hosts={"ctl": "alpha"}), "dev")
+        infrastructures_of(spec({"rack": "r1"}, hosts={"ctl": "alpha"}), "dev")
     assert "2 mistakes" in str(raised.value)
 
 

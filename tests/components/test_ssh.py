@@ -15,7 +15,7 @@ from tests.components.stack import answers
 from tests.infrastructures.ssh.specs import HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ComputeFleet, SlurmController
-from tidepool.infrastructures.registry import infrastructure_of
+from tidepool.infrastructures.registry import infrastructures_of
 from tidepool.testing import Graph, register
 
 INVENTORY, HOST, PLAYBOOK = "tidepool:ssh:Inventory", "tidepool:ssh:Host", "tidepool:ssh:Playbook"
@@ -216,6 +216,6 @@ def test_a_preview_of_nothing_yet_shows_all_of_it() -> None:
 
 def test_mistakes_in_options_end_the_program_with_all_of_them_and_register_nothing() -> None:
     with pytest.raises(pulumi.RunError) as raised:
-        infrastructure_of(spec({"hosts": ["gamma"]}, key="here", user="No One"), "dev")
+        infrastructures_of(spec({"hosts": ["gamma"]}, key="here", user="No One"), "dev")
     assert "controller.infrastructure.options.key = 'here'" in str(raised.value)
     assert "controller.infrastructure.options.user = 'No One'" in str(raised.value)

@@ -22,6 +22,7 @@ from tests.infrastructures.local.stacks import Stack, left_of
 from tests.infrastructures.nomad_world import nomad_world
 from tests.infrastructures.ssh_world import ssh_world
 from tests.infrastructures.this_machine import ThisMachine
+from tests.infrastructures.toy.machines import ToyMachines
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.local import kernel
 from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
@@ -75,6 +76,24 @@ class LocalWorld:
         kernel.delete_machine(self.infrastructure.data, key.stack, key.node)
 
 
+@dataclass(frozen=True)
+class MakingToys(ToyMachines):
+    def create(self, request: MachineRequest) -> Machine:
+        return self.make(request.key, str(request.address))
+
+
+@dataclass
+class ToyWorld:
+    infrastructure: MakingToys
+    stack: str = "one"
+
+    def stop(self, key: MachineKey) -> None:
+        self.infrastructure.stop(key)
+
+    def vanish(self, key: MachineKey) -> None:
+        self.infrastructure.delete(key)
+
+
 def libvirt_world() -> LibvirtWorld:
     fake = FakeHosts(alpha=FakeHost(), beta=FakeHost())
     return LibvirtWorld(
@@ -103,7 +122,7 @@ def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield host
 
 
-@pytest.fixture(params=[*FAKES, *SERVED, "local", "libvirtd"])
+@pytest.fixture(params=[*FAKES, *SERVED, "toy", "local", "libvirtd"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param in FAKES:
         yield FAKES[request.param]()
@@ -111,6 +130,9 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param in SERVED:
         with SERVED[request.param]() as served:
             yield served
+        return
+    if request.param == "toy":
+        yield ToyWorld(MakingToys(request.getfixturevalue("tmp_path")))
         return
     if request.param == "libvirtd":
         host: Host = request.getfixturevalue("libvirtd")

@@ -6,14 +6,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pulumi
 import pytest
 
 from tests.cluster.specs import spec_mapping, with_fleet
 from tests.components.stack import spec_with
-from tests.infrastructures.libvirt.specs import mapping
 from tests.infrastructures.libvirt.specs import spec as of_libvirt
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.local.graph import Local
@@ -21,7 +19,6 @@ from tidepool.infrastructures.registry import (
     BUILT_IN,
     Descriptor,
     descriptor,
-    infrastructure_of,
     infrastructures_of,
     resource_kind,
 )
@@ -32,12 +29,12 @@ LOADED = """
 import sys
 from tidepool import components
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.registry import infrastructure_of
+from tidepool.infrastructures.registry import infrastructures_of
 spec = ClusterSpec.model_validate({
     "name": "physics", "network": "10.77.0.0/16", "partitions": [{"name": "main"}],
     "fleets": [{"name": "cpu", "subnet": "10.77.1.0/24", "max_nodes": 2, "shape": {"cpus": 1, "memory": "1GiB"}}],
 })
-assert type(infrastructure_of(spec, "dev")).__name__ == "Local"
+assert [type(each).__name__ for each in infrastructures_of(spec, "dev").values()] == ["Local"]
 sys.stdout.write("\\n".join(sorted(sys.modules)))
 """
 
@@ -57,7 +54,7 @@ def test_a_stack_on_local_loads_nothing_of_another_infrastructure() -> None:
 
 def test_local_is_this_machine() -> None:
     only = {"fleets": spec_mapping()["fleets"][:1], "partitions": [{"name": "main"}]}
-    assert infrastructure_of(spec_with(**only), "dev") == Local("dev")
+    assert infrastructures_of(spec_with(**only), "dev") == {"local": Local("dev")}
 
 
 def test_a_package_that_is_not_installed_is_told_with_what_installs_it(
@@ -70,7 +67,7 @@ def test_a_package_that_is_not_installed_is_told_with_what_installs_it(
         match=r"infrastructure libvirt: the Python package pulumi_libvirt is not installed; run: "
         r"\.venv/bin/pip install pulumi-libvirt==",
     ):
-        infrastructure_of(of_libvirt(), "dev")
+        infrastructures_of(of_libvirt(), "dev")
 
 
 def test_a_package_is_asked_for_in_the_version_that_is_tested() -> None:
@@ -108,16 +105,6 @@ def test_one_that_is_not_there_yet_is_told_with_those_that_are() -> None:
         pulumi.RunError, match=r"fleets\[1\]\.infrastructures\[1\] is metal: .* `local`, `libvirt`"
     ):
         infrastructures_of(elsewhere, "dev")
-
-
-def test_a_program_of_one_infrastructure_is_told_where_a_spec_has_several() -> None:
-    mixed: dict[str, Any] = mapping()
-    mixed["controller"] = {}
-    with pytest.raises(
-        pulumi.RunError,
-        match=r"controller.infrastructure is local; fleets\[0\]\.infrastructures\[0\] is libvirt: these are several",
-    ):
-        infrastructure_of(ClusterSpec.model_validate(mixed), "dev")
 
 
 def test_nothing_in_a_component_names_an_infrastructure() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -156,20 +157,6 @@ def infrastructures_of(spec: ClusterSpec, stack: str) -> Mapping[str, contract.I
     return {name: make(spec, stack) for name, make in makes.items()}
 
 
-def infrastructure_of(spec: ClusterSpec, stack: str) -> contract.Infrastructure:
-    """Make the one infrastructure of all machines of ``spec``, for programs that have one.
-
-    Raises:
-        pulumi.RunError: as `infrastructures_of` says; or there are several.
-    """
-    from pulumi import RunError
-
-    if len(spec.infrastructure_names) > 1:
-        several = "; ".join(f"{path} is {name}" for path, name in _named(spec))
-        raise RunError(f"{several}: these are several; a program makes them with `register_locations`")
-    return next(iter(infrastructures_of(spec, stack).values()))
-
-
 def machines_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:
     """Return the machines of a stack on that infrastructure, whoever made them.
 
@@ -257,7 +244,7 @@ def _named(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
 def _imported(found: Descriptor, path: str) -> object:
     module, _, attribute = path.partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        return attrgetter(attribute)(import_module(module))
     except ModuleNotFoundError as error:
         missing = error.name or module
         if missing.partition(".")[0] == "tidepool":
