@@ -18,6 +18,13 @@ from tidepool.engine.errors import EngineError, UsageError
 OperationKind = Literal["preview", "up", "refresh", "destroy"]
 Color = Literal["always", "never", "raw", "auto"]
 
+#: The CLI's words for the operations, in history and display.
+KINDS: Final[Mapping[str, Literal["preview", "update", "refresh", "destroy"]]] = {
+    "preview": "preview",
+    "up": "update",
+    "refresh": "refresh",
+    "destroy": "destroy",
+}
 _COLORS: Final = ("auto", "always", "never", "raw")
 
 

@@ -7,11 +7,10 @@ of its own while the main thread runs the program, and saves what it came to.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tidepool.engine.arguments import OperationRequest, World
+from tidepool.engine.arguments import KINDS, OperationRequest, World
 from tidepool.engine.deployment.graph import Entry, Graph
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
@@ -21,15 +20,9 @@ from tidepool.engine.state.records import UpdateInfo
 from tidepool.engine.verbs.workspace import OpenStack, open_stack
 
 if TYPE_CHECKING:
-    from tidepool.engine.running import Run, RunResult
+    from tidepool.engine.deployment.deployment import Result
+    from tidepool.engine.running import Run
 
-#: The CLI's words for the operations, in history and display.
-KINDS: Final[Mapping[str, str]] = {
-    "preview": "preview",
-    "up": "update",
-    "refresh": "refresh",
-    "destroy": "destroy",
-}
 _NO_CHANGE: Final = frozenset({Op.SAME, Op.READ, Op.READ_DISCARD, Op.READ_REPLACEMENT})
 
 
@@ -74,7 +67,7 @@ def _perform(request: OperationRequest, stack: OpenStack, *, in_process: bool) -
             return _report_all_spared(request, stack)
         began = int(time.time())
 
-        def conclude(result: RunResult) -> int:
+        def conclude(result: Result) -> int:
             state.save(result.snapshot)
             _record(request, stack, result, began)
             return _exit_code(request, result, preview=False)
@@ -156,7 +149,7 @@ def _report_what_is_left(request: OperationRequest, stack: OpenStack) -> None:
         )
 
 
-def _exit_code(request: OperationRequest, result: RunResult, *, preview: bool) -> int:
+def _exit_code(request: OperationRequest, result: Result, *, preview: bool) -> int:
     if result.result != "succeeded":
         return 1
     if request.expect_no_changes and any(n for op, n in result.changes.items() if op not in _NO_CHANGE):
@@ -171,7 +164,7 @@ class NoChangesExpected(EngineError):
     exit_code = 7
 
 
-def _record(request: OperationRequest, stack: OpenStack, result: RunResult, began: int) -> None:
+def _record(request: OperationRequest, stack: OpenStack, result: Result, began: int) -> None:
     config = stack.program_config(check=False)
     update = UpdateInfo(
         kind=KINDS[request.kind],

@@ -8,18 +8,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from tidepool.engine.arguments import OperationRequest
+from tidepool.engine.arguments import KINDS, OperationRequest
 from tidepool.engine.deployment.options import Kind, Options, Targets
 from tidepool.engine.deployment.registry import plugin_request
 from tidepool.engine.display.settings import Display, Settings
-from tidepool.engine.display.settings import Kind as ShownKind
 from tidepool.engine.display.show import make_display
 from tidepool.engine.errors import EXIT_INTERRUPTED, EngineError
-from tidepool.engine.events import Cancel, Diagnostic, Op, Severity
+from tidepool.engine.events import Cancel, Diagnostic, Severity
 from tidepool.engine.program.main_thread import Interrupts, MainThread
 from tidepool.engine.project import PluginPath
 from tidepool.engine.providers.discovery import PluginRequest
@@ -40,24 +38,9 @@ _DEPLOYMENT_KINDS: Final[Mapping[str, Kind]] = {
     "refresh": "refresh",
     "destroy": "destroy",
 }
-_SHOWN_KINDS: Final[Mapping[str, ShownKind]] = {
-    "preview": "preview",
-    "up": "update",
-    "refresh": "refresh",
-    "destroy": "destroy",
-}
 #: What the SDK says when the monitor refuses to go on.
 _SHUT_DOWN: Final = "Resource monitor has terminated, shutting down"
 _SEVERITIES: Final[tuple[Severity, ...]] = ("debug", "info", "warning", "error")
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The end of an operation. ``changes`` counts steps by op."""
-
-    result: Literal["succeeded", "failed", "canceled"]
-    changes: Mapping[Op, int]
-    snapshot: Snapshot
 
 
 class Run:
@@ -91,7 +74,7 @@ class Run:
         self._exit_code = 0
         self._error: BaseException | None = None
 
-    def run(self, conclude: Callable[[RunResult], int]) -> int:
+    def run(self, conclude: Callable[[Result], int]) -> int:
         """Do it: the program runs on this thread, the engine on another.
 
         ``conclude`` saves what it came to, on the engine's thread, and gives the exit code: so it is done
@@ -111,12 +94,12 @@ class Run:
 
     # -- the engine's thread ---------------------------------------------------------------------------
 
-    def _run_engine(self, conclude: Callable[[RunResult], int]) -> None:
+    def _run_engine(self, conclude: Callable[[Result], int]) -> None:
         try:
             with self._display() as display:
                 self._shown = display
                 result = asyncio.run(self._deploy(display))
-            self._exit_code = conclude(RunResult(result.result, result.changes, result.snapshot))
+            self._exit_code = conclude(result)
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
             self._error = error
         if self._main.is_busy:
@@ -302,7 +285,7 @@ class Run:
     def _display(self) -> Iterator[Display]:
         request, world = self._request, self._stack.world
         settings = Settings(
-            kind=_SHOWN_KINDS[request.kind],
+            kind=KINDS[request.kind],
             is_preview=self._preview,
             stack=self._stack.ref.name,
             project=self._stack.project.name,

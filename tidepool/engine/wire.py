@@ -379,19 +379,6 @@ def to_struct(
     return Encoder(secrets, resources, outputs, unknowns, skip_none).struct(properties)
 
 
-def to_value(
-    value: Value,
-    *,
-    secrets: bool = True,
-    resources: bool = True,
-    outputs: bool = False,
-    unknowns: bool = True,
-    skip_none: bool = False,
-) -> struct_pb2.Value | None:
-    """``value`` as a message; None where it is unknown and ``unknowns`` is false."""
-    return Encoder(secrets, resources, outputs, unknowns, skip_none).value(value)
-
-
 def from_struct(
     message: struct_pb2.Struct,
     *,

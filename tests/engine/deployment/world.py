@@ -148,7 +148,6 @@ class MemoryProvider:
         news: Properties,
         random_seed: bytes,
         preview: bool,
-        autonaming: Mapping[str, Any] | None = None,
     ) -> CheckResult:
         if await self._begin("check", urn) == "refuse":
             return CheckResult({}, (CheckFailure("value", "is refused"),))

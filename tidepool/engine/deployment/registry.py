@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from tidepool.engine import urn as urns
 from tidepool.engine.compare import equal
 from tidepool.engine.providers.contract import (
-    CallResult,
     CheckFailure,
     CheckResult,
-    ConstructResult,
     CreateResult,
     DiffResult,
-    InvokeResult,
+    InEngine,
     Provider,
     ProviderError,
-    ReadResult,
     UpdateResult,
 )
 from tidepool.engine.providers.discovery import PluginRequest
@@ -41,8 +38,10 @@ _DOWNLOAD_URL: Final = "pluginDownloadURL"
 Load = Callable[[PluginRequest], Awaitable[Provider]]
 
 
-class Registry:
-    """All providers of an operation. References are ``URN::ID``."""
+class Registry(InEngine):
+    """All providers of an operation, whose own close ends none of them. References are ``URN::ID``."""
+
+    kind = "provider resources"
 
     def __init__(self, load: Load, old: Callable[[str], ResourceState | None]) -> None:
         """``old`` finds the state of a provider that the stack began with, by reference."""
@@ -103,10 +102,6 @@ class Registry:
         await provider.configure(state.urn, state.id, self.configuration(state.inputs))
         self._set(state.urn, state.id, provider)
 
-    async def load_default(self, package: str) -> Provider:
-        """A provider of that package outside the graph, for the engine's own questions."""
-        return await self._load_plugin(PluginRequest(package))
-
     async def cancel(self) -> None:
         """Ask all providers to end what is under way."""
         for provider in self._all:
@@ -133,7 +128,6 @@ class Registry:
         news: Properties,
         random_seed: bytes,
         preview: bool,
-        autonaming: Mapping[str, Any] | None = None,
     ) -> CheckResult:
         """Load the plugin and let it check its configuration."""
         version = news.get(VERSION)
@@ -200,51 +194,6 @@ class Registry:
         await provider.configure(urn, id, configuration)
         self._set(urn, id, provider)
         return UpdateResult(configuration)
-
-    async def delete(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
-    ) -> None:
-        """Nothing is left to do: the process ends with the operation."""
-
-    async def read(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
-    ) -> ReadResult:
-        """Refuse: there is nothing outside the state to read."""
-        raise ProviderError("provider resources may not be read")
-
-    async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
-        """Refuse: the registry has no configuration."""
-        raise ProviderError("the provider registry is not configurable")
-
-    async def diff_config(
-        self,
-        urn: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
-    ) -> DiffResult:
-        """Refuse: the registry has no configuration."""
-        raise ProviderError("the provider registry is not configurable")
-
-    async def configure(self, urn: str, id: str, inputs: Properties) -> None:
-        """Refuse: the registry has no configuration."""
-        raise ProviderError("the provider registry is not configurable")
-
-    async def construct(self, request: Any) -> ConstructResult:
-        """Refuse: providers are not components."""
-        raise ProviderError("provider resources may not be constructed")
-
-    async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
-        """Refuse: the registry has no functions."""
-        raise ProviderError("the provider registry is not invokable")
-
-    async def call(self, request: Any) -> CallResult:
-        """Refuse: the registry has no methods."""
-        raise ProviderError("the provider registry is not callable")
-
-    async def close(self) -> None:
-        """Nothing to close: see :meth:`close_all`."""
 
     # -- within ----------------------------------------------------------------------------------------
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from tidepool.engine import urn as urns
 from tidepool.engine.compare import equal
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers.contract import (
-    CallResult,
     CheckFailure,
     CheckResult,
-    ConstructResult,
     CreateResult,
     DiffResult,
+    InEngine,
     InvokeResult,
     ProviderError,
     ReadResult,
@@ -24,7 +23,6 @@ from tidepool.engine.providers.contract import (
 from tidepool.engine.resource import ResourceState as State
 from tidepool.engine.values import UNKNOWN, Properties, Secret, contains_secrets
 
-STACK_REFERENCE: Final = "pulumi:pulumi:StackReference"
 STASH: Final = "pulumi:index:Stash"
 
 #: The outputs of a stack by name; raises EngineError where there is no such stack.
@@ -35,8 +33,10 @@ ResourceState = Callable[[str], State | None]
 Warn = Callable[[str, str], None]
 
 
-class BuiltinProvider:
+class BuiltinProvider(InEngine):
     """All methods are those of :class:`~tidepool.engine.providers.contract.Provider`; no process is behind it."""
+
+    kind = "builtin resources"
 
     def __init__(
         self,
@@ -48,21 +48,14 @@ class BuiltinProvider:
         self._resource_state = resource_state
         self._warn = warn
 
-    # -- configuration: there is none
+    # -- configuration: whatever is given is taken, and never a change
 
     async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
         """Take whatever is given."""
         return CheckResult({})
 
-    async def diff_config(
-        self,
-        urn: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
-    ) -> DiffResult:
-        """Never a change."""
+    async def diff_config(self, *_: Any) -> DiffResult:
+        """Return no change."""
         return DiffResult("none")
 
     async def configure(self, urn: str, id: str, inputs: Properties) -> None:
@@ -77,7 +70,6 @@ class BuiltinProvider:
         news: Properties,
         random_seed: bytes,
         preview: bool,
-        autonaming: Mapping[str, Any] | None = None,
     ) -> CheckResult:
         """Validate the inputs of a stash or a stack reference."""
         match urns.type_of(urn):
@@ -164,11 +156,6 @@ class BuiltinProvider:
             case _:
                 _unrecognized(urn)
 
-    async def delete(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
-    ) -> None:
-        """Nothing exists outside the state."""
-
     # -- functions
 
     async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
@@ -185,22 +172,6 @@ class BuiltinProvider:
                 )
             case _:
                 raise ProviderError(f"unrecognized function name: '{token}'")
-
-    async def construct(self, request: Any) -> ConstructResult:
-        """Refuse: there are no components."""
-        raise ProviderError("builtin resources may not be constructed")
-
-    async def call(self, request: Any) -> CallResult:
-        """Refuse: there are no methods."""
-        raise ProviderError("the builtin provider does not implement call")
-
-    # -- the end
-
-    async def cancel(self) -> None:
-        """Nothing is under way."""
-
-    async def close(self) -> None:
-        """No process to end."""
 
     # -- within
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 from tidepool.engine.events import PropertyDiff
 from tidepool.engine.values import Properties
@@ -88,7 +88,6 @@ class DiffResult:
 
     changes: Literal["none", "some", "unknown"]
     replace_keys: tuple[str, ...] = ()
-    stable_keys: tuple[str, ...] = ()
     changed_keys: tuple[str, ...] = ()
     delete_before_replace: bool = False
     #: None where the provider gave no detailed diff.
@@ -187,7 +186,6 @@ class Provider(Protocol):
         news: Properties,
         random_seed: bytes,
         preview: bool,
-        autonaming: Mapping[str, Any] | None = None,
     ) -> CheckResult:
         """Validate and complete a resource's inputs."""
         ...
@@ -253,3 +251,54 @@ class Provider(Protocol):
     async def close(self) -> None:
         """End the provider's process; nothing may be under way any more."""
         ...
+
+
+class InEngine:
+    """A provider that the engine is itself: without configuration and process, it refuses what it does not define."""
+
+    #: The subject of a refusal.
+    kind: str
+
+    def _refuse(self, asked: str) -> NoReturn:
+        raise ProviderError(f"{self.kind} {asked}")
+
+    async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
+        """Refuse."""
+        self._refuse("cannot be configured")
+
+    async def diff_config(self, *_: Any) -> DiffResult:
+        """Refuse."""
+        self._refuse("cannot be configured")
+
+    async def configure(self, urn: str, id: str, inputs: Properties) -> None:
+        """Refuse."""
+        self._refuse("cannot be configured")
+
+    async def read(
+        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
+    ) -> ReadResult:
+        """Refuse."""
+        self._refuse("may not be read")
+
+    async def delete(
+        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
+    ) -> None:
+        """Nothing exists outside the state."""
+
+    async def construct(self, request: Any) -> ConstructResult:
+        """Refuse."""
+        self._refuse("may not be constructed")
+
+    async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
+        """Refuse."""
+        self._refuse("have no functions")
+
+    async def call(self, request: Any) -> CallResult:
+        """Refuse."""
+        self._refuse("have no methods")
+
+    async def cancel(self) -> None:
+        """Nothing is under way."""
+
+    async def close(self) -> None:
+        """No process is to be ended."""

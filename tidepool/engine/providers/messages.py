@@ -55,7 +55,6 @@ class Capabilities:
     resources: bool = False
     outputs: bool = False
     preview: bool = False
-    autonaming: bool = False
     byte_strings: bool = False
 
     @classmethod
@@ -66,7 +65,6 @@ class Capabilities:
             resources=response.accept_resources,
             outputs=response.accept_outputs,
             preview=True,
-            autonaming=response.supports_autonaming_configuration,
             byte_strings=response.accepts_byte_string,
         )
 
@@ -78,7 +76,6 @@ class Capabilities:
             resources=response.acceptResources,
             outputs=response.acceptOutputs,
             preview=response.supportsPreview,
-            autonaming=response.supports_autonaming_configuration,
         )
 
     def sending(self, *, unknowns: bool, elide_assets: bool = False) -> Sending:
@@ -142,7 +139,6 @@ def diff_result(response: Any) -> DiffResult:
     return DiffResult(
         changes=_CHANGES.get(response.changes, "unknown"),  # type: ignore[arg-type]
         replace_keys=tuple(response.replaces),
-        stable_keys=tuple(response.stables),
         changed_keys=tuple(response.diffs),
         delete_before_replace=response.deleteBeforeReplace,
         detailed_diff=detailed,

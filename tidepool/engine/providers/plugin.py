@@ -5,8 +5,7 @@ Source: Pulumi's ``sdk/go/common/resource/plugin/provider_plugin.go``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from tidepool.engine import rpc
 from tidepool.engine.providers import messages
@@ -25,8 +24,6 @@ from tidepool.engine.providers.plugin_calls import CallablePlugin
 from tidepool.engine.providers.plugin_configuration import AnswerOf, Configured, about
 from tidepool.engine.values import Properties
 
-_AUTONAMING_MODES: Final = {"propose": 0, "enforce": 1, "disable": 2}
-
 
 class PluginProvider(CallablePlugin):
     """Speaks to a plugin. All methods are those of :class:`~tidepool.engine.providers.contract.Provider`."""
@@ -38,12 +35,8 @@ class PluginProvider(CallablePlugin):
         news: Properties,
         random_seed: bytes,
         preview: bool,
-        autonaming: Mapping[str, Any] | None = None,
     ) -> CheckResult:
-        """Validate and complete a resource's inputs.
-
-        ``autonaming`` has the keys ``mode`` ("propose", "enforce", "disable") and ``proposed_name``.
-        """
+        """Validate and complete a resource's inputs."""
         c = await self.ready()
         if not c.known:
             return CheckResult(news)
@@ -54,9 +47,6 @@ class PluginProvider(CallablePlugin):
             news=encode.struct(news),
             randomSeed=random_seed,
         )
-        if autonaming is not None and c.capabilities.autonaming:
-            request.autonaming.mode = _AUTONAMING_MODES[autonaming["mode"]]
-            request.autonaming.proposed_name = autonaming.get("proposed_name", "")
         response = await self._call("Check", request, urn)
         with AnswerOf(self.name, "Check"):
             inputs = messages.decoder(preview).properties(response.inputs)
