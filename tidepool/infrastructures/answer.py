@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Answer(Generic[_T]):
-    """What a thread of its own comes to."""
+    """An answer that a thread of its own is getting."""
 
     def __init__(self, ask: Callable[[], _T]) -> None:
         self._future: Future[_T] = Future()
@@ -24,7 +24,7 @@ class Answer(Generic[_T]):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it is under way still: then it is not asked once more."""
+        """Return whether it is under way still: then nobody asks once more."""
         return not self._future.done()
 
     def within(self, patience_s: float) -> _T:

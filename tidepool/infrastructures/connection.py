@@ -1,4 +1,4 @@
-"""How a machine is reached: a *connection*, as the outputs of a stack say it, and the transport that it leads to.
+"""Connections to machines, as the outputs of a stack say them, and the transports that they lead to.
 
 A connection is a mapping that names a machine and holds no secret::
 
@@ -29,12 +29,12 @@ def data_folder(environment: Mapping[str, str]) -> Path:
 
 
 def ssh_folder(data: Path, stack: str) -> Path:
-    """Where the key is by which a stack's machines are reached (``key``), and theirs (``known_hosts``)."""
+    """Return the folder of the key by which a stack's machines are reached (``key``), and of theirs (``known_hosts``)."""
     return data / stack / "ssh"
 
 
 def transport(connection: Mapping[str, Any], data: Path) -> Transport:
-    """What runs commands on the machine that ``connection`` names.
+    """Return the transport that runs commands on the machine that ``connection`` names.
 
     Raises:
         ValueError: it is no connection that is known here.

@@ -1,4 +1,4 @@
-"""What components ask of an infrastructure: resources of a stack that are networks, volumes, boots and machines.
+"""The contract of an infrastructure with components: resources of a stack that are networks, volumes, boots and machines.
 
 An infrastructure fulfils it with its own typed Pulumi resources, and promises:
 
@@ -68,7 +68,7 @@ class MachineOrder:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What became of a `MachineOrder`.
+    """The machine of a `MachineOrder`.
 
     ``connection`` is how it is reached, as `tidepool.infrastructures.connection` reads it; ``resource`` is for dependencies.
     """

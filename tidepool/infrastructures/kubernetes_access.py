@@ -102,7 +102,7 @@ class Access:
 
 
 def access_path(data: Path, stack: str, name: str) -> Path:
-    """Where a way is kept: a kubeconfig that other programs read as well."""
+    """Return the path of a kubeconfig, which other programs read as well."""
     return data / stack / "kubernetes" / f"{name}.kubeconfig"
 
 
@@ -126,7 +126,7 @@ def load_access(data: Path, stack: str, name: str) -> Access:
 
 
 def dialer(machine: Connection | None, data: Path) -> Dial:
-    """What opens connections in the network of a machine, or in this machine's own.
+    """Return the function that opens connections in the network of a machine, or in this machine's own.
 
     Raises:
         ValueError: it is no connection that is known here.

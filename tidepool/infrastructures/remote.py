@@ -1,4 +1,4 @@
-"""How machines of a stack that are no local ones are reached, and how they know the cluster's own by name."""
+"""Ways to machines of a stack that are no local ones, and the names by which they know the cluster's own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
 
 @dataclass(frozen=True, slots=True)
 class Ssh:
-    """How machines are reached: what keeps the keys here, and the files by which machines know them."""
+    """SSH access to machines: what keeps the keys here, and the files by which machines know them."""
 
     access: resources.SshAccess
     files: tuple[File, ...]
@@ -74,7 +74,7 @@ def _registered(spec: ClusterSpec, stack: str, port: int | None) -> Ssh:
 
 
 def own_addresses(spec: ClusterSpec) -> tuple[IPv4Address, ...]:
-    """Of the cluster's own machines, whether they are there or not, in the order of their numbers."""
+    """Return the addresses of the cluster's own machines, there or not, in the order of their numbers."""
     places = spec.own_addresses
     logins = (places.login(number) for number in range(1, spec.controller.login_machines + 1))
     return (places.controller, places.backup_controller, places.accounting, *logins)

@@ -18,7 +18,7 @@ Clients = Callable[[str], Any]
 
 
 def ask(wanted: Wanted, clients: Clients | None = None) -> Facts:
-    """What the region has.
+    """Ask what the region has.
 
     Raises:
         InfrastructureError: it cannot be asked; says why.
@@ -72,7 +72,7 @@ def _quota(clients: Clients, service: str, code: str) -> float | None:
 
 
 def _prices(clients: Clients, wanted: Wanted) -> dict[tuple[str, str, str], float]:
-    """Of what has none in the spec; left out where AWS does not say."""
+    """Return the prices of offerings that have none in the spec; left out where AWS does not say."""
     found = {}
     for demand in wanted.demands:
         if demand.price_usd_per_hour == 0:

@@ -1,4 +1,4 @@
-"""Whether a region of AWS can give what is asked of it: what a preview looks at, and `tidepool doctor`."""
+"""Checks of a region of AWS: a preview looks at the same as `tidepool doctor`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ask = Callable[[Wanted], Facts]
 
 
 def ask_aws(wanted: Wanted) -> Facts:
-    """What the region has."""
+    """Ask what the region has."""
     # It imports boto3, which the provider of a stack that has no AWS is spared.
     from tidepool.infrastructures.aws.ask import ask
 

@@ -1,4 +1,4 @@
-"""What a region has of what is asked of it, as AWS says it."""
+"""Facts about a region, as AWS tells them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class TypeFacts:
 
     @property
     def cores(self) -> int:
-        """How many it has, of ``threads_per_core`` each."""
+        """Return how many cores it has, of ``threads_per_core`` each."""
         return self.vcpus // self.threads_per_core
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of a region and an account. ``types`` are those that were asked for and exist.
+    """Facts about a region and an account. ``types`` are those that were asked for and exist.
 
     ``prices`` are in US dollars an hour by type, zone and market, of what has none in the spec.
     ``vcpu_quotas`` are by quota's code, ``routes`` of a route table; None where AWS does not say. ``vpc`` are the addresses of

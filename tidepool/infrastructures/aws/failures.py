@@ -1,4 +1,4 @@
-"""What kind of failure AWS tells of: by its error codes, which are in the texts of the plugin and of boto3 alike."""
+"""Kinds of AWS's failures: by its error codes, which are in the texts of the plugin and of boto3 alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether EC2 checks that what an interface sends and takes is from and to its own address. Of ours it must not."""
+"""EC2's check that what an interface sends and takes is from and to its own address. It must be off on ours."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Interface:
 
     @property
     def forwards(self) -> bool | None:
-        """Whether it does; None where it is gone.
+        """Return whether it forwards; None where it is gone.
 
         Raises:
             InfrastructureError: AWS does not say.

@@ -21,7 +21,7 @@ ROOT_DEVICE: Final = "/dev/xvda"
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """Where images are put, the role by which AWS reads them, and what they are made for."""
+    """The bucket for images, the role by which AWS reads them, and the architecture that they are made for."""
 
     bucket: s3.Bucket
     role: iam.Role
@@ -120,5 +120,5 @@ def ami(name: str, digest: Input[str], stack: str, by: Importer, opts: ResourceO
 
 
 def _of_key(key: str | None) -> str:
-    """What ends the name of an AMI: one with another key is made while the old one is there, and AWS has a name once."""
+    """Return the end of an AMI's name: one with another key is made while the old one is there, and AWS has a name once."""
     return f"-{sha256(key.encode()).hexdigest()[:8]}" if key else ""

@@ -57,7 +57,7 @@ class AwsMachines:
                 self.ec2.terminate_instances(InstanceIds=ids)
 
     def _instances(self, filters: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Those that are there, the oldest first."""
+        """Return the instances that are there, the oldest first."""
         asked = [*filters, {"Name": "instance-state-name", "Values": [*_THERE]}]
         with kinds_of_failures("the machines of AWS cannot be listed"):
             return sorted(self._pages(asked), key=lambda each: (each["LaunchTime"], each["InstanceId"]))

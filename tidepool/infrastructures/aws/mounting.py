@@ -1,4 +1,4 @@
-"""How a machine of EC2 comes to its volumes: lines of shell, by what a volume is at AWS."""
+"""Mounts of volumes on a machine of EC2: lines of shell, by what a volume is at AWS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EFS: Final = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,
 
 
 def mounting(source: str, target: str, mode: str) -> Sequence[str]:
-    """Of a volume's id (EBS), ``NAME@tcp:/NAME`` (Lustre), or ``SERVER:/PATH`` (EFS, NFS); ``mode`` is `ro` or `rw`.
+    """Return the lines that mount a volume: an id (EBS), ``NAME@tcp:/NAME`` (Lustre), or ``SERVER:/PATH`` (EFS, NFS); ``mode`` is `ro` or `rw`.
 
     An EBS volume that has no file system is given one: it is new. One whose content is not understood is left as it is.
     """

@@ -1,4 +1,4 @@
-"""What things are called at AWS: tags by which a sweep finds what no state knows, and names that a stack has once."""
+"""Names at AWS: tags by which machines are found that no state knows, and names that a stack has once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LONGEST_NAME: Final = 64
 
 
 def stack_tags(stack: str) -> Mapping[str, str]:
-    """Of all that a stack has."""
+    """Return the tags of all that a stack has."""
     return {STACK: stack}
 
 
 def machine_tags(stack: str, node: str, address: IPv4Address) -> Mapping[str, str]:
-    """Of a machine: its key, and its place."""
+    """Return the tags of a machine: its stack, its node, its address."""
     try:
         fleet = fleet_and_number(node)[0]
     except ValueError:
@@ -40,5 +40,5 @@ def machine_tags(stack: str, node: str, address: IPv4Address) -> Mapping[str, st
 
 
 def named(stack: str, what: str) -> str:
-    """What something of a stack is called."""
+    """Return the name of something that a stack has once."""
     return f"tidepool-{stack}-{what}"

@@ -1,4 +1,4 @@
-"""What a stack has at AWS before any machine: its VPC or a given one, and a security group for each part of a cluster.
+"""The network of a stack at AWS: its VPC or a given one, and a security group for each part of a cluster.
 
 A machine's address is no address of its subnet but a route in the tables of the VPC, so that it keeps it in every zone.
 """
@@ -21,7 +21,7 @@ from tidepool.infrastructures.aws.policies import through_endpoint
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Where machines of a stack are made. ``subnets`` are by zone, ``groups`` by the part of the cluster."""
+    """Subnets and groups for a stack's machines. ``subnets`` are by zone, ``groups`` by the part of the cluster."""
 
     stack: str
     place: Place
@@ -177,7 +177,7 @@ def _way_out(
 
 
 def _endpoint(made: Ground, owner: Output[str]) -> None:
-    """Where machines read their secrets, within the VPC."""
+    """Register the endpoint from which machines read their secrets, within the VPC."""
     stack, region = made.stack, made.place.region
     ec2.VpcEndpoint(
         "secrets",

@@ -1,4 +1,4 @@
-"""What a person says of AWS: of the region, with the controller's infrastructure; of machines, with each entry of a fleet."""
+"""Options of AWS: of the region, with the controller's infrastructure; of machines, with each entry of a fleet."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _home(value: str) -> str:
 
 
 class Offering(Part):
-    """What kind of machine a fleet's nodes are, and in which zone. A launch template each."""
+    """Options of a fleet's machines: their type, and their zone. A launch template each."""
 
     instance_type: InstanceType = Field(description="The instance type: `c7i.8xlarge`.")
     zone: Zone | None = Field(

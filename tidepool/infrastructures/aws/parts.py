@@ -36,12 +36,12 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """What it is called among all: `controller-from-node-6817`."""
+        """Return its name among all rules: `controller-from-node-6817`."""
         return f"{self.to}-from-{self.source}-{self.ports[0] if self.ports else 'all'}"
 
 
 def part_of(machine: str) -> Part:
-    """Of which part a machine is, by its name or that of its boot."""
+    """Return the part that a machine is of, by its name or that of its boot."""
     if machine in ("ctl", "ctlbackup"):
         return "controller"
     if machine == ACCOUNTING_HOST:

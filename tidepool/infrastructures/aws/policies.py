@@ -1,4 +1,4 @@
-"""What machines, and AWS on our behalf, may do: policies of IAM, each for the one thing that it is for."""
+"""Policies of IAM for machines, and for AWS on our behalf: each for the one thing that it is for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidepool.infrastructures.aws.names import named
 
 
 def assumed_by(service: str, external_id: str | None = None) -> str:
-    """Who may take on a role: a service of AWS, and nobody else."""
+    """Return the policy by which a service of AWS, and nobody else, may take on a role."""
     condition = {"Condition": {"StringEquals": {"sts:ExternalId": external_id}}} if external_id else {}
     return _policy(
         {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole", **condition}
@@ -23,7 +23,7 @@ def reads_secret(secret: str) -> str:
 
 
 def through_endpoint(stack: str, region: str, account: str) -> str:
-    """What goes through the endpoint of a stack's VPC: those of the account read the stack's secrets."""
+    """Return the policy of the endpoint of a stack's VPC: roles of the account read the stack's secrets through it."""
     # *: all kinds of machines go through it, and AWS ends the name of each secret with letters of its own.
     secrets = f"arn:{partition_of(region)}:secretsmanager:{region}:{account}:secret:{named(stack, '*')}"
     return _policy(
@@ -73,7 +73,7 @@ def imports_images(bucket: str, region: str, key: str | None = None) -> str:
 
 
 def only_encrypted(bucket: str) -> str:
-    """Of a bucket: nobody reads or writes it without TLS. ``bucket`` is an ARN."""
+    """Return the policy of a bucket that nobody reads or writes without TLS. ``bucket`` is an ARN."""
     return _policy(
         {
             "Effect": "Deny",
@@ -87,7 +87,7 @@ def only_encrypted(bucket: str) -> str:
 
 
 def partition_of(region: str) -> str:
-    """Of ARNs: China and the government have their own."""
+    """Return the partition of ARNs: China and the government have their own."""
     if region.startswith("us-gov-"):
         return "aws-us-gov"
     return "aws-cn" if region.startswith("cn-") else "aws"

@@ -1,4 +1,4 @@
-"""What machines cost: by AWS's price list, and spot machines by what they cost now."""
+"""Prices of machines: by AWS's price list, and of spot machines by what they cost now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ON_DEMAND: Final = {
 
 
 def price(demand: Demand, region: str, clients: Callable[[str], Any]) -> float | None:
-    """What a machine costs, in US dollars an hour; None where AWS does not say."""
+    """Return the price of a machine in US dollars an hour; None where AWS does not say."""
     if demand.market == "spot":
         return spot_price(clients("ec2"), demand.instance_type, demand.zone)
     return on_demand_price(clients("pricing"), demand.instance_type, region)
@@ -38,7 +38,7 @@ def on_demand_price(pricing: Any, instance_type: str, region: str) -> float | No
 
 
 def price_of(product: Mapping[str, Any]) -> float | None:
-    """Of a product of the price list: what an hour costs. None where it is free, which is no price of a machine."""
+    """Return the price of an hour of a product of the price list. None where it is free, which is no price of a machine."""
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
             usd = float(dimension["pricePerUnit"].get("USD", 0))
@@ -48,7 +48,7 @@ def price_of(product: Mapping[str, Any]) -> float | None:
 
 
 def spot_price(ec2: Any, instance_type: str, zone: str) -> float | None:
-    """What a spot machine costs in a zone now."""
+    """Return the price of a spot machine in a zone now."""
     said = ec2.describe_spot_price_history(
         InstanceTypes=[instance_type],
         AvailabilityZone=zone,

@@ -31,7 +31,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a spec says of AWS. ``claims`` are the offerings, the cluster's own machines' first where they are here."""
+    """Options of AWS in a spec. ``claims`` are the offerings, the cluster's own machines' first where they are here."""
 
     path: str
     place: Place
@@ -39,7 +39,7 @@ class Options:
 
     @property
     def has_own(self) -> bool:
-        """Whether the cluster's own machines are here."""
+        """Return whether the cluster's own machines are here."""
         return any(claim.fleet is None for claim in self.claims)
 
     def zone_of(self, offering: Offering) -> str:
@@ -89,7 +89,7 @@ def _has_own(spec: ClusterSpec) -> bool:
 
 
 def _unfit(spec: ClusterSpec, stack: str) -> Iterator[Mistake]:
-    """What of a cluster machines of AWS do not carry."""
+    """Yield the features of a cluster that machines of AWS do not carry."""
     if spec.pools and _has_own(spec):
         yield Mistake("pools", None, "machines of AWS take no roles in this release; leave the pools out")
     # Roles are called as what machines boot by, and one as the images that it imports.

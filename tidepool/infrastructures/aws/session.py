@@ -46,5 +46,5 @@ def kinds_of_failures(what: str) -> Iterator[None]:
 
 
 def tags_of(said: Mapping[str, Any]) -> Mapping[str, str]:
-    """Of a resource as EC2 describes it."""
+    """Return the tags of a resource as EC2 describes it."""
     return {tag["Key"]: tag["Value"] for tag in said.get("Tags", ())}

@@ -1,4 +1,4 @@
-"""What machines of AWS keep and share: EBS volumes, which are one machine's, and file systems, which are all machines'."""
+"""Storage of machines of AWS: EBS volumes, which are one machine's, and file systems, which are all machines'."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _ANY_ARN: Final = "arn:aws-us-gov:secretsmanager:" + "x" * 300
 
 
 def user_data(region: str, secret: str, first_boot: str = "", *, smt: bool = True) -> str:
-    """Of all machines of a kind. ``secret`` is an ARN; without ``smt`` a core has one thread."""
+    """Return the user data of all machines of a kind. ``secret`` is an ARN; without ``smt`` a core has one thread."""
     commands = [["/usr/bin/python3", "-I", "-c", guest_program("bootstrap"), region, secret]]
     if not smt:
         commands.insert(0, ["/bin/sh", "-c", f"echo off >{_SMT} || true"])
@@ -38,7 +38,7 @@ def user_data(region: str, secret: str, first_boot: str = "", *, smt: bool = Tru
 
 
 def size(first_boot: str) -> int:
-    """How many bytes it has at most with that script."""
+    """Return the most bytes that it has with that script."""
     return len(user_data("us-gov-west-1", _ANY_ARN, first_boot, smt=False).encode())
 
 

@@ -1,4 +1,4 @@
-"""Whether a Kubernetes can give what is asked of it: what a preview looks at, and `tidepool doctor`."""
+"""Checks of a Kubernetes: a preview looks at the same as `tidepool doctor`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def lacks_of_place(
 
 
 def checks_of(spec: ClusterSpec, stack: str, data: Path, connect: Connect = _connect) -> Iterator[Finding]:
-    """What the kubeconfig's user may, and the nodes that pods would be on.
+    """Check the rights of the kubeconfig's user, and the nodes that pods would be on.
 
     Raises:
         SpecError: the options of Kubernetes have mistakes.

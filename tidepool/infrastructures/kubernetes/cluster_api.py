@@ -49,17 +49,17 @@ class MachineOrder:
 
 
 def cluster(name: str) -> Mapping[str, Any]:
-    """Of a Cluster: it only names what Metal3 knows of it."""
+    """Return the spec of a Cluster: it only names what Metal3 knows of it."""
     return {"infrastructureRef": {"apiGroup": METAL3, "kind": "Metal3Cluster", "name": name}}
 
 
 def metal3_cluster(controller: IPv4Address) -> Mapping[str, Any]:
-    """Of a Metal3Cluster, whose control plane is slurmctld."""
+    """Return the spec of a Metal3Cluster, whose control plane is slurmctld."""
     return {"controlPlaneEndpoint": {"host": str(controller), "port": _PORT}, "cloudProviderEnabled": False}
 
 
 def data_template(cluster: str, options: ClusterApi) -> Mapping[str, Any]:
-    """Of a Metal3DataTemplate: what each machine is told of itself. It is never changed: another one has another name."""
+    """Return the spec of a Metal3DataTemplate: what each machine is told of itself. It is never changed: another one has another name."""
     return {
         # Metal3 1.13 wants it, and 1.14 has it still.
         "clusterName": cluster,
@@ -85,7 +85,7 @@ def data_template(cluster: str, options: ClusterApi) -> Mapping[str, Any]:
 
 
 def metal3_machine(image: str, data: str, offering: Offering, options: ClusterApi) -> Mapping[str, Any]:
-    """Of a Metal3Machine, and of its template. ``image`` is a name and a digest: ``debian-12-cloud-0f3a...``."""
+    """Return the spec of a Metal3Machine, and of its template. ``image`` is a name and a digest: ``debian-12-cloud-0f3a...``."""
     name, _, digest = image.rpartition("-")
     told: dict[str, Any] = {
         "image": {
@@ -103,7 +103,7 @@ def metal3_machine(image: str, data: str, offering: Offering, options: ClusterAp
 
 
 def template(machine: Mapping[str, Any], stack: str, fleet: str) -> Mapping[str, Any]:
-    """Of a Metal3MachineTemplate."""
+    """Return the spec of a Metal3MachineTemplate."""
     return {"template": {"metadata": {"labels": {STACK_LABEL: stack, FLEET_LABEL: fleet}}, "spec": machine}}
 
 
@@ -116,7 +116,7 @@ def cloned_from(template: str) -> Mapping[str, str]:
 
 
 def machine(order: MachineOrder) -> Mapping[str, Any]:
-    """Of a Machine. Nobody drains it but Slurm: it is no node of Kubernetes."""
+    """Return the spec of a Machine. Nobody drains it but Slurm: it is no node of Kubernetes."""
     return {
         "clusterName": order.cluster,
         "bootstrap": {"dataSecretName": order.boot},

@@ -199,7 +199,7 @@ class ClusterApiMachines:
         return Machine(answers, made.id, Output.from_input(str(order.address)), answers.connection)
 
     def _spec(self, image: Input[str]) -> Output[Mapping[str, Any]]:
-        """Of a Metal3Machine, and of what the template makes."""
+        """Return the spec of a Metal3Machine, and of what the template makes."""
         return Output.from_input(image).apply(
             lambda known: cluster_api.metal3_machine(known, "machines", self.offering, self.api)
         )

@@ -1,4 +1,4 @@
-"""What a failure of Kubernetes is: from its words, and from its type."""
+"""Kinds of Kubernetes' failures: by their words, and by their types."""
 
 from __future__ import annotations
 

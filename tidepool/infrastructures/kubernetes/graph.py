@@ -100,7 +100,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
 
 @dataclass(frozen=True)
 class _Namespace:
-    """Where all of it is: what is made there goes by ``provider``, after ``first``."""
+    """The namespace of all objects: what is made there goes by ``provider``, after ``first``."""
 
     name: str
     stack: str
@@ -108,12 +108,12 @@ class _Namespace:
     first: tuple[pulumi.Resource, ...]
 
     def options(self, given: ResourceOptions | None = None, **more: Any) -> ResourceOptions:
-        """Of a resource there."""
+        """Return the options of a resource there."""
         mine = ResourceOptions(provider=self.provider, depends_on=list(self.first), **more)
         return ResourceOptions.merge(given, mine)
 
     def meta(self, name: str, **more: Any) -> Any:
-        """Who an object is; the namespace is said, for two clusters of one program may have two."""
+        """Return the metadata of an object; the namespace is said, for two clusters of one program may have two."""
         labels = {"tidepool/stack": self.stack, **more.pop("labels", {})}
         return {"name": name, "namespace": self.name, "labels": labels, **more}
 
@@ -152,7 +152,7 @@ def _namespace(
 
 
 def _policies(there: _Namespace, spec: ClusterSpec, options: Options) -> tuple[pulumi.Resource, ...]:
-    """Who reaches pods, under which names they are found, what keeps them; and that they may nothing in Kubernetes."""
+    """Register the rules of the namespace: who reaches pods, under which names they are found, what keeps them; and that they may nothing in Kubernetes."""
     has_own = has_own_machines(spec)
     if not (options.fleets_of_pods or has_own):
         return ()
@@ -215,7 +215,7 @@ class Kubernetes:
         return replace(self, offering=offering, fleet=fleet.name)
 
     def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
-        """What nodes pull, or what hosts load; the file for a registry is written first.
+        """Return the image that nodes pull, or hosts load; the file for a registry is written first.
 
         It is a name and a digest, ``debian-12-0f3a...``: pods and machines have each their own way from there.
         """

@@ -13,7 +13,7 @@ from tidepool.infrastructures.kubernetes.rights import LIST_NODES
 
 
 def look(kubernetes: KubernetesReader, wish: Wish, rights: Iterable[Right], scaling: Iterable[Right]) -> Seen:
-    """What there is of what a stack asks for.
+    """Look for what a stack asks for.
 
     A namespace that a stack made was made with all ``rights``: from then on those for ``scaling`` are enough, for the scaler
     may have no more.

@@ -30,7 +30,7 @@ _AGAIN_S: Final = 0.2
 
 
 def machines_of(spec: ClusterSpec, _stack: str, data: Path) -> Infrastructure:
-    """Those of a stack: its namespace follows from the spec.
+    """Return the machines of a stack: its namespace follows from the spec.
 
     Raises:
         SpecError: the options of Kubernetes have mistakes.

@@ -1,4 +1,4 @@
-"""What a stack has in its namespace beside machines: who may do what, who reaches whom, what is kept from eviction."""
+"""Objects of a stack's namespace beside machines: rights, network policies, disruption budgets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def service(stack: str) -> Mapping[str, Any]:
 
 
 def budget(stack: str, fleet: str | None) -> Mapping[str, Any]:
-    """Of a fleet, or of the cluster's own machines: those that are ready stay, all others may be evicted.
+    """Return the budget of a fleet, or of the cluster's own machines: those that are ready stay, all others may be evicted.
 
     Of pods without a controller a budget can only say how many there must be.
     """

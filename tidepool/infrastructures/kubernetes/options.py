@@ -1,4 +1,4 @@
-"""What a person says of Kubernetes: of the place, once; of machines, with each fleet."""
+"""Options of Kubernetes: of the place, once; of machines, with each fleet."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _volume(value: Any) -> Any:
 
 
 class Volume(Part):
-    """Where something is that outlives its pods: an NFS export, a claim that is there, or a claim of the stack's own."""
+    """A volume that outlives its pods: an NFS export, a claim that is there, or a claim of the stack's own."""
 
     nfs: str | None = Field(default=None, description="An export: `SERVER:/PATH`.")
     claim: str | None = Field(
@@ -71,7 +71,7 @@ class Toleration(Part):
 
 
 class Spread(Part):
-    """How a fleet's pods are spread over a topology."""
+    """Spread of a fleet's pods over a topology."""
 
     over: str = Field(
         pattern=_KEY,
@@ -82,7 +82,7 @@ class Spread(Part):
 
 
 class Offering(Part):
-    """What kind of machine a fleet's nodes are."""
+    """Options of a fleet's machines."""
 
     kind: Literal["pods", "machines"] = Field(
         default="pods",
@@ -135,7 +135,7 @@ class Offering(Part):
 
 
 class ClusterApi(Part):
-    """What machines that Cluster API provisions have in common."""
+    """Options that all machines have in common which Cluster API provisions."""
 
     image_url: str = Field(
         pattern=r"^https?://[^\s]*\{digest\}[^\s]*$",

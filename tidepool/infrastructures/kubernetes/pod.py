@@ -63,7 +63,7 @@ class PodOrder:
 
 
 def metadata(order: PodOrder, place: Place) -> Mapping[str, Any]:
-    """Who it is, and where in the network."""
+    """Return the metadata of a pod, with its place in the network."""
     return {
         "name": order.name,
         "namespace": order.namespace,
@@ -77,7 +77,7 @@ def metadata(order: PodOrder, place: Place) -> Mapping[str, Any]:
 
 
 def addressed(order: PodOrder, place: Place) -> Mapping[str, str]:
-    """What has the network give a pod the address of its slot."""
+    """Return the annotations by which the network gives a pod the address of its slot."""
     match place.addresses:
         case "calico":
             return {"cni.projectcalico.org/ipAddrs": f'["{order.address}"]'}

@@ -19,7 +19,7 @@ NAME: Final = "kubernetes"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a spec says of Kubernetes: the place, and where it stands; by fleet and key of its infrastructure, the offerings."""
+    """Options of Kubernetes in a spec: the place, and its path; by fleet and key of its infrastructure, the offerings."""
 
     place: Place
     path: str
@@ -28,7 +28,7 @@ class Options:
 
     @property
     def has_machines(self) -> bool:
-        """Whether there are fleets that Cluster API provisions."""
+        """Return whether there are fleets that Cluster API provisions."""
         return any(offering.kind == "machines" for offering in self.offerings.values())
 
     @property
@@ -39,7 +39,7 @@ class Options:
 
 
 def has_own_machines(spec: ClusterSpec) -> bool:
-    """Whether the cluster's own machines are pods, and not its nodes alone."""
+    """Return whether the cluster's own machines are pods, and not its nodes alone."""
     return spec.controller.infrastructure.name == NAME
 
 
@@ -158,7 +158,7 @@ def _together(place: Place, path: str, offerings: tuple[Offering, ...]) -> Itera
 
 
 def _unfit(spec: ClusterSpec, offerings: tuple[Offering, ...]) -> Iterator[Mistake]:
-    """What of a cluster pods do not carry."""
+    """Yield the features of a cluster that pods do not carry."""
     if spec.pools and has_own_machines(spec):
         yield Mistake("pools", None, "pods take no roles; leave the pools out")
     has_pods = has_own_machines(spec) or any(offering.kind == "pods" for offering in offerings)

@@ -1,4 +1,4 @@
-"""Who may do what: one table, which a stack asks for in a preview, and gives to its scaler.
+"""Rights in Kubernetes: one table, which a stack asks for in a preview, and gives to its scaler.
 
 Pods may nothing: their service account has no role, and they are given no token of it.
 """
@@ -56,7 +56,7 @@ LIST_NODES: Final = Right("list", "nodes")
 
 
 def scaler_table(*, pods: bool, machines: bool) -> _Table:
-    """What the scaler may do in its namespace, by group and resource."""
+    """Return the scaler's rights in its namespace, by group and resource."""
     return {**_OF_NAMESPACES, **(_OF_PODS if pods else {}), **(_OF_MACHINES if machines else {})}
 
 

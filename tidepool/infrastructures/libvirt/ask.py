@@ -25,7 +25,7 @@ _TOOLS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What `virsh` came to."""
+    """Result of a call of `virsh`."""
 
     code: int
     stdout: str
@@ -36,7 +36,7 @@ class Virsh(Protocol):
     """Runs a verb of `virsh` on the host of a URI. A single word may be several commands, with semicolons between."""
 
     def __call__(self, uri: str, *words: str, stdin: str = "") -> Said:
-        """What it said.
+        """Run it, and return its output.
 
         Raises:
             LibvirtError: it could not be run, or did not answer.
@@ -45,7 +45,7 @@ class Virsh(Protocol):
 
 
 def tools_missing(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """What is not on PATH, each with the command that installs it."""
+    """Return the tools that are not on PATH, each with the command that installs it."""
     path = environment.get("PATH")
     return tuple(
         f"{tool} is not on PATH of this machine, which {purpose}; run: apt-get install {package}"
@@ -55,7 +55,7 @@ def tools_missing(environment: Mapping[str, str] = os.environ) -> tuple[str, ...
 
 
 def ask(uri: str) -> Host:
-    """What the host of that URI has.
+    """Ask what the host of that URI has.
 
     Raises:
         LibvirtError: it cannot be asked; says why, and the remedy.
@@ -65,7 +65,7 @@ def ask(uri: str) -> Host:
 
 
 def heard(run: Virsh, uri: str, *words: str, stdin: str = "") -> str:
-    """What it says, where it did what it was told.
+    """Return the output of `virsh`, where it did what it was told.
 
     Raises:
         LibvirtError: it did not; with its own words, and how to try it by hand.

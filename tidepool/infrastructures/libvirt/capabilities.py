@@ -1,4 +1,4 @@
-"""What a host has, read from what `virsh` says of it."""
+"""Capabilities of a host, read from what `virsh` says of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether libvirt's hosts can give what is asked of them: what a preview looks at, and `tidepool doctor`."""
+"""Checks of libvirt's hosts: a preview looks at the same as `tidepool doctor`."""
 
 from __future__ import annotations
 

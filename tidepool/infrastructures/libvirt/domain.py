@@ -1,4 +1,4 @@
-"""What the package has no field for, of machines and networks of libvirt: as XSLT, by which its plugin changes the XML.
+"""XSLT for what the package has no field for, of machines and networks of libvirt: its plugin changes the XML by it.
 
 Nothing is added that the plugin reads back and has an input for: that would be a difference at each refresh.
 """
@@ -36,7 +36,7 @@ _TRANSLATED_MIB: Final = 96
 
 
 def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat) -> str:
-    """Of the domain of that machine."""
+    """Return the stylesheet of the domain of that machine."""
     sockets, cores, threads = shape.layout
     topology = f'<topology sockets="{sockets}" cores="{cores}" threads="{threads}"/>'
     templates = [

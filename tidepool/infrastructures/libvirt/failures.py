@@ -1,4 +1,4 @@
-"""Of which kind a failure of libvirt, of QEMU or of the plugin is: they are told from each other by their words.
+"""Kinds of failures of libvirt, of QEMU and of the plugin: they are told from each other by their words.
 
 The words are those of libvirt 9.0 and QEMU 7.2, most of them as a libvirtd said them when it was asked for what it
 had not.

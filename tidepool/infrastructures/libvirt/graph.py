@@ -80,7 +80,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
 
 @dataclass(frozen=True, slots=True)
 class _Host:
-    """What a stack has on one host. ``folder`` is the pool's."""
+    """Resources of a stack on one host. ``folder`` is the pool's."""
 
     provider: libvirt.Provider
     pool: libvirt.Pool

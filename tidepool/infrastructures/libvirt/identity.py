@@ -21,12 +21,12 @@ class Identity:
 
     @property
     def domain(self) -> str:
-        """What the domain is called."""
+        """Return the name of the domain."""
         return f"{self.stack}-{self.node}"
 
     @property
     def xml(self) -> str:
-        """What its domain has in its metadata."""
+        """Return the element that its domain has in its metadata."""
         told = {
             "stack": self.stack,
             "fleet": _fleet(self.node),
@@ -39,12 +39,12 @@ class Identity:
 
 
 def pool_of(stack: str) -> str:
-    """What a stack's storage pool is called, on each host."""
+    """Return the name of a stack's storage pool, on each host."""
     return f"tidepool-{stack}"
 
 
 def read_identity(domain: ET.Element) -> Identity | None:
-    """Of a domain; None where it says nothing, so is not of Tidepool."""
+    """Return the identity of a domain; None where it says nothing, so is not of Tidepool."""
     found = domain.find(f"metadata/{{{_NAMESPACE}}}machine")
     if found is None:
         return None

@@ -106,7 +106,7 @@ class Machines:
 
 
 def _machines(run: Virsh, uri: str, stack: str, is_meant: Callable[[str], bool]) -> Iterator[_Found]:
-    """Of the domains with such names, those that say that they are the stack's."""
+    """Yield the machines among the domains with such names: those that say that they are the stack's."""
     names = [name for name in _names(run, uri) if is_meant(name) and _NAME.fullmatch(name)]
     for start in range(0, len(names), _AT_ONCE):
         for domain in _domains(run, uri, names[start : start + _AT_ONCE]):
@@ -116,7 +116,7 @@ def _machines(run: Virsh, uri: str, stack: str, is_meant: Callable[[str], bool])
 
 
 def _domains(run: Virsh, uri: str, names: Sequence[str]) -> Iterable[ET.Element]:
-    """What hosts have of these names. One that nothing is told of is gone only when it is not listed any more."""
+    """Return the domains of these names. One that nothing is told of is gone only when it is not listed any more."""
     said = run(uri, "; ".join(f"dumpxml {name}" for name in names))
     domains = [ET.fromstring(text) for text in _DOMAIN.findall(said.stdout)]  # noqa: S314 - said by a libvirtd
     untold = {*names} - {domain.findtext("name") for domain in domains}

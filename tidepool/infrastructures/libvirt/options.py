@@ -1,4 +1,4 @@
-"""What a person says of libvirt: of the hosts, with the controller's infrastructure; of machines, with each fleet's."""
+"""Options of libvirt: of the hosts, with the controller's infrastructure; of machines, with each fleet's."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Cell(Part):
 
 
 class Offering(Part):
-    """What kind of machine a fleet's nodes are. The same on each of its hosts."""
+    """Options of a fleet's machines. The same on each of its hosts."""
 
     hosts: tuple[str, ...] | None = Field(
         default=None, min_length=1, description="The names of its hosts, in turns; by default all."

@@ -29,7 +29,7 @@ class OwnMachine:
 
 
 def has_own_machines(spec: ClusterSpec) -> bool:
-    """Whether the cluster's own machines are libvirt's, and not its nodes alone."""
+    """Return whether the cluster's own machines are libvirt's, and not its nodes alone."""
     return spec.controller.infrastructure.name == _NAME
 
 

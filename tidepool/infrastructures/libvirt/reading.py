@@ -21,7 +21,7 @@ _NAME: Final = "libvirt"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a spec says of libvirt: the place; by fleet and key of its infrastructure, the offerings."""
+    """Options of libvirt in a spec: the place; by fleet and key of its infrastructure, the offerings."""
 
     place: Place
     offerings: Mapping[tuple[str, str], Offering]
@@ -67,7 +67,7 @@ def read_options(spec: ClusterSpec) -> Options:
 
 
 def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
-    """What of a cluster machines of libvirt do not carry."""
+    """Yield the features of a cluster that machines of libvirt do not carry."""
     if spec.pools and has_own_machines(spec):
         yield Mistake("pools", None, "machines of libvirt take no roles in this release; leave the pools out")
 
@@ -181,7 +181,7 @@ def _of_own(claim: _Claim) -> Iterator[Mistake]:
 
 
 def _shared(place: Place, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
-    """What two offerings have of one host, and only one can."""
+    """Yield the parts of a host that two offerings have, and only one can."""
     for at, claim in enumerate(claims):
         for other in claims[:at]:
             if not {*(claim.offering.hosts or place.hosts)} & {*(other.offering.hosts or place.hosts)}:

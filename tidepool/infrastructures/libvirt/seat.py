@@ -1,4 +1,4 @@
-"""Which host, processors and devices a machine has: they follow from its number, so nobody has to remember them."""
+"""Seats of machines on hosts: host, processors and devices follow from a machine's number, so nobody has to remember them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidepool.infrastructures.libvirt.options import Cell, Offering
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What of a host is a machine's own. ``cpus`` are pinned in the order of its vcpus, in NUMA node ``node``."""
+    """The part of a host that is a machine's own. ``cpus`` are pinned in the order of its vcpus, in NUMA node ``node``."""
 
     host: str
     node: int | None = None
@@ -67,7 +67,7 @@ def seats(
 
 
 def seats_on_each_host(offering: Offering, cpus: int) -> int | None:
-    """How many machines with so many vcpus a host has seats for; None where nothing limits them."""
+    """Return how many machines with so many vcpus a host has seats for; None where nothing limits them."""
     limits = []
     if offering.cells:
         limits.append(len(list(_slices(offering.cells, cpus))))

@@ -37,7 +37,7 @@ class Api:
     answer_s: float = _ANSWER_S
 
     def call(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        """What it answers, from JSON; None where that is nothing.
+        """Return the answer, from JSON; None where that is nothing.
 
         Raises:
             NotAllowed, NotThere: it says so.
@@ -67,7 +67,7 @@ class Api:
             raise Transient(f"Nomad does not answer {what}: {reason}") from error
 
     def _trusted(self) -> ssl.SSLContext | None:
-        """Who may say that a server is the one; None where it is not asked to."""
+        """Return the authority that vouches for servers; None where nobody is asked to."""
         if not self.address.startswith("https"):
             return None
         try:
@@ -87,7 +87,7 @@ class Api:
         return tuple(sorted((host for host in found if host is not None), key=lambda host: host.name))
 
     def at_once(self, ask: Callable[[T], U], of: Sequence[T]) -> Sequence[U]:
-        """What is answered, asked side by side."""
+        """Return the answers of questions that are asked side by side."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return tuple(pool.map(ask, of))
 

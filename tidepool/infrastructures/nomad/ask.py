@@ -22,7 +22,7 @@ _PROBE: Final = Job(
 
 
 def rights_missing(api: Api, namespace: str) -> tuple[str, ...]:
-    """What the token may not do of what a stack needs, each with the rule that lets it; and a namespace that is not there.
+    """Return the rights of a stack that the token lacks, each with the rule that gives it; and a namespace that is not there.
 
     Raises:
         InfrastructureError: it cannot be asked.
@@ -63,7 +63,7 @@ def _missing(api: Api, namespace: str) -> Iterator[str]:
 
 
 def _may(call: Callable[[], Any]) -> bool:
-    """Whether it is let in. What it says else, as that it asks for too little, is an answer as well."""
+    """Return whether it is let in. What it says else, as that it asks for too little, is an answer as well."""
     try:
         call()
     except NotAllowed:

@@ -41,7 +41,7 @@ class Wish:
 
     @property
     def meta(self) -> dict[str, str]:
-        """What its host's metadata says."""
+        """Return the metadata that its host has."""
         return {
             STACK: self.key.stack,
             FLEET: self.fleet,
@@ -51,7 +51,7 @@ class Wish:
 
 
 def key_of(host: Host) -> MachineKey | None:
-    """Which machine it is; None where it is none."""
+    """Return the key of the machine that a host is; None where it is none."""
     if STACK not in host.meta or NODE not in host.meta:
         return None
     stack, node = host.meta[STACK], host.meta[NODE]
@@ -150,7 +150,7 @@ def leave(
 
 
 def allocations(api: Api, host: str, jobs: Sequence[str], namespace: str) -> list[dict[str, Any]]:
-    """What of these jobs is, or was, on the host."""
+    """Return the allocations of these jobs on the host, past ones too."""
     try:
         found = api.call("GET", f"node/{host}/allocations", namespace=namespace)
     except NotThere:
@@ -185,7 +185,7 @@ def _metadata(api: Api, host: Host) -> dict[str, str]:
 
 
 def _tell(api: Api, host: Host, meta: Any) -> dict[str, str]:
-    """What its metadata is then."""
+    """Change a host's metadata; return what it is then."""
     try:
         answer = api.call("POST", "client/metadata", {"NodeID": host.id, "Meta": meta}, node_id=host.id)
     except NotThere:

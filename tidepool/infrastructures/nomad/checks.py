@@ -1,4 +1,4 @@
-"""Whether Nomad can give what is asked of it: what a preview looks at, and `tidepool doctor`."""
+"""Checks of a Nomad: a preview looks at the same as `tidepool doctor`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def lacks_there(
 def checks_of(
     spec: ClusterSpec, stack: str, _data: Path, open: Callable[[Place], Api] = api_of
 ) -> Iterator[Finding]:
-    """What the token may, and the hosts.
+    """Check the rights of the token, and the hosts.
 
     Raises:
         SpecError: the options of Nomad have mistakes.

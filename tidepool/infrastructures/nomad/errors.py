@@ -1,4 +1,4 @@
-"""What goes wrong with Nomad, for a person: the three kinds of every infrastructure."""
+"""Errors of Nomad, for a person: the three kinds of every infrastructure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which kind a failure is, by its words: Nomad's API and the plugin of Pulumi say it in text alone."""
+"""Kinds of Nomad's failures, by their words: its API and the plugin of Pulumi say them in text alone."""
 
 from __future__ import annotations
 

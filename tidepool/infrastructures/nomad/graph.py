@@ -227,7 +227,7 @@ class Nomad:
     def _keys(
         self, name: str, job: str, files: Sequence[File], opts: ResourceOptions | None
     ) -> nomad.Variable:
-        """What comes from other resources, in a variable that is only written: Nomad is not asked for it again."""
+        """Register what comes from other resources, in a variable that is only written: Nomad is not asked for it again."""
         from_resources = [file for file in files if not isinstance(file.content, str)]
         contents = Output.all(*(file.content for file in from_resources))
         items: Output[str] = contents.apply(
@@ -250,7 +250,7 @@ class Nomad:
     def _live(
         self, group: str, job: str, files: Sequence[File], opts: ResourceOptions | None
     ) -> nomad.Variable:
-        """What daemons read again while they run. Where somebody changed it, that is drift."""
+        """Register the files that daemons read again while they run. Where somebody changed them, that is drift."""
         items = {_placed(file).item: str(file.content) for file in files}
         if (size := sum(map(len, items.values()))) > _VARIABLE_BYTES:
             raise pulumi.RunError(

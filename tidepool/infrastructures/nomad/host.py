@@ -11,7 +11,7 @@ from tidepool.infrastructures.nomad.jobspec import Constraint
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What of it matters here. ``drivers`` are those that work."""
+    """A host of Nomad. ``drivers`` are those that work."""
 
     id: str
     name: str

@@ -131,7 +131,7 @@ def fleet_job(home: Home, fleet: str, machine: Machine, offering: Offering, mung
 
 
 def container_job(home: Home, container: Container) -> Job:
-    """What runs beside Slurm: a service on one host, or a system job on the hosts of a fleet."""
+    """Return a job that runs beside Slurm: a service on one host, or a system job on the hosts of a fleet."""
     job = container_id(home.stack, container)
     constraints = (
         (Constraint("${node.unique.name}", container.host),)
@@ -152,7 +152,7 @@ def container_job(home: Home, container: Container) -> Job:
 
 
 def attributes_asked(attributes: Attributes) -> tuple[Constraint, ...]:
-    """What hosts must say of themselves, as constraints."""
+    """Return the constraints for what hosts must say of themselves."""
     return tuple(
         Constraint(f"${{{attribute(key)}}}", values[0])
         if len(values) == 1
@@ -162,7 +162,7 @@ def attributes_asked(attributes: Attributes) -> tuple[Constraint, ...]:
 
 
 def attribute(key: str) -> str:
-    """What Nomad calls it: metadata, unless it is one of Nomad's own."""
+    """Return Nomad's name of an attribute: metadata, unless it is one of Nomad's own."""
     return key if key.startswith("attr.") else f"meta.{key}"
 
 
@@ -246,7 +246,7 @@ def _tasks(job: str, group: str, machine: Machine, seat: _Seat, interface: str) 
 
 
 def _live(machine: Machine, daemon: Daemon, variable: str) -> tuple[Template, ...]:
-    """What a daemon reads again while it runs: it is told by SIGHUP."""
+    """Return the files that a daemon reads again while it runs: it is told by SIGHUP."""
     if not any(daemon.begins == f"path:{file.path}" for file in machine.live):
         return ()
     changed = Template("local/changed", scripts.changed(), literal=True)

@@ -1,4 +1,4 @@
-"""What a job of Nomad is, as frozen values, and its specification as JSON. Of jobs in general: nothing of Slurm is here."""
+"""A job of Nomad as frozen values, and its specification as JSON. Nothing of Slurm is here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What is asked of a host: ``${meta.rack}`` is ``r1``. The operands are Nomad's."""
+    """A constraint on hosts: ``${meta.rack}`` is ``r1``. The operands are Nomad's."""
 
     left: str
     right: str
@@ -25,7 +25,7 @@ DISTINCT_HOSTS: Final = Constraint("", "true", "distinct_hosts")
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """How another version of a job comes to its hosts.
+    """Rules by which another version of a job comes to its hosts.
 
     ``max_parallel`` hosts at a time; the next ones when those before were healthy for ``min_healthy_s``. One that is not
     within ``healthy_deadline_s`` ends the roll-out, and with ``auto_revert`` all hosts have the last version that was

@@ -47,7 +47,7 @@ class Placed:
 
     @property
     def item(self) -> str:
-        """What the file is called in a variable."""
+        """Return the name of the file in a variable."""
         return re.sub(r"[^A-Za-z0-9]+", "_", self.path).strip("_")
 
 

@@ -1,4 +1,4 @@
-"""What a person says of Nomad: of the place, with the controller's infrastructure; of hosts, with each fleet's."""
+"""Options of Nomad: of the place, with the controller's infrastructure; of hosts, with each fleet's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Attributes = Annotated[
 
 
 class RollOut(Part):
-    """How a change comes to hosts."""
+    """Rules by which a change comes to hosts."""
 
     max_parallel: Whole = Field(default=1, ge=1, description="How many hosts at a time.")
     canary_percent: Whole = Field(
@@ -68,7 +68,7 @@ class RollOut(Part):
 
 
 class Offering(Part):
-    """Which hosts a fleet's nodes may be on: what they must say of themselves."""
+    """Options of a fleet's hosts: what they must say of themselves."""
 
     attributes: Attributes = Field(
         default_factory=FrozenDict,

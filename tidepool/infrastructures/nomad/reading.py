@@ -21,7 +21,7 @@ _SLURMD_PORT: Final = 6818
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a spec says of Nomad: the place, and where that stands; by fleet and key of its infrastructure, the offerings."""
+    """Options of Nomad in a spec: the place, and its path; by fleet and key of its infrastructure, the offerings."""
 
     place: Place
     path: str
@@ -81,7 +81,7 @@ def read_options(spec: ClusterSpec) -> Options:
 
 
 def label(fleet: str, offering: str | None) -> str:
-    """What hosts and jobs call a fleet's machines: the fleet, and the name of its entry where it has one."""
+    """Return the name that hosts and jobs have for a fleet's machines: the fleet, and the name of its entry where it has one."""
     return fleet if offering is None else f"{fleet}-{offering}"
 
 

@@ -28,7 +28,7 @@ Ask = Callable[[Mapping[str, Any], str, Mapping[str, Any], float], Mapping[str, 
 def ask(
     connection: Mapping[str, Any], verb: str, told: Mapping[str, Any], timeout_s: float
 ) -> Mapping[str, Any]:
-    """What the keeper on the host of a connection says.
+    """Return the answer of the keeper on the host of a connection.
 
     Raises:
         HostError: it was not reached, or does not do it; says why, and the remedy.

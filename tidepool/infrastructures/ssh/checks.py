@@ -1,4 +1,4 @@
-"""Whether existing hosts are fit to be nodes: what a preview looks at, and `tidepool doctor`."""
+"""Checks of existing hosts: a preview looks at the same as `tidepool doctor`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AT_ONCE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of hosts. ``users`` are the numbers of accounts, of the user and of its group."""
+    """Demands on hosts. ``users`` are the numbers of accounts, of the user and of its group."""
 
     stack: str
     systems: tuple[str, ...]

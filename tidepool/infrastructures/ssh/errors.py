@@ -1,4 +1,4 @@
-"""What can go wrong between us and a host."""
+"""Errors between us and a host."""
 
 from __future__ import annotations
 

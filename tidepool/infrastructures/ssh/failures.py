@@ -1,4 +1,4 @@
-"""Of which kind a failure with existing hosts is, by its words, which are our own and those of SSH."""
+"""Kinds of failures with existing hosts, by their words, which are our own and those of SSH."""
 
 from __future__ import annotations
 

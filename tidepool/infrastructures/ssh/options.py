@@ -1,4 +1,4 @@
-"""What a person says of existing hosts: of all of them, for the whole cluster; of a fleet's, with each fleet's entry."""
+"""Options of existing hosts: of all of them, for the whole cluster; of a fleet's, with each fleet's entry."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Path = Annotated[str, Field(pattern=r"^(/|~/)\S+$")]
 
 
 class Host(Part):
-    """How one host is reached."""
+    """A host, and the way to it."""
 
     address: str | None = Field(
         default=None, min_length=1, description="A name or an address; by default its name here."
@@ -67,7 +67,7 @@ class Account(Part):
 
 
 class Offering(Part):
-    """Which hosts a fleet has: node 1 is on the first, and so on."""
+    """Hosts of a fleet: node 1 is on the first, and so on."""
 
     hosts: tuple[str, ...] | None = Field(
         default=None,

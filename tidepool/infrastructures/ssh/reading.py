@@ -20,7 +20,7 @@ _NAME: Final = "ssh"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a spec says: the place, all hosts by name in their order, and those of each fleet, and of the cluster's own."""
+    """Options of existing hosts in a spec: the place, all hosts by name in their order, and those of each fleet, and of the cluster's own."""
 
     place: Place
     hosts: Mapping[str, Host]
@@ -67,14 +67,14 @@ def read_options(spec: ClusterSpec, read: Callable[[Path], str] = Path.read_text
 
 
 def connection_of(place: Place, host: Host) -> Mapping[str, Any]:
-    """How a host of `Options` is reached, as `tidepool.infrastructures.connection` reads it."""
+    """Return the way to a host of `Options`, as `tidepool.infrastructures.connection` reads it."""
     way = {"kind": "host", "address": host.address, "user": host.user, "key": host.key}
     known = str(Path(place.known_hosts).expanduser())
     return {**way, "known_hosts": known, **({} if host.port == 22 else {"port": host.port})}
 
 
 def own_machines(spec: ClusterSpec) -> int:
-    """How many places the cluster's own machines have, up to the last that is taken: nobody moves when one before is."""
+    """Return how many places the cluster's own machines have, up to the last that is taken: nobody moves when one before is."""
     own = spec.controller
     if own.infrastructure.name != _NAME:
         return 0
@@ -155,7 +155,7 @@ def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
 def _of_places(
     spec: ClusterSpec, place: Place, path: str, fleets: Mapping[str, tuple[str, ...]], own: tuple[str, ...]
 ) -> Iterator[Mistake]:
-    """Whether each node has a host of its own."""
+    """Yield the mistakes where nodes do not have a host of their own each."""
     taken: dict[str, str] = {}
     claims = [(f"{path}.machines.hosts", own[: own_machines(spec)])] if own else []
     if own and len(own) < own_machines(spec):

@@ -1,4 +1,4 @@
-"""Which host a node is: it follows from its number, so nobody has to remember it."""
+"""Seats of nodes on hosts: the host follows from the node's number, so nobody has to remember it."""
 
 from __future__ import annotations
 

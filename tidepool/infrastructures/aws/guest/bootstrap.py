@@ -1,4 +1,4 @@
-"""What a machine of EC2 does first at each boot: it learns who it is, and reads and does what it is for.
+"""First steps of a machine of EC2 at each boot: it learns who it is, and reads and does what it is for.
 
 cloud-init runs it as root from the user data, with the region and the ARN of a secret. A bare interpreter is all it needs.
 """

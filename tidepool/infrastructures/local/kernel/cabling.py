@@ -46,7 +46,7 @@ def make_switch(switch: Lifeline, spec: NetworkSpec) -> None:
 def cable(
     machine: Lifeline, switch: Lifeline, spec: MachineSpec, prefix_length: int
 ) -> tuple[int | str, ...]:
-    """What the step ``cable`` of a plan is told: the switch, the name of its port, and the machine's place there."""
+    """Return the inputs of a plan's step ``cable``: the switch, the name of its port, and the machine's place there."""
     port = f"p{machine.pid}"  # no two living machines share it, and the one before took its own away
     return switch.pid, switch.start_ticks, port, spec.mac, spec.address, prefix_length
 

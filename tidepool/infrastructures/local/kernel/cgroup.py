@@ -16,7 +16,7 @@ NEEDED: Final = ("cpu", "memory", "freezer")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a group's processes may use at most, together. None is no limit."""
+    """Limits of a group's processes together. None is no limit."""
 
     cpus: float | None = None
     memory_mib: int | None = None
@@ -42,11 +42,11 @@ class Cgroups(Protocol):
         """Move a process into the group; its children are born there."""
 
     def mounts(self) -> tuple[tuple[str, str, str], ...]:
-        """What a machine mounts below /sys/fs/cgroup to see its own groups: folder, type, options."""
+        """Return the mounts below /sys/fs/cgroup by which a machine sees its own groups: folder, type, options."""
 
     @property
     def home(self) -> str:
-        """Where a machine's processes go below its group, so that it can hand controllers down; "" where they need not."""
+        """Return the group, below its own, of a machine's processes, so that it can hand controllers down; "" where they need none."""
 
     def below(self, group: str) -> tuple[str, ...]:
         """The last parts of the names of the groups that are directly in it."""
@@ -61,10 +61,10 @@ class Cgroups(Protocol):
         """Let them go on."""
 
     def is_frozen(self, group: str) -> bool:
-        """Whether it is frozen, or about to be."""
+        """Return whether it is frozen, or about to be."""
 
     def memory_kills(self, group: str) -> int:
-        """How many of its processes were killed because the group had no memory left.
+        """Return how many of its processes were killed because the group had no memory left.
 
         Version 1 forgets those of groups within that are gone: slurmd's for jobs, where it makes any.
         """

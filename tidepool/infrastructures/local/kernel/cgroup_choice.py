@@ -1,4 +1,4 @@
-"""Which version of control groups this machine has, and what keeps it from being used."""
+"""Choice of the version of control groups that this machine has, and what keeps it from being used."""
 
 from __future__ import annotations
 

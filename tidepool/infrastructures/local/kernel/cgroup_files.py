@@ -1,4 +1,4 @@
-"""What both versions of control groups do alike: they are folders, and files that are written to."""
+"""Files of control groups: both versions are folders, and files that are written to."""
 
 from __future__ import annotations
 

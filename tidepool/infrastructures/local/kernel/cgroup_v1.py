@@ -145,7 +145,7 @@ class CgroupsV1:
                     write(folder / name, read(folder.parent / name).strip())
 
     def _close_disks(self, group: str) -> None:
-        """What makes devices may make the host's disks too: they cannot be opened."""
+        """Deny the host's disks, which could be opened by whoever makes devices."""
         if devices := self.folders.get("devices"):
             write(devices / group / "devices.deny", "b *:* rw")
 

@@ -24,7 +24,7 @@ _END_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a command came to. ``code`` is its exit code; 128 and the signal's number where one killed it."""
+    """Result of a command. ``code`` is its exit code; 128 and the signal's number where one killed it."""
 
     code: int
     stdout: str

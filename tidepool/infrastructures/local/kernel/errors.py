@@ -1,4 +1,4 @@
-"""What a person is told when this machine cannot do what was asked: what, where, what is allowed, the remedy."""
+"""Errors of this machine, for people: what, where, what is allowed, the remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LocalError(Exception):
 
 
 class BadSpec(LocalError):
-    """What was asked for cannot be: all mistakes of one network or machine, a line each."""
+    """A request that cannot be: all mistakes of one network or machine, a line each."""
 
     cause = "permanent"
 
@@ -59,7 +59,7 @@ class TimedOut(LocalError):
 
 @contextmanager
 def told(doing: str) -> Iterator[None]:
-    """What the kernel refuses (a full disk, a file that may not be written) is told to a person.
+    """Raise for people what the kernel refuses: a full disk, a file that may not be written.
 
     Raises:
         LocalError: in the place of an ``OSError``.

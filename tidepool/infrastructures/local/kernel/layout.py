@@ -1,4 +1,4 @@
-"""Where things are in the data folder. Nothing outside of it, but the control groups, is ever written.
+"""Layout of the data folder. Nothing outside of it, but the control groups, is ever written.
 
 <data>/init-<digest>                    the compiled first process
 <data>/<stack>/networks/<name>/         record.json, init.log, status, root/, hosts/hosts
@@ -31,22 +31,22 @@ class Place:
 
     @property
     def inner_cgroup(self) -> str:
-        """What the machine sees as the root of control groups. It may change it, so its limits are not there."""
+        """Return the group that the machine sees as the root of control groups. It may change it, so its limits are not there."""
         return f"{self.cgroup}/inside"
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything of it."""
+        """Return whether there is anything of it."""
         return self.folder.is_dir() or self.lock.exists()
 
     @property
     def record(self) -> Path:
-        """What is known of it."""
+        """Return the file of its record."""
         return self.folder / "record.json"
 
     @property
     def log(self) -> Path:
-        """What its first process and its services said; kept over boots."""
+        """Return the log of its first process and its services; kept over boots."""
         return self.folder / "boot.log"
 
     @property
@@ -56,12 +56,12 @@ class Place:
 
     @property
     def root(self) -> Path:
-        """Where the root file system is put together; seen from the host, an empty folder."""
+        """Return the folder in which the root file system is put together; seen from the host, it is empty."""
         return self.folder / "root"
 
     @property
     def upper(self) -> Path:
-        """What the machine wrote: the writable layer over the image."""
+        """Return the writable layer over the image."""
         return self.folder / "upper"
 
     @property
@@ -71,12 +71,12 @@ class Place:
 
     @property
     def containers(self) -> Path:
-        """What those have written who run containers in the machine: no overlay can stand on an overlay."""
+        """Return the folder for those who run containers in the machine: no overlay can stand on an overlay."""
         return self.folder / "containers"
 
     @property
     def hosts(self) -> Path:
-        """Of a network: the folder with the ``hosts`` file that all of its machines see."""
+        """Return a network's folder with the ``hosts`` file that all of its machines see."""
         return self.folder / "hosts"
 
 
@@ -89,12 +89,12 @@ def cgroup_of(data: Path, stack: str, kind: str) -> str:
 
 
 def machine_place(data: Path, stack: str, name: str) -> Place:
-    """Where a machine is."""
+    """Return the paths of a machine."""
     return _place(data, stack, "machines", name)
 
 
 def network_place(data: Path, stack: str, name: str) -> Place:
-    """Where a network is."""
+    """Return the paths of a network."""
     return _place(data, stack, "networks", name)
 
 

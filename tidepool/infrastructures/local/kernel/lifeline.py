@@ -1,4 +1,4 @@
-"""Which process it is: a pid that was given to another process since is never taken for the one that was meant."""
+"""Identity of a process: a pid that was given to another process since is never taken for the one that was meant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Lifeline:
         return None if ticks is None else cls(pid, ticks, _boot_id())
 
     def is_alive(self) -> bool:
-        """Whether that process still runs."""
+        """Return whether that process still runs."""
         return _start_ticks(self.pid) == self.start_ticks and _boot_id() == self.boot_id
 
     def signal(self, number: signal.Signals) -> None:

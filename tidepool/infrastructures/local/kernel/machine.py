@@ -252,7 +252,7 @@ def delete_machine(
 
 
 def boot_log(data: Path, stack: str, name: str, lines: int | None = None) -> str:
-    """What its first process and its services said, over all boots; the last ``lines`` of it.
+    """Return what its first process and its services said, over all boots; the last ``lines`` of it.
 
     Raises:
         NoSuchMachine: there is none.

@@ -102,7 +102,7 @@ Step = tuple[str | int | bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a machine gets of the host: its layers' folders, that with its network's ``hosts``, a cable."""
+    """Parts of the host that a machine gets: its layers' folders, that with its network's ``hosts``, a cable."""
 
     root: str
     upper: str
@@ -195,7 +195,7 @@ def _role_steps(spec: MachineSpec, host: Surroundings) -> Iterator[Step]:
 
 
 def _namespace_steps(spec: MachineSpec, host: Surroundings, role: str) -> Iterator[Step]:
-    """What the services of a role see otherwise than the machine does: only themselves, and no mount of another role."""
+    """Yield the steps by which services of a role see only themselves, and no mount of another role."""
     runs_containers = role == spec.containers
     closed = _NO_SUID | _NO_DEVICES | _NO_EXEC
     yield "mount", "none", "/", "none", _RECURSIVE | (_SHARED if runs_containers else _PRIVATE), ""

@@ -1,4 +1,4 @@
-"""What is known of a machine or a network between two calls: a small JSON file, replaced as a whole.
+"""The record of a machine or a network between two calls: a small JSON file, replaced as a whole.
 
 It is written before the thing is there (without a lifeline), when its first process exists but has done nothing
 yet (not complete), and when it stands. A creator that dies leaves one of these, and the next one goes on.

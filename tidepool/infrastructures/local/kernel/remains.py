@@ -1,4 +1,4 @@
-"""What is left of a machine or a network, and how it is taken away."""
+"""Removal of what is left of a machine or a network."""
 
 from __future__ import annotations
 

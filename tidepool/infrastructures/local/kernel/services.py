@@ -23,7 +23,7 @@ class ServiceState:
 
     @property
     def is_ready(self) -> bool:
-        """Whether nobody has to wait for it: those of a role that the machine has not are as they should be."""
+        """Return whether nobody has to wait for it: those of a role that the machine has not are as they should be."""
         return self.state in ("up", "done", "ended", "off")
 
 

@@ -1,4 +1,4 @@
-"""What a caller asks for: networks and machines, as frozen values that JSON can hold.
+"""Specifications of networks and machines, as frozen values that JSON can hold.
 
 A value is checked when it is made; all its mistakes are told at once (:class:`~tidepool.infrastructures.local.kernel.errors.BadSpec`).
 """
@@ -195,7 +195,7 @@ class MachineSpec:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What makes it this machine: with another one of these it would be another machine."""
+        """Return the parts that make it this machine: with another one of these it would be another."""
         return {name: getattr(self, name) for name in IDENTITY}
 
     def public(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def boot_fingerprint(public: Mapping[str, Any]) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether it may be the name of a stack, a network, a machine."""
+    """Return whether it may be the name of a stack, a network, a machine."""
     return _NAME.fullmatch(text) is not None
 
 

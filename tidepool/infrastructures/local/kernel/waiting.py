@@ -7,12 +7,12 @@ import time
 
 
 def readable(descriptor: int, deadline: float) -> bool:
-    """Whether there is something to read (or the end) before the deadline, on the clock ``time.monotonic``."""
+    """Return whether there is something to read (or the end) before the deadline, on the clock ``time.monotonic``."""
     return _ready(descriptor, select.POLLIN, deadline)
 
 
 def writable(descriptor: int, deadline: float) -> bool:
-    """Whether it takes something (or is broken) before the deadline, on the clock ``time.monotonic``."""
+    """Return whether it takes something (or is broken) before the deadline, on the clock ``time.monotonic``."""
     return _ready(descriptor, select.POLLOUT, deadline)
 
 

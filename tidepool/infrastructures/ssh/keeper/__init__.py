@@ -1,4 +1,4 @@
-"""What runs on a host, by any Python from 3.7 on, and needs nothing else: says what it has, claims it, gives it back.
+"""The keeper runs on a host, by any Python from 3.7 on, and needs nothing else: says what it has, claims it, gives it back.
 
     python3 -I - VERB JSON <`program`
 

@@ -1,4 +1,4 @@
-"""What changed on a host, and what of it is to be undone. Pure."""
+"""Changes on a host since it was claimed, and what of them is to be undone. Pure."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 def restorable(path: str, old: Entry) -> bool:
-    """Whether it can be as it was: of files whose bytes nobody kept, and of what runs, changes are the host's own."""
+    """Return whether it can be as it was: of files whose bytes nobody kept, and of what runs, changes are the host's own."""
     return not within(path, ["/run"]) and (old[0] in "dl" or (old[0] == "f" and within(path, SAVED)))
 
 
 def differ(old: Entry, new: Entry) -> bool:
-    """Of a folder only who has it: its time is of those within."""
+    """Return whether two entries differ: of a folder, only in who has it, for its time is of those within."""
     return old[:4] != new[:4] if old[0] == new[0] == "d" else old != new
 
 
 def within(path: str, tops: Iterable[str]) -> bool:
-    """Whether it is one of those, or below one."""
+    """Return whether it is one of those, or below one."""
     return any(path == top or path.startswith(top + "/") for top in tops)
 
 
@@ -61,6 +61,6 @@ def in_order(services: Iterable[str]) -> list[str]:
 
 
 def others_purged(simulated: str, packages: list[str]) -> list[str]:
-    """Those that would go as well, by what apt-get says of a purge of ``packages``."""
+    """Return the packages that would go as well, by what apt-get says of a purge of ``packages``."""
     would = set(re.findall(r"(?m)^Purg (\S+)", simulated))
     return sorted(would - {name.partition(":")[0] for name in packages} - {*packages})

@@ -1,4 +1,4 @@
-"""What a host has, and whose it is: what a preflight asks. Changes nothing."""
+"""Facts of a host, and whose it is, for a preflight. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things are on a host, and what of it playbooks may change."""
+"""Paths on a host, and what of it playbooks may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is on a host: files, packages, mounts."""
+"""Files, packages and mounts that a host has."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def mounts() -> list[str]:
 
 
 def mounted() -> list[tuple[str, str]]:
-    """Where something is mounted, and of which kind it is."""
+    """Return the mount points, each with its kind."""
     with open("/proc/self/mountinfo") as lines:
         split = [line.split() for line in lines]
     return [

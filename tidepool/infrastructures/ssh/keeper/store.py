@@ -18,7 +18,7 @@ LOCK_S = 20.0
 
 
 class Locked:
-    """Of two who ask at once, one waits."""
+    """A lock: of two who ask at once, one waits."""
 
     def __enter__(self) -> None:
         self.file = open(LOCK, "w")

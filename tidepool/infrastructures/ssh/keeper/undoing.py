@@ -1,4 +1,4 @@
-"""What playbooks changed is undone, and nothing else: what others did since stays, and is told."""
+"""Undoing of what playbooks changed, and of nothing else: what others did since stays, and is told."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def take_away(path: str, mounted: list[str]) -> list[str]:
 
 
 def somebodys(folder: str) -> bool:
-    """Whether there is more in it than what every home has at first."""
+    """Return whether there is more in it than what every home has at first."""
     skeleton = set(os.listdir(ROOT + "/etc/skel")) if os.path.isdir(ROOT + "/etc/skel") else set()
     return bool(set(os.listdir(folder)) - skeleton)
 
