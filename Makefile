@@ -64,6 +64,15 @@ test-slow: setup-tests
 .PHONY: test-all
 test-all: test kubernetes test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software
 
+.PHONY: docs
+docs: .venv/docs/.made ## write the pages and the reference of the public names into site/; broken links fail
+	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict
+
+.venv/docs/.made: docs/requirements.txt | setup
+	@$(PY) -m venv --clear .venv/docs
+	@.venv/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
 .PHONY: lint
 lint: setup-tests ## ruff, mypy and the import contracts
 	@$(PY) -m ruff check --quiet

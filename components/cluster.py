@@ -40,11 +40,15 @@ class Cluster:
     """
 
     spec: ClusterSpec
+    """The whole cluster."""
     controller: SlurmController
+    """Its own machines."""
     fleets: Mapping[str, ComputeFleet]
+    """By name, its fleets."""
     pools: Mapping[str, ConvergedNodePool]
-    #: What pools serve; None where there are none.
+    """By name, its pools."""
     kubernetes: KubernetesAccess | KubernetesControlPlane | None
+    """The Kubernetes that pools serve; None where there is none."""
 
     def __init__(
         self,

@@ -49,8 +49,8 @@ class ComputeFleet(pulumi.ComponentResource):
         opts: Pulumi's.
     """
 
-    #: A hostlist of those that should be there. Known in previews, and when some of them could not be made.
     nodes: Output[str]
+    """A hostlist of the nodes that should be there. Known in previews, and when some of them could not be made."""
 
     def __init__(
         self,

@@ -25,10 +25,10 @@ from tidepool.infrastructures.contract import MachineOrder
 class ReachedKubernetes(Protocol):
     """The Kubernetes that pools serve: a `KubernetesControlPlane`, or a `KubernetesAccess`."""
 
-    #: Name of the `Access`.
     access: Output[str]
-    #: PEM, by which the API server is known.
+    """Name of the `Access`."""
     authority_certificate: Output[str]
+    """PEM, by which the API server is known."""
 
 
 class ConvergedNodePool(pulumi.ComponentResource):
@@ -46,8 +46,8 @@ class ConvergedNodePool(pulumi.ComponentResource):
         opts: Pulumi's.
     """
 
-    #: By role a hostlist of the machines that have it. One that was not given the role it should have keeps its old one.
     roles: Output[Mapping[str, str]]
+    """By role, a hostlist of the machines that have it. One that was not given the role it should have keeps its old one."""
 
     def __init__(
         self,

@@ -33,16 +33,16 @@ class DesiredState:
 
     spec: ClusterSpec
     nodes: Mapping[str, HostSet]
-    #: By fleet and node, the key of the infrastructure that its machine is from.
     placements: Mapping[str, Mapping[str, str]]
+    """By fleet and node, the key of the infrastructure that its machine is from."""
     roles: Mapping[str, Mapping[str, Role]]
-    #: By pool a hostlist of those that served Kubernetes when the stack was brought up last.
     serving: Mapping[str, str]
-    #: Those of the nodes that are registered; None for all.
+    """By pool a hostlist of those that served Kubernetes when the stack was brought up last."""
     only: HostSet | None
-    #: For the stack to export: ``spec``, as the person wrote it who brought it up; ``places`` of fleets on several
-    #: infrastructures, by fleet and key a hostlist.
+    """The nodes that are registered, where an operation is limited to them; None for all."""
     outputs: Mapping[str, Any]
+    """Outputs for the stack to export: ``spec``, as the person wrote it who brought it up; ``places`` of fleets on several
+    infrastructures, by fleet and key a hostlist."""
 
     @classmethod
     def at_first(cls, spec: ClusterSpec) -> Self:

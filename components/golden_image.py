@@ -27,8 +27,8 @@ class GoldenImage(pulumi.ComponentResource):
         opts: Pulumi's.
     """
 
-    #: 64 hexadecimal digits.
     digest: Output[str]
+    """The image's digest: 64 hexadecimal digits, known in previews."""
 
     def __init__(
         self,

@@ -55,16 +55,16 @@ class KubernetesControlPlane(pulumi.ComponentResource):
         opts: Pulumi's.
     """
 
-    #: Name of the access that Tidepool uses (`resources.Access`), there when the control plane works.
     access: Output[str]
-    #: Name of the one that may do everything.
+    """Name of the access that Tidepool uses (`resources.Access`), there when the control plane works."""
     admin_access: Output[str]
-    #: URL of the API server, from within the cluster's network.
+    """Name of the access that may do everything."""
     server: Output[str]
-    #: PEM, by which all know the API server.
+    """URL of the API server, from within the cluster's network."""
     authority_certificate: Output[str]
-    #: Of its machine.
+    """PEM, by which all know the API server."""
     connection: Output[Mapping[str, Any]]
+    """How its machine is reached."""
 
     def __init__(
         self,
@@ -220,12 +220,12 @@ class KubernetesAccess(pulumi.ComponentResource):
         opts: Pulumi's.
     """
 
-    #: Name of the access (`resources.Access`).
     access: Output[str]
-    #: URL of the API server.
+    """Name of the access (`resources.Access`)."""
     server: Output[str]
-    #: PEM, by which the API server is known; empty where its certificate is of an authority that all know.
+    """URL of the API server."""
     authority_certificate: Output[str]
+    """PEM, by which the API server is known; empty where its certificate is of an authority that all know."""
 
     def __init__(
         self,

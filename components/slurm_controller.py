@@ -58,26 +58,31 @@ class SlurmController(pulumi.ComponentResource):
     """
 
     spec: ClusterSpec
+    """The whole cluster."""
     locations: Locations
-    #: Of slurmctld's machine, of the login machines by name.
+    """Infrastructures, networks and images of the cluster."""
     connection: Output[Mapping[str, Any]]
+    """How the machine of slurmctld is reached."""
     logins: Mapping[str, Output[Mapping[str, Any]]]
-    #: In OpenSSH's forms; the private one is secret.
+    """How the login machines are reached, by name."""
     public_key: Output[str]
+    """The stack's SSH key, by which people log in; in OpenSSH's form."""
     private_key: Output[str]
-    #: What other machines of the cluster have, too.
+    """The same, secret."""
     keys: Keys
+    """Keys that every machine of the cluster has."""
     home: Output[str]
-    #: Host names that slurmd asks for its configuration, the first in charge.
+    """The volume of /home."""
     hosts: tuple[str, ...]
-    #: What the pool's machine that runs slurmctld does besides, by its name; empty where `ctl` is in charge.
+    """Host names that slurmd asks for its configuration, the first in charge."""
     pool_controllers: Mapping[str, Boot]
-    #: Slots and nodes depend on it.
+    """By its name, more of the boot of the pool's machine that runs slurmctld; empty where `ctl` is in charge."""
     configuration: resources.Configuration
-    #: True where slurm.conf has the slots; else each fleet tells Slurm of its own.
+    """Slurm's files on all machines, on which slots and nodes depend."""
     names_slots: bool
-    #: Of a slot whose node is not there.
+    """True where slurm.conf has the slots; else each fleet tells Slurm of its own."""
     slot_state: Literal["FUTURE", "CLOUD"]
+    """State of a slot whose node is not there."""
 
     def __init__(
         self,

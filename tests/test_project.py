@@ -19,6 +19,8 @@ from packaging.utils import canonicalize_name
 from tests.repository import ROOT, tracked
 
 LOCKS = ("requirements.txt", "requirements-dev.txt")
+#: What `make docs` installs.
+DOCS_LOCK = "docs/requirements.txt"
 #: What scripts/setup installs the others with.
 SETUP_LOCK = "scripts/requirements.txt"
 SAYS_NOTHING = {"manager", "helper", "helpers", "util", "utils", "common", "handler", "data", "info", "misc"}
@@ -40,7 +42,7 @@ def locked(name: str) -> dict[str, tuple[Requirement, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize("lock", [*LOCKS, SETUP_LOCK])
+@pytest.mark.parametrize("lock", [*LOCKS, SETUP_LOCK, DOCS_LOCK])
 def test_every_requirement_is_pinned_to_one_version_and_its_digests(lock: str) -> None:
     packages = locked(lock)
     assert packages
@@ -108,7 +110,7 @@ def test_no_registry_is_named_in_the_repository() -> None:
     assert named == []
 
 
-@pytest.mark.parametrize("lock", [*LOCKS, SETUP_LOCK])
+@pytest.mark.parametrize("lock", [*LOCKS, SETUP_LOCK, DOCS_LOCK])
 def test_the_locks_name_no_place_to_download_from(lock: str) -> None:
     text = (ROOT / lock).read_text()
     assert "://" not in text

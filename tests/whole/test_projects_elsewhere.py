@@ -88,8 +88,12 @@ def name() -> str:
 def environment(images: Path, tmp_path: Path, name: str) -> Iterator[dict[str, str]]:
     data = tmp_path / "data"
     yield {"TIDEPOOL_DATA": str(data), "TIDEPOOL_IMAGES": str(images), "TIDEPOOL_ENGINE": "embedded"}
-    for stack in (name, f"{name}-chemistry"):
+    stacks = (name, f"{name}-chemistry")
+    for stack in stacks:
         Stack(data, stack, images).delete_all()
+    # Volumes that are kept on purpose.
+    shutil.rmtree(data)
+    for stack in stacks:
         assert left_of(Stack(data, stack, images)) == []
 
 
