@@ -333,7 +333,11 @@ def _derive(passphrase: str, salt: bytes) -> AESGCM:
     name = hashlib.sha256(len(salt).to_bytes(4) + salt + secret).hexdigest()
     key = _KEYS.get(name)
     if key is None:
-        key = hashlib.pbkdf2_hmac("sha256", secret, salt, _ITERATIONS, 32)
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.pbkdf2 import PBKDF2HMAC
+
+        # Not hashlib: its OpenSSL may be an older one, which takes near to three times as long.
+        key = PBKDF2HMAC(SHA256(), 32, salt, _ITERATIONS).derive(secret)
         _remember(name, key)
     return AESGCM(key)
 

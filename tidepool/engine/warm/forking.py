@@ -28,6 +28,7 @@ from tidepool.engine.state import secrets
 #: What an operation imports late.
 _ENGINE: Final = (
     "cryptography.hazmat.primitives.ciphers.aead",
+    "cryptography.hazmat.primitives.kdf.pbkdf2",
     "google.protobuf.empty_pb2",
     "grpc",
     "pulumi.runtime",
