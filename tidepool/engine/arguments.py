@@ -171,13 +171,13 @@ def understand(args: Sequence[str], world: World) -> tuple[Verb, World]:
     try:
         parsed = grammar.parse(commands.ROOT, args)
     except grammar.WrongCount as error:
-        from tidepool.engine.verbs.help import help_text
+        from tidepool.engine.verbs.about import help_text
 
         return HelpRequest(help_text(error.path), str(error)), world
     values = dict(parsed.values)
     world = _world(values, world)
     if parsed.help or not parsed.command.request:
-        from tidepool.engine.verbs.help import help_text
+        from tidepool.engine.verbs.about import help_text
 
         return HelpRequest(help_text(parsed.path)), world
     return _build(parsed.command.request, values), world

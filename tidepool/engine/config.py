@@ -1,4 +1,4 @@
-"""A stack's configuration: keys, values, and what the program sees of them.
+"""A stack's configuration: its keys, and its values.
 
 A value is a ``str``, a :class:`Ciphertext`, or an object: a list or dict whose parts are ``None | bool |
 int | float | str | Ciphertext | list | dict``. On the top level numbers and booleans are kept as their
@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidepool.engine import json_text, property_path
 from tidepool.engine.errors import EngineError
-from tidepool.engine.project import Project
 
 MASK: Final = "[secret]"
 
@@ -161,11 +160,6 @@ def text_of(value: Value, decrypt: Decrypt) -> str:
     return plain if isinstance(plain, str) else json_text.dumps_sorted(plain)
 
 
-def mask(_: str) -> str:
-    """A stand-in for decryption where secrets are not shown."""
-    return MASK
-
-
 def get(values: Values, key: Key, *, path: bool = False) -> tuple[Value, bool]:
     """The value of ``key`` and whether there is one."""
     if not path:
@@ -251,83 +245,6 @@ def typed_text(text: str, type_name: str) -> Any:
             raise ConfigError(
                 f"invalid type {json.dumps(type_name)}; must be one of string, int, bool, or float"
             )
-
-
-def with_project_values(values: Values, project: Project) -> Values:
-    """``values`` with the project's defaults and values for the keys that the stack does not set."""
-    for name in sorted(project.config):
-        declared = project.config[name]
-        key = full_key(name) if ":" in name else Key(project.name, name)
-        if get(values, key, path=True)[1]:
-            continue
-        value = declared.default if declared.default is not None else declared.value
-        if value is not None:
-            values = put(values, key, _declared_value(value), path=True)
-    return values
-
-
-def validate(values: Values, project: Project, stack: str, decrypt: Decrypt) -> None:
-    """Check ``values``, with the project's own already in them, against the project's declarations.
-
-    Raises:
-        ConfigError: when required keys are missing, or a value is not of its declared type.
-    """
-    missing = []
-    typed = []
-    for name in sorted(project.config):
-        declared = project.config[name]
-        key = full_key(name) if ":" in name else Key(project.name, name)
-        value, found = get(values, key, path=True)
-        if not found:
-            if key.namespace == project.name:
-                missing.append(name)
-        elif declared.type is not None:
-            typed.append((name, declared, value))
-    if missing:
-        noun = "value" if len(missing) == 1 else "values"
-        raise ConfigError(
-            f"validating stack config: Stack '{stack}' is missing configuration {noun} {_enumerated(missing)}"
-        )
-    for name, declared, value in typed:
-        if declared.secret and not is_secure(value):
-            raise ConfigError(
-                f"validating stack config: Stack '{stack}' with configuration key '{name}' must be encrypted "
-                "as it's secret"
-            )
-        assert declared.type is not None
-        if not declared.type.admits(_judged(value, decrypt)):
-            raise ConfigError(
-                f"validating stack config: Stack '{stack}' with configuration key '{name}' must be of type "
-                f"'{declared.type}'"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramConfig:
-    """The configuration as a program gets it: full keys to texts, and the keys that hold secrets.
-
-    ``masked`` is the same with secrets replaced, for events and logs; ``recorded`` is what the history
-    keeps, with secrets encrypted.
-    """
-
-    values: Mapping[str, str]
-    secret_keys: tuple[str, ...]
-    masked: Mapping[str, str]
-    recorded: Mapping[str, Any]
-
-    def __repr__(self) -> str:
-        return f"ProgramConfig({dict(self.masked)!r})"
-
-
-def program_config(values: Values, decrypt: Decrypt) -> ProgramConfig:
-    """Return the part of ``values`` that a program sees. ``decrypt`` is called only where there are secrets."""
-    ordered = sorted(values)
-    return ProgramConfig(
-        values={str(k): text_of(values[k], decrypt) for k in ordered},
-        secret_keys=tuple(str(k) for k in ordered if is_secure(values[k])),
-        masked={str(k): text_of(values[k], mask) for k in ordered},
-        recorded={str(k): to_document(values[k]) for k in ordered},
-    )
 
 
 class _Literal(str):
@@ -419,19 +336,3 @@ def _remove(value: Any, path: property_path.Path, depth: int) -> Any:
             )
         return left
     return value
-
-
-def _declared_value(value: Any) -> Value:
-    if isinstance(value, bool | int):
-        return json_text.dumps_sorted(value)
-    return value
-
-
-def _judged(value: Value, decrypt: Decrypt) -> Any:
-    """``value`` as its type is judged: plain values as text, objects as what they are."""
-    return decrypted(value, decrypt) if is_object(value) else text_of(value, decrypt)
-
-
-def _enumerated(names: Iterable[str]) -> str:
-    *first, last = (f"'{n}'" for n in names)
-    return f"{', '.join(first)} and {last}" if first else last

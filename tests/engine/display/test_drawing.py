@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.display import streams
-from tidepool.engine.display import difference, markup, quoting, step_text, text_diff, words
+from tidepool.engine.display import difference, markup, step_text, texts, words
 from tidepool.engine.display.property_text import Pen
 from tidepool.engine.display.settings import Settings
 from tidepool.engine.events import Op, PropertyDiff
@@ -146,35 +146,35 @@ def test_a_changed_provider_and_protection_are_in_the_header() -> None:
     ],
 )
 def test_numbers(number: float, text: str) -> None:
-    assert quoting.number(number) == text
+    assert texts.number(number) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_s_text_is_the_number(number: float) -> None:
-    assert float(quoting.number(number)) == number
+    assert float(texts.number(number)) == number
 
 
 def test_long_texts_are_cut() -> None:
-    assert quoting.truncated("a\nb\nc") == "a\nb\nc"
-    assert quoting.truncated("a\nb\nc\nd") == "a\nb\nc\n..."
-    assert quoting.truncated("x" * 151) == "x" * 150 + "..."
+    assert texts.truncated("a\nb\nc") == "a\nb\nc"
+    assert texts.truncated("a\nb\nc\nd") == "a\nb\nc\n..."
+    assert texts.truncated("x" * 151) == "x" * 150 + "..."
 
 
 @pytest.mark.parametrize(
     "text", ["plain", "foo: bar", "1", '"x"', "{", "[1", "a: b: c\nd", "- a\n- b: [", "1: x\n[2]: y"]
 )
 def test_what_holds_no_structure_is_text(text: str) -> None:
-    assert quoting.structured(text) is None
+    assert texts.structured(text) is None
 
 
 def test_what_holds_structure() -> None:
-    assert quoting.structured(' {"a": [1]} ') == ({"a": [1]}, "json")
-    assert quoting.structured("a:\n  1: x\n") == ({"a": {"1": "x"}}, "yaml")
+    assert texts.structured(' {"a": [1]} ') == ({"a": [1]}, "json")
+    assert texts.structured("a:\n  1: x\n") == ({"a": {"1": "x"}}, "yaml")
 
 
 @given(st.text("ab\n", max_size=12), st.text("ab\n", max_size=12))
 def test_the_runs_of_two_texts_are_the_texts(old: str, new: str) -> None:
-    for runs in (text_diff.by_character(old, new), text_diff.by_line(old, new)):
+    for runs in (texts.by_character(old, new), texts.by_line(old, new)):
         assert "".join(text for kind, text in runs if kind != "add") == old
         assert "".join(text for kind, text in runs if kind != "delete") == new
 

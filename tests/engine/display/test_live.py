@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.engine.display import streams
 from tests.engine.display.test_plain import Clock
 from tidepool.engine import urn as urns
-from tidepool.engine.display import frame, live_screen, markup
+from tidepool.engine.display import frame, live, markup
 from tidepool.engine.display.board import Board
 from tidepool.engine.display.live import LiveDisplay
 from tidepool.engine.display.settings import Settings
@@ -58,7 +58,7 @@ def board_of(*begun: StepMetadata, done: int = 0, clock: Callable[[], float] | N
 
 def screen(board: Board, width: int = 90, height: int = 24, **how: Any) -> list[str]:
     how = {"beat": 0, "unicode": True, "cancelling": False} | how
-    lines = live_screen.moment(board, width=width, height=height, **how)
+    lines = live.moment(board, width=width, height=height, **how)
     return [markup.plain(line) for line in lines]
 
 
@@ -121,7 +121,7 @@ def test_a_screen_is_never_too_high_nor_too_wide(
         board.event(ResourceFailed(step))
     out = io.StringIO()
     drawn = frame.Frame(out, color=False)
-    lines = live_screen.moment(board, width=width, height=height, beat=3, unicode=True, cancelling=cancelling)
+    lines = live.moment(board, width=width, height=height, beat=3, unicode=True, cancelling=cancelling)
     assert len(lines) <= max(height - 1, 4)
     drawn.draw(lines, width)
     text = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", out.getvalue())
@@ -298,5 +298,5 @@ def test_a_deep_tree_is_drawn(count: int) -> None:
         name = urns.make("dev", "proj", "", "tide:index/group:Group", f"level-{i}")
         steps.append(streams.step(Op.CREATE, None, streams.state(name, parent=parent, custom=False)))
         parent = name
-    table = live_screen.table_of_changes(board_of(*steps), unicode=True)
+    table = live.table_of_changes(board_of(*steps), unicode=True)
     assert len(table) == count + 1

@@ -19,13 +19,13 @@ from tidepool.engine.config import (
     get,
     is_secure,
     parse_key,
-    program_config,
     put,
     remove,
     text_of,
     to_document,
 )
 from tidepool.engine.json_text import dumps_sorted
+from tidepool.engine.program_config import program_config
 
 names = st.text(alphabet="abcxyz_019", min_size=1, max_size=5).filter(lambda s: s != "secure")
 texts = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=12)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.engine.errors import NotSupportedError, UsageError
+from tidepool.engine.verbs.about import help_text
 from tidepool.engine.verbs.commands import ROOT
 from tidepool.engine.verbs.grammar import Command, Flag, parse, visible_flags
-from tidepool.engine.verbs.help import help_text
 
 words = st.text(alphabet=st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1).filter(
     lambda w: not w.startswith("-")

@@ -9,8 +9,7 @@ import pytest
 
 from tests.engine.verbs.worlds import Folder
 from tidepool.engine.arguments import HelpRequest, OperationRequest, understand
-from tidepool.engine.errors import NotSupportedError, UsageError
-from tidepool.engine.verbs.failures import ConfirmationMissing
+from tidepool.engine.errors import ConfirmationMissing, NotSupportedError, UsageError
 from tidepool.engine.verbs.operations import Operation, _approved, _with_environment
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import IO
 
 from tidepool.engine.display import markup, step_text, words
-from tidepool.engine.display.event_json import prefix
+from tidepool.engine.display.sections import configuration, summary
 from tidepool.engine.display.settings import Settings
-from tidepool.engine.display.summary_text import configuration, summary
 from tidepool.engine.events import (
     Diagnostic,
     Event,
@@ -44,7 +43,7 @@ class DiffDisplay:
                 self._write(event.message)
             case Diagnostic():
                 if event.severity != "debug" or self._settings.debug:
-                    self._complain(f"{prefix(event.severity)}{event.message}\n")
+                    self._complain(f"{markup.prefix(event.severity)}{event.message}\n")
             case Summary():
                 self._write(summary(event, self._errored))
             case ResourceFailed():

@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import IO, Any
 
 from tidepool.engine.display import markup, words
-from tidepool.engine.display.event_json import changes_json, detailed_diff_json, prefix
-from tidepool.engine.display.secret_filter import MASK
+from tidepool.engine.display.event_json import changes_json, detailed_diff_json
+from tidepool.engine.display.secret_filter import MASK, visible
 from tidepool.engine.display.settings import Settings
 from tidepool.engine.display.step_text import is_shown
-from tidepool.engine.display.visible import visible
 from tidepool.engine.events import (
     Diagnostic,
     Event,
@@ -109,7 +108,7 @@ class DigestDisplay:
             self._steps[self._positions[step.urn]] = step_json(step, self._settings.suppress_outputs)
 
     def _diagnose(self, event: Diagnostic) -> None:
-        message = markup.plain(prefix(event.severity) + event.message) + "\n"
+        message = markup.plain(markup.prefix(event.severity) + event.message) + "\n"
         result: dict[str, Any] = {"urn": event.urn} if event.urn else {}
         self._diagnostics.append(result | {"message": message, "severity": event.severity})
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from tidepool.engine import value_json
 from tidepool.engine.display import markup
-from tidepool.engine.display.secret_filter import MASK
-from tidepool.engine.display.visible import visible
+from tidepool.engine.display.secret_filter import MASK, visible
 from tidepool.engine.events import (
     Cancel,
     Diagnostic,
@@ -24,27 +23,12 @@ from tidepool.engine.events import (
     ResourceFailed,
     ResourceOutputs,
     ResourcePre,
-    Severity,
     Stdout,
     StepMetadata,
     Summary,
 )
 from tidepool.engine.resource import ResourceState
 from tidepool.engine.values import Properties
-
-PREFIXES: Final[dict[Severity, tuple[str, str]]] = {
-    "debug": (markup.RESET, "debug: "),
-    "info": ("", ""),
-    "info#err": ("", ""),
-    "warning": (markup.YELLOW, "warning: "),
-    "error": (markup.RED, "error: "),
-}
-
-
-def prefix(severity: Severity) -> str:
-    """Return the beginning of a message: "error: " in its colour."""
-    color, word = PREFIXES[severity]
-    return f"{color}{word}{markup.RESET}" if word else ""
 
 
 def event_json(event: Event, sequence: int, timestamp: int, raw_color: bool = False) -> dict[str, Any]:
@@ -167,7 +151,7 @@ def _diagnostic(event: Diagnostic, raw_color: bool) -> dict[str, Any]:
     result: dict[str, Any] = {}
     if event.urn:
         result["urn"] = event.urn
-    before = prefix(event.severity)
+    before = markup.prefix(event.severity)
     message = markup.without_ansi(event.message)
     if raw_color:
         message = f"{markup.RESET}{message}{markup.RESET}\n"

@@ -1,16 +1,23 @@
-"""The display on a terminal: rows that follow what happens, and at the end what is worth keeping."""
+"""The display on a terminal: rows that follow what happens, and at the end those that changed something.
+
+A picture's cost depends on the size of the screen, never on how many resources there are: rows that are under
+way and failed ones come first, then those that ended last, and a count stands for the rest.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import IO, Final, TypeAlias
 
-from tidepool.engine.display import live_screen, markup, sections
+from tidepool.engine.display import markup, rows, sections
 from tidepool.engine.display.board import Board
-from tidepool.engine.display.frame import Frame, crop
+from tidepool.engine.display.frame import Frame, cells, crop, fill
+from tidepool.engine.display.rows import Row
+from tidepool.engine.display.sections import configuration
 from tidepool.engine.display.settings import Settings
-from tidepool.engine.display.summary_text import configuration
 from tidepool.engine.events import Event, Prelude, Stdout
 
 #: The terminal's width and height, in cells.
@@ -74,8 +81,8 @@ class LiveDisplay:
         board = self._board
         board.end()
         width, _ = self._size()
-        table = live_screen.table_of_changes(board, self._unicode)
-        rows = [crop(line, width - 1) for line in live_screen.draw_table(table, self._settings, width)]
+        table = table_of_changes(board, self._unicode)
+        rows = [crop(line, width - 1) for line in draw_table(table, self._settings, width)]
         try:
             self._print_above([*rows, "", *sections.ending(board)])
         finally:
@@ -90,7 +97,7 @@ class LiveDisplay:
 
     def _draw(self, now: float) -> None:
         width, height = self._size()
-        lines = live_screen.moment(
+        lines = moment(
             self._board,
             width=width,
             height=height,
@@ -113,3 +120,168 @@ def _terminal_size(stdout: IO[str]) -> tuple[int, int]:
     except OSError:
         return 80, 24
     return size.columns or 80, size.lines or 24
+
+
+_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_ASCII_SPINNER: Final = "|/-\\"
+# Of the screen, at most this part for failures: what is under way is worth seeing too.
+_FAILED_SHARE: Final = 2
+_WIDEST_TYPE: Final = 48
+_WIDEST_NAME: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """The characters that a tree is drawn with."""
+
+    middle: str
+    last: str
+    through: str
+
+    @property
+    def below_last(self) -> str:
+        """The blanks below the last branch."""
+        return " " * len(self.last)
+
+
+LINES: Final = Branches("├─ ", "└─ ", "│  ")
+ASCII_LINES: Final = Branches("|- ", "`- ", "|  ")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row with its place in the tree, drawn as ``branch``."""
+
+    row: Row
+    branch: str
+
+
+def moment(board: Board, *, width: int, height: int, beat: int, unicode: bool, cancelling: bool) -> list[str]:
+    """The lines of a screen of ``width`` by ``height`` cells, marked up; ``beat`` turns the spinners."""
+    notices = _notices(board, cancelling)
+    # One line each for the header, the count of the rest, and the cursor. One more is left as it is: some
+    # terminals (tmux) keep what they erase when all of their screen is erased.
+    chosen = choose(board, max(1, height - 4 - len(notices)))
+    frames = _SPINNER if unicode else _ASCII_SPINNER
+    spinner = frames[beat % len(frames)]
+    lines = list(tree(chosen, board, LINES if unicode else ASCII_LINES))
+    table = [_cells(line, board, f"{spinner} ") for line in lines]
+    drawn = draw_table(table, board.settings, width)
+    rest = _rest(board, chosen)
+    return drawn + ([rest] if rest else []) + notices
+
+
+def choose(board: Board, room: int) -> list[Row]:
+    """At most ``room`` rows, with their parents, those that matter most."""
+    chosen: dict[str, Row] = {board.root.urn: board.root}
+    failed = islice(reversed(board.failed.values()), max(1, room // _FAILED_SHARE))
+    candidates = chain(failed, board.running.values(), reversed(board.done.values()), board.failed.values())
+    for row in islice(candidates, 3 * room):
+        if len(chosen) >= room:
+            break
+        line = list(_with_parents(row, board, chosen))
+        if len(chosen) + len(line) <= room:
+            chosen.update((r.urn, r) for r in line)
+    return list(chosen.values())
+
+
+def tree(chosen: Sequence[Row], board: Board, branches: Branches) -> Iterator[Line]:
+    """The rows, parents above their children, each child with its branch."""
+    root = board.root
+    known = {row.urn for row in chosen}
+    children: dict[str, list[Row]] = {}
+    for row in chosen:
+        if row is not root:
+            parent = row.parent if row.parent in known else root.urn
+            children.setdefault(parent, []).append(row)
+    # A stack instead of recursion: nothing limits how deep a program nests.
+    waiting: list[tuple[Row, str, str]] = [(root, "", "")]
+    while waiting:
+        row, branch, below = waiting.pop()
+        yield Line(row, branch)
+        inner = sorted(children.get(row.urn, ()), key=lambda r: r.order)
+        for child in reversed(inner):
+            if child is inner[-1]:
+                waiting.append((child, below + branches.last, below + branches.below_last))
+            else:
+                waiting.append((child, below + branches.middle, below + branches.through))
+
+
+def table_of_changes(board: Board, unicode: bool) -> list[list[str]]:
+    """The cells of all rows that changed, for the end: what stays on the terminal."""
+    chosen: dict[str, Row] = {board.root.urn: board.root}
+    for row in board.rows.values():
+        if not row.hidden:
+            chosen.update((r.urn, r) for r in _with_parents(row, board, chosen))
+    return [
+        _cells(line, board, "")
+        for line in tree(list(chosen.values()), board, LINES if unicode else ASCII_LINES)
+    ]
+
+
+def draw_table(table: list[list[str]], settings: Settings, width: int) -> list[str]:
+    """A header and the rows of ``table``, in columns."""
+    header = ["  ", "URN"] if settings.show_urns else ["  ", "Type", "Name"]
+    header += ["Plan" if settings.is_preview else "Status", "Info"]
+    if not any(row[-1] for row in table):
+        header[-1] = ""
+    widest = [2] + ([width] if settings.show_urns else [_WIDEST_TYPE, _WIDEST_NAME])
+    # Status and information take what is left.
+    widest += [width] * (len(header) - len(widest))
+    widths = [
+        min(limit, max(cells(markup.plain(row[i])) for row in [header, *table]))
+        for i, limit in enumerate(widest)
+    ]
+    headed = [f"{markup.UNDERLINE}{markup.BRIGHT_BLUE}{h}{markup.RESET}" if h.strip() else h for h in header]
+    lines = []
+    for row in [headed, *table]:
+        padded = [fill(cell, w) for cell, w in zip(row[:-1], widths, strict=False)]
+        lines.append((" " + "  ".join([*padded, row[-1]])).rstrip())
+    return lines
+
+
+def _cells(line: Line, board: Board, spinner: str) -> list[str]:
+    row, settings = line.row, board.settings
+    pieces = [rows.changed_keys(row, settings)]
+    if board.all_done:
+        pieces += rows.message_counts(row)
+    else:
+        said = row.last_error or row.last
+        if said is not None:
+            pieces.append(rows.first_line(rows.message(said)).replace("\t", " "))
+    op = board.shown_op(row, steps_of_replacements=False)
+    info = "; ".join(piece for piece in pieces if piece)
+    result = rows.columns(row, settings, all_done=board.all_done, now=board.now(), info=info, op=op)
+    result[1] = line.branch + result[1]
+    if result[-2] and not row.is_done(board.all_done):
+        result[-2] = spinner + result[-2]
+    return result
+
+
+def _with_parents(row: Row, board: Board, chosen: dict[str, Row]) -> Iterator[Row]:
+    """``row`` and its parents that were not ``chosen`` yet."""
+    seen: set[str] = set()
+    current: Row | None = row
+    while current is not None and current.urn not in chosen and current.urn not in seen:
+        seen.add(current.urn)
+        yield current
+        current = board.rows.get(current.parent) if current.parent else None
+
+
+def _rest(board: Board, chosen: list[Row]) -> str:
+    """Count what has no row on the screen, in a line."""
+    shown = {row.urn for row in chosen}
+    counts = (
+        (len(board.failed) - sum(urn in board.failed for urn in shown), "more failed"),
+        (len(board.running) - sum(urn in board.running for urn in shown), "more under way"),
+        (len(board.done) - sum(urn in board.done for urn in shown), "more done"),
+        (len(board.unchanged), "unchanged"),
+    )
+    texts = [f"{count} {what}" for count, what in counts if count > 0]
+    return f"     {markup.BRIGHT_BLACK}... and {', '.join(texts)}{markup.RESET}" if texts else ""
+
+
+def _notices(board: Board, cancelling: bool) -> list[str]:
+    if not cancelling:
+        return []
+    return [f"{markup.YELLOW}{sections.cancelling(board.operations_under_way())}{markup.RESET}"]

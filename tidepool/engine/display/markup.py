@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tidepool.engine.events import Op
+from tidepool.engine.events import Op, Severity
 
 RESET: Final = "<{%reset%}>"
 BOLD: Final = "<{%bold%}>"
@@ -44,6 +44,14 @@ _OF_OP: Final[dict[Op, str]] = {
     Op.IMPORT_REPLACEMENT: BRIGHT_MAGENTA,
 }
 
+PREFIXES: Final[dict[Severity, tuple[str, str]]] = {
+    "debug": (RESET, "debug: "),
+    "info": ("", ""),
+    "info#err": ("", ""),
+    "warning": (YELLOW, "warning: "),
+    "error": (RED, "error: "),
+}
+
 # A directive that was begun and not ended swallows the rest of the text, as it does in the CLI.
 _DIRECTIVE: Final = re.compile(r"<\{%(.*?)%\}>|<\{%.*", re.DOTALL)
 _CODES: Final = {"reset": "0", "bold": "1", "underline": "4"}
@@ -53,6 +61,12 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;]*[mK]")
 def of_op(op: Op) -> str:
     """The colour of an operation."""
     return _OF_OP[op]
+
+
+def prefix(severity: Severity) -> str:
+    """Return the beginning of a message: "error: " in its colour."""
+    color, word = PREFIXES[severity]
+    return f"{color}{word}{RESET}" if word else ""
 
 
 def render(text: str, color: bool) -> str:

@@ -8,8 +8,8 @@ from typing import IO
 from tidepool.engine.display import markup, rows, sections
 from tidepool.engine.display.board import Board
 from tidepool.engine.display.rows import Row
+from tidepool.engine.display.sections import cancelling, configuration
 from tidepool.engine.display.settings import Settings
-from tidepool.engine.display.summary_text import cancelling, configuration
 from tidepool.engine.events import Event, Prelude, Stdout
 
 

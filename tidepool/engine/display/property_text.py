@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidepool.engine.display import difference, markup, quoting, text_diff, words
+from tidepool.engine.display import difference, markup, texts, words
 from tidepool.engine.display.difference import Change, Changes
 from tidepool.engine.events import Op
 from tidepool.engine.values import Archive, Asset, Properties, ResourceReference, Secret, Unknown, Value
@@ -118,14 +118,14 @@ class Pen:
             case bool():
                 self.write("true" if value else "false")
             case int() | float():
-                self.write(quoting.number(value))
+                self.write(texts.number(value))
             case str():
-                decoded = quoting.structured(value)
+                decoded = texts.structured(value)
                 if decoded is not None:
                     self.write(f"({decoded[1]}) ")
                     self.value(decoded[0])
                 else:
-                    self.write(quoting.quoted(quoting.truncated(value) if self.truncate else value))
+                    self.write(texts.quoted(texts.truncated(value) if self.truncate else value))
             case Unknown():
                 self.write("[unknown]")
             case _:
@@ -280,21 +280,21 @@ class Pen:
                     pen._replacement(title, old[name], new[name])
 
     def _text_change(self, old: str, new: str) -> None:
-        before, after = quoting.structured(old), quoting.structured(new)
+        before, after = texts.structured(old), texts.structured(new)
         if before is not None and after is not None:
             self._structured_change(old, new, before, after)
         elif "\n" in old or "\n" in new:
             self.write("\n")
-            replace(self, indent=self.indent + 1)._line_runs(text_diff.by_line(old, new))
+            replace(self, indent=self.indent + 1)._line_runs(texts.by_line(old, new))
         else:
-            self._character_runs(text_diff.by_character(old, new))
+            self._character_runs(texts.by_character(old, new))
 
     def _structured_change(
         self, old: str, new: str, before: tuple[Value, str], after: tuple[Value, str]
     ) -> None:
         if difference.same(before[0], after[0]):
             # Only the notation changed.
-            self._character_runs(text_diff.by_character(quoting.quoted(old), quoting.quoted(new)))
+            self._character_runs(texts.by_character(texts.quoted(old), texts.quoted(new)))
             return
         notation = before[1] if before[1] == after[1] else f"{before[1]} => {after[1]}"
         self.write(f"({notation}) ")
@@ -304,16 +304,16 @@ class Pen:
         else:
             self._change(lambda _: None, change)
 
-    def _character_runs(self, runs: list[text_diff.Run]) -> None:
+    def _character_runs(self, runs: list[texts.Run]) -> None:
         for kind, op, end in (("delete", Op.DELETE, " => "), ("add", Op.CREATE, "\n")):
             self.write('"')
             for what, text in runs:
                 if what in (kind, "same"):
-                    replace(self, op=Op.SAME if what == "same" else op).write(quoting.escaped(text))
+                    replace(self, op=Op.SAME if what == "same" else op).write(texts.escaped(text))
             self.write('"')
             self.write(end)
 
-    def _line_runs(self, runs: list[text_diff.Run]) -> None:
+    def _line_runs(self, runs: list[texts.Run]) -> None:
         ops = {"same": Op.SAME, "delete": Op.DELETE, "add": Op.CREATE}
         for position, (what, text) in enumerate(runs):
             pen = replace(self, op=ops[what], signs=what != "same")
@@ -335,7 +335,7 @@ class Pen:
         return replace(self, signs=True)
 
     def _title(self, key: str, width: int) -> None:
-        key = quoting.truncated(key) if self.truncate else key
+        key = texts.truncated(key) if self.truncate else key
         self.line(f"{key:<{width}}: ")
 
     def line(self, text: str, signs: bool | None = None) -> None:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from tidepool.engine import urn as urns
 from tidepool.engine.display import difference, markup, words
 from tidepool.engine.display.difference import Change, Changes
-from tidepool.engine.display.event_json import prefix
+from tidepool.engine.display.secret_filter import visible
 from tidepool.engine.display.settings import Settings
-from tidepool.engine.display.visible import visible
 from tidepool.engine.events import Diagnostic, Op, Severity, StepMetadata
 from tidepool.engine.resource import ResourceState
 
@@ -200,7 +199,7 @@ def message_counts(row: Row) -> list[str]:
 
 def message(event: Diagnostic) -> str:
     """A diagnostic's text with its prefix, without blanks at its end."""
-    return (prefix(event.severity) + event.message).rstrip()
+    return (markup.prefix(event.severity) + event.message).rstrip()
 
 
 def first_line(text: str) -> str:

@@ -1,8 +1,4 @@
-"""Keeping the text of secrets out of everything that is shown.
-
-Values that are marked secret are masked where they are drawn. This filter is for the rest: text that
-holds a secret of the configuration without being marked, such as what a program prints.
-"""
+"""Secrets in what is shown: hidden where they are marked, and replaced wherever else their text appears."""
 
 from __future__ import annotations
 
@@ -98,3 +94,35 @@ class SecretFilter:
         outputs: Properties = self.value(state.outputs)
         reasons = tuple(map(self.text, state.init_errors))
         return replace(state, inputs=inputs, outputs=outputs, init_errors=reasons)
+
+
+#: What stands for every secret: all are alike, so that not even their equality is told.
+MASKED: Final = Secret("[secret]")
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def visible(properties: Properties, show_secrets: bool) -> Properties:
+    """``properties`` as they may be drawn: secrets masked (or kept, as secrets), asset texts left out."""
+    if all(v.__class__ in _PLAIN for v in properties.values()):
+        return properties
+    return {k: _value(v, show_secrets) for k, v in properties.items()}
+
+
+def _value(value: Value, show_secrets: bool) -> Value:
+    match value:
+        case dict():
+            return {k: _value(v, show_secrets) for k, v in value.items()}
+        case list():
+            return [_value(v, show_secrets) for v in value]
+        case Secret():
+            return Secret(_value(value.element, show_secrets)) if show_secrets else MASKED
+        case Output():
+            return _value(Secret(value.element) if value.secret else value.element, show_secrets)
+        case Asset() if value.text is not None:
+            # Texts are files of any size.
+            return replace(value, text="<contents elided>")
+        case Archive() if value.assets is not None:
+            return replace(value, assets={k: _value(v, show_secrets) for k, v in value.assets.items()})
+        case _:
+            return value

@@ -1,17 +1,16 @@
-"""Text below the rows when an operation has ended: diagnostics, outputs, summary."""
+"""Text below the rows when an operation has ended: diagnostics, outputs, counts of what changed, duration."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tidepool.engine import urn as urns
 from tidepool.engine.display import markup, step_text, words
 from tidepool.engine.display.board import Board
-from tidepool.engine.display.event_json import prefix
 from tidepool.engine.display.rows import Row, message, type_cell
 from tidepool.engine.display.settings import Settings
-from tidepool.engine.display.summary_text import summary
-from tidepool.engine.events import Diagnostic
+from tidepool.engine.events import Diagnostic, Op, Prelude, Summary
 
 
 def ending(board: Board) -> Iterator[str]:
@@ -55,7 +54,7 @@ def _block(stream: int, said: list[Diagnostic]) -> Iterator[str]:
     """The lines of one stream of messages: the messages of stream 0 are separate, others are pieces of one text."""
     if stream:
         pieces = [m.message if m.message.endswith("\n") else m.message + "\n" for m in said]
-        texts = [(prefix(said[0].severity) + "".join(pieces)).rstrip()]
+        texts = [(markup.prefix(said[0].severity) + "".join(pieces)).rstrip()]
     else:
         texts = [message(m) for m in said]
     for text in texts:
@@ -71,3 +70,49 @@ def _heading(row: Row, settings: Settings) -> str:
     if settings.show_urns:
         return words.printable(urn)
     return f"{type_cell(urn)} ({words.printable(urns.name_of(urn))})"
+
+
+_NO_CHANGE = frozenset({Op.SAME, Op.READ, Op.READ_DISCARD, Op.READ_REPLACEMENT})
+
+
+def summary(event: Summary, errored: int) -> str:
+    """The "Resources:" and "Duration:" sections; ``errored`` counts resources with errors."""
+    lines = [f"{markup.HEADLINE}Resources:{markup.RESET}\n"]
+    counts = [
+        (op, event.resource_changes[op])
+        for op in words.SUMMARY_ORDER
+        if op not in _NO_CHANGE and event.resource_changes.get(op, 0) > 0
+    ]
+    lines += [
+        f"    {words.colored_sign(op)}{count} {words.counted(op, event.is_preview)}{markup.RESET}\n"
+        for op, count in counts
+    ]
+    pieces = []
+    if len(counts) >= 2:
+        total = sum(count for _, count in counts)
+        pieces.append(f"{markup.BOLD}{total} {words.plural(total, 'change')}{markup.RESET}")
+    if unchanged := event.resource_changes.get(Op.SAME, 0):
+        pieces.append(f"{unchanged} unchanged")
+    if pieces:
+        lines.append(f"    {'. '.join(pieces)}\n")
+    if errored:
+        lines.append(f"    {markup.RED}{errored} errored{markup.RESET}\n")
+    if not event.is_preview:
+        seconds = math.ceil(event.duration_s)
+        lines.append(f"\n{markup.HEADLINE}Duration:{markup.RESET} {words.duration(seconds)}\n")
+    return "".join(lines)
+
+
+def configuration(event: Prelude) -> str:
+    """The "Configuration:" section."""
+    lines = [f"{markup.RESET}Configuration:{markup.RESET}\n"]
+    lines += [f"    {key}: {value}\n" for key, value in sorted(event.config.items())]
+    return "".join(lines)
+
+
+def cancelling(count: int) -> str:
+    """Return the notice while an interrupted operation ends; ``count`` steps are still under way."""
+    return (
+        f"^C received; cancelling: waiting for {count} {words.plural(count, 'operation')} to end. "
+        "Interrupt again to end at once"
+    )

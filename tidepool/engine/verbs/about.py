@@ -1,13 +1,15 @@
-"""``version`` and ``about``."""
+"""``version``, ``about``, and the help of each command, made from the table of commands."""
 
 from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tidepool.engine.arguments import World
+from tidepool.engine.verbs.grammar import Command, Flag, visible_flags
 
 #: The version of the CLI whose commands, state and protocol this engine follows. The Automation API asks
 #: `pulumi version` and decides by the answer what it may send: which commands exist, and that events go
@@ -33,7 +35,6 @@ class Hint:
     def run(self, world: World) -> int:
         """Show the help."""
         from tidepool.engine.verbs.commands import ROOT
-        from tidepool.engine.verbs.help import help_text
 
         world.stdout.write(help_text((ROOT,)))
         return 0
@@ -79,3 +80,47 @@ class About:
         else:
             world.stdout.write(table(["ABOUT", ""], [[k, v] for k, v in rows.items()]))
         return 0
+
+
+def help_text(path: Sequence[Command]) -> str:
+    """Return the ``--help`` of the last command of ``path``."""
+    command = path[-1]
+    called = " ".join(("pulumi", *(c.name for c in path[1:])))
+    words = [called]
+    for positional in command.positionals:
+        name = positional.name.replace("_", "-") + ("..." if positional.many else "")
+        words.append(f"<{name}>" if positional.required else f"[{name}]")
+    lines = [command.help, "", "Usage:"]
+    if command.request:
+        lines.append(f"  {' '.join(words)} [flags]")
+    if command.commands:
+        lines.append(f"  {called} [command]")
+    if command.aliases:
+        lines += ["", "Aliases:", f"  {', '.join((command.name, *command.aliases))}"]
+    here = [c for c in command.commands if not c.refused]
+    there = [c.name for c in command.commands if c.refused]
+    if here:
+        lines += ["", "Commands:", *_table([(c.name, c.help) for c in here])]
+    if there:
+        lines += ["", f"The Pulumi CLI also has, and this engine has not: {', '.join(there)}."]
+    flags = [f for f in visible_flags(path) if not f.hidden]
+    own = {f.name for f in command.flags} | {"help"}
+    for title, shown in (
+        ("Flags:", [f for f in flags if f.name in own]),
+        ("Global flags:", [f for f in flags if f.name not in own]),
+    ):
+        if shown:
+            rows = [(_spelled(f), f.help) for f in sorted(shown, key=lambda f: f.name)]
+            lines += ["", title, *_table(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _spelled(flag: Flag) -> str:
+    letter = f"-{flag.short}, " if flag.short else "    "
+    value = {"bool": "", "int": " N", "optional": "[=VALUE]"}.get(flag.kind, " TEXT")
+    return f"{letter}--{flag.name}{value}"
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    width = max(len(left) for left, _ in rows)
+    return [f"  {left.ljust(width)}  {right}".rstrip() for left, right in rows]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from tidepool.engine.verbs.grammar import Command, Flag, Positional
-from tidepool.engine.verbs.operation_commands import OPERATIONS
-from tidepool.engine.verbs.shared_flags import (
+from tidepool.engine.verbs.operation_commands import (
     JSON,
+    OPERATIONS,
     OUTPUT,
     SECRETS_PROVIDER,
     SHOW_SECRETS,
@@ -222,7 +222,7 @@ _STACKS: Final = Command(
         Command(
             "history",
             "Show a stack's past updates",
-            "history:History",
+            "show:History",
             ("hist",),
             flags=(
                 JSON,
@@ -299,7 +299,7 @@ _STATE: Final = Command(
         Command(
             "remove",
             "Remove resources from the state, without deleting them",
-            "edits:Delete",
+            "state:Delete",
             ("rm", "delete"),
             _URNS,
             (
@@ -310,8 +310,8 @@ _STATE: Final = Command(
                 Flag("target-dependents", "Also what depends on them"),
             ),
         ),
-        Command("protect", "Protect resources", "edits:protect", (), _URNS, (STACK, YES, _ALL)),
-        Command("unprotect", "Unprotect resources", "edits:unprotect", (), _URNS, (STACK, YES, _ALL)),
+        Command("protect", "Protect resources", "state:protect", (), _URNS, (STACK, YES, _ALL)),
+        Command("unprotect", "Unprotect resources", "state:unprotect", (), _URNS, (STACK, YES, _ALL)),
         _refused("edit"),
         _refused("get"),
         _refused("move"),
@@ -381,7 +381,7 @@ _OTHERS: Final = (
             Command(
                 "list",
                 "List the installed plugins",
-                "plugins:List",
+                "account:Plugins",
                 ("ls",),
                 flags=(JSON, OUTPUT, Flag("project", "", refused=True, hidden=True)),
             ),

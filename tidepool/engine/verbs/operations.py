@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidepool.engine.arguments import OperationKind, OperationRequest, World
-from tidepool.engine.errors import NotSupportedError, UsageError
+from tidepool.engine.errors import ConfirmationMissing, NotSupportedError, UsageError
 from tidepool.engine.project import find_project, require_python
-from tidepool.engine.verbs.failures import ConfirmationMissing
 
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")

@@ -26,7 +26,7 @@ from tidepool.engine.config import (
     typed_text,
 )
 from tidepool.engine.errors import EngineError, UsageError
-from tidepool.engine.verbs.history import shown_value
+from tidepool.engine.verbs.show import shown_value
 from tidepool.engine.verbs.showing import json_document, table
 from tidepool.engine.verbs.workspace import (
     OpenStack,

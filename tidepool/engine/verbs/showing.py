@@ -1,13 +1,16 @@
-"""Answers as the CLI writes them: JSON and tables."""
+"""Answers as the CLI writes them, in JSON and tables; and the one question, for a confirmation."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from tidepool.engine import json_text
+from tidepool.engine.arguments import World
+from tidepool.engine.errors import NotConfirmed
 
 
 def json_document(value: Any) -> str:
@@ -82,3 +85,25 @@ _UNITS = (
     ("minute", 60),
     ("second", 1),
 )
+
+
+def confirm(world: World, question: str, expected: str) -> None:
+    """Let a person confirm by typing ``expected``.
+
+    Raises:
+        NotConfirmed: when nobody can be asked, or the answer is another one.
+    """
+    if not world.interactive:
+        raise NotConfirmed("non-interactive mode requires --yes flag")
+    world.stdout.write(
+        f"{question}\nPlease confirm that this is what you'd like to do by typing `{expected}`: "
+    )
+    world.stdout.flush()
+    if _stdin_line(world) != expected:
+        raise NotConfirmed("confirmation declined")
+
+
+def _stdin_line(world: World) -> str:
+    if world.stdin is not None:
+        return world.stdin.readline().strip()
+    return sys.stdin.readline().strip()

@@ -9,16 +9,13 @@ from typing import Any
 from tidepool.engine import config_file
 from tidepool.engine.arguments import World
 from tidepool.engine.config import reencrypted
-from tidepool.engine.errors import EngineError, UsageError
+from tidepool.engine.errors import EngineError, NoStackSelected, NoSuchStack, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
 from tidepool.engine.state.backend import StackAlreadyExists, StackReference
 from tidepool.engine.state.lock import StackLocked
 from tidepool.engine.state.secrets import PassphraseCrypter, SecretsError, read_passphrase
-from tidepool.engine.verbs.failures import NoStackSelected, NoSuchStack, NotConfirmed
-from tidepool.engine.verbs.showing import ago, json_document, parse_time, table, time_text
+from tidepool.engine.verbs.showing import ago, confirm, json_document, parse_time, table, time_text
 from tidepool.engine.verbs.workspace import OpenStack, Workspace, open_workspace, verify_secrets_provider
-
-_FORGOTTEN = "non-interactive mode requires --yes flag"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,30 +257,6 @@ def create_stack(workspace: Workspace, ref: StackReference) -> OpenStack:
         )
         opened.save_config()
     return opened
-
-
-def confirm(world: World, question: str, expected: str) -> None:
-    """Let a person confirm by typing ``expected``.
-
-    Raises:
-        NotConfirmed: when nobody can be asked, or the answer is another one.
-    """
-    if not world.interactive:
-        raise NotConfirmed(_FORGOTTEN)
-    world.stdout.write(
-        f"{question}\nPlease confirm that this is what you'd like to do by typing `{expected}`: "
-    )
-    world.stdout.flush()
-    if _stdin_line(world) != expected:
-        raise NotConfirmed("confirmation declined")
-
-
-def _stdin_line(world: World) -> str:
-    if world.stdin is not None:
-        return world.stdin.readline().strip()
-    import sys
-
-    return sys.stdin.readline().strip()
 
 
 def _copy_config(source: OpenStack, target: OpenStack) -> None:

@@ -14,23 +14,19 @@ from typing import Any
 from tidepool.engine import config_file
 from tidepool.engine.arguments import World
 from tidepool.engine.config import (
-    ProgramConfig,
     Values,
     parse_key,
-    program_config,
     put,
-    validate,
-    with_project_values,
 )
 from tidepool.engine.config_file import StackConfig
-from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
+from tidepool.engine.errors import EngineError, NoStackSelected, NoSuchStack, NotSupportedError, UsageError
+from tidepool.engine.program_config import ProgramConfig, program_config, validate, with_project_values
 from tidepool.engine.project import Project, ProjectNotFoundError, find_project
 from tidepool.engine.resource import SecretsProvider
 from tidepool.engine.state.backend import FileBackend, StackReference, backend_url
 from tidepool.engine.state.checkpoint import Crypter
 from tidepool.engine.state.secrets import PassphraseCrypter, read_passphrase
 from tidepool.engine.verbs import selection
-from tidepool.engine.verbs.failures import NoStackSelected, NoSuchStack
 
 _CHOOSE = "no stack selected; please use `pulumi stack select` to choose one"
 _CHOOSE_OR_NEW = "no stack selected; please use `pulumi stack select` or `pulumi stack init` to choose one"

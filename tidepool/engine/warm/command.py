@@ -17,9 +17,8 @@ from tidepool.engine.automation import Listener, choose_command, is_operation, r
 from tidepool.engine.choice import chosen_engine
 from tidepool.engine.project import find_project
 from tidepool.engine.providers.standing import StandingPlugins
-from tidepool.engine.warm.changes import stamps
 from tidepool.engine.warm.operation import ChildOperation, NotForked, Operation
-from tidepool.engine.warm.process import WarmProcess
+from tidepool.engine.warm.process import WarmProcess, stamps
 
 #: Of an operation that came to its end, whatever that is.
 _ENDED: Final = frozenset({0, 1})
