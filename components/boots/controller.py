@@ -1,4 +1,4 @@
-"""The machine of slurmctld, and the one that stands by; slurmctld of a pool's machine."""
+"""Machines of slurmctld, of the one that stands by, and login machines; slurmctld of a pool's machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidepool.infrastructures.boot import Boot, File, Folder, Mount, Service
 
 _STATE: Final = "/var/spool/slurmctld"
 _SETTINGS: Final = "/etc/slurm"
-#: What slurmctld runs (`standing_by`), which is their parent; there whether slurm.conf names them or not, so that no machine
+#: Programs that slurmctld runs (`tidepool.cluster.backup_controller`), and is the parent of; there whether slurm.conf names them or not, so that no machine
 #: boots for a change of that. A standby also runs the second when it has just been started.
 _STANDING_BY: Final = (
     File(
@@ -117,6 +117,16 @@ def slurmctld_boot(
             Folder(backup_controller.FOLDER, "0700", "slurm", "slurm"),
         ),
         mounts=(Mount(state, _STATE, role=role), *shared),
+    )
+
+
+def login_boot(keys: Keys, *, home: Input[str]) -> Boot:
+    """Run munged and sshd, for Slurm's commands; ``home`` is the volume of /home."""
+    return Boot(
+        services=(MUNGED, SSHD),
+        files=keys.files,
+        folders=(*RUN_FOLDERS, *keys.homes),
+        mounts=(Mount(home, "/home"),),
     )
 
 

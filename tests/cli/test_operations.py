@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from tests.cli.standins import OUTPUTS, SPEC, Person
 from tidepool.cli import down, errors, stack_spec
 from tidepool.cli.engine import Embedded
-from tidepool.cli.environment import engine_settings, prepare
+from tidepool.cli.environment import engine_settings, plugin_settings, prepare
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState, Slots
 from tidepool.cluster.force import SETTINGS as REGARDLESS
 from tidepool.cluster.force import is_regardless
@@ -372,6 +373,15 @@ def test_what_a_person_set_is_left_as_it_is(
     settings = engine_settings(env, tmp_path, backend)
     assert absent not in settings
     assert "PULUMI_SKIP_UPDATE_CHECK" in settings
+
+
+def test_pulumi_finds_the_plugin_that_pip_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert plugin_settings({"PATH": "/usr/bin"}) == {}
+    (tmp_path / "pulumi-resource-tidepool").touch(0o755)
+    assert plugin_settings({"PATH": "/usr/bin"}) == {"PATH": f"{tmp_path}:/usr/bin"}
+    assert plugin_settings({"PATH": f"/usr/bin:{tmp_path}"}) == {}
+    assert plugin_settings({}) == {"PATH": str(tmp_path)}
 
 
 def test_env_is_lines_for_a_shell(somebody: Person) -> None:

@@ -34,13 +34,15 @@ class Machine:
         path.touch(0o755)
         return path
 
-    def find(self, name: str, version: str = "", url: str = "") -> PluginCommand:
+    def find(
+        self, name: str, version: str = "", url: str = "", python: str = sys.executable
+    ) -> PluginCommand:
         return find(
             PluginRequest(name, version, url),
             project_plugins=self.project,
             environ=self.environ,
             pulumi_home=self.home,
-            python=sys.executable,
+            python=python,
         )
 
 
@@ -61,6 +63,19 @@ def test_the_projects_own_comes_first_then_path_then_the_cache(machine: Machine,
     executable = machine.executable(own, "aws")
     machine.project = [PluginPath("aws", own)]
     assert machine.find("aws") == PluginCommand((str(executable),), own)
+
+
+def test_what_pip_installed_beside_the_interpreter_comes_before_path(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.executable(machine.bin, "aws")
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    beside = machine.executable(python.parent, "aws")
+    found = machine.find("aws", python=str(python))
+    assert (found.argv, found.folder, found.notice) == ((str(beside),), python.parent, "")
+    # It tells no version, so it is not taken where one is asked for.
+    assert machine.find("aws", "1.0.0", python=str(python)).argv != found.argv
 
 
 @pytest.mark.parametrize("word", ["1", "true", "True"])
