@@ -66,10 +66,10 @@ def test_a_machine_of_both_roles_loses_the_one_that_it_should_not_have_first(wor
 def test_a_graceful_one_waits_for_a_job_and_says_so(world: World) -> None:
     world.serve("slurm")
     world.sides["slurm"].begin("4711", 100)
-    heard: list[Conversion] = []
-    done = world.drive(world.order("kubernetes"), heard.append)
+    output_of: list[Conversion] = []
+    done = world.drive(world.order("kubernetes"), output_of.append)
     assert done.phase == "done"
-    assert "waits for job 4711 of anna" in {each.text for each in heard}
+    assert "waits for job 4711 of anna" in {each.text for each in output_of}
     assert [(work.name, work.fate) for work in done.work] == [("4711", "ended")]
     assert done.ended is not None
     assert 100 <= (done.ended - START).total_seconds() < 110
@@ -266,10 +266,10 @@ def test_a_side_that_cannot_be_asked_for_a_while_is_waited_for(world: World) -> 
         side.faults["*"] = "slurmctld does not answer"
 
     at_nth(world, "slurm.hold!", fail)
-    heard: list[str] = []
+    output_of: list[str] = []
 
     def told(conversion: Conversion) -> None:
-        heard.append(conversion.text)
+        output_of.append(conversion.text)
         if (world.time - START).total_seconds() > 20:
             side.faults.clear()
 
@@ -277,7 +277,7 @@ def test_a_side_that_cannot_be_asked_for_a_while_is_waited_for(world: World) -> 
     at_nth(world, "wait", side.faults.clear, 40)
     side.faults["hold"] = "slurmctld does not answer"
     assert world.drive(conversion, told).phase == "done"
-    assert "slurmctld does not answer" in heard
+    assert "slurmctld does not answer" in output_of
 
 
 def test_it_goes_back_without_the_side_that_could_not_be_asked(world: World) -> None:

@@ -36,7 +36,7 @@ class Heard:
 
 
 @pytest.fixture
-def heard() -> Iterator[Heard]:
+def output_of() -> Iterator[Heard]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     calls = Heard()
     with calls.interrupts.listening():
@@ -51,10 +51,10 @@ def interrupt(number: signal.Signals = signal.SIGINT) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_each_interrupt_is_heard(heard: Heard, number: signal.Signals) -> None:
+def test_each_interrupt_is_heard(output_of: Heard, number: signal.Signals) -> None:
     for _ in range(3):
         interrupt(number)
-        assert heard.next() == ["engine"]
+        assert output_of.next() == ["engine"]
 
 
 def test_it_is_heard_while_the_main_thread_does_not_come_to_its_handlers() -> None:
@@ -74,48 +74,48 @@ def test_it_is_heard_while_the_main_thread_does_not_come_to_its_handlers() -> No
         other.join()
 
 
-def test_a_programs_handler_is_called_as_well(heard: Heard) -> None:
-    with heard.interrupts.shared():
-        signal.signal(signal.SIGINT, heard.by_program)
+def test_a_programs_handler_is_called_as_well(output_of: Heard) -> None:
+    with output_of.interrupts.shared():
+        signal.signal(signal.SIGINT, output_of.by_program)
         interrupt()
-        assert heard.next(2) == ["engine", "program"]
+        assert output_of.next(2) == ["engine", "program"]
     interrupt()
-    assert heard.next() == ["engine"]
+    assert output_of.next() == ["engine"]
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-def test_no_program_makes_the_engine_deaf(heard: Heard, handler: signal.Handlers) -> None:
-    with heard.interrupts.shared():
+def test_no_program_makes_the_engine_deaf(output_of: Heard, handler: signal.Handlers) -> None:
+    with output_of.interrupts.shared():
         signal.signal(signal.SIGINT, handler)
         interrupt()
-        assert heard.next() == ["engine"]
+        assert output_of.next() == ["engine"]
 
 
-def test_a_program_that_waits_for_signals_in_its_loop_is_woken(heard: Heard) -> None:
+def test_a_program_that_waits_for_signals_in_its_loop_is_woken(output_of: Heard) -> None:
     ours, theirs = socket.socketpair()
-    with ours, theirs, heard.interrupts.shared():
+    with ours, theirs, output_of.interrupts.shared():
         theirs.setblocking(False)
         ours.settimeout(_DEADLINE_S)
         assert signal.set_wakeup_fd(theirs.fileno()) == -1
         interrupt()
-        assert heard.next() == ["engine"]
+        assert output_of.next() == ["engine"]
         assert ours.recv(1) == bytes([signal.SIGINT])
         assert signal.set_wakeup_fd(-1) == theirs.fileno()
 
 
-def test_a_program_sees_the_handlers_that_it_would_see_alone(heard: Heard) -> None:
-    with heard.interrupts.shared():
+def test_a_program_sees_the_handlers_that_it_would_see_alone(output_of: Heard) -> None:
+    with output_of.interrupts.shared():
         assert signal.signal(signal.SIGINT, signal.SIG_IGN) is signal.default_int_handler
         assert signal.signal(signal.SIGINT, signal.default_int_handler) == signal.SIG_IGN
         assert signal.signal(signal.SIGTERM, signal.SIG_IGN) == signal.SIG_DFL
         with pytest.raises(KeyboardInterrupt):
             interrupt()
-        assert heard.next() == ["engine"]
+        assert output_of.next() == ["engine"]
 
 
-def test_other_signals_are_the_programs_own(heard: Heard) -> None:
+def test_other_signals_are_the_programs_own(output_of: Heard) -> None:
     before = signal.getsignal(signal.SIGUSR1)
-    with heard.interrupts.shared():
+    with output_of.interrupts.shared():
         assert signal.signal(signal.SIGUSR1, signal.SIG_IGN) == before
         assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
         signal.signal(signal.SIGUSR1, before)

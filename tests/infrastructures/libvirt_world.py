@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.infrastructures.libvirt.daemon import Host
 from tidepool.cluster import addresses
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.libvirt.ask import heard, virsh
+from tidepool.infrastructures.libvirt.ask import output_of, virsh
 from tidepool.infrastructures.libvirt.errors import LibvirtError
 from tidepool.infrastructures.libvirt.failures import kind_of
 from tidepool.infrastructures.libvirt.identity import Identity, pool_of
@@ -75,7 +75,7 @@ class Made(Machines):
     def _change(self, *words: str, stdin: str = "", unless: str = "") -> None:
         uri = next(iter(self.hosts.values()))
         try:
-            heard(self.virsh, uri, *words, stdin=stdin)
+            output_of(self.virsh, uri, *words, stdin=stdin)
         except LibvirtError as error:
             if not (unless and unless in str(error)):
                 raise kind_of(str(error))(str(error)) from error
@@ -97,7 +97,7 @@ class LibvirtWorld:
         self._change("undefine", Identity(key.stack, key.node).domain)
 
     def _change(self, *words: str) -> None:
-        heard(self.infrastructure.virsh, next(iter(self.infrastructure.hosts.values())), *words)
+        output_of(self.infrastructure.virsh, next(iter(self.infrastructure.hosts.values())), *words)
 
 
 @contextmanager
@@ -105,11 +105,11 @@ def on_libvirtd(host: Host, folder: Path) -> Iterator[LibvirtWorld]:
     """The same over a real one, with a pool in ``folder``; nothing is left of it."""
     world = LibvirtWorld(Made({"here": host.uri}))
     pool = pool_of(world.stack)
-    heard(virsh, host.uri, "pool-create-as", pool, "dir", "--target", str(folder))
+    output_of(virsh, host.uri, "pool-create-as", pool, "dir", "--target", str(folder))
     try:
         yield world
         for machine in world.infrastructure.list(world.stack):
             world.infrastructure.delete(machine.key)
-        assert heard(virsh, host.uri, "list", "--all", "--name").split() == []
+        assert output_of(virsh, host.uri, "list", "--all", "--name").split() == []
     finally:
-        heard(virsh, host.uri, "pool-destroy", pool)
+        output_of(virsh, host.uri, "pool-destroy", pool)

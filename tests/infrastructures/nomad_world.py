@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from tests.infrastructures.nomad.fake import FakeHost, FakeNomad, hosts, served
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.nomad.assignment import Wish, take
+from tidepool.infrastructures.nomad.assignment import DesiredMachine, take
 from tidepool.infrastructures.nomad.jobs import META, fleet_id, munge_id
 from tidepool.infrastructures.nomad.jobspec import Constraint
-from tidepool.infrastructures.nomad.machines import NomadMachines, told
-from tidepool.infrastructures.nomad.options import Place
+from tidepool.infrastructures.nomad.machines import NomadMachines, to_machine
+from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.simulation.infrastructure import MachineRequest
 
 #: What the world's fleet asks of hosts.
@@ -26,8 +26,8 @@ class Made(NomadMachines):
 
     def create(self, request: MachineRequest) -> Machine:
         key = request.key
-        wish = Wish(key, key.fleet, str(request.address), (RACK,), ("raw_exec",))
-        return told(take(self.api, wish))
+        desired = DesiredMachine(key, key.fleet, str(request.address), (RACK,), ("raw_exec",))
+        return to_machine(take(self.api, desired))
 
 
 @dataclass
@@ -63,6 +63,6 @@ def nomad_world(count: int = 3) -> Iterator[NomadWorld]:
     for job in (munge_id("one", "cpu"), fleet_id("one", "cpu")):
         nomad.jobs[job] = {"tidepool_stack": "one", "tidepool_fleet": "cpu"}
     with served(nomad) as address:
-        place = Place(address=address, interface="eth0", hosts={}, volumes={"home": "/home"})
+        place = SiteOptions(address=address, interface="eth0", hosts={}, volumes={"home": "/home"})
         machines = Made(Api(address, answer_s=5), place, stop_s=60, sleep=lambda _: None)
         yield NomadWorld(nomad, machines)

@@ -15,7 +15,7 @@ from typing import Any
 from tests.infrastructures.ssh.fake import FakeHosts, connection
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.ssh.kinds.host import SshHostKind, Wanted
-from tidepool.infrastructures.ssh.machines import Machines, told_key
+from tidepool.infrastructures.ssh.machines import Machines, claim_key
 from tidepool.infrastructures.ssh.seat import host_of
 from tidepool.resources.kind import Home, Task
 from tidepool.simulation.infrastructure import MachineRequest
@@ -70,7 +70,7 @@ class SshWorld:
     def leave(self, count: int) -> None:
         """So many hosts; all others are another stack's by now."""
         for name in self.infrastructure.names[count:]:
-            key = told_key(MachineKey("another", f"cpu-{name}"))
+            key = claim_key(MachineKey("another", f"cpu-{name}"))
             assert self.hosts.keeper(name, "claim", {"key": key})["claimed_by"] == key
 
     def _place(self, key: MachineKey) -> Path:

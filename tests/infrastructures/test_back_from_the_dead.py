@@ -17,7 +17,7 @@ from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.libvirt.ask import Virsh, virsh
 from tidepool.infrastructures.libvirt.machines import Machines
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kernel.layout import machine_place
+from tidepool.infrastructures.local.kernel.layout import machine_paths
 from tidepool.scaling.cluster_state import Recorded
 
 
@@ -29,7 +29,7 @@ def test_on_this_machine_a_late_deletion_spares_the_successor_and_an_old_disk_is
     try:
         stack.network()
         first = there.create(a_request(stack.name))
-        place = machine_place(data, stack.name, "cpu-1").folder
+        place = machine_paths(data, stack.name, "cpu-1").folder
         kernel.pull_plug(data, stack.name, "cpu-1")
         place.rename(tmp_path / "kept")
         there.delete(first.key)

@@ -66,11 +66,11 @@ def test_a_person_is_told_who_is_silent_also_where_all_are_and_where_there_is_on
     two = Two()
     for each in (two.here, two.there):
         each.fail(Permanent("no"))
-    assert two.several.seen("one").silent == {"here": "no", "there": "no"}
+    assert two.several.reachable("one").silent == {"here": "no", "there": "no"}
     alone = Several(lambda: {"here": two.here})
-    assert nodes(alone.seen("one").machines) == [("cpu-1", "here")], "it says where it is"
+    assert nodes(alone.reachable("one").machines) == [("cpu-1", "here")], "it says where it is"
     two.here.fail(Permanent("no"))
-    assert alone.seen("one").silent == {"here": "no"}
+    assert alone.reachable("one").silent == {"here": "no"}
 
 
 def test_one_that_hangs_holds_up_nobody_and_is_asked_again_when_it_has_answered() -> None:

@@ -25,10 +25,10 @@ _MACHINE = {"kind": "local", "stack": "dev", "machine": "cpu-1"}
 
 class _Engine(engine_pb2_grpc.EngineServicer):
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.output_of: list[str] = []
 
     def Log(self, request: Any, context: Any) -> empty_pb2.Empty:  # noqa: N802 - the protocol's name
-        self.heard.append(request.message)
+        self.output_of.append(request.message)
         return empty_pb2.Empty()
 
 
@@ -53,7 +53,7 @@ def test_messages_go_to_the_engine_that_attached_last() -> None:
             messages.attach(another)
             messages.warn("urn", "to the second")
     messages.status("urn", "to one that has ended")
-    assert (first.heard, second.heard) == (["to the first"], ["to the second"])
+    assert (first.output_of, second.output_of) == (["to the first"], ["to the second"])
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ class Load:
                 found.append(f"job {job_id} is {job.state}, and its AdminComment does not say why")
         with self.pool.pods() as pods:
             self._look(pods)
-            heard = told_by_us(pods)
+            output_of = told_by_us(pods)
             for name, uid in sorted(self.pods.items()):
                 phase = self.seen[name]["status"].get("phase")
                 # One that ended goes with its Node: Kubernetes collects it.
@@ -98,7 +98,7 @@ class Load:
                     found.append(
                         f"pod {name} is {phase}, and no conversion tells of it: {_last_seen(self.seen[name])}"
                     )
-                elif uid not in heard:
+                elif uid not in output_of:
                     found.append(f"pod {name} was taken away, and no Event of ours says so")
         return found
 

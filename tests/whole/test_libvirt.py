@@ -27,7 +27,7 @@ from tidepool.clients.slurm import JobState
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.images import ImageStore, Machine, export
 from tidepool.infrastructures import MachineKey
-from tidepool.infrastructures.libvirt.ask import heard, virsh
+from tidepool.infrastructures.libvirt.ask import output_of, virsh
 from tidepool.infrastructures.libvirt.identity import pool_of
 from tidepool.infrastructures.libvirt.machines import machines_of
 from tidepool.infrastructures.local.kernel import read_network
@@ -138,7 +138,7 @@ def test_a_machine_of_libvirt_joins_a_local_cluster_runs_a_job_and_is_given_back
     assert cluster.nodes() == {}
     machines.delete(KEY)
     assert machines.list(STACK) == ()
-    left = heard(virsh, host.uri, "list", "--all", "--name") + heard(
+    left = output_of(virsh, host.uri, "list", "--all", "--name") + output_of(
         virsh, host.uri, "vol-list", pool_of(STACK)
     )
     assert "cpu-1" not in left
@@ -168,5 +168,5 @@ def spec_of(cluster: Cluster, host: Host, folder: Path) -> ClusterSpec:
 
 def cpu_s_of(host: Host) -> float:
     """How many seconds of a processor its emulator has had."""
-    told = heard(virsh, host.uri, "dominfo", f"{STACK}-cpu-1")
+    told = output_of(virsh, host.uri, "dominfo", f"{STACK}-cpu-1")
     return float(re.search(r"CPU time:\s+([0-9.]+)s", told)[1])  # type: ignore[index]

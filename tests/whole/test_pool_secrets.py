@@ -21,7 +21,7 @@ from tidepool.clients.kubernetes.errors import Forbidden, Invalid
 from tidepool.clients.slurm import JobState
 from tidepool.cluster.role_layout import BOOTSTRAP, KUBECONFIG, KUBELET_PKI, MUNGE_KEY
 from tidepool.infrastructures.kubernetes_access import load_access
-from tidepool.infrastructures.local.kernel.layout import machine_place
+from tidepool.infrastructures.local.kernel.layout import machine_paths
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
 
@@ -73,7 +73,7 @@ def _kubelet_keys(pool: PoolCluster, node: str) -> list[bytes]:
 
 def _disk(pool: PoolCluster, node: str) -> Path:
     """What was written to a machine's disk: all that is not of the image."""
-    return machine_place(pool.data, pool.stack, node).upper
+    return machine_paths(pool.data, pool.stack, node).upper
 
 
 def _holds(folder: Path, secrets: list[bytes]) -> list[str]:

@@ -237,7 +237,7 @@ def fitness(stack: Stack, named: Named, patience_s: float = _PATIENCE_S) -> Iter
     for name, answer in answers.items():
         yield from _packages(name, stack)
         try:
-            yield from answer.within(patience_s)
+            yield from answer.wait(patience_s)
         except (InfrastructureError, SpecError, OSError) as error:
             yield Finding(name, "lacks", str(error), _page(name))
 

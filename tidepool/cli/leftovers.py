@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.infrastructures.local.kernel import delete_machine, delete_network, list_machines, list_networks
-from tidepool.infrastructures.local.kernel.layout import machine_place, network_place
+from tidepool.infrastructures.local.kernel.layout import machine_paths, network_paths
 from tidepool.scaling.stack.turn import forget_turns
 
 #: Where a stack's folders that machines mount are (`tidepool.resources.Volume`), and what its machines boot with.
@@ -82,6 +82,6 @@ def purge(data: Path, stack: str) -> None:
 def remains(data: Path, stack: str) -> Iterator[str]:
     """What should not be there any more, in words: after a `sweep`, nothing."""
     for machine in list_machines(data, stack):
-        yield f"machine {machine.name} ({machine_place(data, stack, machine.name).folder})"
+        yield f"machine {machine.name} ({machine_paths(data, stack, machine.name).folder})"
     for network in list_networks(data, stack):
-        yield f"network {network.name} ({network_place(data, stack, network.name).folder})"
+        yield f"network {network.name} ({network_paths(data, stack, network.name).folder})"

@@ -123,14 +123,14 @@ def log_files(stack: Stack, connection: Connection) -> list[tuple[str, Path]]:
         NoSuchMachine: it is gone.
     """
     from tidepool.infrastructures.local.kernel import NoSuchMachine, read_machine
-    from tidepool.infrastructures.local.kernel.layout import machine_place
+    from tidepool.infrastructures.local.kernel.layout import machine_paths
 
     of, name = str(connection["stack"]), str(connection["machine"])
     machine = read_machine(stack.data, of, name)
     if machine is None:
         raise NoSuchMachine(f"there is no machine {name} in stack {of}")
     # A machine that runs is looked into as it sees itself; of a dead one, its disk is left.
-    root = Path(f"/proc/{machine.pid}/root") if machine.pid else machine_place(stack.data, of, name).upper
+    root = Path(f"/proc/{machine.pid}/root") if machine.pid else machine_paths(stack.data, of, name).upper
     slurms = [(log, root / _FOLDER / log) for log in _LOGS]
     return [("boot.log", machine.boot_log), *((log, path) for log, path in slurms if path.is_file())]
 

@@ -19,7 +19,7 @@ from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.engine.errors import EngineError
 from tidepool.infrastructures import Infrastructure, Machine
 from tidepool.infrastructures.registry import infrastructure_of_type
-from tidepool.infrastructures.several import PATIENCE_S, Several, Unknown, side_of
+from tidepool.infrastructures.several import PATIENCE_S, Several, Unknown, machines_or_reason
 
 #: The one that verbs look at anyhow.
 _HERE: Final = "local"
@@ -61,7 +61,9 @@ def unnamed(name: str) -> str:
 def machines_of(stack: Stack, named: Named, patience_s: float = PATIENCE_S) -> Several:
     """The machines there. Packages of others are not imported."""
     sides: Mapping[str, Infrastructure] = {
-        name: Unknown(unnamed(name)) if spec is None else side_of(name, spec, stack.name, stack.data)
+        name: Unknown(unnamed(name))
+        if spec is None
+        else machines_or_reason(name, spec, stack.name, stack.data)
         for name, spec in named.items()
     }
     return Several(lambda: sides, patience_s=patience_s)
@@ -69,7 +71,7 @@ def machines_of(stack: Stack, named: Named, patience_s: float = PATIENCE_S) -> S
 
 def look_elsewhere(stack: Stack, named: Named) -> Elsewhere:
     """Each is asked at once, and waited for a few seconds."""
-    found = machines_of(stack, named).seen(stack.name)
+    found = machines_of(stack, named).reachable(stack.name)
     specs = [spec for spec in named.values() if spec is not None]
     unseen = {
         fleet.name
@@ -98,7 +100,7 @@ def sweep_elsewhere(
 
     One that is refused, and one that cannot be asked, hold up no other.
     """
-    found = machines.seen(stack)
+    found = machines.reachable(stack)
     left = [_not_known(name, why) for name, why in found.silent.items()]
     # An infrastructure that tells of another stack's would have a fault; it must not cost a department its machines.
     ours = [machine for machine in found.machines if machine.key.stack == stack]
@@ -135,7 +137,7 @@ def _still_there(
     """Those that are listed when they have had their time, and who does not answer."""
     until = time.monotonic() + DELETING_S
     while True:
-        found = machines.seen(stack)
+        found = machines.reachable(stack)
         keys = {machine.key for machine in found.machines}
         late = [machine for machine in gone if machine.key in keys]
         if not late or time.monotonic() >= until:

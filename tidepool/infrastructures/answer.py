@@ -27,7 +27,7 @@ class Answer(Generic[_T]):
         """Return whether it is under way still: then nobody asks once more."""
         return not self._future.done()
 
-    def within(self, patience_s: float) -> _T:
+    def wait(self, patience_s: float) -> _T:
         """The answer. It is waited for once; after that it is late.
 
         Raises:

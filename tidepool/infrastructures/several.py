@@ -38,17 +38,17 @@ def listing(infrastructure: Infrastructure, stack: str) -> Listing:
 
 
 class Several:
-    """`Infrastructure`, of all that ``sides`` gives by name, which may change while a person changes the spec.
+    """`Infrastructure`, of all that ``infrastructures`` gives by name, which may change while a person changes the spec.
 
     Keys of machines say which they are of, where there are several.
     """
 
     def __init__(
-        self, sides: Callable[[], Mapping[str, Infrastructure]], *, patience_s: float = PATIENCE_S
+        self, infrastructures: Callable[[], Mapping[str, Infrastructure]], *, patience_s: float = PATIENCE_S
     ) -> None:
-        self._sides = sides
+        self._infrastructures = infrastructures
         self._patience_s = patience_s
-        self._asked: dict[str, Answer[tuple[Machine, ...]]] = {}
+        self._pending: dict[str, Answer[tuple[Machine, ...]]] = {}
 
     def listing(self, stack: str) -> Listing:
         """All machines of the stack, by key. All are asked at the same time.
@@ -56,25 +56,25 @@ class Several:
         Raises:
             InfrastructureError: none of them answers.
         """
-        sides = self._sides()
-        if len(sides) == 1:
-            return Listing(next(iter(sides.values())).list(stack))
-        found = self._seen(sides, stack)
-        if len(found.silent) == len(sides):
+        infrastructures = self._infrastructures()
+        if len(infrastructures) == 1:
+            return Listing(next(iter(infrastructures.values())).list(stack))
+        found = self._list_reachable(infrastructures, stack)
+        if len(found.silent) == len(infrastructures):
             raise Transient("; ".join(f"{name}: {text}" for name, text in found.silent.items()))
         return found
 
-    def seen(self, stack: str) -> Listing:
+    def reachable(self, stack: str) -> Listing:
         """The same for a person: also where none answers. Each machine says where it is, and nobody is waited for longer."""
-        return self._seen(self._sides(), stack)
+        return self._list_reachable(self._infrastructures(), stack)
 
-    def _seen(self, sides: Mapping[str, Infrastructure], stack: str) -> Listing:
-        answers = {name: self._ask(name, side, stack) for name, side in sides.items()}
+    def _list_reachable(self, infrastructures: Mapping[str, Infrastructure], stack: str) -> Listing:
+        answers = {name: self._ask(name, side, stack) for name, side in infrastructures.items()}
         machines: list[Machine] = []
         silent: dict[str, str] = {}
         for name, answer in answers.items():
             try:
-                machines += [_of(name, machine) for machine in answer.within(self._patience_s)]
+                machines += [_of(name, machine) for machine in answer.wait(self._patience_s)]
             except (InfrastructureError, OSError) as error:
                 silent[name] = str(error)
         return Listing(tuple(sorted(machines, key=lambda machine: machine.key)), silent)
@@ -86,29 +86,31 @@ class Several:
         return found.machines
 
     def read(self, key: MachineKey) -> Machine | None:
-        sides = self._sides()
-        for name, side in self._of_key(sides, key).items():
+        infrastructures = self._infrastructures()
+        for name, side in self._of_key(infrastructures, key).items():
             if (machine := side.read(_plain(key))) is not None:
-                return machine if len(sides) == 1 else _of(name, machine)
+                return machine if len(infrastructures) == 1 else _of(name, machine)
         return None
 
     def delete(self, key: MachineKey) -> None:
-        for side in self._of_key(self._sides(), key).values():
+        for side in self._of_key(self._infrastructures(), key).values():
             side.delete(_plain(key))
 
-    def _of_key(self, sides: Mapping[str, Infrastructure], key: MachineKey) -> Mapping[str, Infrastructure]:
+    def _of_key(
+        self, infrastructures: Mapping[str, Infrastructure], key: MachineKey
+    ) -> Mapping[str, Infrastructure]:
         if not key.infrastructure:
-            return sides
-        if key.infrastructure not in sides:
-            raise Permanent(f"{key}: the cluster has machines of {', '.join(sides)}")
-        return {key.infrastructure: sides[key.infrastructure]}
+            return infrastructures
+        if key.infrastructure not in infrastructures:
+            raise Permanent(f"{key}: the cluster has machines of {', '.join(infrastructures)}")
+        return {key.infrastructure: infrastructures[key.infrastructure]}
 
     def _ask(self, name: str, side: Infrastructure, stack: str) -> Answer[tuple[Machine, ...]]:
-        before = self._asked.get(name)
+        before = self._pending.get(name)
         if before is not None and before.is_awaited:
             return before
-        self._asked[name] = Answer(lambda: side.list(stack))
-        return self._asked[name]
+        self._pending[name] = Answer(lambda: side.list(stack))
+        return self._pending[name]
 
 
 def machines_of_stack(read_spec: Callable[[], ClusterSpec], stack: str, data: Path) -> Several:
@@ -116,10 +118,10 @@ def machines_of_stack(read_spec: Callable[[], ClusterSpec], stack: str, data: Pa
 
     It may raise `InfrastructureError`.
     """
-    return Several(_Sides(read_spec, stack, data))
+    return Several(_Infrastructures(read_spec, stack, data))
 
 
-class _Sides:
+class _Infrastructures:
     """Made anew when the spec is another one."""
 
     def __init__(self, read_spec: Callable[[], ClusterSpec], stack: str, data: Path) -> None:
@@ -131,13 +133,14 @@ class _Sides:
         spec = self._read_spec()
         if spec is not self._spec:
             self._made = {
-                name: side_of(name, spec, self._stack, self._data) for name in spec.infrastructure_names
+                name: machines_or_reason(name, spec, self._stack, self._data)
+                for name in spec.infrastructure_names
             }
             self._spec = spec
         return self._made
 
 
-def side_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:
+def machines_or_reason(name: str, spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:
     """The machines of a stack on one infrastructure; where they cannot be known, what says why."""
     try:
         return machines_of(name, spec, stack, data)

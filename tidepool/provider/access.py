@@ -12,7 +12,7 @@ from tidepool.clients.kubernetes.contract import NEEDED
 from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
-from tidepool.infrastructures.local.kernel.errors import told
+from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
 from tidepool.resources.difference import Rules
@@ -146,7 +146,7 @@ class AccessKind(Kind[Wanted]):
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         path = access_path(self._home.data, state.stack, state.access)
-        with told(f"access {id} could not be deleted"):
+        with explained(f"access {id} could not be deleted"):
             path.unlink(missing_ok=True)
             path.with_suffix(".new").unlink(missing_ok=True)
             remove_if_empty(path.parent, below=self._home.data)
@@ -158,7 +158,7 @@ class AccessKind(Kind[Wanted]):
             raise Refusal(f"access {wanted.access} of stack {wanted.stack}: {error}") from None
         if wanted.checked and (why := found.why_not(self._home.data, settles_s=_SETTLES_S)):
             raise Refusal(f"access {wanted.access} of stack {wanted.stack}: {why}; nothing was changed")
-        with told(f"access {wanted.access} of stack {wanted.stack} could not be written"):
+        with explained(f"access {wanted.access} of stack {wanted.stack} could not be written"):
             found.save(access_path(self._home.data, wanted.stack, wanted.access))
 
     def _kept(self, wanted: Wanted) -> Access | None:

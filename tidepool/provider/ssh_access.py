@@ -10,7 +10,7 @@ from typing import Final
 
 from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructures.connection import ssh_folder
-from tidepool.infrastructures.local.kernel.errors import told
+from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import make_private
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
@@ -91,14 +91,14 @@ class SshAccessKind(Kind[Wanted]):
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         folder = ssh_folder(self._home.data, state.stack)
-        with told(f"the keys in {folder} could not be deleted"):
+        with explained(f"the keys in {folder} could not be deleted"):
             for name in state.files:
                 (folder / name).unlink(missing_ok=True)
             remove_if_empty(folder, below=self._home.data)
 
     def _keep(self, wanted: Wanted) -> None:
         folder = ssh_folder(self._home.data, wanted.stack)
-        with told(f"keys could not be kept in {folder}"):
+        with explained(f"keys could not be kept in {folder}"):
             make_private(folder)
             for name, text in wanted.files.items():
                 _write_private(folder / name, text)

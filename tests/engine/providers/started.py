@@ -47,12 +47,12 @@ def script(folder: Path, text: str) -> PluginCommand:
 
 @asynccontextmanager
 async def connected(
-    folder: Path, command: PluginCommand | None = None, heard: Heard | None = None, **environ: str
+    folder: Path, command: PluginCommand | None = None, output_of: Heard | None = None, **environ: str
 ) -> AsyncIterator[PluginProvider]:
     """A plugin, the fake one by default, whose world is in ``folder``; not yet configured."""
-    heard = heard or Heard()
+    output_of = output_of or Heard()
     whole = {**os.environ, "FAKE_WORLD": str(folder / "world"), "FAKE_LOG": str(folder / "calls"), **environ}
-    server = EngineServer(heard.messages.append)
+    server = EngineServer(output_of.messages.append)
     provider = None
     try:
         provider = PluginProvider(
@@ -62,7 +62,7 @@ async def connected(
                 cwd=folder,
                 environ=whole,
                 engine_address=server.address,
-                on_log=lambda line, is_stderr: heard.lines.append((line, is_stderr)),
+                on_log=lambda line, is_stderr: output_of.lines.append((line, is_stderr)),
                 start_deadline_s=float(environ.get("START_DEADLINE_S", "30")),
             )
         )

@@ -30,8 +30,8 @@ def served() -> Iterator[Served]:
 
 def test_messages_are_passed_on(served: Served) -> None:
     served.engine.Log(messages.LogRequest(severity=messages.WARNING, message="mind", urn="urn:a", streamId=3))
-    (heard,) = served.logged
-    assert (heard.severity, heard.message, heard.urn, heard.streamId) == (
+    (output_of,) = served.logged
+    assert (output_of.severity, output_of.message, output_of.urn, output_of.streamId) == (
         messages.WARNING,
         "mind",
         "urn:a",

@@ -18,14 +18,14 @@ from tidepool.engine.providers.loading import PluginLoader
 from tidepool.engine.providers.plugin import PluginProvider
 
 
-def loader(folder: Path, heard: list[Any], **options: Any) -> PluginLoader:
+def loader(folder: Path, output_of: list[Any], **options: Any) -> PluginLoader:
     project = Project("p", folder / "Pulumi.yaml", "python", options, providers=(FAKE,))
     return PluginLoader(
         project=project,
         env={**os.environ, "FAKE_WORLD": str(folder / "world")},
         pulumi_home=folder / "home",
         python=Path(sys.executable),
-        log=heard.append,
+        log=output_of.append,
         stack_outputs=lambda _: {},
         resource_state=lambda _: None,
         config={"p:key": "value"},
@@ -87,10 +87,10 @@ def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -
         f"#!/bin/sh\npwd > {tmp_path}/told; env | sort >> {tmp_path}/told; mv {tmp_path}/told {tmp_path}/env"
     )
     script.chmod(0o755)
-    heard: list[Any] = []
+    output_of: list[Any] = []
 
     async def run() -> None:
-        plugins = loader(tmp_path, heard, virtualenv="", typed=True)
+        plugins = loader(tmp_path, output_of, virtualenv="", typed=True)
         plugins._env = {**plugins._env, "PATH": f"{script.parent}:{os.environ['PATH']}"}
         for _ in range(2):
             with pytest.raises(EngineError, match="ended with exit code 0"):
@@ -102,7 +102,7 @@ def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -
     told = (tmp_path / "env").read_text().splitlines()
     assert told[0] == str(tmp_path)
     assert {"PULUMI_PROJECT=p", "PULUMI_RUNTIME_TYPED=true", 'PULUMI_CONFIG={"p:key": "value"}'} <= set(told)
-    assert [m.message for m in heard] == [f"using pulumi-resource-odd from $PATH at {script}"]
+    assert [m.message for m in output_of] == [f"using pulumi-resource-odd from $PATH at {script}"]
 
 
 def test_the_programs_interpreter(tmp_path: Path) -> None:

@@ -389,10 +389,10 @@ def test_dynamic_providers(tmp_path: Path) -> None:
         pulumi_home=tmp_path,
         python=sys.executable,
     )
-    heard = Heard()
+    output_of = Heard()
 
     async def run() -> CreateResult:
-        async with connected(tmp_path, command, heard) as provider:
+        async with connected(tmp_path, command, output_of) as provider:
             await provider.configure("urn:pulumi:dev::p::pulumi:providers:pulumi-python::default", "1", {})
             dynamic = "urn:pulumi:dev::p::pulumi-python:dynamic:Resource::r"
             news = {"__provider": serialized, "text": Secret("abc")}
@@ -402,4 +402,4 @@ def test_dynamic_providers(tmp_path: Path) -> None:
 
     made = asyncio.run(run())
     assert made == CreateResult("id-1", {"__provider": serialized, "text": Secret("ABC")})
-    assert ("creating", False) in heard.lines
+    assert ("creating", False) in output_of.lines

@@ -21,13 +21,15 @@ from tidepool.engine.providers.discovery import PluginCommand
 from tidepool.engine.providers.process import PluginProcess, PluginStartError, Watchdog
 
 
-async def _start(folder: Path, command: PluginCommand, heard: Heard, deadline_s: float = 10) -> PluginProcess:
+async def _start(
+    folder: Path, command: PluginCommand, output_of: Heard, deadline_s: float = 10
+) -> PluginProcess:
     return await PluginProcess.start(
         "odd",
         command.argv,
         cwd=folder,
         environ=dict(os.environ),
-        on_log=lambda line, is_stderr: heard.lines.append((line, is_stderr)),
+        on_log=lambda line, is_stderr: output_of.lines.append((line, is_stderr)),
         deadline_s=deadline_s,
     )
 
@@ -43,15 +45,15 @@ def _refused(folder: Path, text: str, deadline_s: float = 10) -> str:
 
 def test_what_it_writes_is_heard_but_for_its_port(tmp_path: Path) -> None:
     async def run() -> Heard:
-        heard = Heard()
+        output_of = Heard()
         started = await _start(
-            tmp_path, script(tmp_path, "echo 12345; echo out; echo err >&2; printf last"), heard
+            tmp_path, script(tmp_path, "echo 12345; echo out; echo err >&2; printf last"), output_of
         )
         assert started.port == 12345
         await started.ended
         await started.drained()
         await asyncio.sleep(0)  # the lines are on their way through the loop
-        return heard
+        return output_of
 
     assert sorted(asyncio.run(run()).lines) == [("err", True), ("last", False), ("out", False)]
 

@@ -215,9 +215,9 @@ def test_a_cluster_may_have_fleets_alone_at_aws() -> None:
 
 def test_the_page_has_every_option_and_an_example_that_is_read() -> None:
     page = (Path(__file__).parents[3] / "docs/infrastructures/aws.md").read_text()
-    from tidepool.infrastructures.aws.options import GivenNetwork, Lustre, Offering, Place
+    from tidepool.infrastructures.aws.options import GivenNetwork, Lustre, Offering, SiteOptions
 
-    for part in (Offering, Place, GivenNetwork, Lustre):
+    for part in (Offering, SiteOptions, GivenNetwork, Lustre):
         for name, field in part.model_fields.items():
             assert f"`{field.validation_alias or name}`" in page, name
     example = page.partition("```yaml\nconfig:")[2].partition("```")[0]

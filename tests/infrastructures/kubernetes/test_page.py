@@ -11,7 +11,7 @@ import yaml
 
 from tidepool.cluster.part import Part
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.infrastructures.kubernetes.options import Offering, Place
+from tidepool.infrastructures.kubernetes.options import Offering, SiteOptions
 from tidepool.infrastructures.kubernetes.reading import read_options
 
 ROOT = Path(__file__).parents[3]
@@ -45,7 +45,9 @@ def test_the_example_of_a_fleet_of_machines_is_one() -> None:
     assert read_options(read_spec(spec)).has_machines
 
 
-@pytest.mark.parametrize(("part", "heading"), [(Place, "| of the place |"), (Offering, "| of an offering |")])
+@pytest.mark.parametrize(
+    ("part", "heading"), [(SiteOptions, "| of the place |"), (Offering, "| of an offering |")]
+)
 def test_every_option_is_in_its_table_and_no_other(part: type[Part], heading: str) -> None:
     table = PAGE.partition(heading)[2].partition("\n\n")[0]
     named = {

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidepool.infrastructures.libvirt.ask import heard, virsh
+from tidepool.infrastructures.libvirt.ask import output_of, virsh
 from tidepool.infrastructures.libvirt.errors import LibvirtError
 
 #: The first one of them looks through all of QEMU, which takes half a minute where others work besides.
@@ -178,7 +178,7 @@ def _wait(host: Host, process: subprocess.Popen[bytes]) -> None:
 
 def _lacks(host: Host) -> str:
     try:
-        heard(virsh, host.uri, "list")
+        output_of(virsh, host.uri, "list")
     except LibvirtError as error:
         return str(error)
     log = host.folder / "log" / "ganesha.log"

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.components.libvirt_graph import DOMAIN, NETWORK, POOL, SEED, VOLUME
 from tests.infrastructures.libvirt.rendering import domain_xml, network_xml, pool_xml
-from tidepool.infrastructures.libvirt.ask import heard, virsh
+from tidepool.infrastructures.libvirt.ask import output_of, virsh
 from tidepool.testing import Graph, Registered
 
 Inputs = Mapping[str, Any]
@@ -21,7 +21,7 @@ class Plugin:
     """Makes resources of a graph on the host of ``uri``, each from its inputs alone."""
 
     def __init__(self, uri: str, folder: Path) -> None:
-        self._run = partial(heard, virsh, uri)
+        self._run = partial(output_of, virsh, uri)
         self._folder = folder
         self._volumes: dict[str, tuple[str, str]] = {}
 

@@ -16,7 +16,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.libvirt.cpu_list import read_cpus, write_cpus
 from tidepool.infrastructures.libvirt.demand import demands
-from tidepool.infrastructures.libvirt.options import Cell, Offering, Place
+from tidepool.infrastructures.libvirt.options import Cell, Offering, SiteOptions
 from tidepool.infrastructures.libvirt.own import own_seats
 from tidepool.infrastructures.libvirt.reading import read_options
 from tidepool.infrastructures.libvirt.seat import Seat, seat, seats
@@ -296,7 +296,7 @@ def test_the_cluster_that_the_page_shows_is_one() -> None:
 
 def test_the_page_has_every_option() -> None:
     page = (Path(__file__).parents[3] / "docs/infrastructures/libvirt.md").read_text()
-    for model in (Place, Offering):
+    for model in (SiteOptions, Offering):
         for name, field in model.model_fields.items():
             assert f"`{field.alias or field.validation_alias or name}`" in page
 

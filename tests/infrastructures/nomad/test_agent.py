@@ -22,11 +22,11 @@ from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.nomad.ask import rights_missing
-from tidepool.infrastructures.nomad.assignment import Wish, find, leave, take
+from tidepool.infrastructures.nomad.assignment import DesiredMachine, find, leave, take
 from tidepool.infrastructures.nomad.jobs import Home, munge_job
 from tidepool.infrastructures.nomad.jobspec import Constraint, written
 from tidepool.infrastructures.nomad.machine import Daemon, Machine
-from tidepool.infrastructures.nomad.options import Place
+from tidepool.infrastructures.nomad.options import SiteOptions
 
 pytestmark = pytest.mark.skipif(shutil.which("nomad") is None, reason="nomad is not on PATH")
 UP_S = 120.0
@@ -127,9 +127,9 @@ def test_a_token_with_all_rights_misses_none_and_nothing_is_changed_by_asking(ap
 
 def test_a_host_becomes_a_machine_once_and_is_given_back(api: Api) -> None:
     key = MachineKey("dev", "cpu-1")
-    wish = Wish(key, "cpu", "10.77.10.1", (Constraint("${meta.rack}", "r1"),), ("raw_exec",))
+    desired = DesiredMachine(key, "cpu", "10.77.10.1", (Constraint("${meta.rack}", "r1"),), ("raw_exec",))
     # Long before the servers know it.
-    assert [take(api, wish).name for _ in range(2)] == ["alpha", "alpha"]
+    assert [take(api, desired).name for _ in range(2)] == ["alpha", "alpha"]
     ends = time.monotonic() + UP_S
 
     def wait() -> bool:
@@ -153,7 +153,7 @@ def test_a_daemon_that_failed_is_started_again_and_one_that_ended_on_purpose_whe
     os.mkfifo(how)
     does = f"echo started >>{log}; read how <{how}; exit $how"
     daemon = Daemon("one", ("/bin/sh", "-c", does), restart="on-failure")
-    place = Place(interface="lo", hosts={"ctl": "alpha"}, volumes={"home": "/home"})
+    place = SiteOptions(interface="lo", hosts={"ctl": "alpha"}, volumes={"home": "/home"})
     job = munge_job(Home("dev", place, 16), Machine((daemon,)))
 
     def starts() -> int:

@@ -11,11 +11,11 @@ import pytest
 
 from tidepool.infrastructures.nomad.jobs import Home, container_job, fleet_job, munge_job, own_job
 from tidepool.infrastructures.nomad.jobspec import Job, written
-from tidepool.infrastructures.nomad.machine import Daemon, Folder, Machine, Mount, Placed
-from tidepool.infrastructures.nomad.options import Container, Offering, Place
+from tidepool.infrastructures.nomad.machine import Daemon, Folder, Machine, MachineFile, Mount
+from tidepool.infrastructures.nomad.options import Container, Offering, SiteOptions
 
 SECOND = 1_000_000_000
-PLACE = Place(
+PLACE = SiteOptions(
     interface="eth0",
     hosts={"ctl": "alpha", "ctlbackup": "beta"},
     volumes={"home": "/shared/home", "slurmctld": "/shared/slurmctld"},
@@ -24,12 +24,14 @@ PLACE = Place(
 )
 HOME = Home("dev", PLACE, 16)
 MUNGED = Daemon("munged", ("/usr/sbin/munged",), "munge", ready="unix:/run/munge/munge.socket.2")
-KEY = Placed("/etc/munge/munge.key", None, "0400", "munge", "munge", is_base64=True)
+KEY = MachineFile("/etc/munge/munge.key", None, "0400", "munge", "munge", is_base64=True)
 MUNGE = Machine((MUNGED,), (KEY,), folders=(Folder("/run/munge", owner="munge", group="munge"),))
 SLURMD = Daemon("slurmd", ("/usr/sbin/slurmd", "-D", "-Z"), ready="tcp:6818", leaves_children=True)
 SSHD = Daemon("sshd", ("/usr/sbin/sshd", "-D"), ready="tcp:2222")
 NODE = Machine(
-    (SLURMD, SSHD), (Placed("/etc/hosts", "127.0.0.1 localhost\n"),), mounts=(Mount("/shared/home", "/home"),)
+    (SLURMD, SSHD),
+    (MachineFile("/etc/hosts", "127.0.0.1 localhost\n"),),
+    mounts=(Mount("/shared/home", "/home"),),
 )
 SLURMCTLD = Daemon(
     "slurmctld",
@@ -38,7 +40,7 @@ SLURMCTLD = Daemon(
     stop_timeout_s=20,
     begins="path:/etc/slurm/slurm.conf",
 )
-CONTROLLER = Machine((SSHD, SLURMCTLD), live=(Placed("/etc/slurm/slurm.conf"),))
+CONTROLLER = Machine((SSHD, SLURMCTLD), live=(MachineFile("/etc/slurm/slurm.conf"),))
 SEATS = {"ctl": "10.77.0.2", "ctlbackup": "10.77.0.3"}
 
 

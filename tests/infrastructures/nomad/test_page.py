@@ -13,7 +13,7 @@ from tidepool.cluster.part import Part
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.nomad.ask import rights_missing
-from tidepool.infrastructures.nomad.options import Container, Offering, Place, RollOut
+from tidepool.infrastructures.nomad.options import Container, Offering, RollOut, SiteOptions
 from tidepool.infrastructures.nomad.preflight import LEAST
 from tidepool.infrastructures.nomad.reading import read_options
 
@@ -39,7 +39,7 @@ def test_the_whole_example_is_a_cluster() -> None:
 
 
 def test_every_option_is_in_its_table_and_no_other() -> None:
-    assert table("| of the place |") == options(Place)
+    assert table("| of the place |") == options(SiteOptions)
     rolled = {f"roll_out.{name}" for name in options(RollOut)}
     assert table("| of an offering |") == options(Offering) - {"roll_out"} | rolled
 

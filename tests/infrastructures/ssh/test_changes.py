@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidepool.infrastructures.ssh.keeper.changes import changes, in_order, merged, others_purged, within
+from tidepool.infrastructures.ssh.keeper.changes import changes, in_order, is_below, merged, others_purged
 
 FOLDER = ["d", 0o755, 0, 0]
 FILE = ["f", 0o644, 0, 0, 10, 1]
@@ -44,6 +44,6 @@ def test_packages_that_others_need_by_now_are_told() -> None:
 
 
 def test_a_path_is_within_a_folder_and_not_within_one_whose_name_begins_alike() -> None:
-    assert within("/home/ada", ["/srv", "/home"])
-    assert within("/home", ["/home"])
-    assert not within("/home2/ada", ["/home"])
+    assert is_below("/home/ada", ["/srv", "/home"])
+    assert is_below("/home", ["/home"])
+    assert not is_below("/home2/ada", ["/home"])

@@ -11,7 +11,7 @@ import yaml
 
 from tidepool.cluster.part import Part
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.infrastructures.ssh.options import Offering, Place
+from tidepool.infrastructures.ssh.options import Offering, SiteOptions
 from tidepool.infrastructures.ssh.reading import Options, read_options
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,9 @@ def test_the_whole_example_is_a_cluster_with_its_inventory() -> None:
     assert options.fleets == {"cpu": ("node01", "node02", "node03")}
 
 
-@pytest.mark.parametrize(("part", "heading"), [(Place, "| of the place |"), (Offering, "| of a fleet |")])
+@pytest.mark.parametrize(
+    ("part", "heading"), [(SiteOptions, "| of the place |"), (Offering, "| of a fleet |")]
+)
 def test_every_option_is_in_its_table_and_no_other(part: type[Part], heading: str) -> None:
     table = PAGE.partition(heading)[2].partition("\n\n")[0]
     named = {

@@ -72,9 +72,9 @@ def test_a_call_counts_at_once_and_the_last_one_of_several() -> None:
 
 def test_a_call_of_yesterday_is_over_with_the_next_look() -> None:
     up = look("IDLE+CLOUD", "cpu-1")
-    heard = asked(Asked(), up, {}, [call("up"), call("down", "cpu-2")])
-    assert heard == Asked(UP, NOBODY)
-    assert asked(heard, up, {}) == Asked()
+    output_of = asked(Asked(), up, {}, [call("up"), call("down", "cpu-2")])
+    assert output_of == Asked(UP, NOBODY)
+    assert asked(output_of, up, {}) == Asked()
 
 
 @settings(max_examples=100, deadline=None, database=None)
@@ -89,8 +89,8 @@ def test_no_node_is_asked_for_and_given_back_and_none_is_unheard_of(
 ) -> None:
     nodes = tuple(Node(f"cpu-{n}", NodeState.parse(state)) for n, state in enumerate(states, 1))
     before = Asked(up, down)
-    heard = asked(before, Look(nodes), {}, [call(*each) for each in calls])
-    assert not heard.up & heard.down
-    assert heard.up | heard.down <= {node.name for node in nodes}
+    output_of = asked(before, Look(nodes), {}, [call(*each) for each in calls])
+    assert not output_of.up & output_of.down
+    assert output_of.up | output_of.down <= {node.name for node in nodes}
     # Said twice, as after a kill between the journal and the folder of requests.
-    assert asked(heard, Look(nodes), {}, [call(*each) for each in calls]) == heard
+    assert asked(output_of, Look(nodes), {}, [call(*each) for each in calls]) == output_of

@@ -103,16 +103,16 @@ def test_a_controller_that_was_made_before_there_was_such_a_thing_is_said() -> N
 def test_a_controller_that_is_away_is_said_once_and_asked_again(tmp_path: Path) -> None:
     controllers = {"ctl": Controller(tmp_path, is_there=False)}
     said: list[str] = []
-    heard = Heard(lambda at: Spool(controllers[at["machine"]]), lambda name, **more: said.append(name))
+    output_of = Heard(lambda at: Spool(controllers[at["machine"]]), lambda name, **more: said.append(name))
     at = {"machine": "ctl"}
     write(str(tmp_path), "up", "cpu-1")
-    assert heard.calls(at) == heard.calls(at) == ()
+    assert output_of.calls(at) == output_of.calls(at) == ()
     assert said == ["requests-unheard"]
     controllers["ctl"].is_there = True
-    calls = heard.calls(at)
+    calls = output_of.calls(at)
     assert what(calls) == [("up", "cpu-1")]
-    heard.done(calls)
-    assert heard.calls(at) == ()
+    output_of.done(calls)
+    assert output_of.calls(at) == ()
     assert said == ["requests-unheard", "requested"]
 
 
@@ -123,9 +123,9 @@ def test_another_controller_is_asked_by_its_own_connection(tmp_path: Path) -> No
         opened.append(str(at))
         return Spool(Controller(tmp_path))
 
-    heard = Heard(open_it, lambda *_, **__: None)
+    output_of = Heard(open_it, lambda *_, **__: None)
     for machine in ("ctl", "ctl", "elsewhere"):
-        heard.calls({"machine": machine})
+        output_of.calls({"machine": machine})
     assert len(opened) == 2
 
 

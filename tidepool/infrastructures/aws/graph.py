@@ -21,7 +21,7 @@ from tidepool.infrastructures.aws.image import FORM, Importer, ami, importer
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
 from tidepool.infrastructures.aws.mounting import mounting
 from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
-from tidepool.infrastructures.aws.network import Ground, ground
+from tidepool.infrastructures.aws.network import StackNetwork, stack_network
 from tidepool.infrastructures.aws.options import Offering
 from tidepool.infrastructures.aws.reading import Options, read_options
 from tidepool.infrastructures.aws.resources import AwsForwarding, AwsRegion
@@ -51,7 +51,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         raise pulumi.RunError(str(error)) from error
     place = options.place
     built_for = architecture()
-    fit = AwsRegion("aws", **_told(wanted(spec, options, built_for)))
+    fit = AwsRegion("aws", **_to_inputs(wanted(spec, options, built_for)))
     provider = aws.Provider(
         "aws",
         region=place.region,
@@ -60,7 +60,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         opts=ResourceOptions(depends_on=[fit]),
     )
     opts, tags = ResourceOptions(provider=provider), dict(stack_tags(stack))
-    made = ground(stack, place, spec.network, tags, opts, has_own=options.has_own)
+    made = stack_network(stack, place, spec.network, tags, opts, has_own=options.has_own)
     groups = {
         claim.offering.placement_group: ec2.PlacementGroup(
             claim.offering.placement_group,
@@ -91,7 +91,7 @@ class Aws:
 
     stack: str
     options: Options
-    ground: Ground
+    stack_network: StackNetwork
     importer: Importer
     groups: Mapping[str, Output[str]]
     surroundings: Surroundings
@@ -114,7 +114,7 @@ class Aws:
 
     def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
         """The VPC, in which the cluster's network is routes."""
-        return Output.from_input(self.ground.vpc)
+        return Output.from_input(self.stack_network.vpc)
 
     def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:
         """A disk, where it is one machine's; else a file system, which all reach."""
@@ -123,13 +123,13 @@ class Aws:
         # Two controllers share the state, and a disk is one machine's.
         if owner == ACCOUNTING_HOST or (owner == CONTROLLER_HOST and self.one_controller):
             size = place.state_gib if owner == CONTROLLER_HOST else place.database_gib
-            self.disks[owner] = made = disk(order, size, self.ground, merged)
+            self.disks[owner] = made = disk(order, size, self.stack_network, merged)
             return made.id
         if order.name == "home" and place.home != "efs":
             if place.home == "lustre":
-                return shared_by_lustre(order, self.ground, merged)
+                return shared_by_lustre(order, self.stack_network, merged)
             return Output.from_input(place.home)
-        return shared_by_efs(order, self.ground, merged)
+        return shared_by_efs(order, self.stack_network, merged)
 
     def boot(self, name: str, boot: Boot, opts: ResourceOptions | None = None) -> Output[str]:
         all_of_it = replace(boot, files=(*boot.files, *self.ssh.files))
@@ -144,7 +144,7 @@ class Aws:
             self.smt,
             self.groups[group] if group else None,
         )
-        return launch_template(order, Output.secret(told), self.ground, self._on(opts))
+        return launch_template(order, Output.secret(told), self.stack_network, self._on(opts))
 
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
         merged = self._on(opts)
@@ -163,7 +163,7 @@ class Aws:
             ami=order.image,
             instance_type=self.offering.instance_type,
             launch_template=ec2.InstanceLaunchTemplateArgs(id=order.boot, version="$Default"),
-            subnet_id=None if self.offering.efa else self.ground.subnets[self._zone_of(order.name)],
+            subnet_id=None if self.offering.efa else self.stack_network.subnets[self._zone_of(order.name)],
             # It answers to an address that is none of its subnet.
             source_dest_check=None if adapters else False,
             tags=dict(machine_tags(self.stack, order.name, order.address)),
@@ -173,7 +173,7 @@ class Aws:
             attached(order.name, volume, made, merged)
         leads = ec2.Route(
             order.name,
-            route_table_id=self.ground.route_table,
+            route_table_id=self.stack_network.route_table,
             destination_cidr_block=f"{order.address}/32",
             network_interface_id=made.primary_network_interface_id,
             opts=merged,
@@ -207,7 +207,7 @@ class Aws:
         return self.options.zone_of(self.offering)
 
     def _on(self, opts: ResourceOptions | None) -> ResourceOptions:
-        return ResourceOptions.merge(self.ground.opts, opts)
+        return ResourceOptions.merge(self.stack_network.opts, opts)
 
 
 def _watching(boot: Boot) -> Boot:
@@ -220,7 +220,7 @@ def _watching(boot: Boot) -> Boot:
     )
 
 
-def _told(asked: Wanted) -> dict[str, Any]:
+def _to_inputs(asked: Wanted) -> dict[str, Any]:
     """All that is asked, as the resource takes it; what is not asked for is left out."""
     demands = [
         {_camel(key): value for key, value in asdict(demand).items() if value} for demand in asked.demands

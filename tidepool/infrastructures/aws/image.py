@@ -11,7 +11,7 @@ from pulumi_aws import ebs, ec2, iam, s3
 
 from tidepool import resources
 from tidepool.infrastructures.aws.names import named
-from tidepool.infrastructures.aws.options import Place
+from tidepool.infrastructures.aws.options import SiteOptions
 from tidepool.infrastructures.aws.policies import assumed_by, imports_images, only_encrypted
 
 #: VM Import takes raw disks, and no qcow2.
@@ -27,13 +27,13 @@ class Importer:
     role: iam.Role
     allowed: iam.RolePolicy
     tags: dict[str, str]
-    place: Place
+    place: SiteOptions
     architecture: str
     opts: ResourceOptions
 
 
 def importer(
-    stack: str, place: Place, architecture: str, tags: dict[str, str], opts: ResourceOptions
+    stack: str, place: SiteOptions, architecture: str, tags: dict[str, str], opts: ResourceOptions
 ) -> Importer:
     """Register a bucket that is closed to everybody else, and the role."""
     bucket = s3.Bucket("images", force_destroy=True, tags=tags, opts=opts)

@@ -12,7 +12,7 @@ from pulumi_aws import ec2, iam, secretsmanager
 
 from tidepool.infrastructures.aws.image import ROOT_DEVICE
 from tidepool.infrastructures.aws.names import named
-from tidepool.infrastructures.aws.network import Ground
+from tidepool.infrastructures.aws.network import StackNetwork
 from tidepool.infrastructures.aws.options import Offering
 from tidepool.infrastructures.aws.parts import part_of
 from tidepool.infrastructures.aws.policies import assumed_by, reads_secret
@@ -33,7 +33,9 @@ class KindOrder:
     group: Input[str] | None = None
 
 
-def launch_template(order: KindOrder, told: Output[str], made: Ground, opts: ResourceOptions) -> Output[str]:
+def launch_template(
+    order: KindOrder, told: Output[str], made: StackNetwork, opts: ResourceOptions
+) -> Output[str]:
     """The id of the launch template of a kind.
 
     ``told`` is what its machines do when they boot. Another one changes the secret alone: machines that run read it when they
@@ -141,7 +143,7 @@ def _market(offering: Offering) -> dict[str, Any]:
     }
 
 
-def _network(order: KindOrder, made: Ground) -> dict[str, Any]:
+def _network(order: KindOrder, made: StackNetwork) -> dict[str, Any]:
     """Adapters are interfaces of the template, which then says all of the network; else the machine does."""
     group, adapters = made.groups[part_of(order.name)], order.offering.efa
     if not adapters:

@@ -43,11 +43,11 @@ class AwsMachines:
 
     def read(self, key: MachineKey) -> Machine | None:
         found = self._instances(_by_key(key))
-        return told(found[0]) if found else None
+        return to_machine(found[0]) if found else None
 
     def list(self, stack: str) -> tuple[Machine, ...]:
         filters = [_tagged(STACK, stack), {"Name": "tag-key", "Values": [NODE]}]
-        return tuple(sorted(map(told, self._instances(filters)), key=lambda machine: machine.key))
+        return tuple(sorted(map(to_machine, self._instances(filters)), key=lambda machine: machine.key))
 
     def delete(self, key: MachineKey) -> None:
         # All of that key: where an answer was lost and nobody asked again, there may be one that no state knows.
@@ -69,7 +69,7 @@ class AwsMachines:
                 yield from reservation["Instances"]
 
 
-def told(instance: Mapping[str, Any]) -> Machine:
+def to_machine(instance: Mapping[str, Any]) -> Machine:
     """An instance as EC2 describes it, in the words of the contract."""
     tags = tags_of(instance)
     key = MachineKey(tags.get(STACK, ""), tags.get(NODE, ""), instance["InstanceId"])

@@ -14,17 +14,17 @@ from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ec2, ec2transitgateway, vpc
 
 from tidepool.infrastructures.aws.names import named
-from tidepool.infrastructures.aws.options import Place
-from tidepool.infrastructures.aws.parts import LUSTRE, MACHINES, Part, Rule, rules, to_nodes_from_elsewhere
+from tidepool.infrastructures.aws.options import SiteOptions
+from tidepool.infrastructures.aws.parts import LUSTRE, MACHINES, Part, Rule, rules, to_nodes_from_outside
 from tidepool.infrastructures.aws.policies import through_endpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class StackNetwork:
     """Subnets and groups for a stack's machines. ``subnets`` are by zone, ``groups`` by the part of the cluster."""
 
     stack: str
-    place: Place
+    place: SiteOptions
     vpc: Input[str]
     subnets: Mapping[str, Input[str]]
     route_table: Input[str]
@@ -37,15 +37,15 @@ class Ground:
         return {"Name": named(self.stack, what), **self.tags}
 
 
-def ground(
+def stack_network(
     stack: str,
-    place: Place,
+    place: SiteOptions,
     network: IPv4Network,
     tags: Mapping[str, str],
     opts: ResourceOptions,
     *,
     has_own: bool = True,
-) -> Ground:
+) -> StackNetwork:
     """Register it. ``has_own`` says whether the cluster's own machines are in it, or elsewhere."""
     if place.given is not None:
         of_vpc: Input[str] = place.given.vpc
@@ -75,25 +75,23 @@ def ground(
         ).id
         for part in (*MACHINES, "files", "endpoints")
     }
-    made_ground = Ground(stack, place, of_vpc, subnets, table, groups, tags, opts)
+    result = StackNetwork(stack, place, of_vpc, subnets, table, groups, tags, opts)
     for rule in rules(lustre=place.home == "lustre"):
-        _arrives(made_ground, rule)
+        _arrives(result, rule)
     if not has_own:
-        for ports, why in to_nodes_from_elsewhere().items():
-            _ingress(
-                made_ground, f"node-from-elsewhere-{ports[0]}", "node", ports, cidr=str(network), why=why
-            )
-    _leaves(made_ground, network, outside=place.outside or place.given is not None)
+        for ports, why in to_nodes_from_outside().items():
+            _ingress(result, f"node-from-elsewhere-{ports[0]}", "node", ports, cidr=str(network), why=why)
+    _leaves(result, network, outside=place.outside or place.given is not None)
     for i, administrators in enumerate(place.administrators):
         for part in MACHINES:
-            _ingress(made_ground, f"{part}-from-administrators-{i}", part, (22, 22), cidr=str(administrators))
+            _ingress(result, f"{part}-from-administrators-{i}", part, (22, 22), cidr=str(administrators))
     if owner is not None:
-        _endpoint(made_ground, owner)
-    return made_ground
+        _endpoint(result, owner)
+    return result
 
 
 def _own_subnets(
-    stack: str, place: Place, of: ec2.Vpc, tags: Mapping[str, str], opts: ResourceOptions
+    stack: str, place: SiteOptions, of: ec2.Vpc, tags: Mapping[str, str], opts: ResourceOptions
 ) -> tuple[Mapping[str, Input[str]], Input[str]]:
     """A subnet for each zone, all with one route table: what is a route there leads to any of them."""
     # Sixteen parts: zones never move when another one comes, and the last is for the way out.
@@ -138,7 +136,7 @@ def _own_subnets(
 
 def _way_out(
     stack: str,
-    place: Place,
+    place: SiteOptions,
     of: ec2.Vpc,
     table: ec2.RouteTable,
     cidr: str,
@@ -176,7 +174,7 @@ def _way_out(
     )
 
 
-def _endpoint(made: Ground, owner: Output[str]) -> None:
+def _endpoint(made: StackNetwork, owner: Output[str]) -> None:
     """Register the endpoint from which machines read their secrets, within the VPC."""
     stack, region = made.stack, made.place.region
     ec2.VpcEndpoint(
@@ -193,12 +191,12 @@ def _endpoint(made: Ground, owner: Output[str]) -> None:
     )
 
 
-def _arrives(made: Ground, rule: Rule) -> None:
+def _arrives(made: StackNetwork, rule: Rule) -> None:
     _ingress(made, rule.name, rule.to, rule.ports, source=made.groups[rule.source], why=rule.why)
 
 
 def _ingress(
-    made: Ground,
+    made: StackNetwork,
     name: str,
     to: Part,
     ports: tuple[int, int] | None,
@@ -219,7 +217,7 @@ def _ingress(
     )
 
 
-def _leaves(made: Ground, network: IPv4Network, *, outside: bool) -> None:
+def _leaves(made: StackNetwork, network: IPv4Network, *, outside: bool) -> None:
     for part in MACHINES:
         to: dict[str, tuple[tuple[int, int] | None, dict[str, Any]]] = {
             # Addresses of the cluster are of no group: AWS knows them as routes alone.

@@ -121,7 +121,7 @@ class Lustre(Part):
         return storage
 
 
-class Place(Part):
+class SiteOptions(Part):
     """The region, the network, and what machines share: of the whole cluster."""
 
     region: Annotated[str, Field(pattern=_REGION)] = Field(description="The region: `eu-central-1`.")

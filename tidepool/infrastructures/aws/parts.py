@@ -54,7 +54,7 @@ def rules(*, lustre: bool = False) -> tuple[Rule, ...]:
     return (*_of_machines(), *(_of_lustre() if lustre else ()))
 
 
-def to_nodes_from_elsewhere() -> Mapping[tuple[int, int], str]:
+def to_nodes_from_outside() -> Mapping[tuple[int, int], str]:
     """By ports, why: what the cluster's own machines open to nodes, where those machines are not at AWS and of no group."""
     return {
         rule.ports: rule.why

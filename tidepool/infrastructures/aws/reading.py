@@ -12,7 +12,7 @@ from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws import user_data
 from tidepool.infrastructures.aws.names import LONGEST_NAME, named
-from tidepool.infrastructures.aws.options import Offering, Place
+from tidepool.infrastructures.aws.options import Offering, SiteOptions
 
 NAME: Final = "aws"
 #: A VPC's, by AWS.
@@ -34,7 +34,7 @@ class Options:
     """Options of AWS in a spec. ``claims`` are the offerings, the cluster's own machines' first where they are here."""
 
     path: str
-    place: Place
+    place: SiteOptions
     claims: tuple[Claim, ...]
 
     @property
@@ -64,7 +64,7 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
     """
     mistakes: list[Mistake] = []
     said = spec.place(NAME)
-    place = read_part(Place, said.path, said.options, mistakes)
+    place = read_part(SiteOptions, said.path, said.options, mistakes)
     claims = []
     if place is not None and _has_own(spec):
         own = f"{said.path}.machines"
@@ -76,7 +76,7 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
             claims.append(Claim(path, offering, found.fleet, found.entry))
     mistakes += _unfit(spec, stack)
     if place is not None:
-        mistakes += _of_place(said.path, spec, place)
+        mistakes += _site_mistakes(said.path, spec, place)
         mistakes += _of_claims(place, claims)
     if mistakes:
         raise SpecError(tuple(mistakes))
@@ -119,7 +119,7 @@ def _of_own_machines(path: str, machines: Offering) -> Iterator[Mistake]:
             yield Mistake(f"{path}.{key}", value, words)
 
 
-def _of_place(path: str, spec: ClusterSpec, place: Place) -> Iterator[Mistake]:
+def _site_mistakes(path: str, spec: ClusterSpec, place: SiteOptions) -> Iterator[Mistake]:
     zones_path = f"{path}.given.subnets" if place.given else f"{path}.zones"
     if not place.all_zones:
         yield Mistake(
@@ -154,7 +154,7 @@ def _of_place(path: str, spec: ClusterSpec, place: Place) -> Iterator[Mistake]:
         yield Mistake(f"{path}.lustre", None, "/home is no Lustre; write home: lustre, or leave it out")
 
 
-def _of_own_vpc(path: str, spec: ClusterSpec, place: Place) -> Iterator[Mistake]:
+def _of_own_vpc(path: str, spec: ClusterSpec, place: SiteOptions) -> Iterator[Mistake]:
     if place.cidr.overlaps(spec.network):
         yield Mistake(
             f"{path}.cidr",
@@ -177,7 +177,7 @@ def _of_own_vpc(path: str, spec: ClusterSpec, place: Place) -> Iterator[Mistake]
         )
 
 
-def _of_claims(place: Place, claims: list[Claim]) -> Iterator[Mistake]:
+def _of_claims(place: SiteOptions, claims: list[Claim]) -> Iterator[Mistake]:
     groups: dict[str, tuple[str, str]] = {}
     for claim in claims:
         offering = claim.offering

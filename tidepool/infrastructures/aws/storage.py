@@ -8,7 +8,7 @@ from typing import Any, Final
 from pulumi import Output, ResourceOptions
 from pulumi_aws import ebs, ec2, efs, fsx
 
-from tidepool.infrastructures.aws.network import Ground
+from tidepool.infrastructures.aws.network import StackNetwork
 from tidepool.infrastructures.contract import VolumeOrder
 
 #: Where a machine of Nitro is told that it is; it finds it by its id.
@@ -16,7 +16,7 @@ DEVICE: Final = "/dev/sdf"
 _LUSTRE: Final = "2.15"
 
 
-def disk(order: VolumeOrder, size_gib: int, made: Ground, opts: ResourceOptions) -> ebs.Volume:
+def disk(order: VolumeOrder, size_gib: int, made: StackNetwork, opts: ResourceOptions) -> ebs.Volume:
     """A volume that outlives its machine; with ``retain`` the stack too."""
     return ebs.Volume(
         order.name,
@@ -44,7 +44,7 @@ def attached(name: str, volume: ebs.Volume, machine: ec2.Instance, opts: Resourc
     )
 
 
-def shared_by_efs(order: VolumeOrder, made: Ground, opts: ResourceOptions) -> Output[str]:
+def shared_by_efs(order: VolumeOrder, made: StackNetwork, opts: ResourceOptions) -> Output[str]:
     """A file system of its own, reached in each zone."""
     system = efs.FileSystem(
         order.name,
@@ -70,7 +70,7 @@ def shared_by_efs(order: VolumeOrder, made: Ground, opts: ResourceOptions) -> Ou
     )
 
 
-def shared_by_lustre(order: VolumeOrder, made: Ground, opts: ResourceOptions) -> Output[str]:
+def shared_by_lustre(order: VolumeOrder, made: StackNetwork, opts: ResourceOptions) -> Output[str]:
     """FSx for Lustre, in the first zone."""
     place, wanted = made.place, made.place.lustre
     lasts = wanted.deployment == "PERSISTENT_2"

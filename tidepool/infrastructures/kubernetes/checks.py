@@ -28,7 +28,7 @@ def _connect(kubeconfig: Path, data: Path) -> AbstractContextManager[KubernetesR
     return Access.in_file(kubeconfig).client(data)
 
 
-def lacks_of_place(
+def lacks_of_site(
     wish: Wish, uses: Collection[str], kubeconfig: Path, data: Path, connect: Connect = _connect
 ) -> tuple[str, ...]:
     """All that it lacks, each with its key and the remedy; that it cannot be asked."""
@@ -57,7 +57,7 @@ def checks_of(spec: ClusterSpec, stack: str, data: Path, connect: Connect = _con
     place = options.place
     asked = demands(spec, options, architecture(), tuple(spec.own_hosts))
     wish = Wish(stack, options.path, options.namespace, place.own_namespace, asked)
-    found = lacks_of_place(wish, uses_of(spec, options), Path(place.kubeconfig), data, connect)
+    found = lacks_of_site(wish, uses_of(spec, options), Path(place.kubeconfig), data, connect)
     what = f"Kubernetes, namespace {options.namespace}"
     yield from (Finding(what, "lacks", lack) for lack in found)
     if not found:

@@ -65,7 +65,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         namespace=options.namespace,
         own_namespace=place.own_namespace,
         uses=uses,
-        demands=[_told(demand) for demand in asked],
+        demands=[_to_inputs(demand) for demand in asked],
     )
     # All that is made there waits for what says that it can be.
     provider = kubernetes.Provider(
@@ -328,7 +328,7 @@ class Kubernetes:
         )
 
 
-def _told(demand: Demand) -> Mapping[str, Any]:
+def _to_inputs(demand: Demand) -> Mapping[str, Any]:
     """A demand as the resource takes it; what is not asked for is left out."""
     told = {
         "path": demand.path,

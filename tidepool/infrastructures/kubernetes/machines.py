@@ -58,11 +58,11 @@ class KubernetesMachines:
     sleep: Callable[[float], None] = time.sleep
 
     def read(self, key: MachineKey) -> Machine | None:
-        found = (each for each in self._all(key.stack, key.node) if key.matches(_told(each).key))
-        return next(map(_told, found), None)
+        found = (each for each in self._all(key.stack, key.node) if key.matches(_to_machine(each).key))
+        return next(map(_to_machine, found), None)
 
     def list(self, stack: str) -> tuple[Machine, ...]:
-        return tuple(sorted(map(_told, self._all(stack)), key=lambda machine: machine.key))
+        return tuple(sorted(map(_to_machine, self._all(stack)), key=lambda machine: machine.key))
 
     def delete(self, key: MachineKey) -> None:
         """Take it away: of a pod it is waited for, which stops its daemons meanwhile; a Machine's host is wiped for long.
@@ -72,7 +72,7 @@ class KubernetesMachines:
             Permanent: something keeps it: finalizers of somebody else's, or a right that is missing.
         """
         for each in self._all(key.stack, key.node):
-            if not key.matches(_told(each).key):
+            if not key.matches(_to_machine(each).key):
                 continue
             with kinds_of_failures(), self.client() as kubernetes:
                 if isinstance(each, Pod):
@@ -114,7 +114,7 @@ class KubernetesMachines:
         return (each for each in found if each.labels.get(NODE_LABEL))
 
 
-def _told(found: Pod | ClusterMachine) -> Machine:
+def _to_machine(found: Pod | ClusterMachine) -> Machine:
     """In the words of the contract."""
     key = MachineKey(found.labels[STACK_LABEL], found.labels[NODE_LABEL], found.uid)
     runs = found.phase in _RUNS if isinstance(found, Pod) else found.phase != "Failed"

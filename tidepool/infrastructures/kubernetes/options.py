@@ -153,7 +153,7 @@ class ClusterApi(Part):
     )
 
 
-class Place(Part):
+class SiteOptions(Part):
     """The Kubernetes, and what all pods and machines of a stack have in common."""
 
     kubeconfig: str = Field(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tidepool.cluster.shape import Shape
 from tidepool.infrastructures.kubernetes.labels import FLEET_LABEL, STACK_LABEL, labels_of
-from tidepool.infrastructures.kubernetes.options import Offering, Place, Spread
+from tidepool.infrastructures.kubernetes.options import Offering, SiteOptions, Spread
 from tidepool.infrastructures.kubernetes.reading import extended
 
 #: Where a pod has what it does when it boots, and the program that does it.
@@ -62,7 +62,7 @@ class PodOrder:
         return labels_of(self.stack, self.fleet, self.name, self.address)
 
 
-def metadata(order: PodOrder, place: Place) -> Mapping[str, Any]:
+def metadata(order: PodOrder, place: SiteOptions) -> Mapping[str, Any]:
     """Return the metadata of a pod, with its place in the network."""
     return {
         "name": order.name,
@@ -76,7 +76,7 @@ def metadata(order: PodOrder, place: Place) -> Mapping[str, Any]:
     }
 
 
-def addressed(order: PodOrder, place: Place) -> Mapping[str, str]:
+def addressed(order: PodOrder, place: SiteOptions) -> Mapping[str, str]:
     """Return the annotations by which the network gives a pod the address of its slot."""
     match place.addresses:
         case "calico":
@@ -96,7 +96,7 @@ def _prefix(network: str) -> str:
     return network.rpartition("-")[2]
 
 
-def spec(order: PodOrder, offering: Offering, place: Place) -> Mapping[str, Any]:
+def spec(order: PodOrder, offering: Offering, place: SiteOptions) -> Mapping[str, Any]:
     """The pod's spec: one container, which is the machine."""
     mounts = [_mount(at, each) for at, each in enumerate(order.mounts)]
     told: dict[str, Any] = {
@@ -141,7 +141,7 @@ def spec(order: PodOrder, offering: Offering, place: Place) -> Mapping[str, Any]
 
 
 def _container(
-    order: PodOrder, offering: Offering, place: Place, mounts: Sequence[Mapping[str, Any]]
+    order: PodOrder, offering: Offering, place: SiteOptions, mounts: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     amounts = {
         "cpu": str(order.shape.cpus),

@@ -9,7 +9,7 @@ from tidepool.clients.kubernetes.objects import Namespace, Node, Right
 from tidepool.cluster import hostlist
 from tidepool.infrastructures.kubernetes.demand import Demand
 from tidepool.infrastructures.kubernetes.labels import STACK_LABEL
-from tidepool.infrastructures.kubernetes.rights import told
+from tidepool.infrastructures.kubernetes.rights import summary
 
 _ARCHITECTURE = "kubernetes.io/arch"
 
@@ -45,7 +45,7 @@ def lacks(wish: Wish, seen: Seen) -> tuple[str, ...]:
 def _lacks(wish: Wish, seen: Seen) -> Iterator[str]:
     if seen.missing:
         yield (
-            f"{wish.path}.kubeconfig: its user may not {told(seen.missing)}; an administrator has to allow it "
+            f"{wish.path}.kubeconfig: its user may not {summary(seen.missing)}; an administrator has to allow it "
             "(docs/infrastructures/kubernetes.md)"
         )
     yield from _of_namespace(wish, seen.namespace)

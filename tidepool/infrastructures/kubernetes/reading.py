@@ -12,7 +12,7 @@ from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.kubernetes.options import LABEL, Offering, Place
+from tidepool.infrastructures.kubernetes.options import LABEL, Offering, SiteOptions
 
 NAME: Final = "kubernetes"
 
@@ -21,7 +21,7 @@ NAME: Final = "kubernetes"
 class Options:
     """Options of Kubernetes in a spec: the place, and its path; by fleet and key of its infrastructure, the offerings."""
 
-    place: Place
+    place: SiteOptions
     path: str
     namespace: str
     offerings: Mapping[tuple[str, str], Offering]
@@ -51,7 +51,7 @@ def read_options(spec: ClusterSpec) -> Options:
     """
     mistakes: list[Mistake] = []
     said = spec.place(NAME)
-    place = read_part(Place, said.path, said.options, mistakes)
+    place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings: dict[tuple[str, str], Offering] = {}
     for found in spec.entries(NAME):
         path = f"{found.path}.options"
@@ -61,7 +61,7 @@ def read_options(spec: ClusterSpec) -> Options:
     namespace = ""
     if place is not None:
         namespace = place.namespace or spec.name
-        mistakes += _of_place(spec, place, said.path, namespace)
+        mistakes += _site_mistakes(spec, place, said.path, namespace)
         # What an offering that could not be read asks for is not known.
         if len(offerings) == len(tuple(spec.entries(NAME))):
             mistakes += _together(place, said.path, tuple(offerings.values()))
@@ -106,7 +106,7 @@ def extended(shape: Shape, offering: Offering) -> Mapping[str, int]:
     return asked
 
 
-def _of_place(spec: ClusterSpec, place: Place, path: str, namespace: str) -> Iterator[Mistake]:
+def _site_mistakes(spec: ClusterSpec, place: SiteOptions, path: str, namespace: str) -> Iterator[Mistake]:
     if not re.match(LABEL, namespace):
         yield Mistake(
             f"{path}.namespace",
@@ -138,7 +138,7 @@ def _of_place(spec: ClusterSpec, place: Place, path: str, namespace: str) -> Ite
         )
 
 
-def _together(place: Place, path: str, offerings: tuple[Offering, ...]) -> Iterator[Mistake]:
+def _together(place: SiteOptions, path: str, offerings: tuple[Offering, ...]) -> Iterator[Mistake]:
     has_machines = any(offering.kind == "machines" for offering in offerings)
     if has_machines and place.cluster_api is None:
         yield Mistake(

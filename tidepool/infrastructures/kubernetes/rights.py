@@ -102,7 +102,7 @@ def rules(table: _Table) -> list[Mapping[str, Any]]:
     ]
 
 
-def told(rights: Iterable[Right]) -> str:
+def summary(rights: Iterable[Right]) -> str:
     """Rights in a line: those to one resource together."""
     by_resource: dict[tuple[str, str, str, str], list[str]] = {}
     for right in rights:

@@ -61,10 +61,10 @@ def ask(uri: str) -> Host:
         LibvirtError: it cannot be asked; says why, and the remedy.
     """
     asked = ("capabilities",), ("nodeinfo",), ("nodedev-list", "--cap", "pci")
-    return read_host(*(heard(virsh, uri, "--readonly", *words) for words in asked))
+    return read_host(*(output_of(virsh, uri, "--readonly", *words) for words in asked))
 
 
-def heard(run: Virsh, uri: str, *words: str, stdin: str = "") -> str:
+def output_of(run: Virsh, uri: str, *words: str, stdin: str = "") -> str:
     """Return the output of `virsh`, where it did what it was told.
 
     Raises:

@@ -50,7 +50,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         raise pulumi.RunError(str(error)) from error
     hosts = {}
     for name, uri in options.place.hosts.items():
-        told = [_told(demand) for demand in demands(spec, options, name)]
+        told = [_to_inputs(demand) for demand in demands(spec, options, name)]
         fit = LibvirtHost(f"libvirt@{name}", uri=uri, demands=told)
         # All that is made there waits for what says that the host has it.
         provider = libvirt.Provider(f"libvirt@{name}", uri=uri, opts=ResourceOptions(depends_on=[fit]))
@@ -249,7 +249,7 @@ def _seed_name(boot: str) -> str:
     return f"{boot}-seed.iso"
 
 
-def _told(demand: Demand) -> Mapping[str, Any]:
+def _to_inputs(demand: Demand) -> Mapping[str, Any]:
     """A demand as the resource takes it; what is not asked for is left out."""
     told = {
         "path": demand.path,

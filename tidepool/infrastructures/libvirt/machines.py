@@ -21,7 +21,7 @@ from tidepool.cluster import addresses
 from tidepool.cluster.failures import InfrastructureError, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
-from tidepool.infrastructures.libvirt.ask import Virsh, heard, virsh
+from tidepool.infrastructures.libvirt.ask import Virsh, output_of, virsh
 from tidepool.infrastructures.libvirt.errors import LibvirtError
 from tidepool.infrastructures.libvirt.failures import kind_of
 from tidepool.infrastructures.libvirt.identity import Identity, pool_of, read_identity
@@ -112,7 +112,7 @@ def _machines(run: Virsh, uri: str, stack: str, is_meant: Callable[[str], bool])
         for domain in _domains(run, uri, names[start : start + _AT_ONCE]):
             identity = read_identity(domain)
             if identity is not None and identity.stack == stack:
-                yield _told(domain, identity, uri)
+                yield _to_machine(domain, identity, uri)
 
 
 def _domains(run: Virsh, uri: str, names: Sequence[str]) -> Iterable[ET.Element]:
@@ -128,10 +128,10 @@ def _domains(run: Virsh, uri: str, names: Sequence[str]) -> Iterable[ET.Element]
 
 
 def _names(run: Virsh, uri: str) -> Sequence[str]:
-    return [name for name in heard(run, uri, "list", "--all", "--name").splitlines() if name]
+    return [name for name in output_of(run, uri, "list", "--all", "--name").splitlines() if name]
 
 
-def _told(domain: ET.Element, identity: Identity, uri: str) -> _Found:
+def _to_machine(domain: ET.Element, identity: Identity, uri: str) -> _Found:
     macs = (mac.get("address", "") for mac in domain.iterfind("devices/interface/mac"))
     places = [place for place in map(addresses.of_mac, macs) if place is not None]
     key = MachineKey(identity.stack, identity.node, domain.findtext("uuid", ""))

@@ -147,7 +147,7 @@ class Offering(Part):
         return PAGE_KIB[self.hugepages] if self.hugepages else None
 
 
-class Place(Part):
+class SiteOptions(Part):
     """The hosts, what they share, and the network: of the whole cluster."""
 
     hosts: Annotated[

@@ -12,7 +12,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError, read_offerings
 from tidepool.infrastructures.libvirt.cpu_list import write_cpus
-from tidepool.infrastructures.libvirt.options import Offering, Place
+from tidepool.infrastructures.libvirt.options import Offering, SiteOptions
 from tidepool.infrastructures.libvirt.own import OwnMachine, has_own_machines, own_seats
 from tidepool.infrastructures.libvirt.seat import Seat, seats_on_each_host
 
@@ -23,7 +23,7 @@ _NAME: Final = "libvirt"
 class Options:
     """Options of libvirt in a spec: the place; by fleet and key of its infrastructure, the offerings."""
 
-    place: Place
+    place: SiteOptions
     offerings: Mapping[tuple[str, str], Offering]
 
     def hosts_of(self, offering: Offering) -> tuple[str, ...]:
@@ -54,11 +54,11 @@ def read_options(spec: ClusterSpec) -> Options:
     """
     mistakes: list[Mistake] = []
     said = spec.place(_NAME)
-    place = read_part(Place, said.path, said.options, mistakes)
+    place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings = read_offerings(spec, _NAME, Offering, mistakes)
     mistakes += _unfit(spec)
     if place is not None:
-        mistakes += _of_place(spec, said.path, place)
+        mistakes += _site_mistakes(spec, said.path, place)
         mistakes += _of_claims(place, tuple(_claims(spec, said.path, place, offerings)))
     if mistakes:
         raise SpecError(tuple(mistakes))
@@ -72,7 +72,7 @@ def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
         yield Mistake("pools", None, "machines of libvirt take no roles in this release; leave the pools out")
 
 
-def _of_place(spec: ClusterSpec, path: str, place: Place) -> Iterator[Mistake]:
+def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:
     needed = ["home"]
     if has_own_machines(spec):
         needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
@@ -106,7 +106,7 @@ def _of_place(spec: ClusterSpec, path: str, place: Place) -> Iterator[Mistake]:
 
 
 def _claims(
-    spec: ClusterSpec, path: str, place: Place, offerings: Mapping[tuple[str, str], Offering]
+    spec: ClusterSpec, path: str, place: SiteOptions, offerings: Mapping[tuple[str, str], Offering]
 ) -> Iterator[_Claim]:
     if has_own_machines(spec):
         own = own_seats(spec, place.machines, place.machines.hosts or tuple(place.hosts))
@@ -119,13 +119,13 @@ def _claims(
             yield _Claim(f"{found.path}.options", offering, {shape_path: fleet.shape}, fleet.max_nodes)
 
 
-def _of_claims(place: Place, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
+def _of_claims(place: SiteOptions, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
     for claim in claims:
         yield from _of_claim(place, claim)
     yield from _shared(place, claims)
 
 
-def _of_claim(place: Place, claim: _Claim) -> Iterator[Mistake]:
+def _of_claim(place: SiteOptions, claim: _Claim) -> Iterator[Mistake]:
     offering = claim.offering
     for i, name in enumerate(offering.hosts or ()):
         if name not in place.hosts:
@@ -180,7 +180,7 @@ def _of_own(claim: _Claim) -> Iterator[Mistake]:
         )
 
 
-def _shared(place: Place, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
+def _shared(place: SiteOptions, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
     """Yield the parts of a host that two offerings have, and only one can."""
     for at, claim in enumerate(claims):
         for other in claims[:at]:

@@ -59,10 +59,10 @@ class Local:
             name,
             stack=self.stack,
             boot=name,
-            services=[_told(service) for service in boot.services],
-            files={file.path: _told(file, but="path") for file in boot.files},
-            folders=[_told(folder) for folder in boot.folders],
-            mounts=[_told(mount) for mount in boot.mounts],
+            services=[_to_inputs(service) for service in boot.services],
+            files={file.path: _to_inputs(file, but="path") for file in boot.files},
+            folders=[_to_inputs(folder) for folder in boot.folders],
+            mounts=[_to_inputs(mount) for mount in boot.mounts],
             devices=[{"path": path} for path in boot.devices],
             containers=boot.containers or None,
             opts=opts,
@@ -88,7 +88,7 @@ class Local:
         return Machine(made, made.id, made.address, made.connection)
 
 
-def _told(part: Service | File | Folder | Mount, but: str = "") -> Mapping[str, Any]:
+def _to_inputs(part: Service | File | Folder | Mount, but: str = "") -> Mapping[str, Any]:
     """A part of a boot as the resource takes it, in camelCase, without the field ``but``."""
     told = {field.name: getattr(part, field.name) for field in fields(part) if field.name != but}
     return {_camel(name): list(value) if isinstance(value, tuple) else value for name, value in told.items()}

@@ -28,7 +28,7 @@ _LEAVING: Final = "leaving/"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredMachine:
     """A machine that should be on some host: its key, what its fleet is called, its address, what is asked of the host."""
 
     key: MachineKey
@@ -64,7 +64,7 @@ def find(api: Api, stack: str, node: str = "") -> tuple[Host, ...]:
     return api.hosts(**{STACK: stack}, **({NODE: node} if node else {}))
 
 
-def take(api: Api, wish: Wish) -> Host:
+def take(api: Api, desired: DesiredMachine) -> Host:
     """The host that is this machine: the one that is it already, else the first free one that is as it is wished for.
 
     The servers, who know it some seconds later, say less of it until then.
@@ -73,41 +73,43 @@ def take(api: Api, wish: Wish) -> Host:
         InsufficientCapacity: no host is free.
     """
     with _CHOOSING:
-        for host in find(api, wish.key.stack, wish.key.node):
-            if not _is(host.meta, wish):
-                _tell(api, host, wish.meta)
-            return _awake(api, host, wish)
+        for host in find(api, desired.key.stack, desired.key.node):
+            if not _is(host.meta, desired):
+                _tell(api, host, desired.meta)
+            return _awake(api, host, desired)
         free, why = [], []
         for host in api.hosts(**{STACK: ""}):
-            lacks = unfit(host, wish)
+            lacks = unfit(host, desired)
             why += [f"{host.name}: {lack}" for lack in lacks]
             if not lacks:
                 free.append(host)
         # A host itself knows sooner than the servers what it was told: whose answer was lost may be there already.
         told = api.at_once(lambda host: _metadata(api, host), free)
-        known = [_is(meta, wish) for meta in told]
+        known = [_is(meta, desired) for meta in told]
         for host, is_it, meta in sorted(zip(free, known, told, strict=True), key=lambda each: not each[1]):
             number = {} if is_it else {MACHINE: secrets.token_hex(8)}
-            if (is_it or not meta.get(STACK)) and _is(now := _tell(api, host, {**wish.meta, **number}), wish):
+            if (is_it or not meta.get(STACK)) and _is(
+                now := _tell(api, host, {**desired.meta, **number}), desired
+            ):
                 return replace(host, meta={**host.meta, **now})
         named = "; ".join(why[:5]) or "all are machines already"
         raise InsufficientCapacity(
-            f"{wish.key}: no free host is as the fleet wants it ({named}); give another one the fleet's attributes"
+            f"{desired.key}: no free host is as the fleet wants it ({named}); give another one the fleet's attributes"
         )
 
 
-def unfit(host: Host, wish: Wish) -> tuple[str, ...]:
+def unfit(host: Host, desired: DesiredMachine) -> tuple[str, ...]:
     """Why it cannot be that machine."""
-    lacks = list(lacking(host, wish.constraints))
+    lacks = list(lacking(host, desired.constraints))
     if not (host.is_up and host.is_eligible):
         lacks.append("it is down" if not host.is_up else "it is not eligible")
-    if "*" not in wish.datacenters and host.datacenter not in wish.datacenters:
+    if "*" not in desired.datacenters and host.datacenter not in desired.datacenters:
         lacks.append(f"it is of the datacenter {host.datacenter}")
-    if wish.node_pool not in ("all", host.node_pool):
+    if desired.node_pool not in ("all", host.node_pool):
         lacks.append(f"it is of the node pool {host.node_pool}")
     return (
         *lacks,
-        *(f"its driver {each} does not work" for each in wish.drivers if each not in host.drivers),
+        *(f"its driver {each} does not work" for each in desired.drivers if each not in host.drivers),
     )
 
 
@@ -163,21 +165,21 @@ def _is_of(host: Host, key: MachineKey) -> bool:
     return there is not None and key.matches(there)
 
 
-def _is(meta: Mapping[str, str], wish: Wish) -> bool:
-    return all(meta.get(key) == value for key, value in wish.meta.items())
+def _is(meta: Mapping[str, str], desired: DesiredMachine) -> bool:
+    return all(meta.get(key) == value for key, value in desired.meta.items())
 
 
 def _runs(allocation: dict[str, Any]) -> bool:
     return allocation.get("ClientStatus") in ("pending", "running", "unknown")
 
 
-def _awake(api: Api, host: Host, wish: Wish) -> Host:
+def _awake(api: Api, host: Host, desired: DesiredMachine) -> Host:
     """A host that somebody has taken out of service serves again."""
     if not host.is_up:
         raise Transient(f"{key_of(host)}: its host {host.name} is down; it is the same when it is up again")
     if not host.is_eligible:
         api.call("POST", f"node/{host.id}/eligibility", {"NodeID": host.id, "Eligibility": "eligible"})
-    return replace(host, is_eligible=True, meta={**host.meta, **wish.meta})
+    return replace(host, is_eligible=True, meta={**host.meta, **desired.meta})
 
 
 def _metadata(api: Api, host: Host) -> dict[str, str]:

@@ -13,7 +13,7 @@ from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.nomad.ask import rights_missing, there
 from tidepool.infrastructures.nomad.demand import Demand, demands
 from tidepool.infrastructures.nomad.machines import api_of
-from tidepool.infrastructures.nomad.options import Place
+from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.infrastructures.nomad.preflight import lacks
 from tidepool.infrastructures.nomad.reading import read_options
 
@@ -43,7 +43,7 @@ def lacks_there(
 
 
 def checks_of(
-    spec: ClusterSpec, stack: str, _data: Path, open: Callable[[Place], Api] = api_of
+    spec: ClusterSpec, stack: str, _data: Path, open: Callable[[SiteOptions], Api] = api_of
 ) -> Iterator[Finding]:
     """Check the rights of the token, and the hosts.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.nomad.jobs import DRIVER, attributes_asked
+from tidepool.infrastructures.nomad.jobs import DRIVER, required_attributes
 from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.reading import Options, label, own_boots
 
@@ -48,7 +48,7 @@ def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
             f"fleets[{at}].infrastructures[{fleet.infrastructures.index(entry)}].options.attributes",
             # With several, the others may have them all.
             count=fleet.min_nodes if len(fleet.infrastructures) == 1 else 0,
-            constraints=attributes_asked(offering.attributes),
+            constraints=required_attributes(offering.attributes),
             drivers=(DRIVER, *sorted(beside)),
         )
     for i, container in enumerate(place.containers):

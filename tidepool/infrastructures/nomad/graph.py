@@ -67,7 +67,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         api=api,
         namespace=place.namespace,
         stack=stack,
-        demands=[_told(demand) for demand in demands(spec, options)],
+        demands=[_to_inputs(demand) for demand in demands(spec, options)],
     )
     provider = nomad.Provider(
         "nomad",
@@ -175,7 +175,7 @@ class Nomad:
                 machine=order.name,
                 fleet=fleet,
                 address=str(order.address),
-                constraints=_written(jobs.attributes_asked(self.offering.attributes)),
+                constraints=_written(jobs.required_attributes(self.offering.attributes)),
                 drivers=[jobs.DRIVER, *sorted(beside)],
                 datacenters=list(place.datacenters),
                 node_pool=place.node_pool,
@@ -232,7 +232,7 @@ class Nomad:
         contents = Output.all(*(file.content for file in from_resources))
         items: Output[str] = contents.apply(
             lambda known: json.dumps(
-                {_placed(file).item: text for file, text in zip(from_resources, known, strict=True)},
+                {_file(file).item: text for file, text in zip(from_resources, known, strict=True)},
                 sort_keys=True,
             )
         )
@@ -251,7 +251,7 @@ class Nomad:
         self, group: str, job: str, files: Sequence[File], opts: ResourceOptions | None
     ) -> nomad.Variable:
         """Register the files that daemons read again while they run. Where somebody changed them, that is drift."""
-        items = {_placed(file).item: str(file.content) for file in files}
+        items = {_file(file).item: str(file.content) for file in files}
         if (size := sum(map(len, items.values()))) > _VARIABLE_BYTES:
             raise pulumi.RunError(
                 f"controller.infrastructure: Slurm's files have {size} bytes, and a variable of Nomad takes "
@@ -286,8 +286,8 @@ def _register(name: str, job: Input[Job], opts: ResourceOptions, waits: bool = F
 def _machine(boot: Boot, sources: Sequence[str]) -> parts.Machine:
     return parts.Machine(
         tuple(map(_daemon, boot.services)),
-        tuple(map(_placed, boot.files)),
-        tuple(replace(_placed(file), text=None) for file in boot.live_files),
+        tuple(map(_file, boot.files)),
+        tuple(replace(_file(file), text=None) for file in boot.live_files),
         tuple(parts.Folder(each.path, each.mode, each.owner, each.group) for each in boot.folders),
         tuple(
             parts.Mount(source, mount.target, mount.read_only)
@@ -312,9 +312,9 @@ def _daemon(service: Service) -> parts.Daemon:
     )
 
 
-def _placed(file: File) -> parts.Placed:
+def _file(file: File) -> parts.MachineFile:
     text = file.content if isinstance(file.content, str) else None
-    return parts.Placed(file.path, text, file.mode, file.owner, file.group, file.is_base64)
+    return parts.MachineFile(file.path, text, file.mode, file.owner, file.group, file.is_base64)
 
 
 def _hosts(addresses: Mapping[str, IPv4Address]) -> str:
@@ -330,7 +330,7 @@ def _written(constraints: Sequence[Constraint]) -> list[str]:
     return [f"{each.left} {each.operand} {each.right}" for each in constraints]
 
 
-def _told(demand: Demand) -> Mapping[str, Any]:
+def _to_inputs(demand: Demand) -> Mapping[str, Any]:
     """A demand as the resource takes it; what is not asked for is left out."""
     told = {
         "path": demand.path,

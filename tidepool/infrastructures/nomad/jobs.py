@@ -24,8 +24,8 @@ from tidepool.infrastructures.nomad.jobspec import (
     Template,
     Update,
 )
-from tidepool.infrastructures.nomad.machine import Daemon, Machine, Placed
-from tidepool.infrastructures.nomad.options import Attributes, Container, Offering, Place, RollOut
+from tidepool.infrastructures.nomad.machine import Daemon, Machine, MachineFile
+from tidepool.infrastructures.nomad.options import Attributes, Container, Offering, RollOut, SiteOptions
 
 #: What a host's metadata says of the machine that it is: by these it is given to a fleet, and taken back.
 STACK, FLEET, NODE = "tidepool_stack", "tidepool_fleet", "tidepool_node"
@@ -43,7 +43,7 @@ class Home:
     """Whose jobs these are and where: the stack, its place, and how long the network's prefix is."""
 
     stack: str
-    place: Place
+    place: SiteOptions
     prefix: int
 
 
@@ -67,7 +67,7 @@ def container_id(stack: str, container: Container) -> str:
     return f"{stack}-{container.name}"
 
 
-def fleet_jobs(place: Place, stack: str, fleet: str) -> tuple[str, ...]:
+def fleet_jobs(place: SiteOptions, stack: str, fleet: str) -> tuple[str, ...]:
     """The ids of all jobs that are on the hosts of a fleet."""
     beside = (container_id(stack, each) for each in place.containers if each.fleet == fleet)
     return (munge_id(stack, fleet), fleet_id(stack, fleet), *beside)
@@ -123,7 +123,7 @@ def fleet_job(home: Home, fleet: str, machine: Machine, offering: Offering, mung
     group = Group(
         "slurmd",
         (_after(munged), *_tasks(job, "slurmd", machine, seat, home.place.interface)),
-        (*_of_fleet(home.stack, fleet), *attributes_asked(offering.attributes), DISTINCT_HOSTS),
+        (*_of_fleet(home.stack, fleet), *required_attributes(offering.attributes), DISTINCT_HOSTS),
         _services(job, "", machine),
         _update(offering.roll_out, machine.daemons, in_percent=True),
     )
@@ -151,7 +151,7 @@ def container_job(home: Home, container: Container) -> Job:
     return _job(home, job, "service" if container.host is not None else "system", [group])
 
 
-def attributes_asked(attributes: Attributes) -> tuple[Constraint, ...]:
+def required_attributes(attributes: Attributes) -> tuple[Constraint, ...]:
     """Return the constraints for what hosts must say of themselves."""
     return tuple(
         Constraint(f"${{{attribute(key)}}}", values[0])
@@ -254,7 +254,7 @@ def _live(machine: Machine, daemon: Daemon, variable: str) -> tuple[Template, ..
 
 
 def _templates(
-    files: Sequence[Placed],
+    files: Sequence[MachineFile],
     variable: str,
     on_change: Literal["restart", "script"] = "script",
     script: tuple[str, ...] = (),

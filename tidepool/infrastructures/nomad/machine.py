@@ -32,7 +32,7 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class MachineFile:
     """A file of a machine: its text, or None where a variable of Nomad has it.
 
     ``is_base64`` is of the text that the variable has.
@@ -78,7 +78,7 @@ class Machine:
     """
 
     daemons: tuple[Daemon, ...]
-    files: tuple[Placed, ...] = ()
-    live: tuple[Placed, ...] = ()
+    files: tuple[MachineFile, ...] = ()
+    live: tuple[MachineFile, ...] = ()
     folders: tuple[Folder, ...] = ()
     mounts: tuple[Mount, ...] = ()

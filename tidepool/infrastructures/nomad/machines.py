@@ -20,8 +20,8 @@ from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.nomad.assignment import find, key_of, leave
 from tidepool.infrastructures.nomad.host import Host
 from tidepool.infrastructures.nomad.jobs import ADDRESS, fleet_jobs
-from tidepool.infrastructures.nomad.options import Place
-from tidepool.infrastructures.nomad.reading import place_of
+from tidepool.infrastructures.nomad.options import SiteOptions
+from tidepool.infrastructures.nomad.reading import site_of
 from tidepool.infrastructures.nomad.token import TokenError, read_token
 
 _NO_ADDRESS = IPv4Address(0)
@@ -34,11 +34,11 @@ def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> NomadMachines:
         SpecError: its options have mistakes.
         Permanent: the token cannot be read.
     """
-    place = place_of(spec)
+    place = site_of(spec)
     return NomadMachines(api_of(place), place)
 
 
-def api_of(place: Place) -> Api:
+def api_of(place: SiteOptions) -> Api:
     """The API of a place, with its token."""
     try:
         token = read_token(place.token_file, os.environ)
@@ -52,16 +52,16 @@ class NomadMachines:
     """`tidepool.infrastructures.Infrastructure`. A machine is its host: its id has that of the host."""
 
     api: Api
-    place: Place
+    place: SiteOptions
     stop_s: float = 60.0
     sleep: Callable[[float], None] = time.sleep
 
     def read(self, key: MachineKey) -> Machine | None:
         found = [host for host in find(self.api, key.stack, key.node) if key.matches(_key(host))]
-        return told(found[0]) if found else None
+        return to_machine(found[0]) if found else None
 
     def list(self, stack: str) -> tuple[Machine, ...]:
-        return tuple(sorted(map(told, find(self.api, stack)), key=lambda machine: machine.key))
+        return tuple(sorted(map(to_machine, find(self.api, stack)), key=lambda machine: machine.key))
 
     def delete(self, key: MachineKey) -> None:
         def jobs(fleet: str) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class NomadMachines:
         return wait
 
 
-def told(host: Host) -> Machine:
+def to_machine(host: Host) -> Machine:
     """A host in the words of the contract. A host is many machines in its life: its id alone is none's."""
     key = _key(host)
     address = host.meta.get(ADDRESS)

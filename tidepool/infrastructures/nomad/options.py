@@ -108,7 +108,7 @@ class Container(Part):
         return self
 
 
-class Place(Part):
+class SiteOptions(Part):
     """The servers, the network, and the hosts of the cluster's own machines."""
 
     address: str = Field(

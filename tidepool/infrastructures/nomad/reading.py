@@ -11,7 +11,7 @@ from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST,
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError, read_offerings
-from tidepool.infrastructures.nomad.options import Container, Offering, Place
+from tidepool.infrastructures.nomad.options import Container, Offering, SiteOptions
 
 _NAME: Final = "nomad"
 #: Ports that daemons take of their hosts, by whose they are.
@@ -23,7 +23,7 @@ _SLURMD_PORT: Final = 6818
 class Options:
     """Options of Nomad in a spec: the place, and its path; by fleet and key of its infrastructure, the offerings."""
 
-    place: Place
+    place: SiteOptions
     path: str
     offerings: Mapping[tuple[str, str], Offering]
 
@@ -46,7 +46,7 @@ def own_boots(spec: ClusterSpec) -> Mapping[str, Mapping[str, str]]:
     return boots
 
 
-def place_of(spec: ClusterSpec) -> Place:
+def site_of(spec: ClusterSpec) -> SiteOptions:
     """The place alone.
 
     Raises:
@@ -63,7 +63,7 @@ def read_options(spec: ClusterSpec) -> Options:
     """
     mistakes: list[Mistake] = []
     said = spec.place(_NAME)
-    place = read_part(Place, said.path, said.options, mistakes)
+    place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings = read_offerings(spec, _NAME, Offering, mistakes)
     if spec.pools and spec.controller.infrastructure.name == _NAME:
         mistakes.append(
@@ -85,7 +85,7 @@ def label(fleet: str, offering: str | None) -> str:
     return fleet if offering is None else f"{fleet}-{offering}"
 
 
-def _of_hosts(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
+def _of_hosts(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[Mistake]:
     own = [name for machines in own_boots(spec).values() for name in machines]
     for name in own:
         if name not in place.hosts:
@@ -102,7 +102,7 @@ def _of_hosts(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
         )
 
 
-def _of_volumes(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
+def _of_volumes(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[Mistake]:
     needed = ["home"]
     if own_boots(spec):
         needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
@@ -113,7 +113,7 @@ def _of_volumes(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
         yield Mistake(f"{at}.volumes.{name}", place.volumes[name], f"this cluster uses {', '.join(needed)}")
 
 
-def _of_containers(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
+def _of_containers(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[Mistake]:
     fleets = [label(found.fleet.name, found.entry.offering) for found in spec.entries(_NAME)]
     taken = {
         "munge",
@@ -129,7 +129,7 @@ def _of_containers(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake
             yield Mistake(f"{path}.fleet", container.fleet, f"fleets are {', '.join(fleets)}")
 
 
-def _of_ports(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
+def _of_ports(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[Mistake]:
     """Static ports that a host would have to give twice."""
     taken: dict[tuple[str, int], str] = {}
     for where, port, path, whose in _claims(spec, at, place):
@@ -142,7 +142,7 @@ def _of_ports(spec: ClusterSpec, at: str, place: Place) -> Iterator[Mistake]:
             )
 
 
-def _claims(spec: ClusterSpec, at: str, place: Place) -> Iterator[tuple[str, int, str, str]]:
+def _claims(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[tuple[str, int, str, str]]:
     """Each static port: where (a host, or hosts of a fleet), which, where a person wrote it, and whose it is."""
     for boot, machines in own_boots(spec).items():
         for name in machines:

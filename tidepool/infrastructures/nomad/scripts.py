@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from tidepool.infrastructures.nomad.machine import Daemon, Folder, Mount, Placed
+from tidepool.infrastructures.nomad.machine import Daemon, Folder, MachineFile, Mount
 
 #: Where a machine is held, by its allocation. In memory: keys are there.
 _PLACE: Final = 'place=/run/tidepool/"$NOMAD_ALLOC_ID"'
@@ -108,7 +108,7 @@ while :; do sleep 3600 & wait $! || true; done
 """
 
 
-def install(files: Sequence[tuple[str, Placed]]) -> str:
+def install(files: Sequence[tuple[str, MachineFile]]) -> str:
     """Puts files where the machine has them: each from a name in the task's folder, by a rename."""
     lines = []
     for source, file in files:

@@ -52,7 +52,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         stack=stack,
         systems=list(options.place.systems),
         users=users,
-        hosts=[_told(demand, options) for demand in demands(spec, options)],
+        hosts=[_to_inputs(demand, options) for demand in demands(spec, options)],
     )
     shared = {
         "tidepool_users": users,
@@ -164,7 +164,7 @@ class Ssh:
         return ["users", "at_rest", *needed, *others, "services"]
 
 
-def _told(demand: Demand, options: Options) -> Mapping[str, Any]:
+def _to_inputs(demand: Demand, options: Options) -> Mapping[str, Any]:
     """A demand as the resource takes it, with how the host is reached."""
     return {
         "path": demand.path,

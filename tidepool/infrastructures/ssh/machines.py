@@ -55,7 +55,7 @@ class Machines:
     def delete(self, key: MachineKey) -> None:
         for host, machine in self._claims():
             if key.matches(machine.key):
-                told = {"key": told_key(machine.key), "id": machine.machine_id.partition("/")[2]}
+                told = {"key": claim_key(machine.key), "id": machine.machine_id.partition("/")[2]}
                 answer = self._ask(host, "release", told, RELEASE_S)
                 if not answer["released"]:
                     raise Transient(f"{key}: the host {host} was claimed by another node meanwhile")
@@ -75,7 +75,7 @@ class Machines:
             raise kind_of(str(error))(f"host {host}: {error}") from error
 
 
-def told_key(key: MachineKey) -> Mapping[str, Any]:
+def claim_key(key: MachineKey) -> Mapping[str, Any]:
     """A key as claims have it. Claims are told apart by their ids; ``generation`` is in those of earlier releases."""
     return {"stack": key.stack, "fleet": key.fleet, "node": key.node, "generation": 1}
 

@@ -76,7 +76,7 @@ class Offering(Part):
     )
 
 
-class Place(Part):
+class SiteOptions(Part):
     """The hosts, how they are reached, and what they share."""
 
     inventory: Path | None = Field(

@@ -13,7 +13,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.ssh.inventory import Inventory, InventoryError, read_inventory
-from tidepool.infrastructures.ssh.options import Host, Offering, Place
+from tidepool.infrastructures.ssh.options import Host, Offering, SiteOptions
 
 _NAME: Final = "ssh"
 
@@ -22,7 +22,7 @@ _NAME: Final = "ssh"
 class Options:
     """Options of existing hosts in a spec: the place, all hosts by name in their order, and those of each fleet, and of the cluster's own."""
 
-    place: Place
+    place: SiteOptions
     hosts: Mapping[str, Host]
     fleets: Mapping[str, tuple[str, ...]]
     own: tuple[str, ...]
@@ -36,7 +36,7 @@ def read_options(spec: ClusterSpec, read: Callable[[Path], str] = Path.read_text
     """
     mistakes: list[Mistake] = []
     placed = spec.place(_NAME)
-    place = read_part(Place, placed.path, placed.options, mistakes)
+    place = read_part(SiteOptions, placed.path, placed.options, mistakes)
     offerings = {
         found.fleet.name: (
             f"{found.path}.options",
@@ -60,13 +60,13 @@ def read_options(spec: ClusterSpec, read: Callable[[Path], str] = Path.read_text
         else ()
     )
     if not mistakes:
-        mistakes += _of_places(spec, place, placed.path, fleets, own)
+        mistakes += _host_mistakes(spec, place, placed.path, fleets, own)
     if mistakes:
         raise SpecError(tuple(mistakes))
     return Options(place, hosts, fleets, own)
 
 
-def connection_of(place: Place, host: Host) -> Mapping[str, Any]:
+def connection_of(place: SiteOptions, host: Host) -> Mapping[str, Any]:
     """Return the way to a host of `Options`, as `tidepool.infrastructures.connection` reads it."""
     way = {"kind": "host", "address": host.address, "user": host.user, "key": host.key}
     known = str(Path(place.known_hosts).expanduser())
@@ -82,7 +82,7 @@ def own_machines(spec: ClusterSpec) -> int:
 
 
 def _hosts(
-    place: Place, path: str, read: Callable[[Path], str], mistakes: list[Mistake]
+    place: SiteOptions, path: str, read: Callable[[Path], str], mistakes: list[Mistake]
 ) -> tuple[Inventory, Mapping[str, Host]]:
     inventory = Inventory({}, {})
     if place.inventory is not None:
@@ -152,8 +152,12 @@ def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
         seen.add(found.fleet.name)
 
 
-def _of_places(
-    spec: ClusterSpec, place: Place, path: str, fleets: Mapping[str, tuple[str, ...]], own: tuple[str, ...]
+def _host_mistakes(
+    spec: ClusterSpec,
+    place: SiteOptions,
+    path: str,
+    fleets: Mapping[str, tuple[str, ...]],
+    own: tuple[str, ...],
 ) -> Iterator[Mistake]:
     """Yield the mistakes where nodes do not have a host of their own each."""
     taken: dict[str, str] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidepool.cluster.hostlist import expand
-from tidepool.infrastructures.kubernetes.checks import USES, lacks_of_place
+from tidepool.infrastructures.kubernetes.checks import USES, lacks_of_site
 from tidepool.infrastructures.kubernetes.demand import Demand
 from tidepool.infrastructures.kubernetes.preflight import Wish
 from tidepool.resources.difference import Rules
@@ -49,7 +49,7 @@ class KubernetesPlaceKind(Kind[Wanted]):
         if unknown := [use for use in wanted.uses if use not in USES]:
             yield Mistake("uses", f"{', '.join(unknown)}: allowed are {', '.join(USES)}")
             return
-        found = lacks_of_place(wanted.wish, wanted.uses, Path(wanted.kubeconfig), self._home.data)
+        found = lacks_of_site(wanted.wish, wanted.uses, Path(wanted.kubeconfig), self._home.data)
         # Of the path, which is short: Pulumi shows the value beside the reason.
         yield from (Mistake("kubeconfig", lack) for lack in found)
 

@@ -12,7 +12,7 @@ from tidepool.infrastructures.local.kernel import hosts
 from tidepool.infrastructures.local.kernel.birth import newborn
 from tidepool.infrastructures.local.kernel.cabling import cable, plug_in
 from tidepool.infrastructures.local.kernel.cgroup import Cgroups, Limits
-from tidepool.infrastructures.local.kernel.layout import Place
+from tidepool.infrastructures.local.kernel.layout import Paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.plan import HOST_SETTINGS, Surroundings, encode, machine_steps
 from tidepool.infrastructures.local.kernel.record import Record, load
@@ -22,8 +22,8 @@ from tidepool.infrastructures.local.kernel.spec import MachineSpec, boot_fingerp
 
 def boot(
     program: Path,
-    place: Place,
-    network: Place,
+    place: Paths,
+    network: Paths,
     spec: MachineSpec,
     cgroups: Cgroups,
     switch: Lifeline,
@@ -96,8 +96,8 @@ def boot(
 
 def change(
     program: Path,
-    place: Place,
-    network: Place,
+    place: Paths,
+    network: Paths,
     spec: MachineSpec,
     cgroups: Cgroups,
     known: Record,

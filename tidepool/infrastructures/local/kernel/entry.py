@@ -15,7 +15,7 @@ from typing import Final
 from tidepool.infrastructures.local.kernel.birth import init_program
 from tidepool.infrastructures.local.kernel.cgroup_choice import choose
 from tidepool.infrastructures.local.kernel.errors import TimedOut
-from tidepool.infrastructures.local.kernel.layout import machine_place
+from tidepool.infrastructures.local.kernel.layout import machine_paths
 from tidepool.infrastructures.local.kernel.machine import running_machine
 from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH
 
@@ -41,7 +41,7 @@ def enter_prefix(data: Path, stack: str, name: str) -> tuple[str, ...]:
         NoSuchMachine: it is not running.
     """
     lifeline = running_machine(data, stack, name)
-    entrances = choose().entrances(machine_place(data, stack, name).inner_cgroup)
+    entrances = choose().entrances(machine_paths(data, stack, name).inner_cgroup)
     return (str(init_program(data)), "enter", str(lifeline.pid), str(lifeline.start_ticks), *entrances, "--")
 
 

@@ -58,7 +58,7 @@ class TimedOut(LocalError):
 
 
 @contextmanager
-def told(doing: str) -> Iterator[None]:
+def explained(doing: str) -> Iterator[None]:
     """Raise for people what the kernel refuses: a full disk, a file that may not be written.
 
     Raises:

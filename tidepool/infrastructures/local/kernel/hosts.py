@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.infrastructures.local.kernel.errors import InUse
-from tidepool.infrastructures.local.kernel.layout import Place
+from tidepool.infrastructures.local.kernel.layout import Paths
 from tidepool.infrastructures.local.kernel.lock import locked
 
 _LOCAL: Final = "127.0.0.1 localhost\n"
 _TIMEOUT_S: Final = 30.0
 
 
-def register(network: Place, address: str, names: tuple[str, ...]) -> None:
+def register(network: Paths, address: str, names: tuple[str, ...]) -> None:
     """Give the address to the machine ``names[0]``, which may have had another one.
 
     Raises:
@@ -39,7 +39,7 @@ def register(network: Place, address: str, names: tuple[str, ...]) -> None:
         _write(network.hosts, {**kept, address: names})
 
 
-def release(network: Place, name: str) -> None:
+def release(network: Paths, name: str) -> None:
     """Take the machine's address back; nothing happens where it has none, or the network is gone."""
     if not network.hosts.is_dir():
         return
@@ -48,7 +48,7 @@ def release(network: Place, name: str) -> None:
         _write(network.hosts, {address: names for address, names in entries.items() if names[0] != name})
 
 
-def machines_on(network: Place) -> tuple[str, ...]:
+def machines_on(network: Paths) -> tuple[str, ...]:
     """The names of those that have an address."""
     return tuple(sorted(names[0] for names in _read(network.hosts).values()))
 

@@ -18,7 +18,7 @@ from tidepool.infrastructures.local.kernel.spec import is_name
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Paths:
     """The folder, the lock and the control group of a machine or of a network."""
 
     folder: Path
@@ -88,14 +88,14 @@ def cgroup_of(data: Path, stack: str, kind: str) -> str:
     return f"tidepool/{folder_digest}-{stack}/{kind}"
 
 
-def machine_place(data: Path, stack: str, name: str) -> Place:
+def machine_paths(data: Path, stack: str, name: str) -> Paths:
     """Return the paths of a machine."""
-    return _place(data, stack, "machines", name)
+    return _paths(data, stack, "machines", name)
 
 
-def network_place(data: Path, stack: str, name: str) -> Place:
+def network_paths(data: Path, stack: str, name: str) -> Paths:
     """Return the paths of a network."""
-    return _place(data, stack, "networks", name)
+    return _paths(data, stack, "networks", name)
 
 
 def names_in(data: Path, stack: str, kind: str) -> tuple[str, ...]:
@@ -118,9 +118,9 @@ def _holds_any(stack: Path) -> bool:
     return (stack / "machines").is_dir() or (stack / "networks").is_dir()
 
 
-def _place(data: Path, stack: str, kind: str, name: str) -> Place:
+def _paths(data: Path, stack: str, kind: str, name: str) -> Paths:
     folder = _checked(data, stack, name) / kind / name
-    return Place(folder, f"{cgroup_of(data, stack, kind)}/{name}")
+    return Paths(folder, f"{cgroup_of(data, stack, kind)}/{name}")
 
 
 def _checked(data: Path, stack: str, *names: str) -> Path:

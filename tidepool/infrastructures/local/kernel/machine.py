@@ -29,20 +29,20 @@ from tidepool.infrastructures.local.kernel.errors import (
     NoSuchMachine,
     NoSuchNetwork,
     TimedOut,
-    told,
+    explained,
 )
 from tidepool.infrastructures.local.kernel.layout import (
-    Place,
+    Paths,
     cgroup_of,
-    machine_place,
+    machine_paths,
     names_in,
-    network_place,
+    network_paths,
 )
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.lock import locked
 from tidepool.infrastructures.local.kernel.network import standing_switch
 from tidepool.infrastructures.local.kernel.record import Record, load
-from tidepool.infrastructures.local.kernel.remains import end_all, forget
+from tidepool.infrastructures.local.kernel.remains import end_all, remove_lock
 from tidepool.infrastructures.local.kernel.services import ServiceState, service_states
 from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec, boot_fingerprint
 
@@ -101,10 +101,10 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
         TimedOut: it took longer than ``timeout_s``.
         LocalError: this machine cannot do it; says what is missing.
     """
-    place = machine_place(data, spec.stack, spec.name)
-    network = network_place(data, spec.stack, spec.network)
+    place = machine_paths(data, spec.stack, spec.name)
+    network = network_paths(data, spec.stack, spec.network)
     deadline = time.monotonic() + timeout_s
-    with told(f"machine {spec.name} of stack {spec.stack} could not be made"):
+    with explained(f"machine {spec.name} of stack {spec.stack} could not be made"):
         program = init_program(data)
         cgroups = choose()
         with locked(place.lock, timeout_s):
@@ -120,19 +120,19 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
                 log_end = "" if known else _log(place, _TOLD_LINES)
                 if not was_there:  # nobody knows of it yet, so nobody would delete it
                     _unmake(data, place, cgroups, load(place.record), spec.network)
-                    forget(place)
+                    remove_lock(place)
                 if isinstance(error, BootFailed | TimedOut) and log_end:
                     raise type(error)(f"machine {spec.name}: {error}; its boot log:\n{log_end}") from error
                 raise
-            return _told(place, cgroups, spec.stack, spec.name)
+            return _describe(place, cgroups, spec.stack, spec.name)
 
 
 def read_machine(data: Path, stack: str, name: str) -> Machine | None:
     """The machine as it is now; None where there is none."""
-    place, cgroups = machine_place(data, stack, name), choose()
+    place, cgroups = machine_paths(data, stack, name), choose()
     if not place.exists and not cgroups.members(place.cgroup):
         return None
-    return _told(place, cgroups, stack, name)
+    return _describe(place, cgroups, stack, name)
 
 
 def list_machines(data: Path, stack: str) -> tuple[Machine, ...]:
@@ -153,14 +153,14 @@ def wait_ready(data: Path, stack: str, name: str, timeout_s: float) -> Machine:
     """
     start, pause = time.monotonic(), threading.Event()
     deadline = start + timeout_s
-    place = machine_place(data, stack, name)
+    place = machine_paths(data, stack, name)
     while True:
         record = load(place.record)
         if record is None or record.lifeline is None or not record.lifeline.is_alive():
             raise NoSuchMachine(f"machine {name} of stack {stack} is not running")
         services = service_states(place.status)
         if services is not None and all(service.is_ready for service in services):
-            return _told(place, choose(), stack, name)
+            return _describe(place, choose(), stack, name)
         if time.monotonic() > deadline:
             late = ", ".join(f"{each.name} is {each.state}" for each in services or () if not each.is_ready)
             said = boot_log(data, stack, name, _TOLD_LINES)
@@ -179,9 +179,9 @@ def stop_machine(data: Path, stack: str, name: str, timeout_s: float = 30.0) -> 
     Raises:
         NoSuchMachine: there is none.
     """
-    place = machine_place(data, stack, name)
+    place = machine_paths(data, stack, name)
     _must_exist(place, stack, name)
-    with told(f"machine {name} of stack {stack} could not be stopped"), locked(place.lock, _LOCK_S):
+    with explained(f"machine {name} of stack {stack} could not be stopped"), locked(place.lock, _LOCK_S):
         record, cgroups = load(place.record), choose()
         lifeline = record.lifeline if record else None
         if lifeline is not None and lifeline.is_alive():
@@ -200,9 +200,9 @@ def pull_plug(data: Path, stack: str, name: str) -> None:
     Raises:
         NoSuchMachine: there is none.
     """
-    place = machine_place(data, stack, name)
+    place = machine_paths(data, stack, name)
     _must_exist(place, stack, name)
-    with told(f"the plug of machine {name} could not be pulled"):
+    with explained(f"the plug of machine {name} could not be pulled"):
         record = load(place.record)
         end_all(choose(), place.cgroup, record.lifeline if record else None)
 
@@ -214,9 +214,9 @@ def freeze_machine(data: Path, stack: str, name: str) -> None:
         NoSuchMachine: it is not running.
         TimedOut: it did not come to a stand within some seconds; it was thawed again.
     """
-    place = machine_place(data, stack, name)
+    place = machine_paths(data, stack, name)
     _must_run(place, stack, name)
-    with told(f"machine {name} could not be frozen"):
+    with explained(f"machine {name} could not be frozen"):
         choose().freeze(place.cgroup)
 
 
@@ -226,9 +226,9 @@ def thaw_machine(data: Path, stack: str, name: str) -> None:
     Raises:
         NoSuchMachine: it is not running.
     """
-    place = machine_place(data, stack, name)
+    place = machine_paths(data, stack, name)
     _must_run(place, stack, name)
-    with told(f"machine {name} could not be thawed"):
+    with explained(f"machine {name} could not be thawed"):
         choose().thaw(place.cgroup)
 
 
@@ -242,13 +242,13 @@ def delete_machine(
     Raises:
         TimedOut: another call was at work on it for ``timeout_s``, or its processes do not end.
     """
-    place = machine_place(data, stack, name)
-    with told(f"machine {name} of stack {stack} could not be deleted"), locked(place.lock, timeout_s):
+    place = machine_paths(data, stack, name)
+    with explained(f"machine {name} of stack {stack} could not be deleted"), locked(place.lock, timeout_s):
         record = load(place.record)
         if machine_id and record is not None and record.machine_id not in ("", machine_id):
             return
         _unmake(data, place, choose(), record)
-        forget(place)
+        remove_lock(place)
 
 
 def boot_log(data: Path, stack: str, name: str, lines: int | None = None) -> str:
@@ -257,7 +257,7 @@ def boot_log(data: Path, stack: str, name: str, lines: int | None = None) -> str
     Raises:
         NoSuchMachine: there is none.
     """
-    place = machine_place(data, stack, name)
+    place = machine_paths(data, stack, name)
     if not place.folder.is_dir():
         raise NoSuchMachine(f"there is no machine {name} in stack {stack}")
     return _log(place, lines)
@@ -269,10 +269,10 @@ def running_machine(data: Path, stack: str, name: str) -> Lifeline:
     Raises:
         NoSuchMachine: it is not running.
     """
-    return _must_run(machine_place(data, stack, name), stack, name)
+    return _must_run(machine_paths(data, stack, name), stack, name)
 
 
-def _log(place: Place, lines: int | None) -> str:
+def _log(place: Paths, lines: int | None) -> str:
     try:
         text = place.log.read_text("utf-8", errors="replace")
     except FileNotFoundError:
@@ -280,7 +280,7 @@ def _log(place: Place, lines: int | None) -> str:
     return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])
 
 
-def _switch_of(network: Place, spec: MachineSpec) -> tuple[Lifeline, int]:
+def _switch_of(network: Paths, spec: MachineSpec) -> tuple[Lifeline, int]:
     record = load(network.record)
     switch = standing_switch(record)
     if record is None or switch is None:
@@ -315,24 +315,24 @@ def _is_whole(record: Record) -> bool:
     return record.complete and record.lifeline is not None and record.lifeline.is_alive()
 
 
-def _unmake(data: Path, place: Place, cgroups: Cgroups, record: Record | None, network: str = "") -> None:
+def _unmake(data: Path, place: Paths, cgroups: Cgroups, record: Record | None, network: str = "") -> None:
     end_all(cgroups, place.cgroup, record.lifeline if record else None)
     cgroups.remove(place.cgroup)
     stack = place.folder.parent.parent.name
     network = str(record.spec.get("network", "")) if record else network
     # Without its record nobody knows its network, so all are asked.
     for name in [network] if network else names_in(data, stack, "networks"):
-        hosts.release(network_place(data, stack, name), place.folder.name)
+        hosts.release(network_paths(data, stack, name), place.folder.name)
     if place.folder.is_dir():
         shutil.rmtree(place.folder)
 
 
-def _must_exist(place: Place, stack: str, name: str) -> None:
+def _must_exist(place: Paths, stack: str, name: str) -> None:
     if not place.folder.is_dir():
         raise NoSuchMachine(f"there is no machine {name} in stack {stack}")
 
 
-def _must_run(place: Place, stack: str, name: str) -> Lifeline:
+def _must_run(place: Paths, stack: str, name: str) -> Lifeline:
     record = load(place.record)
     if record is None or record.lifeline is None or not record.lifeline.is_alive():
         what = "is not running" if place.folder.is_dir() else "does not exist"
@@ -340,7 +340,7 @@ def _must_run(place: Place, stack: str, name: str) -> Lifeline:
     return record.lifeline
 
 
-def _told(place: Place, cgroups: Cgroups, stack: str, name: str) -> Machine:
+def _describe(place: Paths, cgroups: Cgroups, stack: str, name: str) -> Machine:
     record = load(place.record)
     spec: Mapping[str, Any] = record.spec if record else {}
     alive = record is not None and record.lifeline is not None and record.lifeline.is_alive()
@@ -364,7 +364,7 @@ def _told(place: Place, cgroups: Cgroups, stack: str, name: str) -> Machine:
     )
 
 
-def _state(place: Place, cgroups: Cgroups, record: Record | None, alive: bool) -> MachineState:
+def _state(place: Paths, cgroups: Cgroups, record: Record | None, alive: bool) -> MachineState:
     if record is None or not record.complete:
         return "half-made"
     if not alive:

@@ -19,13 +19,13 @@ from tidepool.infrastructures.local.kernel.birth import init_program, newborn
 from tidepool.infrastructures.local.kernel.cabling import make_switch
 from tidepool.infrastructures.local.kernel.cgroup import Limits
 from tidepool.infrastructures.local.kernel.cgroup_choice import choose
-from tidepool.infrastructures.local.kernel.errors import InUse, NoSuchNetwork, told
-from tidepool.infrastructures.local.kernel.layout import Place, cgroup_of, names_in, network_place
+from tidepool.infrastructures.local.kernel.errors import InUse, NoSuchNetwork, explained
+from tidepool.infrastructures.local.kernel.layout import Paths, cgroup_of, names_in, network_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 from tidepool.infrastructures.local.kernel.lock import locked
 from tidepool.infrastructures.local.kernel.plan import encode, switch_steps
 from tidepool.infrastructures.local.kernel.record import Record, load
-from tidepool.infrastructures.local.kernel.remains import end_all, forget
+from tidepool.infrastructures.local.kernel.remains import end_all, remove_lock
 from tidepool.infrastructures.local.kernel.spec import NetworkSpec
 
 
@@ -68,14 +68,14 @@ def create_network(data: Path, spec: NetworkSpec, timeout_s: float = 30.0) -> Ne
         TimedOut: it took longer than ``timeout_s``.
         LocalError: this machine cannot do it; says what is missing.
     """
-    place = network_place(data, spec.stack, spec.name)
+    place = network_paths(data, spec.stack, spec.name)
     deadline = time.monotonic() + timeout_s
-    with told(f"network {spec.name} of stack {spec.stack} could not be made"):
+    with explained(f"network {spec.name} of stack {spec.stack} could not be made"):
         program = init_program(data)
         with locked(place.lock, timeout_s):
             record = load(place.record)
             if record and record.fingerprint == spec.fingerprint and standing_switch(record):
-                return _told(place, spec.stack, spec.name, record)
+                return _describe(place, spec.stack, spec.name, record)
             try:
                 _refuse_conflicts(data, spec, place, record)
                 end_all(choose(), place.cgroup, record.lifeline if record else None)
@@ -84,15 +84,15 @@ def create_network(data: Path, spec: NetworkSpec, timeout_s: float = 30.0) -> Ne
                 if record is None:  # nobody knows of it yet, so nobody would delete it
                     _unmake(place)
                 raise
-            return _told(place, spec.stack, spec.name, made)
+            return _describe(place, spec.stack, spec.name, made)
 
 
 def read_network(data: Path, stack: str, name: str) -> Network | None:
     """The network as it is now; None where there is none."""
-    place = network_place(data, stack, name)
+    place = network_paths(data, stack, name)
     if not place.exists and not choose().members(place.cgroup):
         return None
-    return _told(place, stack, name, load(place.record))
+    return _describe(place, stack, name, load(place.record))
 
 
 def list_networks(data: Path, stack: str) -> tuple[Network, ...]:
@@ -111,8 +111,8 @@ def delete_network(data: Path, stack: str, name: str, timeout_s: float = 30.0) -
         InUse: machines are still on it.
         TimedOut: it took longer than ``timeout_s``.
     """
-    place = network_place(data, stack, name)
-    with told(f"network {name} of stack {stack} could not be deleted"), locked(place.lock, timeout_s):
+    place = network_paths(data, stack, name)
+    with explained(f"network {name} of stack {stack} could not be deleted"), locked(place.lock, timeout_s):
         if on_it := hosts.machines_on(place):
             raise InUse(
                 f"network {name} of stack {stack} still has machines: {', '.join(on_it)}; delete them first"
@@ -127,7 +127,7 @@ def standing_switch(record: Record | None) -> Lifeline | None:
     return record.lifeline
 
 
-def _make(program: Path, place: Place, spec: NetworkSpec, deadline: float) -> Record:
+def _make(program: Path, place: Paths, spec: NetworkSpec, deadline: float) -> Record:
     place.root.mkdir(parents=True, exist_ok=True)
     place.hosts.mkdir(exist_ok=True, mode=0o755)
     record = Record(asdict(spec), spec.fingerprint)
@@ -151,17 +151,17 @@ def _make(program: Path, place: Place, spec: NetworkSpec, deadline: float) -> Re
     return record
 
 
-def _unmake(place: Place) -> None:
+def _unmake(place: Paths) -> None:
     record = load(place.record)
     cgroups = choose()
     end_all(cgroups, place.cgroup, record.lifeline if record else None)
     cgroups.remove(place.cgroup)
     if place.folder.is_dir():
         shutil.rmtree(place.folder)
-    forget(place)
+    remove_lock(place)
 
 
-def _refuse_conflicts(data: Path, spec: NetworkSpec, place: Place, record: Record | None) -> None:
+def _refuse_conflicts(data: Path, spec: NetworkSpec, place: Paths, record: Record | None) -> None:
     if record and record.fingerprint != spec.fingerprint and (on_it := hosts.machines_on(place)):
         raise InUse(
             f"network {spec.name} of stack {spec.stack} has {record.spec.get('cidr')}, and the machines "
@@ -176,7 +176,7 @@ def _refuse_conflicts(data: Path, spec: NetworkSpec, place: Place, record: Recor
             )
 
 
-def _told(place: Place, stack: str, name: str, record: Record | None) -> Network:
+def _describe(place: Paths, stack: str, name: str, record: Record | None) -> Network:
     switch = standing_switch(record)
     spec: Mapping[str, Any] = record.spec if record else {}
     return Network(

@@ -19,7 +19,7 @@ from tidepool.infrastructures.local.kernel.birth import COMPILER, COMPILER_REMED
 from tidepool.infrastructures.local.kernel.cabling import try_cabling
 from tidepool.infrastructures.local.kernel.cgroup import hierarchies
 from tidepool.infrastructures.local.kernel.cgroup_choice import lacking
-from tidepool.infrastructures.local.kernel.errors import LocalError, TimedOut, told
+from tidepool.infrastructures.local.kernel.errors import LocalError, TimedOut, explained
 from tidepool.infrastructures.local.kernel.plan import encode, overlay_steps
 
 #: Each with the Debian package that has it.
@@ -174,7 +174,7 @@ def _host_routes(table: str) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
 def _trial(data: Path) -> Iterator[Lack]:
     """The real thing: namespaces, an overlay on the data folder's disk, a bridge and a cable."""
     try:
-        with told("trying it out"):
+        with explained("trying it out"):
             data.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="preflight-", dir=data) as folder:
                 yield from _try_in(init_program(data), data, Path(folder))

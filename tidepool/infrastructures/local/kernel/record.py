@@ -36,9 +36,9 @@ class Record:
         told = {
             "spec": self.spec,
             "fingerprint": self.fingerprint,
-            "lifeline": _told(self.lifeline),
+            "lifeline": _to_json(self.lifeline),
             "complete": self.complete,
-            "switch": _told(self.switch),
+            "switch": _to_json(self.switch),
             "booted": self.booted,
             "id": self.machine_id,
         }
@@ -68,7 +68,7 @@ def load(path: Path) -> Record | None:
         return None  # cut short by a crash of the host, or a full disk
 
 
-def _told(lifeline: Lifeline | None) -> list[int | str] | None:
+def _to_json(lifeline: Lifeline | None) -> list[int | str] | None:
     return None if lifeline is None else [lifeline.pid, lifeline.start_ticks, lifeline.boot_id]
 
 

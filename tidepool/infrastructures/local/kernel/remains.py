@@ -11,7 +11,7 @@ from typing import Final
 
 from tidepool.infrastructures.local.kernel.cgroup import Cgroups
 from tidepool.infrastructures.local.kernel.errors import TimedOut
-from tidepool.infrastructures.local.kernel.layout import Place
+from tidepool.infrastructures.local.kernel.layout import Paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 
 _ENDING_S: Final = 20.0
@@ -40,7 +40,7 @@ def end_all(cgroups: Cgroups, group: str, lifeline: Lifeline | None) -> None:
         lifeline.wait_gone(_ENDING_S)
 
 
-def forget(place: Place) -> None:
+def remove_lock(place: Paths) -> None:
     """Remove the lock, which the caller holds, and the folders above where they are empty."""
     place.lock.unlink(missing_ok=True)
     for folder in (place.lock.parent, place.lock.parent.parent):

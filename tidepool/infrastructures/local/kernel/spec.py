@@ -200,11 +200,11 @@ class MachineSpec:
 
     def public(self) -> dict[str, Any]:
         """The specification as JSON, with digests in the place of files' contents."""
-        told: dict[str, Any] = asdict(self)
-        for file, told_file in zip(self.files, told["files"], strict=True):
+        public: dict[str, Any] = asdict(self)
+        for file, told_file in zip(self.files, public["files"], strict=True):
             told_file["content"] = "sha256:" + hashlib.sha256(file.data).hexdigest()
             del told_file["is_base64"]
-        return told
+        return public
 
 
 def boot_fingerprint(public: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidepool.infrastructures.local.kernel.errors import told
+from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.infrastructures.local.kinds.boot_parts import BootParts, load_parts, read_parts
 from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
@@ -66,13 +66,13 @@ class BootKind(Kind[Wanted]):
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         path = boot_path(self._home, state.stack, state.boot)
-        with told(f"boot {id} could not be deleted"):
+        with explained(f"boot {id} could not be deleted"):
             path.unlink(missing_ok=True)
             path.with_suffix(".new").unlink(missing_ok=True)
             remove_if_empty(path.parent, below=self._home.data)
 
     def _save(self, wanted: Wanted) -> None:
-        with told(f"boot {wanted.boot} of stack {wanted.stack} could not be written"):
+        with explained(f"boot {wanted.boot} of stack {wanted.stack} could not be written"):
             wanted.parts.save(boot_path(self._home, wanted.stack, wanted.boot))
 
 

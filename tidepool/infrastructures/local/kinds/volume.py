@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidepool.infrastructures.local.kernel.errors import told
+from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import make_private
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.resources.difference import Rules
@@ -54,7 +54,7 @@ class VolumeKind(Kind[Wanted]):
 
     def create(self, wanted: Wanted, task: Task) -> Made:
         path = self._path(wanted.stack, wanted.volume)
-        with told(f"volume {wanted.volume} of stack {wanted.stack} could not be made"):
+        with explained(f"volume {wanted.volume} of stack {wanted.stack} could not be made"):
             make_private(path.parent)
             # One that is there may be in use, and its owner is whom a machine gave it to.
             path.mkdir(exist_ok=True, mode=0o755)
@@ -69,7 +69,7 @@ class VolumeKind(Kind[Wanted]):
             if path.is_dir():
                 task.info(f"{path} is kept, as the volume says; the next volume of that name has it")
             return
-        with told(f"volume {id} could not be deleted"):
+        with explained(f"volume {id} could not be deleted"):
             if path.is_dir():
                 shutil.rmtree(path)
             remove_if_empty(path.parent, below=self._home.data)

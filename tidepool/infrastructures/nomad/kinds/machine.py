@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.nomad.assignment import Wish, allocations, key_of, leave, take
+from tidepool.infrastructures.nomad.assignment import DesiredMachine, allocations, key_of, leave, take
 from tidepool.infrastructures.nomad.host import Host
 from tidepool.infrastructures.nomad.kinds.api import ApiPlace, read_api, read_constraints
 from tidepool.resources.difference import Rules
@@ -27,7 +27,7 @@ class Wanted:
 
     api: ApiPlace
     namespace: str
-    wish: Wish
+    desired: DesiredMachine
     jobs: tuple[str, ...]
 
 
@@ -68,7 +68,7 @@ class NomadMachineKind(Kind[Wanted]):
     def read(self, reader: Reader) -> Wanted:
         reader.text("state", "running")
         key = MachineKey(reader.text("stack"), reader.text("machine"))
-        wish = Wish(
+        desired = DesiredMachine(
             key,
             reader.text("fleet"),
             reader.text("address"),
@@ -77,17 +77,17 @@ class NomadMachineKind(Kind[Wanted]):
             reader.texts("datacenters"),
             reader.text("nodePool"),
         )
-        return Wanted(read_api(reader), reader.text("namespace"), wish, reader.texts("jobs"))
+        return Wanted(read_api(reader), reader.text("namespace"), desired, reader.texts("jobs"))
 
     def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
         try:
-            IPv4Address(wanted.wish.address)
+            IPv4Address(wanted.desired.address)
         except ValueError:
-            yield Mistake("address", f"it is {wanted.wish.address!r}; an IPv4 address is wanted")
+            yield Mistake("address", f"it is {wanted.desired.address!r}; an IPv4 address is wanted")
 
     def create(self, wanted: Wanted, task: Task) -> Made:
         api = self._open(wanted.api, self._environment)
-        host = take(api, wanted.wish)
+        host = take(api, wanted.desired)
         key = key_of(host)
         assert key is not None
         made = Made(key.machine_id, {"host": host.name})
@@ -96,7 +96,7 @@ class NomadMachineKind(Kind[Wanted]):
 
     def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
         api = self._open(wanted.api, self._environment)
-        host = take(api, wanted.wish)
+        host = take(api, wanted.desired)
         self._wait(api, host, wanted, task, Made(id, {"host": host.name}))
         return {"host": host.name}
 
@@ -105,7 +105,7 @@ class NomadMachineKind(Kind[Wanted]):
         if (
             host is None
             or (there := key_of(host)) is None
-            or not replace(state.wish.key, machine_id=id).matches(there)
+            or not replace(state.desired.key, machine_id=id).matches(there)
         ):
             return None  # somebody gave it to others, or took it out of Nomad
         return AS_KNOWN if host.is_up and host.is_eligible else {"state": "stopped"}
@@ -117,7 +117,7 @@ class NomadMachineKind(Kind[Wanted]):
             self._sleep(_AGAIN_S)
             return task.left_s > _AGAIN_S
 
-        leave(api, state.wish.key, lambda _: state.jobs, state.namespace, wait)
+        leave(api, state.desired.key, lambda _: state.jobs, state.namespace, wait)
 
     def _wait(self, api: Api, host: Host, wanted: Wanted, task: Task, made: Made) -> None:
         """Until all of its jobs run there."""
@@ -132,7 +132,7 @@ class NomadMachineKind(Kind[Wanted]):
                 job = missing[0]
                 raise Unfinished(
                     made.id,
-                    f"{wanted.wish.key}: {job} does not run on {host.name} within {task.timeout_s:g} s: see `nomad job "
+                    f"{wanted.desired.key}: {job} does not run on {host.name} within {task.timeout_s:g} s: see `nomad job "
                     f"status -namespace {wanted.namespace} {job}`; the next `tidepool up` goes on from here",
                     made.outputs,
                     "boot",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.ground import SAVED
+from tidepool.infrastructures.ssh.keeper.paths import SAVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 def restorable(path: str, old: Entry) -> bool:
     """Return whether it can be as it was: of files whose bytes nobody kept, and of what runs, changes are the host's own."""
-    return not within(path, ["/run"]) and (old[0] in "dl" or (old[0] == "f" and within(path, SAVED)))
+    return not is_below(path, ["/run"]) and (old[0] in "dl" or (old[0] == "f" and is_below(path, SAVED)))
 
 
 def differ(old: Entry, new: Entry) -> bool:
@@ -40,7 +40,7 @@ def differ(old: Entry, new: Entry) -> bool:
     return old[:4] != new[:4] if old[0] == new[0] == "d" else old != new
 
 
-def within(path: str, tops: Iterable[str]) -> bool:
+def is_below(path: str, tops: Iterable[str]) -> bool:
     """Return whether it is one of those, or below one."""
     return any(path == top or path.startswith(top + "/") for top in tops)
 

@@ -9,9 +9,9 @@ import time
 from typing import TYPE_CHECKING
 
 from tidepool.infrastructures.ssh.keeper.changes import changes
-from tidepool.infrastructures.ssh.keeper.ground import BY_LINES, PLACE, ROOT, SAVED
-from tidepool.infrastructures.ssh.keeper.looking import seen
-from tidepool.infrastructures.ssh.keeper.store import keep, read, write
+from tidepool.infrastructures.ssh.keeper.looking import observe
+from tidepool.infrastructures.ssh.keeper.paths import BY_LINES, PLACE, ROOT, SAVED
+from tidepool.infrastructures.ssh.keeper.store import preserve, read, write
 from tidepool.infrastructures.ssh.keeper.undoing import purge, restore, stop_services, unmount
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def claim(told: dict[str, Any]) -> dict[str, Any]:
         there = read("claim.json")
     if there["state"] == "claiming":
         # Nothing was changed yet, so this is what was there, however often it is asked for.
-        before = seen()
+        before = observe()
         for path, entry in before["files"].items():
             if entry[0] == "f" and path.startswith(tuple(root + "/" for root in SAVED)):
-                keep(path)
+                preserve(path)
         write("before.json", before)
         write("claim.json", dict(there, state="claimed"))
     return {"claimed_by": key, "id": there["id"]}
@@ -53,7 +53,7 @@ def note(told: dict[str, Any]) -> dict[str, Any]:
     there = read("claim.json")
     if not there or there["key"] != told["key"]:
         return {"noted": False}
-    write_note(changes(read("before.json"), seen()))
+    write_note(changes(read("before.json"), observe()))
     return {"noted": True}
 
 
@@ -77,7 +77,7 @@ def release(told: dict[str, Any]) -> dict[str, Any]:
     before = read("before.json")
     if before is not None:
         # What was not noted was cut off in the middle: then all that changed is taken for ours.
-        done = read("note.json") or write_note(changes(before, seen()))
+        done = read("note.json") or write_note(changes(before, observe()))
         write("claim.json", dict(there, state="releasing"))
         stop_services()
         kept += unmount(done["mounts"])

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.ground import DAEMONS, ROOT
+from tidepool.infrastructures.ssh.keeper.paths import DAEMONS, ROOT
 from tidepool.infrastructures.ssh.keeper.store import read
 
 if TYPE_CHECKING:

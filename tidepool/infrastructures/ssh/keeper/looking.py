@@ -7,7 +7,7 @@ import stat
 import subprocess
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.ground import ALSO, LEAVE_OUT, OWN_DISKS, ROOT, SHALLOW
+from tidepool.infrastructures.ssh.keeper.paths import ALSO, LEAVE_OUT, OWN_DISKS, ROOT, SHALLOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidepool.infrastructures.ssh.keeper.changes import Entry
 
 
-def seen() -> dict[str, Any]:
+def observe() -> dict[str, Any]:
     return {"files": dict(walk()), "packages": installed(), "mounts": mounts()}
 
 
@@ -43,7 +43,7 @@ def below(path: str, others: set[str]) -> Iterator[tuple[str, Entry]]:
         except FileNotFoundError:
             continue
         if not logged(name):
-            yield name, told_of(ROOT + name, status)
+            yield name, describe(ROOT + name, status)
         deeper = stat.S_ISDIR(status.st_mode) and path not in SHALLOW and name not in others
         if deeper and (status.st_dev == device or name in SHALLOW):
             for found in below(name, others):
@@ -56,7 +56,7 @@ def logged(name: str) -> bool:
     return folder == "/var/log" and os.path.isfile(ROOT + name)
 
 
-def told_of(path: str, status: os.stat_result) -> Entry:
+def describe(path: str, status: os.stat_result) -> Entry:
     kind = "d" if stat.S_ISDIR(status.st_mode) else "l" if stat.S_ISLNK(status.st_mode) else "f" if stat.S_ISREG(
         status.st_mode
     ) else "o"  # fmt: skip

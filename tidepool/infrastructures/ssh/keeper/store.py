@@ -9,7 +9,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.ground import LOCK, PLACE, ROOT
+from tidepool.infrastructures.ssh.keeper.paths import LOCK, PLACE, ROOT
 
 if TYPE_CHECKING:
     from typing import Any
@@ -42,7 +42,7 @@ def saved_at(path: str) -> str:
     return PLACE + "/saved" + path
 
 
-def keep(path: str) -> None:
+def preserve(path: str) -> None:
     os.makedirs(os.path.dirname(saved_at(path)), mode=0o700, exist_ok=True)
     shutil.copyfile(ROOT + path, saved_at(path))
     os.chmod(saved_at(path), 0o600)

@@ -8,9 +8,9 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.changes import differ, in_order, merged, others_purged, within
-from tidepool.infrastructures.ssh.keeper.ground import BY_LINES, REMADE, ROOT, SHALLOW
-from tidepool.infrastructures.ssh.keeper.looking import installed, mounts, told_of
+from tidepool.infrastructures.ssh.keeper.changes import differ, in_order, is_below, merged, others_purged
+from tidepool.infrastructures.ssh.keeper.looking import describe, installed, mounts
+from tidepool.infrastructures.ssh.keeper.paths import BY_LINES, REMADE, ROOT, SHALLOW
 from tidepool.infrastructures.ssh.keeper.store import saved_at
 
 if TYPE_CHECKING:
@@ -73,15 +73,15 @@ def restore(before: dict[str, Any], done: dict[str, Any]) -> list[str]:
     # On what came since, paths are of another disk: nothing of that was listed, and nothing is ours.
     others = set(there) - set(before["mounts"])
     for path in reversed(done["new"]):
-        if not within(path, others):
+        if not is_below(path, others):
             kept += take_away(path, there)
         elif path in others and path not in done["mounts"]:
             kept.append("%s: something is mounted there" % path)
     for path in done["gone"]:
-        if not within(path, others) and not os.path.lexists(ROOT + path):
+        if not is_below(path, others) and not os.path.lexists(ROOT + path):
             put_back(path, before["files"][path])
     for path, left in done["changed"].items():
-        if not within(path, others):
+        if not is_below(path, others):
             kept += undo(path, before["files"][path], left, done["lines"].get(path, ()))
     return kept
 
@@ -90,7 +90,7 @@ def take_away(path: str, mounted: list[str]) -> list[str]:
     place = ROOT + path
     if not os.path.lexists(place):
         return []
-    if any(within(each, [path]) for each in mounted):
+    if any(is_below(each, [path]) for each in mounted):
         return ["%s: something is mounted below it" % path]
     if os.path.isdir(place) and not os.path.islink(place):
         if os.path.dirname(path) in SHALLOW - {"/run"} and somebodys(place):
@@ -115,7 +115,7 @@ def undo(path: str, old: Entry, left: Entry, lines: list[str]) -> list[str]:
     if not os.path.lexists(place):
         put_back(path, old)
         return []
-    now = told_of(place, os.lstat(place))
+    now = describe(place, os.lstat(place))
     if path in BY_LINES and old[0] == "f":
         merge(path, old, lines)
     elif not differ(now, left) or old[0] == "d" or path.endswith("-"):

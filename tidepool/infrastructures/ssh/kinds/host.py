@@ -13,7 +13,7 @@ from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, ask
 from tidepool.infrastructures.ssh.errors import HostError
 from tidepool.infrastructures.ssh.failures import kind_of
-from tidepool.infrastructures.ssh.machines import told_key
+from tidepool.infrastructures.ssh.machines import claim_key
 from tidepool.resources.difference import Change, Rules
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
@@ -81,10 +81,10 @@ class SshHostKind(Kind[Wanted]):
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
         known = isinstance(inputs.get("node"), str) and isinstance(inputs.get("stack"), str)
         key = MachineKey(inputs["stack"], inputs["node"]) if known else None
-        return {"claim": told_key(key)} if key else {}
+        return {"claim": claim_key(key)} if key else {}
 
     def create(self, wanted: Wanted, task: Task) -> Made:
-        told = {"key": told_key(wanted.key), "address": wanted.address}
+        told = {"key": claim_key(wanted.key), "address": wanted.address}
         answer = self._told(wanted, "claim", told, CLAIM_S)
         if (by := answer["claimed_by"]) != told["key"]:
             raise InsufficientCapacity(
@@ -98,11 +98,11 @@ class SshHostKind(Kind[Wanted]):
             claim = self._ask(state.connection, "facts", {}, FACTS_S)["claim"]
         except HostError:
             return AS_KNOWN  # not seen is not gone
-        return AS_KNOWN if claim and claim["key"] == told_key(state.key) else None
+        return AS_KNOWN if claim and claim["key"] == claim_key(state.key) else None
 
     def delete(self, id: str, state: Wanted, task: Task) -> None:
         try:
-            answer = self._ask(state.connection, "release", {"key": told_key(state.key)}, task.left_s)
+            answer = self._ask(state.connection, "release", {"key": claim_key(state.key)}, task.left_s)
         except HostError as error:
             raise Refusal(
                 f"the host {state.host} could not be given back: {error}. Where it is gone for good, forget it: "
