@@ -18,8 +18,8 @@ from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import Fleet
 from tidepool.cluster.spec import Infrastructure as FleetEntry
 from tidepool.components.boots import node_boot
+from tidepool.components.locations import InfrastructureContext
 from tidepool.components.slurm_controller import SlurmController
-from tidepool.infrastructures.context import Site
 from tidepool.infrastructures.contract import Infrastructure, MachineOrder, Prepared
 
 
@@ -28,7 +28,7 @@ class _MachineSource:
     """An infrastructure of a fleet, and the boot by which machines are made there."""
 
     infrastructure: Infrastructure
-    context: Site
+    context: InfrastructureContext
     boot: Output[str]
 
 
@@ -104,7 +104,7 @@ class ComputeFleet(pulumi.ComponentResource):
         self.register_outputs({"nodes": self.nodes})
 
     def _source(
-        self, fleet: Fleet, entry: FleetEntry, context: Site, controller: SlurmController
+        self, fleet: Fleet, entry: FleetEntry, context: InfrastructureContext, controller: SlurmController
     ) -> _MachineSource:
         """Register what the fleet has on one of its infrastructures, with nodes there or without."""
         mine = pulumi.ResourceOptions(parent=self)

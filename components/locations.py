@@ -14,7 +14,6 @@ from pulumi.runtime.settings import get_root_resource, set_root_resource
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.components.golden_image import GoldenImage
-from tidepool.infrastructures.context import Site
 from tidepool.infrastructures.contract import Infrastructure, VolumeOrder
 from tidepool.infrastructures.registry import infrastructures_of
 
@@ -32,20 +31,30 @@ class ClusterScope(pulumi.ComponentResource):
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
-    """An infrastructure of a cluster, with the cluster's network and images (by their names) there.
+class InfrastructureContext:
+    """An infrastructure, and what it gave for the cluster's network, for one image, and for what all have as ``/home``.
 
     ``home`` is None on the controller's infrastructure, where it is the controller's own volume.
     """
 
     infrastructure: Infrastructure
     network: pulumi.Input[str]
+    image: pulumi.Input[str]
+    home: Output[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """An infrastructure of a cluster, with the cluster's network, its images by their names, and its ``home`` there."""
+
+    infrastructure: Infrastructure
+    network: pulumi.Input[str]
     images: Mapping[str, pulumi.Input[str]]
     home: Output[str] | None = None
 
-    def with_image(self, name: str) -> Site:
+    def with_image(self, name: str) -> InfrastructureContext:
         """Return what machines of that image are made from here."""
-        return Site(self.infrastructure, self.network, self.images[name], self.home)
+        return InfrastructureContext(self.infrastructure, self.network, self.images[name], self.home)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ class Locations:
         """The location of the cluster's own machines, and of those of pools."""
         return self.by_name[self.spec.controller.infrastructure.name]
 
-    def of_fleet(self, fleet: Fleet) -> Mapping[str, Site]:
+    def of_fleet(self, fleet: Fleet) -> Mapping[str, InfrastructureContext]:
         """Return by key what a fleet has on each of its infrastructures."""
         return {
             entry.key: self.by_name[entry.name].with_image(self.spec.fleet_image(fleet, entry))

@@ -101,13 +101,12 @@ class SlurmController(pulumi.ComponentResource):
         Raises:
             pulumi.RunError: it cannot be; says why, and the remedy.
         """
-        if spec is None:
-            spec = cluster_spec(name, **keys) if locations is None else locations.spec
-        elif keys:
+        given = spec or (locations and locations.spec)
+        if given is not None and keys:
             raise pulumi.RunError(
                 f"SlurmController {name}: it has a spec, and {', '.join(sorted(keys))} besides; write them into the spec"
             )
-        self.spec = spec
+        self.spec = spec = given or cluster_spec(name, **keys)
         self.locations = locations or register_locations(spec, scope, folder)
         super().__init__("tidepool:components:SlurmController", name, None, self.locations.options(opts))
         self._infrastructure = self.locations.own.infrastructure
