@@ -155,7 +155,10 @@ class SiteOptions(Part):
         default=8, ge=1, le=16384, description="How large the volume of slurmctld's state is."
     )
     database_gib: Whole = Field(
-        default=32, ge=1, le=16384, description="How large the volume of the accounting database is."
+        default=32,
+        ge=1,
+        le=16384,
+        description="How large the volume of the accounting database is. Not tried yet, by any test or by hand.",
     )
     kms_key: Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/.+$")] | None = (
         Field(

@@ -82,7 +82,11 @@ class Offering(Part):
     pci_devices: tuple[Annotated[str, BeforeValidator(_pci)], ...] = Field(
         default=(), description="Devices of each host that are given to machines: `['0000:3b:00.0']`."
     )
-    pci_per_machine: Whole = Field(default=1, ge=1, description="How many of them a machine gets.")
+    pci_per_machine: Whole = Field(
+        default=1,
+        ge=1,
+        description="How many of them a machine gets. More than one was not tried yet, by any test or by hand.",
+    )
     sriov_network: Annotated[str, Field(pattern=_NAME)] | None = Field(
         default=None,
         description="A network of libvirt on each host (`<forward mode='hostdev'>`) that gives each machine a virtual "

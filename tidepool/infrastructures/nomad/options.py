@@ -58,7 +58,10 @@ class RollOut(Part):
         ge=1,
         description="One that is not well by then ends it, and all have the former version.",
     )
-    auto_revert: bool = Field(default=True, description="Whether the former version comes back by itself.")
+    auto_revert: bool = Field(
+        default=True,
+        description="Whether the former version comes back by itself. `false` was not tried yet, by any test or by hand.",
+    )
 
     @model_validator(mode="after")
     def _has_time(self) -> RollOut:
@@ -120,7 +123,9 @@ class SiteOptions(Part):
         description="A file with an ACL token, for you alone; by default the environment's NOMAD_TOKEN.",
     )
     ca_file: str | None = Field(
-        default=None, pattern=r"^/", description="Who signs for the API, where the system does not know it."
+        default=None,
+        pattern=r"^/",
+        description="Who signs for the API, where the system does not know it. Not tried yet, by any test or by hand.",
     )
     namespace: Name = Field(default="default", description="Where the cluster's jobs are.")
     region: Name | None = Field(default=None, description="By default the servers' own.")
@@ -130,7 +135,10 @@ class SiteOptions(Part):
         pattern=r"^[A-Za-z0-9_.-]{1,15}$",
         description="The hosts' link to each other: machines have their addresses there, beside the host's own.",
     )
-    ssh_port: Port = Field(default=2222, description="Where machines answer: 22 is the host's own.")
+    ssh_port: Port = Field(
+        default=2222,
+        description="Where machines answer: 22 is the host's own. Another than 2222 was not tried yet, by any test or by hand.",
+    )
     hosts: Annotated[dict[str, Name], AfterValidator(frozen)] = Field(
         default_factory=FrozenDict,
         description="The hosts of the cluster's own machines, by Nomad's names: `{ctl: alpha, login-1: beta}`.",
