@@ -51,7 +51,7 @@ class Executor:
         """Do the steps of one registration, but those whose dependencies failed; return the registration's answer."""
         runnable: list[Step] = []
         for step in steps:
-            if self._skipped and not self._skipped.isdisjoint(step.subject.state.all_dependencies()):
+            if self.is_barred(step.subject.state):
                 step.respond("skipped")
                 self.undone.append(step)
                 self._skipped.add(step.urn)
@@ -66,6 +66,10 @@ class Executor:
         if not answer.done() and self._status.stopping.is_set():
             raise MonitorClosed
         return await answer
+
+    def is_barred(self, state: ResourceState) -> bool:
+        """Tell whether the resource needs one whose step failed or was left out."""
+        return bool(self._skipped) and not self._skipped.isdisjoint(state.all_dependencies())
 
     async def run(self, chain: Sequence[Step], *, tolerant: bool = False) -> bool:
         """Do the steps of ``chain`` one after the other; False where one was not done.

@@ -7,6 +7,7 @@ before anything else can run. Source of the rules: Pulumi's ``pkg/resource/deplo
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 
 from tidepool.engine import urn as urns
@@ -39,6 +40,8 @@ class Generator:
         self._status, self._live, self._registry = context.status, context.live, context.registry
         self._books = context.books
         self._executor = executor
+        #: Each resource gets random bytes of its own from it: one call of the system instead of one a resource.
+        self._seed = secrets.token_bytes(32)
         self._limits = Limits(context)
         self._change = Change(context, replacement)
 
@@ -257,7 +260,7 @@ class Generator:
             or self._limits.is_included(new.state)
         )
         imported = None
-        if targeted and _is_import(goal, old):
+        if targeted and _is_import(goal, old) and not self._executor.is_barred(new.state):
             imported = await self._import(urn, old, new, answer)
             if imported is None:
                 return []  # it was answered that it failed
@@ -272,7 +275,7 @@ class Generator:
                     f'cannot ignore changes in added or removed elements of the path: "{listed}"', urn
                 )
             new.change(inputs=inputs)
-        seed = secrets.token_bytes(32)
+        seed = hashlib.sha256(self._seed + urn.encode()).digest()
         if provider is not None:
             # What went for another comes back as the program has it: what it was may name what went.
             if not targeted and not (old is not None and urn in self._books.deletes):
