@@ -17,6 +17,7 @@ from tidepool.images.isolated import run
 from tidepool.images.machine import require
 from tidepool.images.progress import BuildLines
 from tidepool.images.recipe import account_lines
+from tidepool.images.unsynced import sync_filter
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces, which needs root")
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -154,3 +155,27 @@ def test_what_a_killed_build_started_ends_with_it_and_gives_the_lock_back(tmp_pa
     # The sleep of 1000 s holds the lock, too: getting it proves that it is gone.
     with store.locked("d", on_wait=lambda: None, timeout_s=30):
         pass
+
+
+@needs_root
+@pytest.mark.parametrize("flushes", [True, False])
+def test_a_build_does_not_wait_for_the_disk(tmp_path: Path, flushes: bool) -> None:
+    # A pipe cannot be flushed, which fsync says; nobody asks it where nothing is flushed.
+    program = (
+        "import os\nfor call in (os.fsync, os.fdatasync):\n try: print(call(os.pipe()[1]))\n"
+        " except OSError: print('asked')\nprint('on')"
+    )
+    said = run(
+        [sys.executable, "-c", program],
+        what="it",
+        log=tmp_path / "log",
+        environment=ENVIRONMENT,
+        timeout_s=30,
+        flushes=flushes,
+    )
+    assert said.split() == (["asked", "asked", "on"] if flushes else ["None", "None", "on"])
+
+
+def test_where_a_machine_s_calls_are_not_known_all_is_flushed() -> None:
+    assert len(sync_filter("x86_64")) == len(sync_filter("aarch64")) == 8 * 10
+    assert sync_filter("riscv64") == b""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.images.conftest import ROOT
 from tests.images.mirror import Mirror, a_package
 from tidepool.images import (
     Buildable,
@@ -315,3 +317,27 @@ def test_clearing_takes_what_nothing_names(site: Site) -> None:
     assert site.store.packages() == ()
     assert site.store.renewed_lock(committed.lock) is None
     assert list((site.store.folder / "mirror").iterdir()) == []
+
+
+def test_packages_may_be_fetched_before_anything_is_installed(site: Site, tmp_path: Path) -> None:
+    """By a script that needs only apt; images/x is where it looks for it, beside its own folder."""
+    script = tmp_path / "scripts/fetch-packages"
+    script.parent.mkdir()
+    shutil.copy(ROOT / "scripts/fetch-packages", script)
+    for folder in ("state/lists/partial", "cache/archives/partial"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "state/status").touch()
+    (tmp_path / "apt.conf").write_text(
+        f'Dir::State "{tmp_path}/state";\nDir::State::status "{tmp_path}/state/status";\n'
+        f'Dir::Cache "{tmp_path}/cache";\nDir::Etc::parts "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n'
+        f'Dir::Etc::sourcelist "{site.machine.apt_folder}/sources.list";\n'
+    )
+    environment = {**os.environ, "APT_CONFIG": str(tmp_path / "apt.conf")}
+    fetch = [str(script), "x", str(site.store.folder)]
+    for command in (["apt-get", "update"], fetch, fetch):
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+    lock = site.read().lock
+    assert {path.stem for path in site.store.packages()} == {package.sha256 for package in lock.packages}
+    assert [path.name for path in (site.store.folder / "debs").iterdir() if path.is_dir()] == []
+    site.mirror.goes()
+    assert site.buildable() == Buildable(site.read())

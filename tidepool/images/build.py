@@ -17,9 +17,11 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -42,6 +44,9 @@ from tidepool.images.store import LOCK_FILE, Image, ImageStore, InstalledPackage
 _BUILD_S: Final = 1800.0
 _DPKG_DEB_S: Final = 60.0
 _LINKS: Final = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
+#: Runs Ansible's modules; where it is in an image while roles are applied, with the package of them.
+_RUNNER: Final = Path(__file__).with_name("ansible_module.py")
+_MODULES: Final = "/run/tidepool-ansible"
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -202,6 +207,7 @@ def _make_root(
         timeout_s=_BUILD_S,
         on_line=read,
         inherited=(lock_descriptor,),
+        flushes=False,
     )
 
 
@@ -246,11 +252,12 @@ def _accounts_hook(recipe: Recipe, work: Path) -> Path:
 
 def _roles_hook(source: ImageSource, partial: Path) -> Path:
     """Write a play of the recipe's roles for the one machine `image`, run by Ansible from outside of the chroot."""
-    work = partial / "work"
+    work, playbook = partial / "work", ansible_playbook()
+    modules = _ansible_modules(playbook)
     host = {
         "ansible_connection": "tidepool_chroot",
         "ansible_host": str(partial / "root"),
-        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_python_interpreter": f"{_MODULES}/python" if modules else "/usr/bin/python3",
     }
     variables = {
         "tidepool_is_image": True,
@@ -267,9 +274,24 @@ def _roles_hook(source: ImageSource, partial: Path) -> Path:
         "ANSIBLE_LOCAL_TEMP": work / "ansible/tmp",
         "ANSIBLE_NOCOLOR": 1,
     }
-    command = ["env", *(f"{key}={value}" for key, value in environment.items()), str(ansible_playbook())]
+    command = ["env", *(f"{key}={value}" for key, value in environment.items()), str(playbook)]
     command += ["--inventory", str(work / "inventory.yaml"), str(work / "play.yaml")]
-    return _script(work / "apply-roles", f"exec {shlex.join(command)}\n")
+    copy = (
+        f'mkdir --parents "$1{_MODULES}/ansible"\ninstall --mode=755 {shlex.quote(str(_RUNNER))} "$1{_MODULES}/python"\n'
+        f'cp --recursive --preserve=timestamps {shlex.join(map(str, modules))} "$1{_MODULES}/ansible"\n'
+    )
+    return _script(work / "apply-roles", f"{copy if modules else ''}exec {shlex.join(command)}\n")
+
+
+def _ansible_modules(playbook: Path) -> tuple[Path, ...]:
+    """Return what of Ansible's package modules need, where ``playbook`` is of this interpreter's."""
+    found = find_spec("ansible")
+    if found is None or found.origin is None or playbook.parent != Path(sys.executable).parent:
+        return ()
+    package = Path(found.origin).parent
+    return tuple(
+        package / name for name in ("__init__.py", "release.py", "_vendor", "module_utils", "modules")
+    )
 
 
 def _script(path: Path, body: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Final
 from tidepool.images.errors import BuildFailed
 
 _LAST_LINES: Final = 15
+_UNSYNCED: Final = Path(__file__).with_name("unsynced.py")
 
 
 def run(
@@ -28,6 +30,7 @@ def run(
     network: bool = False,
     stdin: Path | None = None,
     inherited: Sequence[int] = (),
+    flushes: bool = True,
 ) -> str:
     """Run ``command`` to its end and give back what it said, which goes to ``log`` as well.
 
@@ -45,6 +48,7 @@ def run(
         network: leave it the machine's network.
         stdin: a file that it reads from its standard input.
         inherited: descriptors that it keeps open, so that a lock is held as long as anything of it lives.
+        flushes: unset, it does not wait for the disk where it wants files to be there.
 
     Raises:
         BuildFailed: it ended with an error, or not in time.
@@ -59,7 +63,8 @@ def run(
         "--fork",
         "--kill-child=KILL",
     ]
-    isolated += ["--mount-proc", *([] if network else ["--net"]), "--", *command]
+    isolated += ["--mount-proc", *([] if network else ["--net"]), "--"]
+    isolated += [*([] if flushes else [sys.executable, "-I", "-S", str(_UNSYNCED)]), *command]
     said: list[str] = []
     out_of_time = threading.Event()
     with log.open("a") as log_file, (stdin or Path(os.devnull)).open() as read_from:

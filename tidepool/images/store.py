@@ -209,7 +209,9 @@ class ImageStore:
         """Make what is in the partial folder a whole image: on disk first, then by its name."""
         partial = self.partial(digest)
         (partial / _MANIFEST).write_text(json.dumps({"digest": digest, **manifest}, indent=1) + "\n")
-        os.sync()
+        # Nothing of a build was flushed before; other disks are nobody's business here.
+        command = ["sync", "--file-system", str(partial)]
+        subprocess.run(command, check=True)
         partial.rename(self.folder / digest)
         image = self.find(digest)
         assert image is not None
