@@ -55,9 +55,9 @@ class Calls:
         """The mistakes that a check finds, by properties."""
         return {failure.property: failure.reason for failure in self._check(inputs).failures or []}
 
-    def checked(self, inputs: Values) -> dict[str, PropertyValue]:
-        """The inputs after a check that finds no mistakes."""
-        answer = self._check(inputs)
+    def checked(self, inputs: Values, old: Values | None = None) -> dict[str, PropertyValue]:
+        """The inputs after a check that finds no mistakes; ``old`` are those of a resource that is there already."""
+        answer = self._check(inputs, old)
         assert not answer.failures, [vars(failure) for failure in answer.failures]
         return answer.inputs or {}
 
@@ -79,6 +79,6 @@ class Calls:
     def delete(self, id: str, state: Values) -> None:
         _run(self.provider.delete(requests.DeleteRequest(self._urn, id, values(state), 30.0)))
 
-    def _check(self, inputs: Values) -> requests.CheckResponse:
-        request = requests.CheckRequest(self._urn, {}, values(inputs), b"")
+    def _check(self, inputs: Values, old: Values | None = None) -> requests.CheckResponse:
+        request = requests.CheckRequest(self._urn, values(old or {}), values(inputs), b"")
         return _run(self.provider.check(request))

@@ -81,3 +81,18 @@ def test_a_locked_recipe_is_refused_in_previews(previews: Previews) -> None:
     refused = previews.calls.failures(previews.inputs)["recipe"]
     assert "tool 1.0 (the mirror has 2.0)" in refused
     assert "`tidepool image lock x`" in refused
+
+
+def test_a_stack_that_has_an_image_keeps_it_where_the_image_is_not(previews: Previews) -> None:
+    """Of another person's machine, say: neither store nor mirror has any of it."""
+    digest = previews.digest()
+    previews.site.moves_on()
+    inputs = previews.inputs | {"digest": digest}
+    assert plainly(previews.calls.checked(previews.inputs, old=inputs))["digest"] == digest
+    assert previews.warnings == []
+    # Another recipe is another image, and that one has to be built.
+    recipe = previews.site.image / "recipe.yaml"
+    recipe.write_text(f"{recipe.read_text()}size_mib: 512\n")
+    other = plainly(previews.calls.checked(previews.inputs, old=inputs))["digest"]
+    assert other not in (digest, previews.site.read().digest)
+    assert "the mirror has moved on" in previews.warnings[0]

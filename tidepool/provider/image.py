@@ -127,6 +127,10 @@ class ImageKind(Kind[Desired]):
     def _buildable(self, wanted: Desired) -> Buildable:
         """Return the source with a lock that can be met, as far as that can be known: the mirror may be asked."""
         source = self._source(wanted)
+        for same in (Buildable(source), known(source, self._store)):
+            # The stack has this one, whether or not it could be built again.
+            if same.source.digest == wanted.digest:
+                return same
         with self._lock:
             at, found = self._answers.get(source.digest, (0.0, None))
             if found is not None and time.monotonic() - at < _ASKED_FOR_S:

@@ -127,7 +127,9 @@ class TidepoolProvider(Provider):
 
     def _check(self, request: CheckRequest) -> CheckResponse:
         kind = self._kind(request.type)
-        reader = Reader(_plain(request.new_inputs))
+        # What is derived is as it was before, until it is derived anew.
+        before = {key: value for key, value in request.old_inputs.items() if key in kind.derives}
+        reader = Reader(_plain(request.new_inputs | before))
         wanted = kind.read(reader)
         reader.refuse_others()
         derived: dict[str, Plain] = dict.fromkeys(kind.derives, UNKNOWN)
