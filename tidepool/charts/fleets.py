@@ -42,7 +42,7 @@ _DAYS: Final = (86400.0, "days")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one cluster did, and how it is called in the chart. ``samples`` are the oldest first; each holds on."""
+    """The samples of one cluster, the oldest first, and its name in the chart; each sample holds until the next."""
 
     name: str
     samples: Sequence[Sample]

@@ -19,7 +19,7 @@ _NODE_TYPE: Final = "tidepool:slurm:Node"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the outputs say. ``fleets`` are hostlists of the nodes that there should be, maybe empty."""
+    """The cluster that a stack's outputs tell of. ``fleets`` are hostlists of the nodes that there should be, maybe empty."""
 
     stack: str
     name: str
@@ -55,12 +55,12 @@ def require_cluster(stack: Stack) -> Cluster:
 
 
 def not_up(stack: str) -> Failure:
-    """What is told where a cluster is not up."""
+    """Return the failure of a verb whose cluster is not up."""
     return Failure(f"the cluster of stack {stack} is not up", remedy="`tidepool up`", code=NOT_THERE)
 
 
 def parse_outputs(stack: str, outputs: Mapping[str, Any]) -> Cluster:
-    """What a stack's ``outputs`` say.
+    """Read a cluster from a stack's ``outputs``.
 
     Raises:
         Failure: they are not a cluster's.

@@ -1,4 +1,4 @@
-"""What a verb may know of the world around it, and how it gets at a cluster: handed to it, so that tests can."""
+"""The context of a verb: the environment, and the ways to a cluster. It is handed to verbs, so that tests can replace it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def examine(world: World) -> Iterator[Finding]:
 
 
 def examine_stack(stack: Stack | Failure) -> Iterator[Finding]:
-    """What there is of its infrastructures; that it is not known which stack is meant."""
+    """Look at each infrastructure of ``stack``; say so where it is not known which stack is meant."""
     if isinstance(stack, Failure):
         yield Finding(
             "infrastructures", "note", f"not looked at, for none is named: {stack.what}", stack.remedy
@@ -229,7 +229,7 @@ _PATIENCE_S: Final = 60.0
 
 
 def fitness(stack: Stack, named: Named, patience_s: float = _PATIENCE_S) -> Iterator[Finding]:
-    """What was found of each. All are asked at the same time; one that does not answer holds up no other."""
+    """Yield the findings of each infrastructure. All are asked at the same time; one that does not answer holds up no other."""
     answers = {
         name: Answer(lambda name=name, spec=spec: tuple(_checks(stack, name, spec)))  # type: ignore[misc]
         for name, spec in named.items()

@@ -80,7 +80,7 @@ def down_verb(
 
 
 def _refuse_strange(stack: Stack, named: Named) -> None:
-    """Where there is no state here, machines that say they are the stack's may be of one that is kept elsewhere.
+    """Refuse to delete machines that say they are the stack's where no state here knows it: theirs may be kept elsewhere.
 
     Raises:
         Failure: there are some.
@@ -239,7 +239,7 @@ _LOOK_S: Final = 0.1
 
 
 def settle_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: bool, yes: bool) -> bool:
-    """Whether to go on: then there are no jobs, or it is not known, and the person wants it regardless.
+    """Return whether to go on: there are no jobs, or it is not known, and the person wants it all the same.
 
     Raises:
         Failure: jobs run or wait, and are not to be cancelled; or Slurm does not say whether there are some.
@@ -273,7 +273,7 @@ def settle_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: 
 
 
 def _may_run(stack: Stack, named: Named) -> bool:
-    """Whether a machine runs, so that there may be jobs; or may run, where one cannot be asked."""
+    """Return whether a machine runs, so that there may be jobs; or may run, where an infrastructure cannot be asked."""
     from tidepool.cli.remote_infrastructure import look_elsewhere
     from tidepool.infrastructures.local.kernel import list_machines
 

@@ -18,7 +18,7 @@ from tidepool.clients.slurm import Node, SlurmClient
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of a node. ``jobs`` run there now."""
+    """A node's state before and after. ``jobs`` run there now."""
 
     node: str
     before: str

@@ -21,7 +21,7 @@ from tidepool.engine.choice import EngineName, chosen_engine
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a quick verb of the engine came to."""
+    """The exit code and the output of a quick verb of the engine."""
 
     code: int
     stdout: str
@@ -33,7 +33,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> EngineName:
-        """Which one it is."""
+        """The name that TIDEPOOL_ENGINE chooses it by."""
         ...
 
     def run(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, aside: bool) -> int:

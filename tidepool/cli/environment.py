@@ -23,7 +23,7 @@ _SETTINGS = {
 
 
 def engine_settings(env: Mapping[str, str], data: Path, project_backend: str = "") -> dict[str, str]:
-    """What the engine's environment has beyond ``env``. What a person set is left as it is.
+    """Return the variables that the engine needs beyond ``env``. Those that a person set are left as they are.
 
     ``project_backend`` is the backend's URL that Pulumi.yaml names, or empty.
     """
@@ -132,7 +132,7 @@ def forget_salt(file: Path, project: str) -> bool:
 
 
 def _said(text: bytes) -> Any:
-    """What a stack's file says but for the salt."""
+    """Return the content of a stack's file without the encryption salt."""
     from tidepool.engine.yaml_reading import load
 
     document = load(text.decode())

@@ -1,4 +1,4 @@
-"""What a person is told when a verb cannot do its work: what, where, the remedy, and an exit code."""
+"""Failures of verbs as a person reads them: the fault, its place, the remedy, and an exit code."""
 
 from __future__ import annotations
 

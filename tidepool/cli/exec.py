@@ -62,7 +62,7 @@ def exec_verb(stack: Stack, user: str | None, machines: str, command: tuple[str,
 
 
 def as_user(user: str | None) -> tuple[str, ...]:
-    """What, put before a command of a machine, runs it as ``user``."""
+    """Return the words that, put before a command of a machine, run it as ``user``."""
     if not user:
         return ()
     # Without PAM and a login shell, whose noise would go into the output; arguments go through as they are.
@@ -155,7 +155,7 @@ def kubectl_verb(stack: Stack, words: tuple[str, ...]) -> int:
 
 
 def _command(stack: Stack, words: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
-    """What is run, and in which environment. The key is in a file for root alone, and in neither of them."""
+    """Return the command line and its environment. The key is in a file for root alone, and in neither of them."""
     from tidepool.cluster.names import KUBERNETES_ACCESS, KUBERNETES_ADMIN_ACCESS
     from tidepool.infrastructures.kubernetes_access import access_path, load_access
     from tidepool.infrastructures.local.kernel import network_prefix

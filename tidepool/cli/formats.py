@@ -31,7 +31,7 @@ def span(seconds: float) -> str:
 
 
 def between(begun: datetime, ended: datetime) -> str:
-    """How long it took from one to the other, as `span`."""
+    """Return the time from one to the other, as `span`."""
     return span((ended - begun).total_seconds())
 
 

@@ -1,4 +1,4 @@
-"""Which jobs stand in the way of taking nodes away."""
+"""The jobs of a cluster that stand in the way of taking nodes away."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def jobs_by_node(jobs: Iterable[Job]) -> dict[str, list[int]]:
 
 
 def with_nodes(jobs: Iterable[Job]) -> list[Job]:
-    """Those that have nodes: they run, are suspended, or are completing."""
+    """Return the jobs that have nodes: they run, are suspended, or are completing."""
     return [
         job for job in jobs if job.nodelist and job.state not in _WITHOUT_NODES and not job.state.has_ended
     ]
 
 
 def waiting(jobs: Iterable[Job]) -> list[Job]:
-    """Those that wait."""
+    """Return the jobs that wait."""
     return [job for job in jobs if job.state is JobState.PENDING]
 
 

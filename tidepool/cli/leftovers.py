@@ -1,4 +1,4 @@
-"""What is left on this machine of a stack that is gone: swept where nothing knows of it, kept where it is wanted."""
+"""Remains of a stack on this machine: deleted where no state knows them, kept where they are wanted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Swept:
 
 
 def is_anything_left(data: Path, stack: str) -> bool:
-    """Whether there is a machine or a network of ``stack``."""
+    """Return whether there is a machine or a network of ``stack``."""
     return bool(list_machines(data, stack) or list_networks(data, stack))
 
 
@@ -80,7 +80,7 @@ def purge(data: Path, stack: str) -> None:
 
 
 def remains(data: Path, stack: str) -> Iterator[str]:
-    """What should not be there any more, in words: after a `sweep`, nothing."""
+    """Yield in words what should not be there any more; nothing after a successful deletion."""
     for machine in list_machines(data, stack):
         yield f"machine {machine.name} ({machine_paths(data, stack, machine.name).folder})"
     for network in list_networks(data, stack):

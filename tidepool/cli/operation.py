@@ -22,7 +22,7 @@ _PARALLEL: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an operation came to. ``changes`` counts resources by kind of change: create, update, same, ...
+    """The outcome of an operation. ``changes`` counts resources by kind of change: create, update, same, ...
 
     ``result`` is the engine's: ``succeeded``, ``failed``, ``canceled``; ``declined`` where the person said no.
     ``diagnostics`` are the errors and warnings that it told. Without a summary, changes are empty.
@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def is_done(self) -> bool:
-        """Whether it was done, all of it: neither failed nor declined."""
+        """All of it was done: it neither failed nor was declined."""
         return self.code == errors.OK and self.result == "succeeded"
 
     def document(self, **more: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def parallel(number: int | None) -> tuple[str, ...]:
 
 
 def require_approval(stack: Stack, yes: bool, verb: str) -> None:
-    """Where nobody can be asked, ``--yes`` has to be there.
+    """Require ``--yes`` where nobody can be asked.
 
     Raises:
         Failure: it is not.
@@ -105,7 +105,7 @@ def require_approval(stack: Stack, yes: bool, verb: str) -> None:
 
 
 def exit_code(code: int) -> int:
-    """Of the engine's exit codes, ours."""
+    """Translate an exit code of the engine to one of ours."""
     return code if code in (errors.OK, errors.INTERRUPTED) else errors.FAILED
 
 

@@ -1,4 +1,4 @@
-"""What verbs have in common: which stack they are about, and whether they speak JSON."""
+"""Options that verbs share: the stack that they are about, times, and JSON."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def perhaps_stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def chosen(context: click.Context) -> Choice:
-    """What was said before the verb."""
+    """Return the stack and folder that were named before the verb."""
     said = context.find_object(Choice)
     return said or Choice(context.find_object(World) or World.of_process())
 

@@ -1,4 +1,4 @@
-"""What there is of a cluster, side by side: what Slurm says, which machines there are, and what is wrong. Pure."""
+"""The overview of a cluster that `status` shows: its parts side by side, as values and as tables. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NOBODY: Final = Summary(
 
 
 def summary(record: Record) -> Summary:
-    """What ``record`` comes to."""
+    """Sum ``record`` up in a line."""
     from tidepool.cli.explain.record import health
 
     well, decision = health(record), record.decision
@@ -91,12 +91,12 @@ class FleetRow:
 
     @property
     def present(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes that there are."""
         return sum(self.nodes.values())
 
     @property
     def up(self) -> int:
-        """How many of them are up: they run jobs or could, or are draining."""
+        """The number of them that are up: they run jobs or could, or are draining."""
         return sum(count for word, count in self.nodes.items() if word not in BAD_WORDS)
 
 
@@ -129,12 +129,12 @@ class Overview:
 
     @property
     def is_reached(self) -> bool:
-        """Whether Slurm answered."""
+        """Slurm answered."""
         return not self.slurm_failure
 
 
 def overview(cluster: Cluster, seen: Seen) -> Overview:
-    """What ``seen`` means for ``cluster``."""
+    """Work out the overview of ``cluster`` from what was observed."""
     return Overview(
         stack=cluster.stack,
         cluster=cluster.name,
@@ -190,7 +190,7 @@ def tables(seen: Overview, scaler: Summary, pools: PoolsView | None, all_machine
 
 
 def problems_of_pools(pools: PoolsView) -> list[Problem]:
-    """What somebody has to look at."""
+    """Return the problems of pools that somebody has to look at."""
     from tidepool.cli.pools.view import both_roles, forgotten
     from tidepool.conversion.step import SAID
 

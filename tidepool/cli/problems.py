@@ -1,4 +1,4 @@
-"""What is wrong with a cluster, worked out from what was seen of it, with what mends it. Pure."""
+"""Problems of a cluster, worked out from what was observed of it, each with its remedy. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen. ``failure`` is what is told where Slurm could not be asked; ``remedy`` mends that."""
+    """Observations of a cluster. ``failure`` says why Slurm could not be asked; ``remedy`` mends that."""
 
     controllers: tuple[Controller, ...] = ()
     version: str = ""
@@ -74,7 +74,7 @@ class _Told:
     names: dict[tuple[Severity, str, str], list[str]] = field(default_factory=dict)
 
     def add(self, severity: Severity, name: str, what: str, remedy: str) -> None:
-        """``what`` and ``remedy`` have ``{}`` where the names stand."""
+        """Add a problem of ``name``. ``what`` and ``remedy`` have ``{}`` where the names stand."""
         self.names.setdefault((severity, what, remedy), []).append(name)
 
     def problems(self) -> Iterator[Problem]:
@@ -228,7 +228,7 @@ def _of_elsewhere(told: _Told, there: Elsewhere) -> None:
 
 
 def _start(service: str) -> str:
-    """What asks a machine's first process for a service that ended on purpose."""
+    """Return the command by which a machine's first process starts a service that ended on purpose."""
     return f"mkdir -p /run/tidepool/start; touch /run/tidepool/start/{service}; kill -HUP 1"
 
 

@@ -1,4 +1,4 @@
-"""How a person's command gets to a machine: by the kind of its connection, with this machine's own programs."""
+"""Ways of a person's command to a machine: by the kind of its connection, with this machine's own programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONNECT_S: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class SshPlace:
-    """Where sshd of a machine is, and its host key, as one line has it: ``ssh-ed25519 AAAA...``."""
+    """The address of a machine's sshd, and its host key as one line has it: ``ssh-ed25519 AAAA...``."""
 
     address: str
     port: int
@@ -28,7 +28,7 @@ class SshPlace:
 def command_on(
     stack: Stack, connection: Connection, command: Sequence[str], *, terminal: bool = False
 ) -> tuple[str, ...]:
-    """What runs ``command`` there as root; the first word is a path. ``terminal``: it is to have the caller's.
+    """Return the command line that runs ``command`` there as root; its first word is a path. ``terminal``: with the caller's.
 
     Raises:
         Failure: there is no such way to that machine.
@@ -43,7 +43,7 @@ def command_on(
 
 
 def ssh_place(stack: Stack, connection: Mapping[str, Any]) -> SshPlace:
-    """Of a machine that is reached by SSH.
+    """Return the sshd of a machine that is reached by SSH.
 
     Raises:
         Failure: its host key is not kept here.

@@ -34,7 +34,7 @@ Named = Mapping[str, ClusterSpec | None]
 
 
 def named_elsewhere(stack: Stack, outputs: Mapping[str, Any] | None) -> Named:
-    """Those that the last `up` was of, the stack's file, or what is recorded; each with the first that says it.
+    """Name the infrastructures of the last `up`, of the stack's file, and of the state; each with the first spec that has it.
 
     Raises:
         Failure: the state cannot be read.
@@ -134,7 +134,7 @@ def _deleted(machines: Several, machine: Machine) -> str:
 def _still_there(
     machines: Several, stack: str, gone: list[Machine], sleep: Callable[[float], object]
 ) -> tuple[list[Machine], Mapping[str, str]]:
-    """Those that are listed when they have had their time, and who does not answer."""
+    """Return the machines that are still listed after their time, and the infrastructures that do not answer."""
     until = time.monotonic() + DELETING_S
     while True:
         found = machines.reachable(stack)

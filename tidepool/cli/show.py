@@ -1,4 +1,4 @@
-"""What verbs show: tables for people on standard output, the same as JSON, and words on standard error."""
+"""Output of verbs: tables for people on standard output, the same as JSON, and messages on standard error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def warn(text: str) -> None:
 
 
 def tell_failure(what: str, remedy: str) -> None:
-    """What went wrong, and what mends it, on standard error."""
+    """Show an error and its remedy on standard error."""
     click.echo(f"{click.style('error:', fg='red', bold=True)} {what}", err=True)
     if remedy:
         click.echo(f"  {click.style('remedy:', bold=True)} {remedy}", err=True)

@@ -68,7 +68,7 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where ssh goes. ``prefix`` brings a command into the machine's network; ``host_key`` is one line."""
+    """The target of ssh. ``prefix`` brings a command into the machine's network; ``host_key`` is one line."""
 
     prefix: tuple[str, ...]
     address: str

@@ -1,4 +1,4 @@
-"""Which stack a verb is about: the project's folder, the stack's name, and the engine that knows it."""
+"""The stack that a verb is about: the project's folder, the stack's name, and the engine that knows it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Stack:
 
     @property
     def has_books(self) -> bool:
-        """Whether there may be a state: where its folder was never made, the engine is not asked, nor a folder made."""
+        """There may be a state. Where its folder was never made, the engine is not asked, nor a folder made."""
         folder = self.data / "state"
         return self.environment.get("PULUMI_BACKEND_URL") != f"file://{folder}" or folder.is_dir()
 
@@ -245,12 +245,12 @@ _SCALER_FOLDER: Final = "scaler"
 
 
 def scaler_folder(stack: Stack) -> Path:
-    """Where the scaler of ``stack`` keeps journal and log."""
+    """Return the folder of the scaler's journal and log."""
     return stack.data / stack.name / _SCALER_FOLDER
 
 
 def has_journal(stack: Stack) -> bool:
-    """Whether there is a journal to read. Reading makes none."""
+    """Return whether there is a journal to read. Reading makes none."""
     folder = scaler_folder(stack)
     if not folder.exists() and "TIDEPOOL_JOURNAL" not in stack.world.env:
         return False

@@ -1,4 +1,4 @@
-"""What a stack's file describes: the cluster's spec, and whether this machine can carry it."""
+"""The cluster's spec in a stack's file, and the checks of it against this machine before an `up`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _check_images(spec: ClusterSpec, project: Path, path: Path) -> None:
 
 
 def plans(spec: ClusterSpec) -> Plans:
-    """What an `up` makes on this machine at least: the cluster's own machines, all of pools, each fleet's first nodes."""
+    """Return what an `up` makes here at least: the cluster's own machines, all of pools, each fleet's first nodes."""
     controller = spec.controller
     memory: list[int] = []
     kubelets = sum(pool.machines for pool in spec.pools)
@@ -125,13 +125,13 @@ def told(lacks: Sequence[Lack]) -> str:
 
 
 def machine_memory_mib() -> int:
-    """How much memory this machine has."""
+    """Return the memory of this machine in MiB."""
     lines: Iterable[str] = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("MemTotal:"))
 
 
 def _first_nodes_here(fleet: Fleet) -> int:
-    """How many of those that an `up` makes without the scaler are machines of this machine."""
+    """Count the nodes that an `up` makes on this machine without the scaler."""
     here, left = 0, fleet.min_nodes
     for entry in fleet.infrastructures:
         there = min(left, fleet.most_nodes(entry))
@@ -224,7 +224,7 @@ def _plugin(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
 
 
 def _runs_here(stack: Stack) -> bool:
-    """Whether the program runs with this interpreter's packages, and not with those of another environment."""
+    """Return whether the program runs with this interpreter's packages, and not with those of another environment."""
     project = stack.project
     python, _ = interpreters.find(
         project.root, project.runtime_options, stack.environment, sys.executable, file=project.file

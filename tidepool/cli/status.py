@@ -95,7 +95,7 @@ def pools_seen(stack: Stack) -> PoolsView | None:
 
 
 def scaler_of(stack: Stack) -> Summary:
-    """How the scaler of ``stack`` is, as its journal tells."""
+    """Sum up the scaler of ``stack``, as its journal tells."""
     if not has_journal(stack):
         return NOBODY
     # Late: it takes as long to import as all else here, and many clusters have no scaler.

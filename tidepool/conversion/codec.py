@@ -12,7 +12,7 @@ from tidepool.conversion.record import Conversion, Order, Work
 
 
 def written(conversion: Conversion) -> str:
-    """What is not in a column of its own, as JSON."""
+    """Write all that is not in a column of its own as JSON."""
     order = conversion.order
     return json.dumps(
         {
@@ -74,5 +74,5 @@ def stamp(at: datetime | None) -> str | None:
 
 
 def moment(text: str | None) -> datetime | None:
-    """What `stamp` wrote."""
+    """Read what `stamp` wrote."""
     return None if text is None else datetime.fromisoformat(text)

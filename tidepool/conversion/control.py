@@ -29,7 +29,7 @@ _ENDS: Final = timedelta(seconds=30)
 
 @dataclass
 class ControlPlanes:
-    """Those of Slurm and Kubernetes, for the machine ``node``. An ordinary one costs a ping of Slurm, once.
+    """The control planes of Slurm and Kubernetes, for the machine ``node``. An ordinary one costs a ping of Slurm, once.
 
     Args:
         node: the machine's name, by which both sides know it.

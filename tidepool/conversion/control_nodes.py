@@ -1,4 +1,4 @@
-"""Whether a machine that runs a part of a control plane may leave it. Pure: who may ask hands in what was seen.
+"""Checks for a machine that runs a part of a control plane, before it leaves that. Pure.
 
 A controller of Slurm goes when another one has taken over. A member of Kubernetes' control plane keeps its state by a
 majority of votes (etcd): it goes where the others that are well are still a majority of those that then are.
@@ -33,7 +33,7 @@ class Verdict:
 
 
 def verdict(node: str, leaves: Role, standings: tuple[Standing, ...]) -> Verdict:
-    """Whether ``node`` may lose the role ``leaves``, for all that it runs of that side's control plane."""
+    """Judge if ``node`` may lose the role ``leaves``, for all that it runs of that side's control plane."""
     for standing in standings:
         if standing.role != leaves or node not in standing.members:
             continue

@@ -41,7 +41,7 @@ _LONGEST_S, _LONGEST_CHANGE_S = 1.0, 0.25
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """Who takes part: the machine, and Slurm and Kubernetes as they see it; the control planes that it is a part of."""
+    """The parties of a conversion: the machine, Slurm and Kubernetes as they see it, and the control planes it is a part of."""
 
     machine: Machine
     sides: Mapping[Role, Side]
@@ -92,7 +92,7 @@ def convert(
 
 
 class _Pace:
-    """How long to wait before the next look."""
+    """The time to wait before the next look."""
 
     def __init__(self, now: Callable[[], datetime], wait: Callable[[float], None]) -> None:
         self.now = now

@@ -1,4 +1,4 @@
-"""How long each phase of a conversion may take, and what comes then. Every edge has its deadline; the docs have this table."""
+"""Deadlines of a conversion's phases, and what comes after each. The docs have this table."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def patience_ends(conversion: Conversion) -> datetime:
 
 
 def uses_force(conversion: Conversion, now: datetime) -> bool:
-    """Whether what runs there is taken away: it was ordered so, or the deadline is over and the pool's policy says so."""
+    """Return whether what runs there is taken away: ordered so, or the deadline is over and the pool's policy says so."""
     order = conversion.order
     return (
         order.is_forced

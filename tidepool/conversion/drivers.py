@@ -1,4 +1,4 @@
-"""Who drives a conversion: a process of this machine's, told from a later one with the same number."""
+"""Drivers of conversions: processes of this machine, told from later ones with the same number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def new_driver() -> str:
 
 
 def is_dead(driver: str) -> bool:
-    """Whether it is known to be gone: of this boot of this machine, and no such process runs. Of others nothing is known."""
+    """Return whether it is known to be gone: of this boot of this machine, and no such process runs. Of others nothing is known."""
     boot, pid, started, _ = (*driver.split("/"), "", "", "", "")[:4]
     if boot != _boot() or not pid.isdecimal():
         return False
@@ -27,7 +27,7 @@ def is_dead(driver: str) -> bool:
 
 
 def is_driven(conversion: Conversion, now: datetime) -> bool:
-    """Whether a process is at it that may be alive."""
+    """Return whether a process is at it that may be alive."""
     until = conversion.driver_until
     return bool(conversion.driver) and until is not None and until > now and not is_dead(conversion.driver)
 

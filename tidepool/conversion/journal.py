@@ -325,7 +325,7 @@ class SqliteJournal:
                 time.sleep(_AGAIN_S)
 
     def _known(self) -> bool:
-        """Whether its tables are there.
+        """Return whether its tables are there.
 
         Raises:
             ConversionError: it is a database of something else, or of a newer release.

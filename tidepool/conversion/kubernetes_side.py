@@ -83,7 +83,7 @@ class KubernetesSide:
     _refusals: dict[str, str] = field(default_factory=dict, init=False)
 
     def see(self) -> Sight:
-        """How it sees the machine now."""
+        """Return how it sees the machine now."""
         with self._asking():
             node = self._ours()
         if node is None:
@@ -95,7 +95,7 @@ class KubernetesSide:
         return "joining" if any(taint.key in _NOT_UP for taint in node.taints) else "serving"
 
     def held_by(self) -> str:
-        """Who else cordoned it."""
+        """Name everybody else who cordoned it."""
         with self._asking():
             node = self._ours()
         if node is None or not node.unschedulable or node.reason:
@@ -239,7 +239,7 @@ class KubernetesSide:
         )
 
     def _came_by_our_token(self, node: Node) -> bool:
-        """Whether an unlabelled Node was registered with the certificate that we approved for it."""
+        """Return whether an unlabelled Node was registered with the certificate that we approved for it."""
         return STACK_LABEL not in node.labels and any(
             request.is_approved and request.node == self.node and request.created <= node.created
             for request in self._requests()
@@ -254,7 +254,7 @@ class KubernetesSide:
         return {**self.labels, POOL_LABEL: self.pool, STACK_LABEL: self.stack}
 
     def _requests(self) -> list[SigningRequest]:
-        """Those that the machine's kubelet made, by our token or by its certificate; and whoever asks in its name."""
+        """Return the requests of the machine's kubelet, by our token or by its certificate; and of all who ask in its name."""
         by = {self._requestor, f"system:node:{self.node}"}
         return [
             request
@@ -295,7 +295,7 @@ class KubernetesSide:
         ]
 
     def _is_ending(self, pod: Pod) -> bool:
-        """Whether it is on its way within the grace that a kill gives."""
+        """Return whether it is ending within the grace that a kill gives."""
         soon = self.now() + timedelta(seconds=_KILL_GRACE_S + 1)
         return pod.deleting_until is not None and pod.deleting_until <= soon
 
@@ -314,7 +314,7 @@ class KubernetesSide:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """What Kubernetes cannot do is told as what the side cannot."""
+        """Raise errors of Kubernetes as errors of the side."""
         try:
             yield
         except KubernetesError as error:
@@ -327,5 +327,5 @@ def _held_by(pod: Pod, budgets: tuple[Budget, ...]) -> str:
 
 
 def _counts(pod: Pod) -> bool:
-    """Whether it would be missed: it is not of the node itself, which each node has."""
+    """Return whether a pod would be missed: it is not the node's own, which each node has."""
     return not pod.is_static and not pod.is_daemon

@@ -1,4 +1,4 @@
-"""What is seen of a conversion between two things that are done: each is asked for once."""
+"""Observations between two steps of a conversion: each is asked for once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidepool.conversion.step import Looks, Seen, other
 
 
 class Look:
-    """What the machine and the sides say, each asked at most once.
+    """The machine and both sides, each asked at most once.
 
     Args:
         machine: which one.
@@ -43,7 +43,7 @@ class Look:
         self.worked: tuple[Work, ...] | None = None
 
     def at(self, wanted: Looks, *, with_holders: bool) -> Seen:
-        """What is wanted, as far as it is not known yet; ``with_holders``: also who holds one back that is not up."""
+        """Observe what is wanted and not known yet; ``with_holders``: also who holds one back that is not up."""
         unknown: dict[Role | Literal["machine"], str] = {}
         refused = ""
         if wanted.roles and self.roles is None:

@@ -1,4 +1,4 @@
-"""What is done in a machine that takes a role or loses one. It runs there, by the machine's own Python, and alone.
+"""The agent in a machine that takes a role or loses one. It runs there, by the machine's own Python, and alone.
 
 `tidepool.conversion.role_program` hands its text to an interpreter, and a request in JSON to that one's stdin. The
 answer is JSON as well: ``{"roles": [...]}``, ``{"left": [...]}``, or ``{"error": "..."}``. Each verb may be repeated
@@ -78,7 +78,7 @@ def put_there(role: str) -> list[str]:
 
 
 def has(role: str, layout: Request) -> bool:
-    """Whether the machine has the role, or anything of it that counts: a marker, a service, a secret."""
+    """Return whether the machine has the role, or anything of it that counts: a marker, a service, a secret."""
     if os.path.exists(marker(role)) or set(services(role).values()) - {"off"}:
         return True
     return any(True for path in (*put_there(role), *layout["secrets"]) for _ in secret_files(path))

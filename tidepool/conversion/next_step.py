@@ -1,4 +1,4 @@
-"""What a conversion does next: pure, from what the journal has, what both sides and the machine say, and the time.
+"""The next step of a conversion: pure, from the journal, the observations of both sides and the machine, and the time.
 
 What was done before is not believed, it is looked at; every step may be made twice. The marks in ``began`` only say that
 something was done to its end, where a look cannot tell: without its mark it is done again.
@@ -16,7 +16,7 @@ from tidepool.conversion.step import SAID, Act, Enter, Looks, Mark, Seen, Step, 
 
 
 def looks(conversion: Conversion) -> Looks:
-    """What `next_step` needs to see in this phase."""
+    """Return the observations that `next_step` needs in this phase."""
     to = conversion.order.to
     away = other(to)
     match conversion.phase:
@@ -127,7 +127,7 @@ def _joining(conversion: Conversion, seen: Seen) -> Step:
 
 
 def _is_forgotten(conversion: Conversion, seen: Seen) -> bool:
-    """Whether it had the role before, and its side does not know it any more: of services that run on nothing is heard.
+    """Return whether it had the role before, and its side does not know it any more: its services run, unheard.
 
     slurmctld forgets the last seconds before a `kill -9`, and somebody may have deleted a Node.
     """
@@ -140,7 +140,7 @@ def _is_forgotten(conversion: Conversion, seen: Seen) -> bool:
 
 
 def _begins_again(conversion: Conversion, seen: Seen, step: Step, now: datetime) -> bool:
-    """Whether it is time for a second try: its services run, and the side has never heard of it."""
+    """Return whether it is time for a second try: its services run, and the side has never heard of it."""
     return (
         conversion.phase == "joining"
         and isinstance(step, Act)
@@ -181,7 +181,7 @@ def _restoring(conversion: Conversion, seen: Seen) -> Step:
 
 
 def _may_serve_unseen(conversion: Conversion) -> bool:
-    """Whether the side that was joined may have given it work since it was last asked: then its owners have to be told.
+    """Return whether the joined side may have given it work since it was last asked: then its owners have to be told.
 
     slurmd registers by itself; a kubelet is let in by us.
     """
@@ -189,7 +189,7 @@ def _may_serve_unseen(conversion: Conversion) -> bool:
 
 
 def _can_wait(step: Step, to: Role, seen: Seen) -> bool:
-    """What the side that was to be joined has to be asked for. It may have failed to join for it cannot be asked."""
+    """Return whether the step may come after the machine's own: it needs the side that was to be joined, which may not answer."""
     return isinstance(step, Wait) or (isinstance(step, Act) and step.verb == "forget" and to in seen.failing)
 
 
@@ -221,7 +221,7 @@ def _came_late(conversion: Conversion, seen: Seen) -> bool:
 
 
 def _ending(conversion: Conversion, role: Role, seen: Seen) -> Step | None:
-    """What is next to be done for ``role`` to be gone from the machine and from its side; None: it is.
+    """Return the next step for ``role`` to be gone from the machine and from its side; None: it is.
 
     Nothing new comes first, and what the side believes to run there is taken away by name, so that its owners are told:
     before the machine loses the role, where something came after all, and before the side forgets it.
@@ -245,12 +245,12 @@ def _ending(conversion: Conversion, role: Role, seen: Seen) -> Step | None:
 
 
 def _is_barred(conversion: Conversion) -> bool:
-    """What left was held before; what is taken back was not."""
+    """Return whether new work is held off: what left was held before; what is taken back was not."""
     return conversion.phase == "leaving" or f"{conversion.phase}/barred" in conversion.began
 
 
 def _beginning(conversion: Conversion, role: Role, seen: Seen) -> Step | None:
-    """What is next to be done for the machine to serve ``role``, or to be held back by somebody else; None: it does."""
+    """Return the next step for the machine to serve ``role``, or to be held back by somebody else; None: it does."""
     was_taken = f"{conversion.phase}/taken" in conversion.began
     if role not in seen.roles or not was_taken:
         if not seen.prepared:
@@ -262,7 +262,7 @@ def _beginning(conversion: Conversion, role: Role, seen: Seen) -> Step | None:
 
 
 def _held(seen: Seen, role: Role) -> str:
-    """Who else holds it back where it came: then it is there, as far as it is ours to say."""
+    """Say who else holds it back where it came: then it is there, as far as it is ours to say."""
     holder = seen.held_by.get(role, "") if seen.sights.get(role) == "held" else ""
     return f"it is held back in {SAID[role]} by {holder}" if holder else ""
 

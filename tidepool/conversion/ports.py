@@ -1,4 +1,4 @@
-"""What a conversion is handed: the machine, both sides, and the journal. Each is a protocol; tests hand in fakes."""
+"""Ports of a conversion: the machine, both sides, and the journal. Each is a protocol; tests hand in fakes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Machine(Protocol):
     """A machine of a pool, as who converts it reaches it. Every call may be made again after one that was cut off."""
 
     def roles(self) -> frozenset[Role]:
-        """Those whose services run, or whose credentials are there. More than one is a fault, which is told."""
+        """Return the roles whose services run, or whose credentials are there. More than one is a fault, which is told."""
         ...
 
     def take(self, role: Role) -> None:
@@ -47,7 +47,7 @@ class Machine(Protocol):
         ...
 
     def left_behind(self, role: Role) -> tuple[str, ...]:
-        """What is left of a role that was lost, for checks: paths, mounts, processes, control groups."""
+        """Return the remains of a role that was lost, for checks: paths, mounts, processes, control groups."""
         ...
 
 
@@ -65,11 +65,11 @@ class Side(Protocol):
     role: Role
 
     def see(self) -> Sight:
-        """How it sees the machine now."""
+        """Return how it sees the machine now."""
         ...
 
     def held_by(self) -> str:
-        """Who else holds it back, and why, for a person: ``root: bad disk``. Empty where nobody does, or only we do."""
+        """Say who else holds it back, and why, for a person: ``root: bad disk``. Empty where nobody does, or only we do."""
         ...
 
     def hold(self, reason: str) -> None:
@@ -81,7 +81,7 @@ class Side(Protocol):
         ...
 
     def work(self) -> tuple[Work, ...]:
-        """What runs there, and what each waits for. Empty: nothing does, and that is known.
+        """Return the work that runs there, and what each waits for. Empty: nothing does, and that is known.
 
         The fate of what cannot be kept any more, though it has not ended, is known already.
         """
@@ -123,7 +123,7 @@ class Control(Protocol):
     """The control planes that the machine is a part of: Slurm's controllers, the members of Kubernetes'."""
 
     def standing(self, role: Role) -> tuple[Standing, ...]:
-        """Who else is a part of that of ``role``'s side, and who is at work; none where the machine is no part of it.
+        """Return the other members of the control plane of ``role``'s side, and who is at work; none where it is no member.
 
         It is asked after the side itself, which has answered.
 

@@ -1,4 +1,4 @@
-"""What a conversion is: who ordered it, how far it is, and what it came to. Frozen; the journal keeps it.
+"""The record of a conversion: who ordered it, how far it is, and its outcome. Frozen; the journal keeps it.
 
 ```
  asked --> holding --> emptying --> leaving --> joining --> done

@@ -1,4 +1,4 @@
-"""How long conversions took, phase by phase: as rows, as CSV, and as quantiles for each direction. Pure, but for streams."""
+"""Times of conversions, phase by phase: as rows, as CSV, and as quantiles for each direction. Pure, but for streams."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """How long a phase took in the conversions of one direction that arrived, in seconds."""
+    """Times of a phase in the conversions of one direction that arrived, in seconds."""
 
     direction: str
     phase: str
@@ -92,7 +92,7 @@ def direction(conversion: Conversion) -> str:
 
 
 def rows(conversions: Iterable[Conversion]) -> list[Row]:
-    """Those that have ended, in the order in which they were ordered."""
+    """Return the rows of conversions that have ended, in the order in which they were ordered."""
     found = []
     for conversion in sorted(conversions, key=lambda each: each.id):
         if conversion.ended is None:
@@ -152,7 +152,7 @@ def write_table(found: Iterable[Row], stream: TextIO) -> None:
 
 
 def quantiles(found: Sequence[Row]) -> list[Quantiles]:
-    """Of each direction, each phase and the whole (``total``), over the conversions that are ``done``."""
+    """Return for each direction each phase and the whole (``total``), over the conversions that are ``done``."""
     table = []
     done = [row for row in found if row.conversion.phase == "done"]
     for way in sorted({row.direction for row in done}):
@@ -170,7 +170,7 @@ def quantiles(found: Sequence[Row]) -> list[Quantiles]:
 
 
 def quantile(times: Sequence[float], part: float) -> float:
-    """Of ``times`` in their order, that below which ``part`` of them are; between two, in proportion."""
+    """Return the value below which ``part`` of the ordered ``times`` are; between two, in proportion."""
     place = part * (len(times) - 1)
     low = int(place)
     high = min(low + 1, len(times) - 1)

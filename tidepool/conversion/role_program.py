@@ -82,7 +82,7 @@ class RoleProgram:
 
 
 def kubernetes_files(files: Sequence[RoleFile], *, pods: IPv4Network, bootstrap: str) -> tuple[RoleFile, ...]:
-    """What one machine has with the role: the ``files`` of the role's boot, and what is of this machine alone.
+    """Return the files of one machine with the role: those of the role's boot, and those of this machine alone.
 
     Args:
         files: those that all machines of its pool have.

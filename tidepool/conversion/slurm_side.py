@@ -189,7 +189,7 @@ class SlurmSide:
         return next((each for each in self._slurm.job(job.job_id) if each.job_id == job.job_id), job)
 
     def _jobs(self, node: Node) -> tuple[Job, ...]:
-        """Those that have the node, also where it looks idle, as beside a suspended one."""
+        """Return the jobs that have the node, also where it looks idle, as beside a suspended one."""
         found = self._slurm.jobs(_ON_NODES)
         here = tuple(job for job in found if self._name in expand(job.nodelist))
         if here or not _is_busy(node):

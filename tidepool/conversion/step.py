@@ -1,4 +1,4 @@
-"""What there is to be looked at in a conversion, what can be done, and the words for both. Frozen."""
+"""Steps of a conversion: what can be looked at, what can be done, and the words for both. Frozen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAID: Final[Mapping[Role, str]] = FrozenDict({"slurm": "Slurm", "kubernetes": "K
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What has to be looked at for the next step, in this order. What is not asked for may be missing in `Seen`."""
+    """Looks at what the next step needs, in this order. What is not asked for may be missing in `Observed`."""
 
     roles: bool = False
     sights: tuple[Role, ...] = ()
@@ -37,7 +37,7 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen just now, as far as `looks` asked for it."""
+    """Observations of just now, as far as `looks` asked for them."""
 
     roles: frozenset[Role] = frozenset()
     sights: Mapping[Role, Sight] = field(default_factory=lambda: _NOTHING)
@@ -101,7 +101,7 @@ def other(role: Role) -> Role:
 
 
 def what_holds(work: Iterable[Work]) -> str:
-    """What is waited for, in words: the first few, and how many there are."""
+    """Say what is waited for: the first few, and how many there are."""
     there = list(work)
     named = [
         f"{each.title}{f' of {each.owner}' if each.owner else ''}{f' ({each.text})' if each.text else ''}"

@@ -1,4 +1,4 @@
-"""What ran on a machine that converts, and what became of each: kept in the record, for owners and for `why`. Pure."""
+"""Work on a machine that converts, and what became of each piece: kept for owners and for `why`. Pure."""
 
 from __future__ import annotations
 

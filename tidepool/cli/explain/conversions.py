@@ -46,7 +46,7 @@ def way(conversion: Conversion) -> str:
 
 
 def holds(conversion: Conversion) -> Iterator[str]:
-    """What it waits for: a line for each job and pod that still runs there; else what it says itself."""
+    """Yield a line for each job and pod that it waits for; where there is none, its own text."""
     waited = [work for work in conversion.work if work.fate == "runs"]
     for work in waited:
         yield work_words(work)

@@ -1,4 +1,4 @@
-"""What failed, in words: how often in a row, and until when it is left alone. Pure."""
+"""What was done and what failed, as facts and events in words. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def action_view(action: Action) -> ActionView:
 
 
 def _what(action: Action) -> str:
-    """What is done, in a word or three."""
+    """Name an action in a word or three."""
     return f"convert to {action.to}" if isinstance(action, Convert) else _WORDS[type(action)]
 
 
@@ -87,7 +87,7 @@ def setback_words(setback: Backoff | None, now: datetime) -> str:
 
 
 def fleet_setbacks(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Backoff]]:
-    """Those of a fleet, each with the infrastructure that it closes; of a fleet that has one, with no name."""
+    """Yield the backoffs of a fleet, each with the infrastructure that it closes; with no name where the fleet has only one."""
     spans = len(fleet.infrastructures) > 1
     for entry in fleet.infrastructures:
         key = entry.key if spans else ""
@@ -106,7 +106,7 @@ def fleet_setback_words(fleet: Fleet | None, memory: Memory, now: datetime) -> s
 
 
 def is_closed(fleet: Fleet, memory: Memory, now: datetime) -> bool:
-    """Whether none of its infrastructures may be asked for a node now."""
+    """Return whether none of its infrastructures may be asked for a node now."""
     closed = [setback for _, setback in fleet_setbacks(fleet, memory) if setback.until > now]
     return len(closed) == len(fleet.infrastructures)
 

@@ -23,7 +23,7 @@ from tidepool.scaling.phase import Phase
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether a job could run on a fleet's nodes, and what keeps the fleet from being used for it (empty: nothing)."""
+    """A fleet as one job sees it: whether its nodes fit, and why the fleet is not used for it (empty: nothing against it)."""
 
     fleet: str
     fits: bool
@@ -77,7 +77,7 @@ def _too_small(ask: Ask, offer: Offer) -> str:
 
 
 def _kept_from(record: Record, fleet: Fleet, ask: Ask) -> str:
-    """What keeps a fleet whose nodes would fit from being used for it."""
+    """Say why a fleet whose nodes would fit is not used for it; empty where nothing is against it."""
     decision = record.decision
     if decision is None:
         return ""

@@ -120,15 +120,15 @@ def put(lines: Iterable[Line]) -> None:
 
 
 def columns() -> int:
-    """How wide standard output is."""
+    """Return the width of standard output in columns."""
     return int(show.console(sys.stdout).width) if sys.stdout.isatty() else PLAIN_COLUMNS
 
 
 def glyphs_for(encoding: str | None) -> Glyphs:
-    """What a stream of that encoding can show."""
+    """Return the glyphs that a stream of that encoding can show."""
     return UNICODE if (encoding or "ascii").lower().replace("-", "").startswith("utf") else ASCII
 
 
 def _printable(text: str) -> str:
-    """What people wrote may hold what moves a terminal's cursor."""
+    """Replace the characters that move a terminal's cursor: people's own texts may hold some."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

@@ -84,7 +84,7 @@ class PlanView:
 
 
 def planning(record: Record, decision: Decision, preview: str | None = None) -> PlanView:
-    """What ``decision``, which is that of ``record``, would do."""
+    """Work out a plan of ``decision``, which is that of ``record``."""
     actions = tuple(_planned(record, decision, action) for action in decision.actions)
     is_priced = record.spec is not None and any(map(price, record.spec.fleets))
     more = sum(each.usd_per_hour or 0 for each in actions)

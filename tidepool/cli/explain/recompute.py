@@ -27,7 +27,7 @@ from tidepool.scaling.ports import Stack as ScaledStack
 
 
 def with_a_decision(stack: Stack, source: Source) -> Record:
-    """What the journal says where a daemon runs; else with what is seen and decided now, where that can be seen.
+    """Read the journal where a daemon runs; else observe and decide now, where that is possible.
 
     Raises:
         Failure: there is neither.
@@ -57,7 +57,7 @@ def decided_now(stack: Stack, source: Source) -> Record:
 
 
 def preview(stack: Stack, decision: Decision, nodes: Collection[str]) -> str:
-    """What an `up` of ``nodes``, and of no others, would do, in Pulumi's words.
+    """Preview an `up` of ``nodes``, and of no others, in Pulumi's words.
 
     Raises:
         StackError: Pulumi does not tell.
@@ -93,7 +93,7 @@ def _decided(stack: Stack, source: Source, record: Record) -> Record:
 
 
 def _state(seen: Seen, kept: Kept, doing: Collection[Intent]) -> ClusterState:
-    """What the daemon would decide on."""
+    """Return the state of the cluster that the daemon would decide on."""
     wish = adopted(
         kept.desired or {},
         seen.told.fleets,

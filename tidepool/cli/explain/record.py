@@ -1,4 +1,4 @@
-"""What is known of a stack's scaler at one moment: all that `watch` and `why` are worked out of. Frozen."""
+"""A stack's scaler at one moment: the record that `watch` and `why` are worked out of, and how the daemon is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAMPLES_S: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the journal of ``stack`` said at ``now``, whose zone is the one that times are told in.
+    """The content of the journal of ``stack`` at ``now``, whose zone is the one that times are told in.
 
     ``is_afresh`` says that ``look`` is no daemon's: it was observed and decided at this moment, and nothing done.
     ``intents`` are the last that were written down, the newest first; ``open_intents`` all without a result.
@@ -44,7 +44,7 @@ class Record:
 
     @property
     def runs(self) -> bool:
-        """Whether a daemon has the lease."""
+        """A daemon has the lease."""
         return self.leader is not None and self.leader.is_held and self.leader.until > self.now
 
     @property
@@ -54,7 +54,7 @@ class Record:
 
     @property
     def state(self) -> ClusterState | None:
-        """What was seen last, where it was not too large to be kept."""
+        """The newest observation, where it was not too large to be kept."""
         return self.look.state if self.look else None
 
     @property
@@ -69,7 +69,7 @@ class Record:
 
 
 def read_record(journal: Journal, stack: str, now: datetime) -> Record:
-    """What `watch` shows, read of ``journal``.
+    """Read the record that `watch` shows from ``journal``.
 
     Raises:
         JournalError: it cannot be read.
@@ -131,17 +131,17 @@ class Health:
 
     @property
     def is_stale(self) -> bool:
-        """Whether what is shown is older than it should be."""
+        """The newest look is older than it should be."""
         return self.age_s is not None and self.age_s > STALE_S
 
     @property
     def is_well(self) -> bool:
-        """Whether the cluster breathes."""
+        """The daemon runs, is not paused, and complains of nothing."""
         return self.state == "runs" and not self.paused and not self.trouble
 
 
 def health(record: Record) -> Health:
-    """How the daemon of ``record`` is."""
+    """Judge how the daemon of ``record`` is."""
     decision, leader = record.decision, record.leader
     age_s = (record.now - decision.at).total_seconds() if decision else None
     state, words, remedy = _state(record, age_s)
@@ -221,7 +221,7 @@ class Source:
         return self._journal
 
     def read(self) -> Record:
-        """What it says now.
+        """Read the record as it is now.
 
         Raises:
             JournalError: it cannot be read.

@@ -1,4 +1,4 @@
-"""How `watch` is laid out: lines of cells that fit a terminal, whatever there is to show. Pure; no terminal here."""
+"""The layout of `watch`: lines of cells that fit a terminal, whatever there is to show. Pure; no terminal here."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Section:
 
 
 def frame(view: WatchView, columns: int, lines: int | None, glyphs: Glyphs, trouble: str = "") -> list[Line]:
-    """What to draw on a terminal of that size; ``lines`` None: as many as there are to be.
+    """Lay the view out for a terminal of that size; ``lines`` None: as many as there are to be.
 
     ``trouble`` says why the view is not the newest.
     """

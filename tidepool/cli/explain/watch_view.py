@@ -1,4 +1,4 @@
-"""What `watch` shows, worked out of a `Record`. Pure; `frame` says how it is laid out."""
+"""The view that `watch` shows, worked out of a `Record`. Pure; `watch_frame` lays it out."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class FleetView:
 
     @property
     def there(self) -> int:
-        """How many nodes are more than slots."""
+        """The number of nodes that are more than slots."""
         return sum(self.phases.values())
 
 
@@ -194,7 +194,7 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class CostView:
-    """What it costs; ``budget_usd`` and ``cap_usd_per_hour`` are limits of the spec, or None.
+    """The cost of the cluster; ``budget_usd`` and ``cap_usd_per_hour`` are limits of the spec, or None.
 
     ``unpriced`` are the fleets whose price is not set, so that nothing is counted for them.
     """
@@ -238,7 +238,7 @@ class WatchView:
 
 
 def watching(record: Record) -> WatchView:
-    """What there is to show of ``record``."""
+    """Work out the view of ``record``."""
     decision = record.decision
     groups = waiting_views(record)
     return WatchView(
@@ -286,12 +286,12 @@ def jobs_text(ids: Collection[int]) -> str:
 
 
 def price(fleet: Fleet) -> float:
-    """What a node of it costs, in US dollars an hour; 0 where that is not said."""
+    """Return the price of a node of ``fleet`` in US dollars an hour; 0 where it is not set."""
     return fleet.infrastructures[0].price_usd_per_hour
 
 
 def sizes(record: Record) -> Mapping[int, int]:
-    """Of jobs that were seen: for how many tasks each stands."""
+    """Return the number of tasks that each observed job stands for."""
     return {job.job_id: job.size for job in record.state.jobs} if record.state else {}
 
 

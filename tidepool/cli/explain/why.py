@@ -142,7 +142,7 @@ class _Asker:
         return why, node_lines(why)
 
     def _machine(self, name: str) -> tuple[object, Iterable[Line]]:
-        """Of a converged pool."""
+        """Explain a machine of a converged pool."""
         view = seen(self.stack, fleet_of(name))
         machine = next((each for pool in view.pools for each in pool.machines if each.node == name), None)
         if machine is None:
@@ -180,7 +180,7 @@ class _Asker:
         return known[-1] if known else None
 
     def _asked(self, wanted: str) -> tuple[Job, ...]:
-        """What Slurm says of one job, which the daemon has not seen, or which was too much to be kept."""
+        """Ask Slurm for one job, which the daemon has not seen, or which was too much to be kept."""
         cluster = require_cluster(self.stack)
         try:
             with closing(self.stack.world.open_slurm(cluster.controller, self.stack.data)) as slurm:

@@ -1,4 +1,4 @@
-"""What a fleet has, may have and why: in words, from the journal. Pure."""
+"""The explanation of a fleet: its nodes, its limits and why, in words, from the journal. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class FleetWhy:
 
 
 def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence[Intent]) -> FleetWhy:
-    """What is known of ``fleet``, about which ``intents`` are, the newest first."""
+    """Explain ``fleet``, about which ``intents`` are, the newest first."""
     decision, now = record.decision, record.now
     memory = decision.memory if decision else Memory()
     wish = decision.desired.get(fleet.name) if decision else None
@@ -113,7 +113,7 @@ def fleet_lines(why: FleetWhy) -> Iterator[Line]:
 
 
 def _floors(spec: ClusterSpec, fleet: Fleet, now: datetime) -> Iterator[str]:
-    """Those that hold now, and schedules of other hours."""
+    """Yield the floors that hold now, and the schedules of other hours."""
     holding = [floor.reason for floor in wants(spec, now).floors if floor.fleet == fleet.name]
     yield from holding
     for policy in spec.scaling.policies:

@@ -74,7 +74,7 @@ class JobWhy:
 def why_job(
     record: Record, job: Job | None, seen: SeenJob | None, intents: Sequence[Intent], fits: Iterable[Fit]
 ) -> JobWhy:
-    """What is known of the job that Slurm lists as ``job`` and the journal has as ``seen``; one of them is there.
+    """Explain the job that Slurm lists as ``job`` and the journal has as ``seen``; one of them is there.
 
     ``intents`` are those of its time, for all jobs.
     """
@@ -162,7 +162,7 @@ def _summary(why: JobWhy) -> str:
 
 
 def _way(why: JobWhy) -> Iterator[Fact]:
-    """What it waited for: each moment, and how long after the one before."""
+    """Yield the moments of its way, each with the time since the one before."""
     times = why.times
     steps = (
         ("submitted", times.submitted),
@@ -238,7 +238,7 @@ def find_job(jobs: Iterable[Job], wanted: str) -> tuple[Job, ...]:
 
 
 def _has_task(job: Job, task: int) -> bool:
-    """Whether a record stands for a task of its array: ``0-9:2,12%4``."""
+    """Return whether a record stands for a task of its array: ``0-9:2,12%4``."""
     for piece in job.array_tasks.partition("%")[0].split(","):
         bounds, _, step = piece.partition(":")
         first, _, last = bounds.partition("-")

@@ -1,4 +1,4 @@
-"""Where a node stands and how it came there: in words, from the journal. Pure."""
+"""The explanation of a node: its phase and how it came to it, in words, from the journal. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidepool.scaling.ports import Intent
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What is remembered of it, since when, and until when it may last (None: no limit)."""
+    """Something that is remembered of a node, since when, and until when it may last (None: no limit)."""
 
     what: str
     at: datetime
@@ -68,7 +68,7 @@ class NodeWhy:
 
 
 def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
-    """What is known of ``node``, about which ``intents`` are, the newest first."""
+    """Explain ``node``, about which ``intents`` are, the newest first."""
     decision, now = record.decision, record.now
     memory = decision.memory if decision else Memory()
     view = decision.nodes.get(node) if decision else None

@@ -1,4 +1,4 @@
-"""Where a machine of a pool stands and how it came there, in words; and what a conversion is to a job or a pod. Pure."""
+"""The explanations of a pool's machine and of a pod, in words, with the conversions that concern them. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class InTheWay:
 def why_machine(
     record: Record, pool: str, machine: MachineView, conversions: Sequence[Conversion]
 ) -> MachineWhy:
-    """What is known of ``machine``, of which ``conversions`` are, the newest first."""
+    """Explain ``machine``, of which ``conversions`` are, the newest first."""
     decision, now = record.decision, record.now
     view = decision.machines.get(machine.node) if decision else None
     setback = decision.memory.pools.backoffs.get(machine.node) if decision else None
@@ -183,7 +183,7 @@ class PodWhy:
 
 
 def why_pod(record: Record, pod: Pod, conversions: Iterable[Conversion]) -> PodWhy:
-    """What is known of ``pod``."""
+    """Explain ``pod``."""
     decision = record.decision
     waiting = decision.waiting_pods.get(pod.key) if decision and not pod.node else None
     return PodWhy(

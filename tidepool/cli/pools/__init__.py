@@ -1,1 +1,1 @@
-"""What the command tells of converged pools, and how it moves their machines."""
+"""Converged pools on the command line: their views, and the conversion of their machines."""

@@ -1,4 +1,4 @@
-"""What speaks against a conversion, before anything changes: all of it at once. Pure."""
+"""Checks before a conversion changes anything; all mistakes are told at once. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known before a conversion.
+    """The knowledge that a conversion is checked with.
 
     ``under_way`` has those of all machines. ``image_roles``: by image what its manifest says; one that is not there is not
     known.
@@ -93,7 +93,7 @@ def _other_ways(nodes: Iterable[str], to: Role, under_way: Mapping[str, Conversi
 
 
 def _counts(pool: ConvergedPool, nodes: Collection[str], to: Role, known: Known) -> Iterator[str]:
-    """Those that are on their way count where they go."""
+    """Check the numbers of machines by role; machines on their way count where they go."""
     will_be = {
         name: _will_be(name, known) for name, its in known.pools.machines.items() if its.name == pool.name
     }

@@ -35,7 +35,7 @@ _LOOK_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a person wants; None leaves it to the pool."""
+    """The terms that a person orders a conversion with; None leaves one to the pool."""
 
     to: Role
     who: str
@@ -126,7 +126,7 @@ def _look(
     wanted: Collection[str],
     leaves: Role,
 ) -> tuple[Known, Mapping[str, Conversion]]:
-    """What is known, and the last conversion of each of ``wanted`` that ended."""
+    """Return what is known, and the last conversion of each of ``wanted`` that ended."""
     with ThreadPoolExecutor(2) as beside:
         kubernetes = beside.submit(kubernetes_seen, stack, pools.kubernetes, with_rights=True)
         work = beside.submit(busy, stack, controller, pools, leaves)
@@ -149,14 +149,14 @@ def _refuse(wrong: list[str], known: Known) -> None:
 
 
 def _has(node: str, to: Role, pools: Pools, going: Conversion | None, last: Conversion | None) -> bool:
-    """Whether it has the role, and nothing is to be done. After one that failed it may have none."""
+    """Return whether it has the role, and nothing is to be done. After one that failed it may have none."""
     if going is not None or pools.role(node) != to:
         return False
     return last is None or (last.phase != "failed" and not _is_unwritten(last, to))
 
 
 def _is_unwritten(last: Conversion, role: Role) -> bool:
-    """Whether the graph has ``role`` for a machine that has been converted since: that `up` was cut off just then."""
+    """Return whether the graph has ``role`` for a machine that was converted since: that `up` was cut off just then."""
     return last.phase == "done" and last.order.to != role
 
 
@@ -202,7 +202,7 @@ def _ordered(
 
 
 def _other_terms(orders: Iterable[Order], ordered: Iterable[Conversion]) -> Iterator[str]:
-    """Of those that were under way already: their terms hold, and not those that were asked for now."""
+    """Tell of conversions that were under way already: their terms hold, and not those that were ordered now."""
     for wanted, there in zip(orders, ordered, strict=True):
         holds = there.order
         if wanted.is_forced or (holds.deadline_s, holds.at_deadline) == (
@@ -290,7 +290,7 @@ def _told(seen: Sequence[Conversion], driven: Driven | None, wanted: str, as_jso
 
 
 def _is_over(seen: Iterable[Conversion], now: datetime) -> bool:
-    """Whether all have ended, or nobody is at those that have not."""
+    """Return whether all have ended, or nobody drives those that have not."""
     return all(not each.is_under_way or not is_driven(each, now) for each in seen)
 
 
@@ -298,7 +298,7 @@ _Key = tuple[str, tuple[str, ...], str]
 
 
 class Progress:
-    """What was told of which machine. Machines of which the same is to be told share a line."""
+    """The last line told of each machine. Machines with the same line share it."""
 
     def __init__(self, begun: datetime) -> None:
         self._begun = begun

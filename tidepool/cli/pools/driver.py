@@ -39,7 +39,7 @@ _LOG_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Which machines are to have which role; those that ``waits`` names have work that is waited for.
+    """The roles that machines are to have; those that ``waits`` names have work that is waited for.
 
     ``refresh``: look first at what they are, for the state may not know.
     """
@@ -55,7 +55,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What the operation came to: its exit code, and what was wrong, a text each."""
+    """The outcome of the operation: its exit code, and its errors, a text each."""
 
     code: int
     said: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Driver(Protocol):
         ...
 
     def ended(self, timeout_s: float) -> Driven | None:
-        """What it came to, as soon as it has ended; None where it has not within that time."""
+        """Return the outcome as soon as it has ended; None where it has not within that time."""
         ...
 
     def leave(self) -> None:
@@ -136,7 +136,7 @@ def carry_out_moves(stack: Stack, moves: Moves) -> Driven:
 
 
 def _under_way(stack: Stack, nodes: Iterable[str]) -> list[str]:
-    """Those of ``nodes`` whose conversion has not ended.
+    """Return the ``nodes`` whose conversion has not ended.
 
     Raises:
         ConversionError: the journal cannot be read.
@@ -297,7 +297,7 @@ def _into_log(path: Path) -> None:
 
 
 def _told(work: Callable[[], Driven]) -> Driven:
-    """What ``work`` came to; what it raises is told as a person reads it."""
+    """Run ``work``; turn what it raises into a text for a person."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001  (told to whoever watches, and into the log)

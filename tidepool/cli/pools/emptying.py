@@ -75,7 +75,7 @@ class Emptying:
 
     @contextmanager
     def _parties(self, node: str) -> Iterator[Parties]:
-        """Who takes part until a machine is empty: nothing is put there, and nothing taken away."""
+        """Open the parties of a conversion until a machine is empty: nothing is put there, and nothing taken away."""
         pool = self._pools.machines[node]
         world, data = self._stack.world, self._stack.data
         machine = RoleProgram(

@@ -25,7 +25,7 @@ CONVERSIONS_FILE: Final = "conversions.db"
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """What the outputs say of pools: each by its name, and which of its machines serve Kubernetes."""
+    """The pools of a stack's outputs: each by its name, and the machines that serve Kubernetes."""
 
     stack: str
     pools: Mapping[str, ConvergedPool] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Pools:
         return "kubernetes" if any(node in serving for serving in self.serving.values()) else "slurm"
 
     def count(self, pool: str, role: Role) -> int:
-        """How many machines of a pool have a role."""
+        """Count the machines of a pool that have a role."""
         names = [name for name, its in self.machines.items() if its.name == pool]
         return sum(self.role(name) == role for name in names)
 
@@ -90,7 +90,7 @@ def require_pools(stack: Stack, outputs: Mapping[str, Any] | None) -> Pools:
 
 
 def conversions_file(stack: Stack) -> Path:
-    """Where the journal of conversions is."""
+    """Return the path of the journal of conversions."""
     return stack.data / stack.name / CONVERSIONS_FILE
 
 
@@ -114,7 +114,7 @@ def read_conversions(stack: Stack) -> Journal | None:
 
 @dataclass(frozen=True, slots=True)
 class SlurmSeen:
-    """What Slurm said of the machines of pools; ``failure`` says why it could not be asked (empty: it could)."""
+    """Slurm's view of the machines of pools; ``failure`` says why it could not be asked (empty: it could)."""
 
     failure: str = ""
     nodes: Mapping[str, Node] | None = None
@@ -123,7 +123,7 @@ class SlurmSeen:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSeen:
-    """What the API server said: why it could not be asked (empty: it could), rights that are missing, its nodes."""
+    """The API server's view: why it could not be asked (empty: it could), rights that are missing, its nodes."""
 
     failure: str = ""
     missing: tuple[Right, ...] = ()

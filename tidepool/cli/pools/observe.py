@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def both_sides(stack: Stack, controller: Connection, pools: Pools) -> Sides:
-    """What Slurm and Kubernetes say now, asked side by side."""
+    """Ask Slurm and Kubernetes side by side."""
     with ThreadPoolExecutor(2) as beside:
         slurm = beside.submit(_slurm, stack, controller)
         kubernetes, pods = kubernetes_seen(stack, pools.kubernetes, with_pods=True)
@@ -47,7 +47,7 @@ def busy(stack: Stack, controller: Connection, pools: Pools, leaves: Role) -> fr
 def kubernetes_seen(
     stack: Stack, connection: Connection | None, *, with_pods: bool = False, with_rights: bool = False
 ) -> tuple[KubernetesSeen, tuple[Pod, ...]]:
-    """What the API server says; why it cannot be asked, where it cannot."""
+    """Ask the API server; say why it cannot be asked, where it cannot."""
     # Late: it is not needed where no pool is.
     from tidepool.clients.kubernetes.errors import KubernetesError
 

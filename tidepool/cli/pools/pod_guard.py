@@ -128,7 +128,7 @@ def refuse_lost_pods(stack: Stack, pools: Pools, leaving: Collection[str]) -> No
 
 
 def on_machines(pods: Iterable[Pod], machines: Collection[str]) -> list[Pod]:
-    """Those that run on ``machines``, and that are nobody's on each node."""
+    """Return the pods on ``machines`` that are neither static nor of a daemon set."""
     return [
         pod
         for pod in pods
@@ -168,13 +168,13 @@ def _kill_all(client: KubernetesClient, machines: Collection[str]) -> None:
 
 
 def _driven(journal: Journal) -> list[Conversion]:
-    """Those under way that somebody drives."""
+    """Return the conversions under way that somebody drives."""
     now = datetime.now(UTC)
     return [each for each in journal.conversions() if each.is_under_way and is_driven(each, now)]
 
 
 def _is_own(stack: Stack) -> bool:
-    """Whether Kubernetes goes with the cluster, and all that it would make again."""
+    """Return whether Kubernetes goes with the cluster, and all that it would make again."""
     return CONTROL_PLANE_HOST in _machines(stack)
 
 

@@ -81,7 +81,7 @@ class PoolsView:
 
 
 def pools_view(pools: Pools, sides: Sides, conversions: Sequence[Conversion], now: datetime) -> PoolsView:
-    """What was seen, pool by pool. ``conversions`` are the newest first."""
+    """Work out the view of each pool. ``conversions`` are the newest first."""
     work = work_by_node(sides, now)
     trouble = [f"Slurm cannot be asked: {sides.slurm.failure}"] if sides.slurm.failure else []
     if sides.kubernetes.failure:
@@ -234,7 +234,7 @@ def pool_lines(pool: PoolView, now: datetime) -> Iterator[Line]:
 
 
 def conversion_lines(going: ConversionView, now: datetime, indent: str = "  ") -> Iterator[Line]:
-    """How far it is, what holds it, until when, and what comes then."""
+    """Tell how far a conversion is, what holds it, until when, and what comes then."""
     kind = "forced" if going.is_forced else "graceful"
     yield (
         Cell(f"{indent}-> {going.to}", "bold yellow"),
