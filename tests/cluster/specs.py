@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from tidepool.cluster.spec import ClusterSpec
+
 _SPEC: dict[str, Any] = {
     "name": "physics",
     "network": "10.77.0.0/16",
@@ -60,3 +62,8 @@ POOL: dict[str, Any] = {
 def with_pool(**changes: Any) -> dict[str, Any]:
     """A good spec with a pool beside the fleets, and with changes in the pool."""
     return spec_mapping(pools=[copy.deepcopy(POOL) | changes], kubernetes={})
+
+
+def of_release(spec: ClusterSpec, release: str, **changes: Any) -> ClusterSpec:
+    """The spec as it would be, were ``release`` one that Tidepool was run with."""
+    return spec.model_copy(update={"slurm_version": release, **changes})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.specs import spec_mapping
+from tests.cluster.specs import of_release, spec_mapping
 from tidepool.cluster import power_saving
 from tidepool.cluster.slurm_conf import future_slots, slurm_conf
 from tidepool.cluster.slurm_keys import RELEASES, Release
@@ -73,7 +73,7 @@ def test_slurm_waits_longer_for_nodes_than_the_scaler_does() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_release_knows_the_keys(release: Release) -> None:
-    assert "SuspendTime" in slurm_conf(spec_of(scaling=MODE, slurm_version=release))
+    assert "SuspendTime" in slurm_conf(of_release(spec_of(scaling=MODE), release))
 
 
 def test_nodes_of_a_tree_cannot_be_in_the_cloud() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.specs import spec_mapping, with_pool
+from tests.cluster.specs import of_release, spec_mapping, with_pool
 from tidepool.cluster.slurm_conf import (
     cgroup_conf,
     configuration,
@@ -126,7 +126,7 @@ def test_one_that_stands_by_is_started_anew_once_it_was_in_charge_where_its_rele
     given: dict[str, Any],
 ) -> None:
     key = "SlurmctldPrimaryOffProg"
-    own, later = {"slurm_conf": {key: "/own"}}, {"slurm_version": "23.11"}
+    own = {"slurm_conf": {key: "/own"}}
 
     def set_by(**changes: Any) -> str | None:
         return settings_of(slurm_conf(read_spec(given | changes))).get(key)
@@ -134,8 +134,9 @@ def test_one_that_stands_by_is_started_anew_once_it_was_in_charge_where_its_rele
     assert set_by() == "/usr/local/lib/tidepool/slurmctld-stands-by"
     with pytest.raises(SpecError, match=r"before 23[.]11"):
         set_by(**own)
-    assert set_by(**later) is None
-    assert set_by(**later, **own) == "/own"
+    later = of_release(read_spec(given), "23.11")
+    assert settings_of(slurm_conf(later)).get(key) is None
+    assert settings_of(slurm_conf(of_release(later, "23.11", **own)))[key] == "/own"
     assert key not in settings_of(slurm_conf(spec_of(controller={"accounting": {}})))
 
 
@@ -190,15 +191,15 @@ def test_options_of_cgroup_conf_count_with_cgroups_only() -> None:
         "ConstrainDevices=yes",
         "AllowedRAMSpace=95.5",
     ]
-    assert "CgroupPlugin=disabled" in cgroup_conf(spec_of(slurm_version="24.05", cgroup_conf=options))
+    assert "CgroupPlugin=disabled" in cgroup_conf(of_release(spec_of(cgroup_conf=options), "24.05"))
     assert cgroup_conf(spec_of(cgroup_conf=options)).splitlines()[2:] == ["CgroupPlugin=cgroup/v1"]
 
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("full", [False, True])
 def test_every_key_is_known_to_every_release(release: Release, full: bool) -> None:
-    spec = spec_of(**(FULL if full else {}), slurm_version=release)
-    assert configuration(spec) == configuration(spec_of(**(FULL if full else {}), slurm_version=release))
+    spec = of_release(spec_of(**(FULL if full else {})), release)
+    assert configuration(spec) == configuration(of_release(spec_of(**(FULL if full else {})), release))
     for key in settings_of(slurm_conf(spec)):
         assert release in SLURM_CONF[key.lower()].releases
 
@@ -280,7 +281,7 @@ def test_slurm_reads_it_without_a_complaint(full: bool, tmp_path: Path) -> None:
     release = ".".join(version.split()[1].split(".")[:2])
     if release not in RELEASES:
         pytest.skip(f"Slurm {release} is not among those that Tidepool knows")
-    for name, text in configuration(spec_of(**(FULL if full else {}), slurm_version=release)).items():
+    for name, text in configuration(of_release(spec_of(**(FULL if full else {})), release)).items():
         (tmp_path / name).write_text(text)
     ran = subprocess.run(
         [program, "show", "hostnames", "a[1-2]"], check=False, env=environment, capture_output=True, text=True

@@ -132,7 +132,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a release": (
         spec_mapping(slurm_version=20.11),
-        "slurm_version = '20.11': it should be '22.05', '23.02',",
+        "slurm_version = '20.11': it should be '22.05'",
+    ),
+    "a release that was never run": (
+        spec_mapping(slurm_version="24.11"),
+        "slurm_version = '24.11': it should be '22.05'",
     ),
     "a huge amount": (
         with_fleet(0, shape={"cpus": 1, "memory": "9" * 400 + "G"}),
@@ -274,8 +278,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         "partitions[0].options.Nodes = 'cpu-1': Nodes is not for a person to set: it is the partition's `fleets`",
     ),
     "an option of cgroup.conf": (
-        spec_mapping(cgroup_conf={"CgroupAutomount": True}, slurm_version="24.05"),
-        "cgroup_conf.CgroupAutomount = True: Slurm 24.05 has no CgroupAutomount in cgroup.conf any more, 23.02 was",
+        spec_mapping(cgroup_conf={"EnableExtraControllers": "all"}),
+        "cgroup_conf.EnableExtraControllers = ",
     ),
 }
 
