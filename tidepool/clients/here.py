@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from tidepool.clients.slurm.errors import TimedOut, Unreachable
+from tidepool.clients.errors import TimedOut, Unreachable
 from tidepool.clients.transport import Completed, command_name
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tidepool.clients.errors import Unreachable
 from tidepool.clients.here import Here
-from tidepool.clients.slurm.errors import Unreachable
 from tidepool.clients.transport import Completed
 
 #: Those that a command of Slurm needs: files and keys, addresses, and its host's name.

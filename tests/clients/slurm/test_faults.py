@@ -67,8 +67,6 @@ def test_an_empty_answer_is_no_empty_list(command: Fake) -> None:
     for look in (slurm.nodes, slurm.partitions, slurm.reservations, slurm.version):
         with pytest.raises(Malformed):
             look()
-    with pytest.raises(Malformed):
-        command("sacctmgr").accounting.accounts()
 
 
 def test_scontrols_own_words_for_nothing_are_an_empty_list(command: Fake) -> None:

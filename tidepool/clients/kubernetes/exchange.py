@@ -112,7 +112,7 @@ class Exchange:
                 link.close()
                 raise
             if is_open:
-                self._keep(link)
+                self._return_link(link)
             else:
                 link.close()
             return answer
@@ -192,7 +192,7 @@ class Exchange:
                 return link
             link.close()
 
-    def _keep(self, link: _Link) -> None:
+    def _return_link(self, link: _Link) -> None:
         with self._lock:
             if not self._is_closed:
                 self._idle.append(link)

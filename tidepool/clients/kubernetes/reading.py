@@ -182,14 +182,14 @@ def _requests(spec: Mapping[str, Any]) -> Resources:
     """
     running, starting, beside = Resources(), Resources(), Resources()
     for container in _list(spec, "initContainers"):
-        asked = _asked(container)
+        asked = _requested(container)
         if container.get("restartPolicy") == "Always":
             beside = added(beside, asked)
             starting = most(starting, beside)
         else:
             starting = most(starting, added(beside, asked))
     for container in _list(spec, "containers"):
-        running = added(running, _asked(container))
+        running = added(running, _requested(container))
     summed = most(added(running, beside), starting)
     said = _map(_map(spec, "resources"), "requests")
     of_pod = resources(said)
@@ -201,7 +201,7 @@ def _requests(spec: Mapping[str, Any]) -> Resources:
     return added(whole, resources(_map(spec, "overhead")))
 
 
-def _asked(container: Mapping[str, Any]) -> Resources:
+def _requested(container: Mapping[str, Any]) -> Resources:
     return resources(_map(_map(container, "resources"), "requests"))
 
 

@@ -7,9 +7,10 @@
 `contract` says what a client can do; `errors` what can go wrong.
 """
 
+from tidepool.clients.errors import TimedOut as TimedOut
+from tidepool.clients.errors import Unreachable as Unreachable
 from tidepool.clients.here import Here as Here
 from tidepool.clients.namespaces import InNamespaces as InNamespaces
-from tidepool.clients.slurm.accounting import Accounting as Accounting
 from tidepool.clients.slurm.client import Slurm as Slurm
 from tidepool.clients.slurm.contract import Controller as Controller
 from tidepool.clients.slurm.contract import SlurmClient as SlurmClient
@@ -22,9 +23,6 @@ from tidepool.clients.slurm.errors import NotFound as NotFound
 from tidepool.clients.slurm.errors import PermissionDenied as PermissionDenied
 from tidepool.clients.slurm.errors import Refused as Refused
 from tidepool.clients.slurm.errors import SlurmError as SlurmError
-from tidepool.clients.slurm.errors import TimedOut as TimedOut
-from tidepool.clients.slurm.errors import Unreachable as Unreachable
-from tidepool.clients.slurm.errors import Unsupported as Unsupported
 from tidepool.clients.slurm.job import Job as Job
 from tidepool.clients.slurm.job import JobState as JobState
 from tidepool.clients.slurm.node import Node as Node

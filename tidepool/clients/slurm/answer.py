@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from tidepool.clients.errors import TimedOut, Unreachable
 from tidepool.clients.slurm.errors import (
     ControllerDown,
     DatabaseDown,
@@ -17,8 +18,6 @@ from tidepool.clients.slurm.errors import (
     PermissionDenied,
     Refused,
     SlurmError,
-    TimedOut,
-    Unreachable,
 )
 from tidepool.clients.transport import Completed
 

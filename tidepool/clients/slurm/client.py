@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Collection, Iterable
 from typing import Final, Self
 
-from tidepool.clients.slurm.accounting import Accounting
 from tidepool.clients.slurm.answer import error_of, judge
 from tidepool.clients.slurm.commands import Commands
 from tidepool.clients.slurm.contract import Controller, Submitted
@@ -43,7 +42,6 @@ class Slurm:
 
     def __init__(self, transport: Transport, timeout_s: float = TIMEOUT_S) -> None:
         self._commands = Commands(transport, timeout_s)
-        self.accounting = Accounting(self._commands)
 
     def __enter__(self) -> Self:
         return self

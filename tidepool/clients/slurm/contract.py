@@ -1,7 +1,6 @@
 """Contract of a client of Slurm, whichever way it talks to it.
 
-`Slurm` does it by Slurm's commands, over this machine, namespaces or SSH; `SlurmRest` does by slurmrestd what that
-can; `FakeSlurm` does it in memory. One suite of tests holds them to the same promises:
+`Slurm` does it by Slurm's commands, over this machine, namespaces or SSH; `FakeSlurm` does it in memory. One suite of tests holds them to the same promises:
 
 - A call comes back within its time-out, with an answer or with a `SlurmError`.
 - A list is the whole list. What cannot be known is an error: never an empty list, never a shorter one.

@@ -5,30 +5,10 @@ An answer that is not certain is one of these and never an empty list: whoever r
 
 from __future__ import annotations
 
+from tidepool.clients.errors import ClientError
 
-class SlurmError(Exception):
-    """Slurm was not asked, did not answer, refused, or was not understood.
-
-    ``what`` happened, ``where`` (the transport and the command), and the ``remedy`` are for people; the message is
-    made of all three.
-    """
-
-    def __init__(self, what: str, *, where: str, remedy: str) -> None:
-        super().__init__(f"{what} ({where}); {remedy}")
-        self.what = what
-        self.where = where
-        self.remedy = remedy
-
-
-class Unreachable(SlurmError):
-    """The machine or the command that would ask Slurm cannot be reached; nothing was asked.
-
-    A connection of SSH that breaks while a command runs is one too: then the request may have been carried out.
-    """
-
-
-class TimedOut(SlurmError):
-    """No answer in time. What was asked for may have been done, or may still be."""
+#: All that can be raised where Slurm is asked: also that the way to it failed (`Unreachable`, `TimedOut`).
+SlurmError = ClientError
 
 
 class ControllerDown(SlurmError):
@@ -41,10 +21,6 @@ class DatabaseDown(SlurmError):
 
 class Malformed(SlurmError):
     """An answer came, but it is not the one that was asked for: cut off, or in a form that is not known."""
-
-
-class Unsupported(SlurmError):
-    """This transport, or this version of Slurm, cannot do that; nothing was asked."""
 
 
 class Refused(SlurmError):

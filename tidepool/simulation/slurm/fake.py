@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NoReturn
 
+from tidepool.clients.errors import TimedOut
 from tidepool.clients.slurm.contract import Controller, Submitted
-from tidepool.clients.slurm.errors import ControllerDown, Malformed, NotFound, Refused, TimedOut
+from tidepool.clients.slurm.errors import ControllerDown, Malformed, NotFound, Refused
 from tidepool.clients.slurm.job import Job, JobState
 from tidepool.clients.slurm.node import Node, NodeBase, NodeFlag, NodeState
 from tidepool.clients.slurm.partition import Partition, PartitionState
