@@ -26,7 +26,7 @@ from pulumi import automation
 
 import tidepool
 from tests.whole.cluster import Cluster
-from tidepool.cluster.desired_state import Wish
+from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
 from tidepool.engine import EmbeddedPulumiCommand
 from tidepool.engine.warm import warm_command
@@ -59,7 +59,7 @@ class Way:
 
     def up(self, hosts: HostSet, about: HostSet) -> None:
         stack = self._cluster.stack
-        desired = Wish({"cpu": hosts}, None if self._registers_all else about)
+        desired = DesiredNodes({"cpu": hosts}, None if self._registers_all else about)
         fleet = f"urn:pulumi:{stack}::cluster::tidepool:components:ComputeFleet$"
         automation.select_stack(
             stack,

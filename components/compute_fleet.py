@@ -12,7 +12,7 @@ from tidepool import resources
 from tidepool.cluster import hostlist
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import node_places
+from tidepool.cluster.node_placements import node_placements
 from tidepool.cluster.node_set import node_set, slots_of
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import Fleet
@@ -139,7 +139,7 @@ def _known_fleet(name: str, controller: SlurmController) -> Fleet:
 
 def _placements(fleet: Fleet, slots: Iterable[Slot], known: Mapping[str, str]) -> Mapping[str, str]:
     try:
-        return node_places(fleet, [slot.node_name for slot in slots], known)
+        return node_placements(fleet, [slot.node_name for slot in slots], known)
     except ValueError as error:
         raise pulumi.RunError(str(error)) from error
 

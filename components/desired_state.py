@@ -10,9 +10,9 @@ from typing import Any, Final, Self
 import pulumi
 from pulumi.runtime import is_config_secret
 
-from tidepool.cluster.desired_state import PLACES, ROLES, WISH, Wish, WishError
+from tidepool.cluster.desired_state import PLACES, ROLES, WISH, DesiredNodes, DesiredNodesError
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import node_places, read_places, told_places
+from tidepool.cluster.node_placements import node_placements, placements_to_json, read_placements
 from tidepool.cluster.node_set import node_set
 from tidepool.cluster.role_set import role_set
 from tidepool.cluster.roles import Role
@@ -63,8 +63,8 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
     last = last_outputs()
     fleets: Mapping[str, str] = last.get("fleets", {})
     try:
-        wish = Wish.read(environment)
-    except WishError as error:
+        wish = DesiredNodes.read(environment)
+    except DesiredNodesError as error:
         raise pulumi.RunError(str(error)) from None
     if wish is not None:
         return _by_scaler(config, wish, last, fleets)
@@ -83,7 +83,7 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
 
 
 def _by_scaler(
-    config: pulumi.Config, wish: Wish, last: Mapping[str, Any], fleets: Mapping[str, str]
+    config: pulumi.Config, wish: DesiredNodes, last: Mapping[str, Any], fleets: Mapping[str, str]
 ) -> DesiredState:
     if _SPEC in last:
         spec, outputs = _spec(last[_SPEC], "the spec in the stack's outputs"), {_SPEC: last[_SPEC]}
@@ -118,7 +118,7 @@ def _last_placements(
     """
     placed = last.get(_PLACEMENTS, {})
     found: dict[str, Mapping[str, str]] = {
-        fleet.name: read_places(placed.get(fleet.name, {})) for fleet in spec.fleets
+        fleet.name: read_placements(placed.get(fleet.name, {})) for fleet in spec.fleets
     }
     if all(not fleets.get(name) or name in placed for name in found):
         return found
@@ -140,14 +140,16 @@ def _placements(
     where: str,
 ) -> dict[str, Mapping[str, str]]:
     try:
-        return {fleet.name: node_places(fleet, nodes[fleet.name], known[fleet.name]) for fleet in spec.fleets}
+        return {
+            fleet.name: node_placements(fleet, nodes[fleet.name], known[fleet.name]) for fleet in spec.fleets
+        }
     except ValueError as error:
         raise pulumi.RunError(f"{where}: {error}") from None
 
 
 def _placement_outputs(spec: ClusterSpec, places: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     several = [fleet.name for fleet in spec.fleets if len(fleet.infrastructures) > 1]
-    return {_PLACEMENTS: {name: told_places(places[name]) for name in several}} if several else {}
+    return {_PLACEMENTS: {name: placements_to_json(places[name]) for name in several}} if several else {}
 
 
 def _spec(written: Any, where: str) -> ClusterSpec:

@@ -10,7 +10,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from tidepool.cli.context import World
+from tidepool.cli.context import Context
 from tidepool.cli.engine import Answer
 from tidepool.cli.main import cli
 from tidepool.clients.slurm import SlurmClient
@@ -82,7 +82,7 @@ class Person:
     """Somebody in a project's folder, with a command line."""
 
     folder: Path
-    world: World
+    context: Context
     engine: FakeEngine
     slurm: FakeSlurm
 
@@ -91,9 +91,9 @@ class Person:
         spec = {key: value for key, value in {**SPEC, **changes}.items() if value is not None}
         (self.folder / f"Pulumi.{stack}.yaml").write_text(json.dumps({"config": {"cluster:spec": spec}}))
 
-    def runs(self, *words: str, input: str = "", **world: Any) -> Result:
+    def runs(self, *words: str, input: str = "", **context: Any) -> Result:
         """What comes of a command line, with ``input`` typed."""
-        made = replace(self.world, **world)
+        made = replace(self.context, **context)
         return CliRunner().invoke(cli, list(words), input=input, obj=made, prog_name="tidepool")
 
 
@@ -108,7 +108,7 @@ def person(folder: Path, data: Path) -> Person:
         return slurm
 
     env = {"TIDEPOOL_DATA": str(data), "HOME": str(folder), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-    world = World(env, folder, engine=engine, open_slurm=open_slurm)
-    made = Person(folder, world, engine, slurm)
+    context = Context(env, folder, engine=engine, open_slurm=open_slurm)
+    made = Person(folder, context, engine, slurm)
     made.write()
     return made

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.standins import SPEC, Person
 from tidepool.cli import doctor, errors
-from tidepool.cli.remote_infrastructure import named_elsewhere
+from tidepool.cli.remote_infrastructure import named_infrastructures
 from tidepool.cli.stack import find_stack
 from tidepool.cluster.failures import Permanent
 from tidepool.infrastructures.finding import Finding
@@ -32,7 +32,7 @@ def lacks(monkeypatch: pytest.MonkeyPatch) -> list[Lack]:
 
 
 def findings(somebody: Person) -> dict[str, Finding]:
-    return {found.what: found for found in doctor.examine(somebody.world)}
+    return {found.what: found for found in doctor.examine(somebody.context)}
 
 
 def test_all_is_looked_at(somebody: Person) -> None:
@@ -52,7 +52,7 @@ def test_all_is_looked_at(somebody: Person) -> None:
 
 
 def test_a_missing_program_is_told_with_its_package(somebody: Person, tmp_path: Path) -> None:
-    bare = replace(somebody.world, env={**somebody.world.env, "PATH": str(tmp_path)})
+    bare = replace(somebody.context, env={**somebody.context.env, "PATH": str(tmp_path)})
     found = {each.what: each for each in doctor.examine(bare)}
     assert found["ip"].state == "lacks"
     assert "apt-get install iproute2" in found["ip"].remedy
@@ -79,8 +79,8 @@ def test_without_root_it_says_so_and_tries_nothing(somebody: Person, monkeypatch
 
 def test_the_engine_that_cannot_be_is_told(somebody: Person) -> None:
     for name in ("pulumi", "other"):
-        env = {**somebody.world.env, "TIDEPOOL_ENGINE": name, "PATH": "/nowhere"}
-        found = {each.what: each for each in doctor.examine(replace(somebody.world, env=env))}
+        env = {**somebody.context.env, "TIDEPOOL_ENGINE": name, "PATH": "/nowhere"}
+        found = {each.what: each for each in doctor.examine(replace(somebody.context, env=env))}
         assert found["engine"].state == "lacks"
         assert "TIDEPOOL_ENGINE" in found["engine"].detail
 
@@ -88,8 +88,8 @@ def test_the_engine_that_cannot_be_is_told(somebody: Person) -> None:
 def test_a_kubernetes_that_is_not_built_is_a_note_with_how_to_build_it(
     somebody: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = {**somebody.world.env, "TIDEPOOL_TOOLCHAIN": "", "XDG_CACHE_HOME": str(tmp_path)}
-    found = {each.what: each for each in doctor.examine(replace(somebody.world, env=env))}["Kubernetes"]
+    env = {**somebody.context.env, "TIDEPOOL_TOOLCHAIN": "", "XDG_CACHE_HOME": str(tmp_path)}
+    found = {each.what: each for each in doctor.examine(replace(somebody.context, env=env))}["Kubernetes"]
     assert found.state == "note"
     assert found.detail.startswith(
         f"Kubernetes is not built for this machine (there is no {tmp_path}/tidepool/toolchain/"
@@ -99,7 +99,7 @@ def test_a_kubernetes_that_is_not_built_is_a_note_with_how_to_build_it(
         (tmp_path / tool).write_text("")
         (tmp_path / tool).chmod(0o755)
     env["TIDEPOOL_TOOLCHAIN"] = str(tmp_path)
-    found = {each.what: each for each in doctor.examine(replace(somebody.world, env=env))}["Kubernetes"]
+    found = {each.what: each for each in doctor.examine(replace(somebody.context, env=env))}["Kubernetes"]
     assert (found.state, found.detail) == ("well", f"of another build, {tmp_path}")
 
 
@@ -160,7 +160,7 @@ def spanning(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> tuple[Person,
 def stack_findings(person: Person) -> dict[str, Finding]:
     return {
         found.what: found
-        for found in doctor.examine_stack(find_stack(person.world, "dev", str(person.folder)))
+        for found in doctor.examine_stack(find_stack(person.context, "dev", str(person.folder)))
     }
 
 
@@ -202,9 +202,9 @@ def test_one_that_hangs_holds_up_no_other(spanning: tuple[Person, Checked]) -> N
 
     checked.found["kubernetes"] = hangs
     checked.found["ssh"] = lambda: (Finding("host alpha", "well", "it answers"),)
-    stack = find_stack(person.world, "dev", str(person.folder))
+    stack = find_stack(person.context, "dev", str(person.folder))
     try:
-        found = {each.what: each for each in doctor.fitness(stack, named_elsewhere(stack, None), 0.1)}
+        found = {each.what: each for each in doctor.fitness(stack, named_infrastructures(stack, None), 0.1)}
     finally:
         go_on.set()
     assert found["kubernetes"].detail == "it has not answered within 0.1 s"
@@ -225,8 +225,8 @@ def test_a_plugin_that_is_not_there_is_told_with_what_installs_it(
     program.parent.mkdir(parents=True)
     program.write_text("")
     program.chmod(0o755)
-    home = {**person.world.env, "PULUMI_HOME": str(tmp_path / "home")}
-    there = replace(person, world=replace(person.world, env=home))
+    home = {**person.context.env, "PULUMI_HOME": str(tmp_path / "home")}
+    there = replace(person, context=replace(person.context, env=home))
     found = stack_findings(there)["pulumi-kubernetes"]
     assert (found.state, found.detail) == ("well", f"{version}, with its plugin")
 

@@ -69,7 +69,7 @@ def spanning(somebody: Person, clouds: Clouds) -> Person:
     somebody.slurm.boot("cpu-1", "cpu-2")
     clouds.libvirt.create(a_request("dev", 1))
     clouds.aws.create(a_request("dev", 2))
-    (somebody.world.data / "state").mkdir(parents=True)
+    (somebody.context.data / "state").mkdir(parents=True)
     return somebody
 
 
@@ -227,7 +227,7 @@ def test_status_and_down_of_a_stack_of_this_machine_load_nothing_of_the_others(t
         "from tests.cli.standins import OUTPUTS, SPEC, person\n"
         f"ada = person(Path({str(tmp_path)!r}) / 'project', Path({str(tmp_path)!r}) / 'data')\n"
         "ada.engine.outputs = {**OUTPUTS, 'spec': SPEC}\n"
-        "(ada.world.data / 'state').mkdir(parents=True)\n"
+        "(ada.context.data / 'state').mkdir(parents=True)\n"
         "for words in (('status', '--json'), ('down', '--yes', '--json')):\n"
         "    said = ada.runs(*words)\n"
         "    assert said.exit_code == 0, said.output\n"
@@ -276,7 +276,7 @@ def test_down_tells_of_them_in_json(spanning: Person) -> None:
 def test_one_that_is_kept_from_being_deleted_is_named_and_nothing_is_purged(
     spanning: Person, clouds: Clouds
 ) -> None:
-    home = spanning.world.data / "dev" / "volumes" / "home"
+    home = spanning.context.data / "dev" / "volumes" / "home"
     home.mkdir(parents=True)
     clouds.aws.keep("cpu-2")
     said = spanning.runs("down", "--yes", "--purge")

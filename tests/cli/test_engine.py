@@ -15,7 +15,7 @@ from tests.cli.standins import OUTPUTS, Person
 from tidepool.cli import errors
 from tidepool.cli.engine import Embedded, Pulumi, choose
 from tidepool.cli.stack import find_stack
-from tidepool.cluster.desired_state import Wish
+from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
 
 ROOT = Path(__file__).parents[2]
@@ -38,37 +38,39 @@ def with_pulumi(somebody: Person) -> Person:
     (folder / "pulumi").write_text(_PULUMI)
     (folder / "pulumi").chmod(0o755)
     (somebody.folder / "outputs").write_text("{}")
-    env = {**somebody.world.env, "PATH": f"{folder}:{somebody.world.env['PATH']}"}
-    return replace(somebody, world=replace(somebody.world, env=env, engine=None))
+    env = {**somebody.context.env, "PATH": f"{folder}:{somebody.context.env['PATH']}"}
+    return replace(somebody, context=replace(somebody.context, env=env, engine=None))
 
 
 def test_the_cli_is_taken_where_it_is_on_path(with_pulumi: Person) -> None:
-    world = with_pulumi.world
-    assert choose(world) == Pulumi(f"{with_pulumi.folder}/bin/pulumi")
-    assert choose(replace(world, env={**world.env, "TIDEPOOL_ENGINE": "embedded"})) == Embedded(False, False)
-    assert choose(replace(world, env={**world.env, "PATH": "/usr/bin"})) == Embedded(False, False)
+    context = with_pulumi.context
+    assert choose(context) == Pulumi(f"{with_pulumi.folder}/bin/pulumi")
+    assert choose(replace(context, env={**context.env, "TIDEPOOL_ENGINE": "embedded"})) == Embedded(
+        False, False
+    )
+    assert choose(replace(context, env={**context.env, "PATH": "/usr/bin"})) == Embedded(False, False)
 
 
 @pytest.mark.parametrize("name", ["pulumi", "terraform"])
 def test_one_that_is_not_there_is_an_error(somebody: Person, name: str) -> None:
-    env = {**somebody.world.env, "TIDEPOOL_ENGINE": name}
+    env = {**somebody.context.env, "TIDEPOOL_ENGINE": name}
     said = somebody.runs("status", env=env, engine=None)
     assert said.exit_code == errors.FAILED
     assert "TIDEPOOL_ENGINE" in said.output
 
 
 def test_a_persons_operations_go_by_their_file_whatever_is_wished(somebody: Person) -> None:
-    wish = Wish({"cpu": HostSet("cpu-1")}, HostSet("cpu-1")).environment
-    world = replace(somebody.world, env={**somebody.world.env, **wish})
-    environment = find_stack(world, "dev", str(somebody.folder)).environment
+    wish = DesiredNodes({"cpu": HostSet("cpu-1")}, HostSet("cpu-1")).environment
+    context = replace(somebody.context, env={**somebody.context.env, **wish})
+    environment = find_stack(context, "dev", str(somebody.folder)).environment
     assert not wish.keys() & environment.keys()
-    assert environment["PATH"] == world.env["PATH"]
+    assert environment["PATH"] == context.env["PATH"]
 
 
 def _runs(person: Person, *words: str, **more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tidepool.cli", "-C", str(person.folder), *words],
-        env={**person.world.env, "PYTHONPATH": str(ROOT), **more},
+        env={**person.context.env, "PYTHONPATH": str(ROOT), **more},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -88,7 +90,7 @@ needs_root = pytest.mark.skipif(
 @needs_root
 def test_the_cli_is_told_the_same_words(with_pulumi: Person) -> None:
     out, err = _runs(with_pulumi, "up", "--yes", CODE="0").communicate(timeout=60)
-    assert out == f"up in file://{with_pulumi.world.data}/state\n", err
+    assert out == f"up in file://{with_pulumi.context.data}/state\n", err
     assert _told(with_pulumi) == [
         "--non-interactive stack output --json --stack dev",
         "up --stack dev --yes --skip-preview --refresh --parallel 256",

@@ -28,7 +28,7 @@ class Images:
     def __init__(self, somebody: Person, tmp_path: Path) -> None:
         self.somebody = somebody
         self.store = ImageStore(tmp_path / "store")
-        self.project = somebody.world.cwd
+        self.project = somebody.context.cwd
         self.says("small", RECIPE)
         self.says("big", "extends: small\n")
 
@@ -54,13 +54,13 @@ class Images:
         more = {"size_mib": 256, "root_bytes": 3 << 20, "packages": [["munge", version, "amd64"]]}
         return self.store.finish(digest, {**fields, **more, "root_sha256": root_sha256(root)})
 
-    def runs(self, *words: str, **world: Any) -> Any:
+    def runs(self, *words: str, **context: Any) -> Any:
         env = {
-            **self.somebody.world.env,
+            **self.somebody.context.env,
             "TIDEPOOL_IMAGES": str(self.store.folder),
             "PATH": os.environ["PATH"],
         }
-        return self.somebody.runs("image", *words, **{"env": env, **world})
+        return self.somebody.runs("image", *words, **{"env": env, **context})
 
     def told(self, *words: str) -> Any:
         return json.loads(self.runs(*words, "--json").stdout)

@@ -37,13 +37,13 @@ def she(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
     (programs / "kubectl").write_text("#!/bin/sh\n")
     (programs / "kubectl").chmod(0o755)
     made = person(tmp_path / "project", tmp_path / "data")
-    env = {**made.world.env, "PATH": str(programs), "KUBECONFIG": "/home/she/.kube/config"}
-    made.world = replace(made.world, env=env, root=True)
+    env = {**made.context.env, "PATH": str(programs), "KUBECONFIG": "/home/she/.kube/config"}
+    made.context = replace(made.context, env=env, root=True)
     return made
 
 
 def keep(she: Person, name: str, machine: Mapping[str, str] | None = None) -> Path:
-    path = access_path(she.world.data, "dev", name)
+    path = access_path(she.context.data, "dev", name)
     Access.of(TEXT, Path("/"), machine).save(path)
     return path
 
@@ -58,7 +58,7 @@ def test_it_is_the_kubectl_of_this_machine_with_a_file_for_root_alone(she: Perso
     path = keep(she, "kubernetes")
     done = ran(she, "get", "pods", "--namespace", "web", "-o", "wide")
     assert done.argv == [
-        f"{she.world.env['PATH']}/kubectl",
+        f"{she.context.env['PATH']}/kubectl",
         "get",
         "pods",
         "--namespace",
@@ -87,7 +87,7 @@ def test_without_a_kubernetes_it_says_what_makes_one(she: Person) -> None:
 
 def test_without_kubectl_it_says_so(she: Person) -> None:
     path = keep(she, "kubernetes")
-    (Path(she.world.env["PATH"]) / "kubectl").unlink()
+    (Path(she.context.env["PATH"]) / "kubectl").unlink()
     done = she.runs("kubectl", "version")
     assert done.exit_code == errors.EXEC_FAILED
     assert "kubectl is not on PATH" in done.output

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.cli.leftovers import Swept, kept, sweep
+from tidepool.cli.leftovers import Deleted, delete_leftovers, kept
 from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
 from tidepool.infrastructures.kubernetes_access import Access, access_path
 from tidepool.infrastructures.local.kernel import preflight
@@ -22,7 +22,7 @@ def test_keys_go_and_volumes_stay(tmp_path: Path) -> None:
     boot.write_text("{}")
     volume.mkdir(parents=True)
     (volume / "file").write_text("kept")
-    assert sweep(tmp_path, "dev") == Swept()
+    assert delete_leftovers(tmp_path, "dev") == Deleted()
     assert not way.parent.exists()
     assert not boot.parent.exists()
     assert kept(tmp_path, "dev") == {"home": volume}

@@ -106,7 +106,7 @@ def test_it_is_named_before_or_after_the_verb(somebody: Person, words: tuple[str
 
 def test_the_environment_names_it(somebody: Person) -> None:
     somebody.write("chemistry")
-    somebody.runs("status", env={**somebody.world.env, "TIDEPOOL_STACK": "chemistry"})
+    somebody.runs("status", env={**somebody.context.env, "TIDEPOOL_STACK": "chemistry"})
     assert somebody.engine.asked[0][-1] == "chemistry"
 
 
@@ -115,11 +115,11 @@ def test_the_selected_one_is_taken(somebody: Person) -> None:
 
     somebody.write("chemistry")
     env = {
-        **somebody.world.env,
-        "PULUMI_BACKEND_URL": f"file://{somebody.world.data}/state",
+        **somebody.context.env,
+        "PULUMI_BACKEND_URL": f"file://{somebody.context.data}/state",
         "PULUMI_CONFIG_PASSPHRASE": "",
     }
-    (somebody.world.data / "state").mkdir(parents=True)
+    (somebody.context.data / "state").mkdir(parents=True)
     with Path(os.devnull).open("w") as nowhere:
         for words in (["stack", "init", "chemistry"], ["stack", "select", "chemistry"]):
             assert main(words, somebody.folder, env, nowhere, nowhere, interactive=False) == 0

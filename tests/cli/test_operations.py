@@ -18,7 +18,7 @@ from tidepool.cli.engine import Embedded
 from tidepool.cli.environment import engine_settings, plugin_settings, prepare
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState, Slots
 from tidepool.cluster.force import SETTINGS as REGARDLESS
-from tidepool.cluster.force import is_regardless
+from tidepool.cluster.force import is_forced
 from tidepool.infrastructures.local.kernel import Lack, Plans
 from tidepool.simulation.slurm.fake import FakeSlurm
 
@@ -76,7 +76,7 @@ def test_a_person_is_asked_by_the_engine(somebody: Person) -> None:
 @pytest.mark.parametrize("verb", ["up", "down"])
 def test_where_nobody_can_be_asked_yes_has_to_be_said(somebody: Person, verb: str) -> None:
     somebody.engine.outputs = OUTPUTS
-    (somebody.world.data / "state").mkdir(parents=True)
+    (somebody.context.data / "state").mkdir(parents=True)
     said = somebody.runs(verb)
     assert said.exit_code == errors.USAGE
     assert f"tidepool {verb} --yes" in said.output
@@ -154,7 +154,7 @@ def test_pools_are_planned_for_and_need_a_kubernetes_that_is_built(
 ) -> None:
     somebody.write(pools=[POOL], kubernetes={"shape": {"cpus": 1, "memory": "100MiB"}})
     said = somebody.runs(
-        "up", "--yes", env={**somebody.world.env, "TIDEPOOL_TOOLCHAIN": str(tmp_path / "none")}
+        "up", "--yes", env={**somebody.context.env, "TIDEPOOL_TOOLCHAIN": str(tmp_path / "none")}
     )
     assert said.exit_code == errors.LACKS
     assert "which TIDEPOOL_TOOLCHAIN names, has no program etcd, " in said.output
@@ -219,7 +219,7 @@ def test_where_no_node_goes_slurm_is_not_asked(somebody: Person) -> None:
 def test_down_is_refused_while_jobs_run_or_wait(somebody: Person) -> None:
     job = running(somebody)
     waiting = [somebody.slurm.submit(JobRequest("#!/bin/sh\n")).job_id for _ in range(2)][-1]
-    (somebody.world.data / "state").mkdir(parents=True)
+    (somebody.context.data / "state").mkdir(parents=True)
     said = somebody.runs("down", "--yes")
     assert said.exit_code == errors.JOBS
     assert str(job) in said.output
@@ -229,24 +229,24 @@ def test_down_is_refused_while_jobs_run_or_wait(somebody: Person) -> None:
 
 def test_down_by_force_cancels_jobs_first(somebody: Person) -> None:
     running(somebody)
-    (somebody.world.data / "state").mkdir(parents=True)
+    (somebody.context.data / "state").mkdir(parents=True)
     said = somebody.runs("down", "--yes", "--force")
     assert said.exit_code == 0, said.output
     assert somebody.slurm.jobs() == ()
     assert somebody.engine.ran[0][:3] == ("destroy", "--stack", "dev")
     # What comes meanwhile does not keep it either.
-    assert is_regardless(somebody.engine.environments[0])
+    assert is_forced(somebody.engine.environments[0])
     # It is said to that operation alone, whatever a person's environment has.
-    env = {**somebody.world.env, **REGARDLESS}
+    env = {**somebody.context.env, **REGARDLESS}
     assert somebody.runs("down", "--yes", env=env).exit_code == 0
-    assert not is_regardless(somebody.engine.environments[1])
+    assert not is_forced(somebody.engine.environments[1])
 
 
 def test_jobs_that_do_not_end_keep_nobody_who_forces(
     somebody: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running(somebody)
-    (somebody.world.data / "state").mkdir(parents=True)
+    (somebody.context.data / "state").mkdir(parents=True)
     monkeypatch.setattr(down, "_CANCEL_S", 0.0)
     monkeypatch.setattr(FakeSlurm, "cancel", lambda *_: None)
     said = somebody.runs("down", "--yes", "--force")
@@ -256,9 +256,9 @@ def test_jobs_that_do_not_end_keep_nobody_who_forces(
 
 def test_who_declines_loses_nothing(somebody: Person) -> None:
     job = running(somebody)
-    home = somebody.world.data / "dev" / "volumes" / "empty"
+    home = somebody.context.data / "dev" / "volumes" / "empty"
     home.mkdir(parents=True)
-    (somebody.world.data / "state").mkdir()
+    (somebody.context.data / "state").mkdir()
     said = somebody.runs("down", "--force", "--purge", person=True, input="n\n")
     assert (said.exit_code, somebody.engine.ran) == (0, [])
     assert [each.job_id for each in somebody.slurm.jobs()] == [job]
@@ -280,24 +280,24 @@ def test_who_declines_loses_nothing(somebody: Person) -> None:
 def test_down_of_nothing_is_no_error_and_makes_nothing(somebody: Person) -> None:
     said = somebody.runs("down")
     assert (said.exit_code, said.output) == (0, "There is nothing of stack dev.\n")
-    assert not somebody.world.data.exists()
+    assert not somebody.context.data.exists()
 
 
 def test_volumes_are_kept_and_purged(somebody: Person) -> None:
-    home = somebody.world.data / "dev" / "volumes" / "home"
+    home = somebody.context.data / "dev" / "volumes" / "home"
     home.mkdir(parents=True)
     (home / "thesis.tex").write_text("\\end")
     told = json.loads(somebody.runs("down", "--yes", "--json").output)
     assert told["kept"] == [{"volume": "home", "path": str(home)}]
     assert (home / "thesis.tex").exists()
     assert json.loads(somebody.runs("down", "--yes", "--json", "--purge").output)["kept"] == []
-    assert not (somebody.world.data / "dev").exists()
+    assert not (somebody.context.data / "dev").exists()
 
 
 def test_what_a_failed_destroy_left_is_not_swept(somebody: Person) -> None:
     somebody.engine.outputs, somebody.engine.code = {}, 1
-    (somebody.world.data / "state").mkdir(parents=True)
-    home = somebody.world.data / "dev" / "volumes" / "home"
+    (somebody.context.data / "state").mkdir(parents=True)
+    home = somebody.context.data / "dev" / "volumes" / "home"
     home.mkdir(parents=True)
     assert somebody.runs("down", "--yes", "--purge").exit_code == errors.FAILED
     assert home.exists()
@@ -325,7 +325,7 @@ def test_json_of_an_operation_counts_and_tells(somebody: Person) -> None:
     assert told["result"] == "failed"
     assert told["diagnostics"] == [{"severity": "error", "urn": "urn:x", "message": "no room"}]
     assert told["outputs"] == OUTPUTS
-    assert not [each for each in somebody.world.data.iterdir() if each.name.startswith("operation")]
+    assert not [each for each in somebody.context.data.iterdir() if each.name.startswith("operation")]
 
 
 def test_a_person_who_declines_is_told_apart(somebody: Person) -> None:
@@ -386,7 +386,7 @@ def test_pulumi_finds_the_plugin_that_pip_installed(tmp_path: Path, monkeypatch:
 
 def test_env_is_lines_for_a_shell(somebody: Person) -> None:
     said = somebody.runs("env")
-    assert f"export PULUMI_BACKEND_URL=file://{somebody.world.data}/state\n" in said.output
+    assert f"export PULUMI_BACKEND_URL=file://{somebody.context.data}/state\n" in said.output
     told = json.loads(somebody.runs("env", "--json").output)
     assert told["PULUMI_STACK"] == "dev"
     assert Path(told["PULUMI_CONFIG_PASSPHRASE_FILE"]).exists()
@@ -396,7 +396,7 @@ def test_where_nothing_may_be_written_the_remedy_is_told(
     somebody: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", str(somebody.world.data))
+        raise PermissionError(13, "Permission denied", str(somebody.context.data))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     said = somebody.runs("up", "--yes")
@@ -439,7 +439,7 @@ def test_a_program_goes_up_and_down_with_the_embedded_engine(somebody: Person) -
     (somebody.folder / "__main__.py").write_text(_PROGRAM)
     (somebody.folder / "outputs.json").write_text(json.dumps({**OUTPUTS, "sshKey": "the key"}))
     person = replace(
-        somebody, world=replace(somebody.world, engine=Embedded(person=False, owns_process=False))
+        somebody, context=replace(somebody.context, engine=Embedded(person=False, owns_process=False))
     )
     previewed = json.loads(person.runs("preview", "--json").stdout)
     assert (previewed["result"], previewed["changes"], previewed["outputs"]) == (
@@ -468,7 +468,7 @@ def test_a_salt_of_a_lost_passphrase_goes_unless_something_is_encrypted(
     config = {"cluster:spec": SPEC, **({"cluster:token": {"secure": "v1:abc"}} if secret else {})}
     file.write_text(f"config: {json.dumps(config)}\nencryptionsalt: {salt}\n")
     person = replace(
-        somebody, world=replace(somebody.world, engine=Embedded(person=False, owns_process=False))
+        somebody, context=replace(somebody.context, engine=Embedded(person=False, owns_process=False))
     )
     said = person.runs("preview", "--json")
     assert said.exit_code == (errors.FAILED if secret else errors.OK), said.output
@@ -482,7 +482,7 @@ def test_a_stacks_file_is_not_touched(somebody: Person) -> None:
     before = f"# Mine.\nconfig:\n  cluster:spec: {json.dumps(SPEC)} # one line\n"
     file.write_text(before)
     person = replace(
-        somebody, world=replace(somebody.world, engine=Embedded(person=False, owns_process=False))
+        somebody, context=replace(somebody.context, engine=Embedded(person=False, owns_process=False))
     )
     for words in (("preview",), ("up", "--yes"), ("up", "--yes"), ("down", "--yes"), ("up", "--yes")):
         assert person.runs(*words).exit_code == 0, words
@@ -492,7 +492,7 @@ def test_a_stacks_file_is_not_touched(somebody: Person) -> None:
 def test_a_program_that_fails_is_told_in_the_document(somebody: Person) -> None:
     (somebody.folder / "__main__.py").write_text("import pulumi\nraise pulumi.RunError('no luck today')\n")
     person = replace(
-        somebody, world=replace(somebody.world, engine=Embedded(person=False, owns_process=False))
+        somebody, context=replace(somebody.context, engine=Embedded(person=False, owns_process=False))
     )
     said = person.runs("up", "--yes", "--json")
     assert said.exit_code == errors.FAILED

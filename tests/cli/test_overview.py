@@ -9,7 +9,7 @@ import pytest
 from tests.cli.standins import CONTROLLER
 from tidepool.cli.cluster import Cluster
 from tidepool.cli.overview import Overview, overview
-from tidepool.cli.problems import Elsewhere, Seen, state_word
+from tidepool.cli.problems import Observations, RemoteMachines, state_word
 from tidepool.clients.slurm import Controller, JobRequest, Node, NodeState, Slots
 from tidepool.clients.slurm.node import Reason
 from tidepool.infrastructures.local.kernel import Machine, MachineState, ServiceState
@@ -47,7 +47,7 @@ def nodes(*states: str) -> tuple[Node, ...]:
     )
 
 
-def problems(seen: Seen) -> list[tuple[str, str]]:
+def problems(seen: Observations) -> list[tuple[str, str]]:
     return [(p.severity, p.what) for p in overview(CLUSTER, seen).problems]
 
 
@@ -55,7 +55,7 @@ MACHINES = (machine("ctl"), machine("cpu-1"), machine("cpu-2"))
 
 
 def test_all_is_well() -> None:
-    seen = overview(CLUSTER, Seen(UP, "22.05.8", nodes("IDLE", "MIXED", "FUTURE"), (), MACHINES))
+    seen = overview(CLUSTER, Observations(UP, "22.05.8", nodes("IDLE", "MIXED", "FUTURE"), (), MACHINES))
     assert seen.problems == ()
     (fleet,) = seen.fleets
     assert (fleet.name, fleet.up, fleet.present, fleet.max_nodes) == ("cpu", 2, 2, 3)
@@ -83,13 +83,13 @@ def test_a_state_has_a_word(state: str, word: str) -> None:
 
 
 def test_nodes_that_do_not_answer_are_one_line_with_a_hostlist() -> None:
-    seen = Seen(UP, "", nodes("DOWN+NOT_RESPONDING", "DOWN+NOT_RESPONDING"), (), MACHINES)
+    seen = Observations(UP, "", nodes("DOWN+NOT_RESPONDING", "DOWN+NOT_RESPONDING"), (), MACHINES)
     assert problems(seen) == [("failure", "node cpu-[1-2] is DOWN+NOT_RESPONDING")]
 
 
 def test_a_remedy_depends_on_the_machine() -> None:
     dead = (machine("ctl"), machine("cpu-1", "dead"), machine("cpu-2"))
-    told = overview(CLUSTER, Seen(UP, "", nodes("DOWN", "DOWN"), (), dead)).problems
+    told = overview(CLUSTER, Observations(UP, "", nodes("DOWN", "DOWN"), (), dead)).problems
     assert {p.what: p.remedy for p in told} == {
         "node cpu-1 is DOWN": "`tidepool up` makes it again",
         "node cpu-2 is DOWN": "`tidepool logs cpu-2` says more; `tidepool resume cpu-2` once it is well",
@@ -99,12 +99,14 @@ def test_a_remedy_depends_on_the_machine() -> None:
 
 def test_a_person_who_drains_is_a_note_below_the_failures() -> None:
     drained = Node("cpu-1", NodeState.parse("IDLE+DRAIN"), reason=Reason("new disk", "root"))
-    seen = Seen(UP, "", (drained, *nodes("IDLE", "IDLE")[1:]), (), (*MACHINES[:2], machine("cpu-2", kills=1)))
+    seen = Observations(
+        UP, "", (drained, *nodes("IDLE", "IDLE")[1:]), (), (*MACHINES[:2], machine("cpu-2", kills=1))
+    )
     assert problems(seen) == [
         ("note", "node cpu-1 is drained: new disk"),
         ("note", "on machine cpu-2 processes were killed, because its memory was full"),
     ]
-    down = Seen(UP, "", (drained, *nodes("IDLE", "DOWN")[1:]), (), MACHINES)
+    down = Observations(UP, "", (drained, *nodes("IDLE", "DOWN")[1:]), (), MACHINES)
     assert [severity for severity, _ in problems(down)] == ["failure", "note"]
 
 
@@ -112,7 +114,7 @@ def test_nodes_without_machines_and_machines_that_are_no_nodes() -> None:
     machines = (machine("ctl"), machine("cpu-2"), machine("cpu-3"), machine("login-1"))
     logins = ({"kind": "local", "stack": "dev", "machine": "login-1"},)
     cluster = Cluster("dev", "dev", CONTROLLER, logins, fleets={"cpu": "cpu-[1-4]"})
-    seen = overview(cluster, Seen(UP, "", nodes("IDLE", "IDLE", "FUTURE", "FUTURE"), (), machines))
+    seen = overview(cluster, Observations(UP, "", nodes("IDLE", "IDLE", "FUTURE", "FUTURE"), (), machines))
     assert [p.what for p in seen.problems] == [
         "node cpu-1 has no machine",
         "machine cpu-3 is no node of Slurm's",
@@ -123,9 +125,9 @@ def test_nodes_without_machines_and_machines_that_are_no_nodes() -> None:
 def test_machines_on_an_infrastructure_that_cannot_be_asked_are_not_missed() -> None:
     """Slurm says of their nodes whether they are up."""
     there = tuple(Node(name, NodeState.parse("IDLE")) for name in ("cpu-1", "gpu-1", "here-1"))
-    unseen = Elsewhere(silent={"libvirt": "no route"}, unseen=frozenset({"cpu", "gpu"}))
+    unseen = RemoteMachines(silent={"libvirt": "no route"}, unseen=frozenset({"cpu", "gpu"}))
     told = overview(
-        Cluster("dev", "dev", CONTROLLER), Seen(UP, "", there, (), (machine("ctl"),), elsewhere=unseen)
+        Cluster("dev", "dev", CONTROLLER), Observations(UP, "", there, (), (machine("ctl"),), remote=unseen)
     ).problems
     assert [problem.what for problem in told] == [
         "machines of libvirt cannot be listed: no route",
@@ -135,14 +137,14 @@ def test_machines_on_an_infrastructure_that_cannot_be_asked_are_not_missed() -> 
 
 def test_services_that_do_not_stay_up() -> None:
     ill = machine("cpu-1", services=(ServiceState("slurmd", "backing-off", 0, 9),))
-    seen = Seen(UP, "", nodes("IDLE", "IDLE"), (), (MACHINES[0], ill, MACHINES[2]))
+    seen = Observations(UP, "", nodes("IDLE", "IDLE"), (), (MACHINES[0], ill, MACHINES[2]))
     assert problems(seen) == [("failure", "slurmd on machine cpu-1 does not stay up")]
 
 
 def test_a_controller_that_was_taken_over_from_stays_down_and_is_started_by_what_is_told() -> None:
     ended = machine("ctl", services=(ServiceState("slurmctld", "ended", 0, 1),))
     backup = (Controller("primary", "ctl", False), Controller("backup", "ctlbackup", True))
-    seen = overview(CLUSTER, Seen(backup, "", nodes("IDLE", "IDLE"), (), (ended, *MACHINES[1:])))
+    seen = overview(CLUSTER, Observations(backup, "", nodes("IDLE", "IDLE"), (), (ended, *MACHINES[1:])))
     (told,) = seen.problems
     assert (told.severity, told.what.split(",")[0]) == ("note", "slurmctld of ctl ended without an error")
     assert told.remedy.startswith("`tidepool exec ctl -- sh -c ")
@@ -152,17 +154,17 @@ def test_a_controller_whose_machine_serves_kubernetes_is_no_problem() -> None:
     away = machine("shared-1", services=(ServiceState("slurmctld", "off", 0, 0, "slurm"),))
     cluster = Cluster("dev", "dev", CONTROLLER, pools={"shared": {"kubernetes": "shared-1"}})
     there = (Controller("primary", "shared-1", False), Controller("backup", "ctl", True))
-    assert overview(cluster, Seen(there, "", (), (), (machine("ctl"), away))).problems == ()
+    assert overview(cluster, Observations(there, "", (), (), (machine("ctl"), away))).problems == ()
 
 
 def test_a_controller_that_is_down_beside_one_that_is_up() -> None:
     backup = (Controller("primary", "ctl", False), Controller("backup", "ctlbackup", True))
-    seen = Seen(backup, "", nodes("IDLE", "IDLE"), (), MACHINES)
+    seen = Observations(backup, "", nodes("IDLE", "IDLE"), (), MACHINES)
     assert problems(seen) == [("failure", "slurmctld on ctl does not answer")]
 
 
 def test_without_an_answer_nothing_is_said_of_nodes() -> None:
-    seen = overview(CLUSTER, Seen(machines=MACHINES, failure="no answer", remedy="wait"))
+    seen = overview(CLUSTER, Observations(machines=MACHINES, failure="no answer", remedy="wait"))
     assert [(p.what, p.remedy) for p in seen.problems] == [("no answer", "wait")]
     assert not seen.is_reached
 
@@ -174,7 +176,7 @@ def test_the_queue_counts_jobs_by_state_and_reason() -> None:
     for _ in range(2):
         slurm.submit(JobRequest("#!/bin/sh\n"))
     slurm.submit(JobRequest("#!/bin/sh\n", array="0-9"))
-    seen: Overview = overview(CLUSTER, Seen(UP, "", slurm.nodes(), slurm.jobs()))
+    seen: Overview = overview(CLUSTER, Observations(UP, "", slurm.nodes(), slurm.jobs()))
     assert next((row.state, row.jobs) for row in seen.queue) == ("RUNNING", 1)
     assert sum(row.jobs for row in seen.queue if row.state == "PENDING") == 11
     assert seen.fleets[0].jobs == 1

@@ -118,7 +118,7 @@ def test_a_plugin_is_found_on_path_or_in_the_cache_in_the_version_of_its_package
     for program in (on_path, cached):
         program.parent.mkdir(parents=True)
         program.touch(mode=0o755)
-    env = {**aware.world.env, "PATH": str(on_path.parent), "PULUMI_HOME": str(tmp_path / "pulumi")}
+    env = {**aware.context.env, "PATH": str(on_path.parent), "PULUMI_HOME": str(tmp_path / "pulumi")}
     said = aware.runs("preview", env=env)
     assert said.exit_code == 0, said.output
     monkeypatch.setattr(stack_spec, "installed", lambda _package: "0.5.4")
@@ -131,11 +131,11 @@ def test_the_pulumi_cli_may_be_let_download_them(aware: Person, monkeypatch: pyt
     monkeypatch.setattr(stack_spec, "installed", lambda _package: "1.0.0")
     aware.engine.name = "pulumi"
     assert aware.runs("preview").exit_code == errors.LACKS
-    allowed = {**aware.world.env, "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "false"}
+    allowed = {**aware.context.env, "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "false"}
     assert aware.runs("preview", env=allowed).exit_code == 0
 
 
 def test_a_cluster_of_this_machine_needs_none(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack_spec, "preflight", lambda _data, _plans: ())
-    bare = replace(somebody.world, env={**somebody.world.env, "PATH": "/nowhere"})
+    bare = replace(somebody.context, env={**somebody.context.env, "PATH": "/nowhere"})
     assert somebody.runs("preview", env=bare.env).exit_code == 0

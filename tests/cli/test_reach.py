@@ -43,7 +43,7 @@ def state(*connections: tuple[str, dict[str, Any]]) -> dict[str, Any]:
 def there(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> Person:
     """A cluster whose machines are elsewhere, and an ssh that goes nowhere."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    folder = Path(somebody.world.env["TIDEPOOL_DATA"]) / "dev" / "ssh"
+    folder = Path(somebody.context.env["TIDEPOOL_DATA"]) / "dev" / "ssh"
     folder.mkdir(parents=True)
     (folder / "key").write_text("KEY")
     (folder / "known_hosts").write_text("10.99.0.2,10.99.1.1,10.99.1.2 ssh-ed25519 AAAA\n")
@@ -53,7 +53,7 @@ def there(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> Person:
     (bin / "ssh").chmod(0o755)
     path = f"{bin}:{os.environ['PATH']}"
     monkeypatch.setenv("PATH", path)
-    somebody.world = replace(somebody.world, env={**somebody.world.env, "PATH": path})
+    somebody.context = replace(somebody.context, env={**somebody.context.env, "PATH": path})
     monkeypatch.setenv("HOME", str(somebody.folder))
     somebody.engine.outputs = {**OUTPUTS, "controller": CONTROLLER, "logins": []}
     second = {**NODE, "address": "10.99.1.2"}
@@ -62,11 +62,11 @@ def there(somebody: Person, monkeypatch: pytest.MonkeyPatch) -> Person:
 
 
 def stack_of(person: Person) -> Stack:
-    return find_stack(person.world, "dev", None)
+    return find_stack(person.context, "dev", None)
 
 
 def test_a_command_goes_to_the_machine_by_the_keys_of_the_stack(there: Person) -> None:
-    data = there.world.env["TIDEPOOL_DATA"]
+    data = there.context.env["TIDEPOOL_DATA"]
     argv = command_on(stack_of(there), NODE, ["echo", "a b", "$HOME"])
     assert argv[0].endswith("/ssh")
     assert f"IdentityFile={data}/dev/ssh/key" in argv

@@ -41,7 +41,7 @@ def test_where_to_listen_is_a_host_and_a_port(somebody: Person, where: str) -> N
 
 def test_what_a_person_pauses_stays_paused_until_they_let_it_go_on(somebody: Person) -> None:
     assert somebody.runs("pause", "--reason", "we look").exit_code == 0
-    folder = somebody.world.data / "dev" / "scaler"
+    folder = somebody.context.data / "dev" / "scaler"
     assert folder.stat().st_mode & 0o077 == 0
     journal = open_journal(folder, {}, stack="dev")
     paused = journal.paused()
@@ -73,9 +73,9 @@ def test_a_person_waits_for_the_scalers_operation_and_not_the_other_way_round(
     monkeypatch.setattr(stack_spec, "preflight", lambda *_: ())
     monkeypatch.setattr(show, "tell", tell)
     engine = Slow(outputs=OUTPUTS)
-    somebody.world = replace(somebody.world, engine=engine)
-    folder = somebody.world.data / "dev"
-    (somebody.world.data / "state").mkdir(parents=True)
+    somebody.context = replace(somebody.context, engine=engine)
+    folder = somebody.context.data / "dev"
+    (somebody.context.data / "state").mkdir(parents=True)
     turn = try_turn(folder)
     assert turn is not None
     codes: list[int] = []

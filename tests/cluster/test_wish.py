@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.cluster.desired_state import ONLY, ROLES, WISH, Wish, WishError
+from tidepool.cluster.desired_state import ONLY, ROLES, WISH, DesiredNodes, DesiredNodesError
 from tidepool.cluster.hostlist import HostSet
 
 hosts = st.sets(st.integers(1, 99)).map(lambda found: HostSet.from_names(f"cpu-{n}" for n in found))
@@ -19,27 +19,27 @@ by_name = st.dictionaries(st.text(), hosts)
 def test_what_is_told_is_read(
     nodes: dict[str, HostSet], only: HostSet | None, kubernetes: dict[str, HostSet]
 ) -> None:
-    wish = Wish(nodes, only, kubernetes)
-    assert Wish.read({"PATH": "/bin", **wish.environment}) == wish
+    wish = DesiredNodes(nodes, only, kubernetes)
+    assert DesiredNodes.read({"PATH": "/bin", **wish.environment}) == wish
 
 
 def test_where_there_is_none_nothing_limits_anything() -> None:
-    assert Wish.read({}) is None
-    assert Wish.read({ONLY: "cpu-1"}) is None
+    assert DesiredNodes.read({}) is None
+    assert DesiredNodes.read({ONLY: "cpu-1"}) is None
 
 
 def test_a_wish_may_be_for_roles_alone() -> None:
-    assert Wish.read({ROLES: '{"shared": "shared-[1,3]"}', ONLY: "shared-3"}) == Wish(
+    assert DesiredNodes.read({ROLES: '{"shared": "shared-[1,3]"}', ONLY: "shared-3"}) == DesiredNodes(
         {}, HostSet("shared-3"), {"shared": HostSet("shared-[1,3]")}
     )
-    assert ROLES not in Wish({"cpu": HostSet("cpu-1")}).environment
+    assert ROLES not in DesiredNodes({"cpu": HostSet("cpu-1")}).environment
 
 
 def test_a_wish_about_no_node_is_a_mistake() -> None:
     """Its operation would have no targets: it would take everything away."""
     with pytest.raises(ValueError, match="cannot be about none"):
-        Wish({}, HostSet())
-    read = Wish.read({WISH: "{}", ONLY: ""})
+        DesiredNodes({}, HostSet())
+    read = DesiredNodes.read({WISH: "{}", ONLY: ""})
     assert read is not None
     assert read.only is None
 
@@ -61,6 +61,6 @@ def test_a_wish_about_no_node_is_a_mistake() -> None:
     ],
 )
 def test_what_is_none_is_told_plainly(environment: dict[str, str], said: str) -> None:
-    with pytest.raises(WishError) as caught:
-        Wish.read(environment)
+    with pytest.raises(DesiredNodesError) as caught:
+        DesiredNodes.read(environment)
     assert str(caught.value).startswith(said)

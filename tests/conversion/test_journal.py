@@ -22,11 +22,10 @@ from hypothesis import strategies as st
 from tests.properties import runs
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.conversion import codec
 from tidepool.conversion.drivers import is_dead, new_driver
 from tidepool.conversion.journal import SqliteJournal
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
-from tidepool.conversion.record import Conversion, Order, Work
+from tidepool.conversion.record import Conversion, Order, Work, read, stamp, written
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -125,14 +124,14 @@ def test_any_conversion_survives_its_text(conversion: Conversion) -> None:
         "node": conversion.order.node,
         "pool": conversion.order.pool,
         "phase": conversion.phase,
-        "ended": codec.stamp(conversion.ended),
+        "ended": stamp(conversion.ended),
         "is_forced": int(conversion.order.is_forced),
         "cancel_by": conversion.cancel_by,
         "driver": conversion.driver,
-        "driver_until": codec.stamp(conversion.driver_until),
-        "body": codec.written(conversion),
+        "driver_until": stamp(conversion.driver_until),
+        "body": written(conversion),
     }
-    assert codec.read(row) == conversion
+    assert read(row) == conversion
 
 
 def test_the_same_order_twice_is_one_and_may_be_forced_by_the_second(journal: SqliteJournal) -> None:

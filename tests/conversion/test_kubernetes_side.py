@@ -71,7 +71,7 @@ def test_a_machine_that_it_does_not_know_is_absent(pool: Pool) -> None:
     pool.side.release()
     pool.side.ask_to_leave(pool.side.work())
     assert pool.side.force_out(pool.side.work(), "now") == ()
-    pool.side.forget()
+    pool.side.remove_node()
     assert pool.side.see() == "absent"
 
 
@@ -199,8 +199,8 @@ def test_a_kubelet_joins_with_its_token_and_leaves_nothing_behind(world: World, 
     world.add_pod("late", node=NODE, runs=True)
     world.add_pod("log-0", owner="DaemonSet/log", node=NODE, runs=True)
     world.cut_off(NODE)
-    pool.side.forget()
-    pool.side.forget()
+    pool.side.remove_node()
+    pool.side.remove_node()
     assert pool.side.see() == "absent"
     assert world.client.lease(NODE) is None
     assert world.client.signing_requests() == ()
@@ -247,7 +247,7 @@ def test_a_node_of_somebody_elses_is_never_touched(world: World, pool: Pool, lab
         lambda: side.force_out((), "now"),
         side.prepare,
         side.admit,
-        side.forget,
+        side.remove_node,
     ):
         with pytest.raises(Refused, match=r"not touched"):
             call()
@@ -274,7 +274,7 @@ def test_a_request_in_its_name_with_another_token_is_not_approved(world: World, 
     world.ask_for_certificate(NODE, other)
     pool.side.admit()
     assert [request.is_approved for request in world.client.signing_requests()] == [False]
-    pool.side.forget()
+    pool.side.remove_node()
     assert world.client.signing_requests() == ()
     world.client.delete_token(other.id)
 
@@ -320,7 +320,7 @@ def test_a_finalizer_of_somebodys_holds_nobody_up(real: RealKubernetes) -> None:
 
     world.until(forced)
     assert pods_there(world) == {"kept"}
-    pool.side.forget()
+    pool.side.remove_node()
     assert pool.side.see() == "absent"
     world.unpin("kept")
     assert pods_there(world) == set()
@@ -343,7 +343,7 @@ def test_what_cannot_be_asked_is_an_error_and_moves_nothing() -> None:
         lambda: side.force_out((), "now"),
         side.prepare,
         side.admit,
-        side.forget,
+        side.remove_node,
     ):
         with pytest.raises(ConversionError, match="does not answer"):
             call()
@@ -371,7 +371,7 @@ def all_of_it(world: World, pool: Pool) -> None:
     side.force_out(side.work(), "it goes")
     world.until(lambda: not side.work())
     world.cut_off(NODE)
-    side.forget()
+    side.remove_node()
     assert side.see() == "absent"
 
 
@@ -439,10 +439,10 @@ def test_forgetting_that_is_cut_off_anywhere_is_done_the_next_time(at: int, lost
 
     fake.at = cut
     try:
-        pool.side.forget()
+        pool.side.remove_node()
     except ConversionError:
         fake.at = lambda _: None
-        Pool(world).side.forget()
+        Pool(world).side.remove_node()
     else:
         assert lost, "it has fewer calls than that: nothing was cut off"
     fake.at = lambda _: None

@@ -16,7 +16,7 @@ from tidepool.conversion.control_nodes import Standing, Verdict, verdict
 from tidepool.conversion.deadlines import DEADLINES, deadline
 from tidepool.conversion.next_step import looks, next_step
 from tidepool.conversion.record import CANCELLABLE, ENDED, Conversion, Order, Work
-from tidepool.conversion.step import Act, Enter, Mark, Seen, other
+from tidepool.conversion.step import Act, Enter, Mark, Observed, other
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 IN_TURN = ("asked", "holding", "emptying", "leaving", "joining", "restoring")
@@ -53,7 +53,7 @@ def conversions(draw: st.DrawFn) -> Conversion:
 
 
 @st.composite
-def sights(draw: st.DrawFn, conversion: Conversion) -> Seen:
+def sights(draw: st.DrawFn, conversion: Conversion) -> Observed:
     """What its looks may give."""
     wanted = looks(conversion)
     unknown: dict[Any, str] = {}
@@ -68,7 +68,7 @@ def sights(draw: st.DrawFn, conversion: Conversion) -> Seen:
     roles = frozenset(draw(st.sets(st.sampled_from(ROLES)))) if "machine" not in unknown else frozenset()
     work = (Work("job", "1", "anna"),) if wanted.work in seen and draw(st.booleans()) else ()
     keeps = draw(st.sampled_from(["", "the quorum"])) if wanted.control else ""
-    return Seen(
+    return Observed(
         roles=roles, sights=FrozenDict(seen),
         held_by=FrozenDict({role: draw(st.sampled_from(["", "root (disk)"])) for role in seen if seen[role] == "held"}),
         work=work, prepared=draw(st.booleans()), control=Verdict(keeps, "slurm" if keeps and draw(st.booleans()) else None),
@@ -92,7 +92,7 @@ def test_there_is_always_a_next_step_and_it_keeps_the_rules(data: st.DataObject,
         assert step.verb not in ("take", "lose", "prepare") or phase not in CANCELLABLE
         if step.verb == "take":
             assert other(step.role) not in seen.roles or phase == "restoring"
-        if step.verb == "forget" and phase != "asked":
+        if step.verb == "remove_node" and phase != "asked":
             assert step.role not in seen.roles
             assert not seen.work
         if step.verb == "lose" and phase == "leaving":
@@ -121,7 +121,7 @@ def test_there_is_always_a_next_step_and_it_keeps_the_rules(data: st.DataObject,
 def test_a_side_that_does_not_answer_moves_nothing_before_the_deadline(data: st.DataObject) -> None:
     conversion = data.draw(conversions())
     assume(conversion.phase in ("asked", "holding", "leaving", "joining") and not conversion.cancel_by)
-    seen = Seen(unknown=FrozenDict({"slurm": "slurmctld does not answer"}))
+    seen = Observed(unknown=FrozenDict({"slurm": "slurmctld does not answer"}))
     until = deadline(conversion)
     assert until is not None
     step = next_step(conversion, seen, until - timedelta(seconds=1))

@@ -54,7 +54,7 @@ def test_a_node_that_slurm_does_not_know_is_absent_and_cannot_be_prepared(slurm_
     side = SlurmSide(slurm_world.slurm, "nobody-1")
     assert side.see() == "absent"
     side.hold(REASON)
-    side.forget()
+    side.remove_node()
     with pytest.raises(ConversionError, match="tidepool up"):
         side.prepare()
 
@@ -86,10 +86,10 @@ def test_a_job_is_work_until_it_has_ended(slurm_world: World, tmp_path: Path) ->
     limit = datetime.now(UTC) + timedelta(hours=1)
     assert work.text.startswith(f"it may run until {limit:%Y-%m-%d}")
     with pytest.raises(ConversionError, match=str(job_id)):
-        side.forget()
+        side.remove_node()
     slurm_world.slurm.cancel(job_id)
     eventually(lambda: (side.see(), side.work()), lambda seen: seen == ("held", ()))
-    side.forget()
+    side.remove_node()
     assert side.see() == "absent"
 
 
@@ -110,7 +110,7 @@ def test_jobs_are_taken_away_and_their_owners_told(slurm_world: World, tmp_path:
     if (out := tmp_path / f"out-{again}").exists():
         assert "moves to kubernetes by force" in out.read_text()
     eventually(lambda: (side.see(), side.work()), lambda seen: seen == ("held", ()))
-    side.forget()
+    side.remove_node()
     assert side.see() == "absent"
     wait_for_job(slurm_world, again, JobState.PENDING)
     wait_for_job(slurm_world, once, JobState.CANCELLED)
@@ -183,7 +183,7 @@ def test_a_job_whose_slurmd_is_gone_does_not_hold_for_ever(slurm_world: World, t
     assert work.fate == "requeued"
     skipped = timedelta(seconds=61)
     eventually(lambda: (side.force_out(side.work(), "it moves"), side.work())[1], lambda there: there == ())
-    side.forget()
+    side.remove_node()
     assert side.see() == "absent"
     wait_for_job(slurm_world, job_id, JobState.PENDING)
     # And the node that comes back is not down for our sake.
@@ -220,7 +220,7 @@ def test_a_controller_that_does_not_answer_is_no_empty_node(slurm_world: World) 
     side = SlurmSide(slurm_world.slurm, name)
     slurm_world.controller_dies()
     try:
-        for call in (side.see, side.work, side.forget, side.release, side.prepare):
+        for call in (side.see, side.work, side.remove_node, side.release, side.prepare):
             with pytest.raises(ConversionError, match="slurmctld does not answer"):
                 call()
     finally:

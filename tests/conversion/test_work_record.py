@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tidepool.conversion.record import Conversion, Order, Work
+from tidepool.conversion.record import Conversion, Order, Work, observed_now, reported
 from tidepool.conversion.step import what_holds
-from tidepool.conversion.work_record import reported, seen_now
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 JOB = Work("job", "7", "anna")
@@ -24,7 +23,7 @@ def conversion(*work: Work, began: Mapping[str, datetime] | None = None) -> Conv
 
 def test_what_has_gone_has_ended_or_was_evicted() -> None:
     pod = Work("pod", "default/web-0", "", text="budget web allows no eviction")
-    assert seen_now(conversion(JOB, pod), ()) == (
+    assert observed_now(conversion(JOB, pod), ()) == (
         replace(JOB, fate="ended"),
         replace(pod, fate="evicted", text=""),
     )
@@ -34,12 +33,12 @@ def test_what_was_taken_away_keeps_its_fate_while_it_ends_and_after() -> None:
     taken = replace(JOB, fate="requeued", text="its owner was told")
     record = reported(conversion(JOB), (taken,))
     assert record == (taken,)
-    assert seen_now(conversion(*record), (JOB,)) == (taken,)
-    assert seen_now(conversion(*record), ()) == (taken,)
+    assert observed_now(conversion(*record), (JOB,)) == (taken,)
+    assert observed_now(conversion(*record), ()) == (taken,)
 
 
 def test_what_is_gone_after_force_says_so() -> None:
-    (gone,) = seen_now(conversion(JOB, began={"emptying/forced": NOON}), ())
+    (gone,) = observed_now(conversion(JOB, began={"emptying/forced": NOON}), ())
     assert gone.fate == "ended"
     assert "by force" in gone.text
 
@@ -47,7 +46,7 @@ def test_what_is_gone_after_force_says_so() -> None:
 @pytest.mark.parametrize("began", [{}, {"emptying/forced": NOON}])
 def test_what_had_no_name_is_waited_for_and_leaves_no_line(began: Mapping[str, datetime]) -> None:
     taken = replace(JOB, fate="requeued", text="its owner was told")
-    waits = seen_now(conversion(taken, began=began), (UNNAMED,))
+    waits = observed_now(conversion(taken, began=began), (UNNAMED,))
     assert waits == (taken, UNNAMED)
     assert what_holds((UNNAMED,)) == "waits for a job (Slurm holds the node for busy, and lists none)"
-    assert seen_now(conversion(*waits, began=began), ()) == (taken,)
+    assert observed_now(conversion(*waits, began=began), ()) == (taken,)

@@ -271,7 +271,7 @@ class FakeSide:
             self.hold_of = ""
         self._world.happen(f"{self.role}.admit!")
 
-    def forget(self) -> None:
+    def remove_node(self) -> None:
         self._call("forget")
         for item in self._there():
             if not item.told:

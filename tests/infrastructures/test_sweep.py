@@ -8,7 +8,7 @@ import pytest
 
 from tests.infrastructures.conftest import FAKES, SERVED, World, a_request
 from tests.infrastructures.faulty import FAULTY, LASTING, Faulty, made_faulty
-from tidepool.cli.remote_infrastructure import Sweep, sweep_elsewhere
+from tidepool.cli.remote_infrastructure import Deletion, delete_remote_machines
 from tidepool.cluster.failures import Transient
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.several import Several
@@ -34,8 +34,8 @@ def faulty(request: pytest.FixtureRequest) -> Iterator[Faulty]:
 
 def swept(
     sides: Mapping[str, Infrastructure], stack: str, before: Callable[..., None] = lambda _: None
-) -> Sweep:
-    return sweep_elsewhere(Several(lambda: sides, patience_s=20), stack, before, sleep=lambda _: None)
+) -> Deletion:
+    return delete_remote_machines(Several(lambda: sides, patience_s=20), stack, before, sleep=lambda _: None)
 
 
 def test_a_stack_s_machines_go_and_those_of_other_departments_stay(some: World) -> None:
@@ -45,7 +45,7 @@ def test_a_stack_s_machines_go_and_those_of_other_departments_stay(some: World) 
     there.create(a_request(stack, 1))
     kept = [there.create(a_request(other, number)) for number, other in enumerate(others, start=2)]
     told: list[object] = []
-    assert swept({"cloud": there}, stack, told.append) == Sweep({"cloud": ("cpu-1",)})
+    assert swept({"cloud": there}, stack, told.append) == Deletion({"cloud": ("cpu-1",)})
     assert told == [{"cloud": ("cpu-1",)}]
     assert there.list(stack) == ()
     for machine, other in zip(kept, others, strict=True):
@@ -55,7 +55,7 @@ def test_a_stack_s_machines_go_and_those_of_other_departments_stay(some: World) 
 
 def test_where_there_is_none_nothing_is_told_or_deleted(some: World) -> None:
     told: list[object] = []
-    assert swept({"cloud": some.infrastructure}, some.stack, told.append) == Sweep()
+    assert swept({"cloud": some.infrastructure}, some.stack, told.append) == Deletion()
     assert told == []
 
 
@@ -82,7 +82,7 @@ def test_one_that_cannot_be_asked_is_named_and_the_others_go() -> None:
     here.create(a_request("one", 1))
     away.fail(Transient("the API is down"))
     found = swept({"here": here, "away": away}, "one")
-    assert found == Sweep(
+    assert found == Deletion(
         {"here": ("cpu-1",)}, ("machines of away, for it cannot be asked: the API is down",)
     )
 
@@ -106,5 +106,5 @@ def test_two_machines_of_a_node_both_go() -> None:
     fake.create(a_request("one", 1))
     fake.return_from_the_dead(first.key)
     assert len(fake.list("one")) == 2
-    assert swept({"cloud": fake}, "one") == Sweep({"cloud": ("cpu-1",)})
+    assert swept({"cloud": fake}, "one") == Deletion({"cloud": ("cpu-1",)})
     assert fake.list("one") == ()

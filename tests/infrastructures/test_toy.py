@@ -103,7 +103,7 @@ def somebody(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     made.slurm.boot("cpu-1", "cpu-2")
     for number in (1, 2, 3):
         ToyMachines(machines).make(MachineKey("dev", f"cpu-{number}"), f"10.99.1.{number}")
-    (made.world.data / "state").mkdir(parents=True)
+    (made.context.data / "state").mkdir(parents=True)
     return made
 
 

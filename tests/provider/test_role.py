@@ -326,7 +326,7 @@ def test_what_changed_outside_is_seen_from_both_sides(provider: Provider) -> Non
     assert provider.changed({**state, "state": "down"})["state"] == "serving"
     # Somebody gave it the other role by hand.
     world.machine.lose("slurm")
-    world.sides["slurm"].forget()
+    world.sides["slurm"].remove_node()
     world.sides["kubernetes"].prepare()
     world.machine.take("kubernetes")
     world.wait(1)
@@ -360,7 +360,7 @@ def test_what_cannot_be_seen_is_as_it_was_and_what_does_not_run_is_down(provider
 def test_one_that_nobody_knows_of_is_gone_and_made_anew(provider: Provider) -> None:
     state = provider.made()
     provider.world.machine.lose("slurm")
-    provider.world.sides["slurm"].forget()
+    provider.world.sides["slurm"].remove_node()
     assert provider.seen(state) is None
     assert provider.made()["state"] == "serving"
 

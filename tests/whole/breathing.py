@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.whole.cluster import TIDEPOOL, Cluster, until
-from tidepool.cli.context import World
+from tidepool.cli.context import Context
 from tidepool.cli.stack import find_stack
 from tidepool.clients.slurm import Job, JobState
 from tidepool.infrastructures.local import kernel
@@ -137,7 +137,7 @@ def until_empty(cluster: Cluster, timeout_s: float = 60) -> None:
 
 def wish(cluster: Cluster) -> str:
     """The nodes of the fleet `cpu` by the stack's outputs: a hostlist."""
-    stack = find_stack(World(cluster.environment, cluster.folder), cluster.stack, None)
+    stack = find_stack(Context(cluster.environment, cluster.folder), cluster.stack, None)
     return str((stack.outputs() or {})["fleets"]["cpu"])
 
 

@@ -15,7 +15,7 @@ import tidepool
 from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
 from tidepool.cluster import hostlist
-from tidepool.cluster.desired_state import Wish
+from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.engine.warm import WarmPulumiCommand, warm_command
@@ -40,7 +40,7 @@ class Scaler:
     def up(self, wish: str, nodes: str, *, kill_at: str = "") -> str:
         """Make ``nodes`` as ``wish`` says; what went wrong, or nothing. It is killed when it says ``kill_at``."""
         names = hostlist.expand(nodes)
-        env = {**self._env, **Wish({"cpu": HostSet(wish)}, HostSet(nodes)).environment}
+        env = {**self._env, **DesiredNodes({"cpu": HostSet(wish)}, HostSet(nodes)).environment}
         stack = automation.select_stack(
             self.cluster.stack,
             work_dir=str(self.cluster.folder),

@@ -11,11 +11,11 @@ def main() -> None:
         from tidepool.scaling.power.request import run
 
         sys.exit(run([sys.argv[1].removeprefix("power-"), *sys.argv[2:]]))
-    from tidepool.cli.context import World
+    from tidepool.cli.context import Context
     from tidepool.cli.main import PROGRAM, cli
 
     try:
-        cli.main(prog_name=PROGRAM, obj=World.of_process())
+        cli.main(prog_name=PROGRAM, obj=Context.of_process())
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
         sys.stdout.flush()

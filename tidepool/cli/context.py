@@ -50,7 +50,7 @@ def _conversions(path: Path) -> Journal:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Context:
     """``cwd`` is absolute. ``person`` says that there is a terminal and so somebody to ask; ``root`` that it is root's.
 
     ``owns_process`` lets the embedded engine run the program in this process, which is quickest, and which a
@@ -72,7 +72,7 @@ class World:
     open_conversions: Callable[[Path], Journal] = field(default=_conversions)
 
     @classmethod
-    def of_process(cls) -> World:
+    def of_process(cls) -> Context:
         """This process's own."""
         person = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
         return cls(os.environ, Path.cwd(), person, owns_process=True, root=os.geteuid() == 0)

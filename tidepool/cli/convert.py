@@ -79,7 +79,7 @@ def convert_verb(
 
         if to is None:
             return cancelled(stack, wanted, beside, no_wait=no_wait, as_json=as_json)
-        who = stack.world.who
+        who = stack.context.who
         terms = Terms(to, who, reason or f"by {who} with tidepool", force, deadline_s, at_deadline)
         return converted(stack, wanted, terms, beside, no_wait=no_wait, as_json=as_json)
     finally:

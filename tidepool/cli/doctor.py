@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from tidepool.cli import errors, show
-from tidepool.cli.context import World
+from tidepool.cli.context import Context
 from tidepool.cli.errors import Failure
 from tidepool.cli.options import json_option, perhaps_stack_options
 from tidepool.cli.remote_infrastructure import Named, unnamed
@@ -43,14 +43,14 @@ _FEW_KUBELETS: Final = 8
 @click.command("doctor")
 @json_option
 @perhaps_stack_options
-def doctor_verb(world: World, stack: Stack | Failure, as_json: bool) -> int:
+def doctor_verb(context: Context, stack: Stack | Failure, as_json: bool) -> int:
     """Say what this machine lacks, and what mends it.
 
     Also looks at the data folder, the engine, the virtual environment, the package mirror and Kubernetes. Of a stack, at
     the infrastructures that it names: packages, plugins, whether they answer, and have what is asked of them. The exit
     code is 4 where something is missing without which nothing works.
     """
-    findings = [*examine(world), *examine_stack(stack)]
+    findings = [*examine(context), *examine_stack(stack)]
     if as_json:
         show.emit(
             [{"what": f.what, "state": f.state, "detail": f.detail, "remedy": f.remedy} for f in findings]
@@ -63,15 +63,15 @@ def doctor_verb(world: World, stack: Stack | Failure, as_json: bool) -> int:
     return errors.LACKS if any(f.state == "lacks" for f in findings) else errors.OK
 
 
-def examine(world: World) -> Iterator[Finding]:
+def examine(context: Context) -> Iterator[Finding]:
     """All that is looked at, in order."""
-    yield from _commands(world)
-    yield from _kernel(world)
-    yield _data_folder(world.data)
-    yield _engine(world)
+    yield from _commands(context)
+    yield from _kernel(context)
+    yield _data_folder(context.data)
+    yield _engine(context)
     yield _environment()
-    yield _mirror(world)
-    yield _kubernetes(world)
+    yield _mirror(context)
+    yield _kubernetes(context)
     yield _kubelets()
 
 
@@ -82,7 +82,7 @@ def examine_stack(stack: Stack | Failure) -> Iterator[Finding]:
             "infrastructures", "note", f"not looked at, for none is named: {stack.what}", stack.remedy
         )
         return
-    from tidepool.cli.remote_infrastructure import named_elsewhere
+    from tidepool.cli.remote_infrastructure import named_infrastructures
     from tidepool.cli.stack_spec import described_spec
     from tidepool.engine.errors import EngineError
 
@@ -91,15 +91,15 @@ def examine_stack(stack: Stack | Failure) -> Iterator[Finding]:
     except (Failure, EngineError) as error:
         yield Finding("spec", "lacks", str(error), getattr(error, "remedy", ""))
     try:
-        named = named_elsewhere(stack, stack.outputs() if stack.has_books else None)
+        named = named_infrastructures(stack, stack.outputs() if stack.may_have_state else None)
     except (Failure, EngineError) as error:
         yield Finding("state", "lacks", str(error), getattr(error, "remedy", ""))
         return
     yield from fitness(stack, named)
 
 
-def _commands(world: World) -> Iterator[Finding]:
-    path = world.env.get("PATH")
+def _commands(context: Context) -> Iterator[Finding]:
+    path = context.env.get("PATH")
     for command, package, purpose in COMMANDS:
         found = shutil.which(command, path=path)
         if found:
@@ -108,7 +108,7 @@ def _commands(world: World) -> Iterator[Finding]:
             yield Finding(command, "lacks", f"not on PATH; {purpose}", _SETUP.format(package))
 
 
-def _kernel(world: World) -> Iterator[Finding]:
+def _kernel(context: Context) -> Iterator[Finding]:
     from tidepool.infrastructures.local.kernel import preflight
 
     if os.geteuid() != 0:
@@ -117,7 +117,7 @@ def _kernel(world: World) -> Iterator[Finding]:
             "root", "lacks", f"this is user {os.geteuid()}; machines are made by root", "sudo tidepool doctor"
         )
         return
-    lacks = preflight(world.data)
+    lacks = preflight(context.data)
     for lack in lacks:
         yield Finding("machines", "lacks" if lack.fatal else "note", lack.what, lack.remedy)
     if not any(lack.fatal for lack in lacks):
@@ -152,16 +152,16 @@ def _file_system(folder: Path, mountinfo: str) -> str:
     return next((kinds[each] for each in (resolved, *resolved.parents) if each in kinds), "unknown")
 
 
-def _engine(world: World) -> Finding:
+def _engine(context: Context) -> Finding:
     from tidepool.engine.choice import chosen_engine
     from tidepool.engine.errors import EngineError
 
     try:
-        name = chosen_engine(world.env)
+        name = chosen_engine(context.env)
     except EngineError as error:
         return Finding("engine", "lacks", str(error), "unset TIDEPOOL_ENGINE")
     if name == "pulumi":
-        return Finding("engine", "well", f"pulumi, {shutil.which('pulumi', path=world.env.get('PATH'))}")
+        return Finding("engine", "well", f"pulumi, {shutil.which('pulumi', path=context.env.get('PATH'))}")
     return Finding("engine", "well", "embedded")
 
 
@@ -189,10 +189,10 @@ def _is_newer(path: Path, than: Path) -> bool:
     return path.exists() and path.stat().st_mtime > than.stat().st_mtime
 
 
-def _mirror(world: World) -> Finding:
+def _mirror(context: Context) -> Finding:
     from tidepool.images.machine import Machine
 
-    sources = Machine(dict(world.env)).package_sources()
+    sources = Machine(dict(context.env)).package_sources()
     if sources:
         return Finding("package mirror", "well", f"{len(sources)} files of package sources")
     return Finding(
@@ -203,11 +203,11 @@ def _mirror(world: World) -> Finding:
     )
 
 
-def _kubernetes(world: World) -> Finding:
+def _kubernetes(context: Context) -> Finding:
     from tidepool.toolchain import ToolchainError, find
 
     try:
-        tools = find(world.env)
+        tools = find(context.env)
     except ToolchainError as error:
         detail, _, remedy = str(error).rpartition(": ")
         return Finding("Kubernetes", "note", f"{detail}; only converged pools need it", remedy)

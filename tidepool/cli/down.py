@@ -18,9 +18,9 @@ from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:
     from tidepool.cli.cluster import Cluster
-    from tidepool.cli.leftovers import Swept
+    from tidepool.cli.leftovers import Deleted
     from tidepool.cli.operation import Outcome
-    from tidepool.cli.remote_infrastructure import Named, Sweep
+    from tidepool.cli.remote_infrastructure import Deletion, Named
     from tidepool.clients.slurm import Job, SlurmClient
 
 
@@ -50,11 +50,11 @@ def down_verb(
     """
     stack.require_root()
     from tidepool.cli.leftovers import is_anything_left
-    from tidepool.cli.remote_infrastructure import named_elsewhere
+    from tidepool.cli.remote_infrastructure import named_infrastructures
 
-    outputs = stack.outputs() if stack.has_books else None
+    outputs = stack.outputs() if stack.may_have_state else None
     # Before the state is gone, which may alone know of one.
-    named = named_elsewhere(stack, outputs)
+    named = named_infrastructures(stack, outputs)
     if outputs is None:
         _refuse_strange(stack, named)
     if (
@@ -63,7 +63,7 @@ def down_verb(
         and not (stack.data / stack.name).exists()
     ):
         if as_json:
-            show.emit(_nothing().document(swept=_swept(), kept=[]))
+            show.emit(_nothing().document(swept=_deleted_json(), kept=[]))
         else:
             show.say(f"There is nothing of stack {stack.name}.")
         return errors.OK
@@ -71,10 +71,10 @@ def down_verb(
 
     require_approval(stack, yes, "down")
     if outputs and outputs.get("pools"):
-        from tidepool.cli.pools.pod_guard import settle_conversions
+        from tidepool.cli.pools.pod_guard import end_conversions
 
         # Before the turn, which those that go on with their `up` need.
-        settle_conversions(stack, cancel=cancel_jobs)
+        end_conversions(stack, cancel=cancel_jobs)
     with turn(stack):
         return _taken_down(stack, outputs, named, yes, cancel_jobs, purge, at_once, as_json)
 
@@ -85,12 +85,12 @@ def _refuse_strange(stack: Stack, named: Named) -> None:
     Raises:
         Failure: there are some.
     """
-    from tidepool.cli.remote_infrastructure import look_elsewhere
+    from tidepool.cli.remote_infrastructure import observe_remote
     from tidepool.cluster.hostlist import fold
 
     if not named:
         return
-    there = look_elsewhere(stack, named)
+    there = observe_remote(stack, named)
     for name, why in there.silent.items():
         show.warn(f"{name} cannot be asked for machines of stack {stack.name}: {why}")
     told = []
@@ -115,17 +115,17 @@ def _taken_down(
     at_once: int | None,
     as_json: bool,
 ) -> int:
-    from tidepool.cli.leftovers import kept, remains, sweep
+    from tidepool.cli.leftovers import delete_leftovers, kept, remains
     from tidepool.cli.leftovers import purge as purge_all
     from tidepool.cli.operation import exit_code
-    from tidepool.cli.remote_infrastructure import DELETING_S, Sweep, machines_of, sweep_elsewhere
+    from tidepool.cli.remote_infrastructure import DELETING_S, Deletion, delete_remote_machines, machines_of
 
-    if not settle_jobs(stack, outputs or {}, named, cancel_jobs, yes):
+    if not end_jobs(stack, outputs or {}, named, cancel_jobs, yes):
         return errors.OK
     if outputs and outputs.get("pools"):
-        from tidepool.cli.pools.pod_guard import settle_pods
+        from tidepool.cli.pools.pod_guard import end_pods
 
-        settle_pods(stack, outputs, kill=cancel_jobs)
+        end_pods(stack, outputs, kill=cancel_jobs)
     outcome = _nothing()
     if outputs is not None:
         outcome = _destroy(stack, yes, at_once, as_json, regardless=cancel_jobs)
@@ -135,19 +135,19 @@ def _taken_down(
                     "What is refused for what runs there, `tidepool down --force` takes down regardless."
                 )
             if as_json:
-                show.emit(outcome.document(swept=_swept(), kept=[]))
+                show.emit(outcome.document(swept=_deleted_json(), kept=[]))
             return exit_code(outcome.code)
     elif not yes and not click.confirm(
         f"No state knows of stack {stack.name}. Delete what is left of it?", err=True
     ):
         return errors.OK
-    there = Sweep()
+    there = Deletion()
     if named and outputs is not None:
-        there = sweep_elsewhere(machines_of(stack, named, DELETING_S), stack.name, _tell_before)
-    swept: Swept = sweep(stack.data, stack.name)
+        there = delete_remote_machines(machines_of(stack, named, DELETING_S), stack.name, _tell_before)
+    swept: Deleted = delete_leftovers(stack.data, stack.name)
     if left := [*there.left, *remains(stack.data, stack.name)]:
         # What is gone is told also where something is not; on standard output stands what came to its end.
-        for line in _told_swept(swept, there):
+        for line in _deleted_lines(swept, there):
             show.tell(line)
         raise Failure(
             f"of stack {stack.name} there is still: {', '.join(left)}",
@@ -157,22 +157,22 @@ def _taken_down(
     if purge:
         purge_all(stack.data, stack.name)
         if outputs is not None:
-            stack.forget()
+            stack.remove()
     if as_json:
         show.emit(
             outcome.document(
-                swept=_swept(swept, there),
+                swept=_deleted_json(swept, there),
                 kept=[] if purge else [{"volume": name, "path": str(path)} for name, path in volumes.items()],
             )
         )
         return errors.OK
-    for line in _told_swept(swept, there):
+    for line in _deleted_lines(swept, there):
         show.say(line)
     _tell(stack.name, volumes, purge)
     return errors.OK
 
 
-def _swept(here: Swept | None = None, there: Sweep | None = None) -> dict[str, object]:
+def _deleted_json(here: Deleted | None = None, there: Deletion | None = None) -> dict[str, object]:
     """As JSON has it."""
     return {
         "machines": list(here.machines) if here else [],
@@ -188,7 +188,7 @@ def _tell_before(machines: Mapping[str, tuple[str, ...]]) -> None:
         show.tell(f"{name}: deleting the machines {fold(nodes)}, which no state knows")
 
 
-def _told_swept(here: Swept, there: Sweep) -> Iterator[str]:
+def _deleted_lines(here: Deleted, there: Deletion) -> Iterator[str]:
     from tidepool.cluster.hostlist import fold
 
     if here.machines:
@@ -238,7 +238,7 @@ _CANCEL_S: Final = 90.0
 _LOOK_S: Final = 0.1
 
 
-def settle_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: bool, yes: bool) -> bool:
+def end_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: bool, yes: bool) -> bool:
     """Return whether to go on: there are no jobs, or it is not known, and the person wants it all the same.
 
     Raises:
@@ -258,7 +258,9 @@ def settle_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: 
         if not cancel:
             raise _in_the_way(jobs)
         # Before the engine asks whether to go on, which would be too late for the jobs.
-        if not yes and not click.confirm(f"{_told(jobs)}. Cancel them, and take the cluster down?", err=True):
+        if not yes and not click.confirm(
+            f"{_describe_jobs(jobs)}. Cancel them, and take the cluster down?", err=True
+        ):
             return False
         _cancel_all(stack, cluster, jobs)
     except SlurmError as error:
@@ -274,12 +276,12 @@ def settle_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: 
 
 def _may_run(stack: Stack, named: Named) -> bool:
     """Return whether a machine runs, so that there may be jobs; or may run, where an infrastructure cannot be asked."""
-    from tidepool.cli.remote_infrastructure import look_elsewhere
+    from tidepool.cli.remote_infrastructure import observe_remote
     from tidepool.infrastructures.local.kernel import list_machines
 
     if any(machine.state == "running" for machine in list_machines(stack.data, stack.name)):
         return True
-    there = look_elsewhere(stack, named) if named else None
+    there = observe_remote(stack, named) if named else None
     return there is not None and (
         bool(there.silent) or any(machine.state == "running" for machine in there.machines)
     )
@@ -287,13 +289,13 @@ def _may_run(stack: Stack, named: Named) -> bool:
 
 def _in_the_way(jobs: Sequence[Job]) -> Failure:
     return Failure(
-        f"the cluster has jobs, which would be lost; {_told(jobs)}",
+        f"the cluster has jobs, which would be lost; {_describe_jobs(jobs)}",
         remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --force`",
         code=JOBS,
     )
 
 
-def _told(jobs: Sequence[Job]) -> str:
+def _describe_jobs(jobs: Sequence[Job]) -> str:
     """``running: 1, 2; waiting: 3``."""
     from tidepool.cli.jobs import ids_text, waiting, with_nodes
 
@@ -312,7 +314,7 @@ def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:
     from tidepool.clients.slurm import NotFound
 
     pause, deadline = threading.Event(), time.monotonic() + _CANCEL_S
-    with closing(stack.world.open_slurm(cluster.controller, stack.data)) as slurm:
+    with closing(stack.context.open_slurm(cluster.controller, stack.data)) as slurm:
         # An array is cancelled as one.
         ids = sorted({job.array_job_id or job.job_id for job in jobs})
         show.tell(f"cancelling the jobs {ids_text(ids)}")

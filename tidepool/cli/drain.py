@@ -37,7 +37,7 @@ def drain_verb(stack: Stack, reason: str | None, nodes: str, as_json: bool) -> N
 
     NODES is a hostlist such as cpu-[1-4].
     """
-    why = reason or f"by {stack.world.who} with tidepool"
+    why = reason or f"by {stack.context.who} with tidepool"
     cluster = _cluster(stack)
     with closing(_client(stack, cluster)) as slurm:
         before = _nodes(slurm, nodes, cluster)
@@ -70,7 +70,7 @@ def _cluster(stack: Stack) -> Cluster:
 
 
 def _client(stack: Stack, cluster: Cluster) -> SlurmClient:
-    return stack.world.open_slurm(cluster.controller, stack.data)
+    return stack.context.open_slurm(cluster.controller, stack.data)
 
 
 def _nodes(slurm: SlurmClient, nodes: str, cluster: Cluster) -> dict[str, Node]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TextIO
 
-from tidepool.cli.context import World
+from tidepool.cli.context import Context
 from tidepool.cli.errors import Failure
 from tidepool.engine.choice import EngineName, chosen_engine
 
@@ -51,17 +51,17 @@ class Engine(Protocol):
 _ASK_S: Final = 60.0
 
 
-def choose(world: World) -> Engine:
-    """The engine that ``world`` wants (`tidepool.engine.choice`).
+def choose(context: Context) -> Engine:
+    """The engine that ``context`` wants (`tidepool.engine.choice`).
 
     Raises:
         EngineError: TIDEPOOL_ENGINE names none that is there.
     """
-    if world.engine is not None:
-        return world.engine
-    if chosen_engine(world.env) == "embedded":
-        return Embedded(world.person, world.owns_process)
-    return Pulumi(shutil.which("pulumi", path=world.env.get("PATH")) or "pulumi")
+    if context.engine is not None:
+        return context.engine
+    if chosen_engine(context.env) == "embedded":
+        return Embedded(context.person, context.owns_process)
+    return Pulumi(shutil.which("pulumi", path=context.env.get("PATH")) or "pulumi")
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def exec_verb(stack: Stack, user: str | None, machines: str, command: tuple[str,
     except Exception as error:
         raise _of_exec(error) from error
     sys.stdout.flush()
-    os.execve(argv[0], argv, environment(stack.world.env))  # noqa: S606 (no shell)
+    os.execve(argv[0], argv, environment(stack.context.env))  # noqa: S606 (no shell)
 
 
 def as_user(user: str | None) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def _side_by_side(stack: Stack, machines: Mapping[str, Connection], command: Seq
     """The largest of the exit codes. One that does not run does not hold back the others."""
     from tidepool.infrastructures.local.kernel import NoSuchMachine
 
-    env = environment(stack.world.env)
+    env = environment(stack.context.env)
     lock = threading.Lock()
     width = max(map(len, machines))
 
@@ -166,7 +166,7 @@ def _command(stack: Stack, words: tuple[str, ...]) -> tuple[list[str], dict[str,
         (each for each in zip(names, paths, strict=True) if each[1].exists()), (names[1], paths[1])
     )
     access = load_access(stack.data, stack.name, name)
-    search = stack.world.env.get("PATH")
+    search = stack.context.env.get("PATH")
     kubectl = shutil.which("kubectl", path=search)
     if kubectl is None:
         raise Failure(
@@ -182,5 +182,5 @@ def _command(stack: Stack, words: tuple[str, ...]) -> tuple[list[str], dict[str,
     if program is None:
         raise Failure(f"{argv[0]} is not on PATH", remedy="install util-linux")
     # Another server's settings of the person's would go before those in the file.
-    env = {key: value for key, value in stack.world.env.items() if key != "KUBECONFIG"}
+    env = {key: value for key, value in stack.context.env.items() if key != "KUBECONFIG"}
     return [program, *argv[1:]], {**env, "KUBECONFIG": str(path)}

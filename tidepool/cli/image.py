@@ -12,7 +12,7 @@ import click
 
 from tidepool import shipped
 from tidepool.cli import errors, show
-from tidepool.cli.context import World
+from tidepool.cli.context import Context
 from tidepool.cli.errors import LACKS, NOT_THERE, Failure
 from tidepool.cli.options import chosen, json_option
 
@@ -39,16 +39,16 @@ def _names(context: click.Context, _parameter: click.Parameter, incomplete: str)
 class _Images:
     """The project's images and the store."""
 
-    def __init__(self, world: World, project: Path) -> None:
+    def __init__(self, context: Context, project: Path) -> None:
         from tidepool.images import ImageStore, Machine
 
         own = project / "images"
         self.folder = own if own.exists() else shipped.IMAGES
         self.playbooks = shipped.playbooks(project)
-        named = world.env.get("TIDEPOOL_IMAGES")
-        self.store: ImageStore = ImageStore(Path(named).absolute() if named else world.data / "images")
-        self.machine: Machine = Machine(dict(world.env))
-        self._world = world
+        named = context.env.get("TIDEPOOL_IMAGES")
+        self.store: ImageStore = ImageStore(Path(named).absolute() if named else context.data / "images")
+        self.machine: Machine = Machine(dict(context.env))
+        self._world = context
 
     @classmethod
     def of(cls, context: click.Context, folder: str | None) -> _Images:
@@ -56,7 +56,9 @@ class _Images:
 
         choice = chosen(context)
         named = folder or choice.folder
-        return cls(choice.world, find_project(choice.world.cwd / named if named else choice.world.cwd).root)
+        return cls(
+            choice.context, find_project(choice.context.cwd / named if named else choice.context.cwd).root
+        )
 
     def catalog(self) -> Any:
         from tidepool.images import read_catalog

@@ -118,5 +118,5 @@ def ask_jobs(stack: Stack, cluster: Cluster) -> Sequence[Job]:
     Raises:
         SlurmError: Slurm cannot be asked.
     """
-    with closing(stack.world.open_slurm(cluster.controller, stack.data)) as slurm:
+    with closing(stack.context.open_slurm(cluster.controller, stack.data)) as slurm:
         return slurm.jobs()

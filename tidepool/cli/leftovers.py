@@ -21,7 +21,7 @@ _WAYS: Final = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class Deleted:
     """The names of what was there, and is not any more."""
 
     machines: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ def is_anything_left(data: Path, stack: str) -> bool:
     return bool(list_machines(data, stack) or list_networks(data, stack))
 
 
-def sweep(data: Path, stack: str) -> Swept:
+def delete_leftovers(data: Path, stack: str) -> Deleted:
     """Delete all machines and networks of ``stack``, the files by which its machines boot, the ways to its Kubernetes.
 
     Raises:
@@ -58,7 +58,7 @@ def sweep(data: Path, stack: str) -> Swept:
         # What still holds something stays.
         with contextlib.suppress(FileNotFoundError, OSError):
             (folder / name).rmdir()
-    return Swept(machines, networks)
+    return Deleted(machines, networks)
 
 
 def kept(data: Path, stack: str) -> dict[str, Path]:

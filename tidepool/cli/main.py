@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from tidepool.cli import errors, show
-from tidepool.cli.context import World
+from tidepool.cli.context import Context
 from tidepool.cli.options import Choice
 
 #: Each verb, the module below `tidepool.cli` that has it, and what it does.
@@ -94,7 +94,7 @@ class Verbs(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **named: Any) -> Any:
         named["standalone_mode"] = False
-        sys.exit(_told(lambda: super(Verbs, self).main(args, *more, **named)))
+        sys.exit(_exit_code(lambda: super(Verbs, self).main(args, *more, **named)))
 
 
 @click.group(
@@ -111,10 +111,10 @@ def cli(context: click.Context, stack: str | None, folder: str | None) -> None:
 
     A cluster is a stack of the Pulumi project in this folder; what it should be stands in Pulumi.<stack>.yaml.
     """
-    context.obj = Choice(context.find_object(World) or World.of_process(), stack, folder)
+    context.obj = Choice(context.find_object(Context) or Context.of_process(), stack, folder)
 
 
-def _told(run: Any) -> int:
+def _exit_code(run: Any) -> int:
     """The exit code of ``run``; what went wrong is told on standard error."""
     try:
         code = run()

@@ -84,7 +84,7 @@ def new_verb(context: click.Context, name: str, folder: str | None) -> int:
 
     choice = chosen(context)
     named = folder or choice.folder
-    where = choice.world.cwd / named if named else choice.world.cwd
+    where = choice.context.cwd / named if named else choice.context.cwd
     try:
         cluster_name(name)
     except ValueError as error:

@@ -96,7 +96,7 @@ def require_approval(stack: Stack, yes: bool, verb: str) -> None:
     Raises:
         Failure: it is not.
     """
-    if not yes and not stack.world.person:
+    if not yes and not stack.context.person:
         raise Failure(
             f"`{verb}` changes the cluster, and there is no terminal to ask at",
             remedy=f"`tidepool {verb} --yes`, or `tidepool preview` to look first",

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from tidepool.cli.context import World
+from tidepool.cli.context import Context
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
@@ -19,7 +19,7 @@ _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 class Choice:
     """The stack and the folder that a person named before the verb, or None."""
 
-    world: World
+    context: Context
     stack: str | None = None
     folder: str | None = None
 
@@ -62,14 +62,14 @@ def stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         from tidepool.cli.stack import find_stack
 
         choice = chosen(click.get_current_context())
-        found = find_stack(choice.world, stack or choice.stack, folder or choice.folder)
+        found = find_stack(choice.context, stack or choice.stack, folder or choice.folder)
         return verb(found, *args, **more)
 
     return with_stack
 
 
 def perhaps_stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a verb that is of use without one: its arguments are the `World`, and the `Stack` or why there is none.
+    """The same for a verb that is of use without one: its arguments are the `Context`, and the `Stack` or why there is none.
 
     One that is named has to be there.
     """
@@ -88,12 +88,12 @@ def perhaps_stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         named, where = stack or choice.stack, folder or choice.folder
         found: Stack | Failure
         try:
-            found = find_stack(choice.world, named, where)
+            found = find_stack(choice.context, named, where)
         except (Failure, EngineError) as error:
             if named or where:
                 raise
             found = error if isinstance(error, Failure) else Failure(str(error), code=USAGE)
-        return verb(choice.world, found, *args, **more)
+        return verb(choice.context, found, *args, **more)
 
     return with_stack
 
@@ -101,7 +101,7 @@ def perhaps_stack_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 def chosen(context: click.Context) -> Choice:
     """Return the stack and folder that were named before the verb."""
     said = context.find_object(Choice)
-    return said or Choice(context.find_object(World) or World.of_process())
+    return said or Choice(context.find_object(Context) or Context.of_process())
 
 
 def machine_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -157,7 +157,7 @@ def _stacks(context: click.Context, _parameter: click.Parameter, incomplete: str
     from tidepool.engine.project import find_project
 
     try:
-        found = stacks_with_files(find_project(chosen(context).world.cwd))
+        found = stacks_with_files(find_project(chosen(context).context.cwd))
     except EngineError:
         return []
     return [name for name in found if name.startswith(incomplete)]
@@ -170,7 +170,7 @@ def _completed(context: click.Context, incomplete: str, names: Callable[[Any], l
     said = chosen(context)
     stack, folder = context.params.get("stack"), context.params.get("folder")
     try:
-        cluster = require_cluster(find_stack(said.world, stack or said.stack, folder or said.folder))
+        cluster = require_cluster(find_stack(said.context, stack or said.stack, folder or said.folder))
         return [name for name in names(cluster) if name.startswith(incomplete)]
     except Exception:  # noqa: BLE001  (a shell that completes has no place for errors: it gets no names)
         return []

@@ -14,9 +14,9 @@ from tidepool.cli.formats import clock, number
 from tidepool.cli.jobs import with_nodes
 from tidepool.cli.problems import (
     BAD_WORDS,
-    Elsewhere,
+    Observations,
     Problem,
-    Seen,
+    RemoteMachines,
     fleet_of,
     own_machines,
     problems,
@@ -125,7 +125,7 @@ class Overview:
     #: The names of the cluster's own machines, which are no nodes.
     own: frozenset[str]
     slurm_failure: str = ""
-    elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    remote: RemoteMachines = field(default_factory=RemoteMachines)
 
     @property
     def is_reached(self) -> bool:
@@ -133,7 +133,7 @@ class Overview:
         return not self.slurm_failure
 
 
-def overview(cluster: Cluster, seen: Seen) -> Overview:
+def overview(cluster: Cluster, seen: Observations) -> Overview:
     """Work out the overview of ``cluster`` from what was observed."""
     return Overview(
         stack=cluster.stack,
@@ -146,11 +146,11 @@ def overview(cluster: Cluster, seen: Seen) -> Overview:
         problems=tuple(problems(cluster, seen)),
         own=own_machines(cluster),
         slurm_failure=seen.failure,
-        elsewhere=seen.elsewhere,
+        remote=seen.remote,
     )
 
 
-def _fleet_rows(cluster: Cluster, seen: Seen) -> Iterator[FleetRow]:
+def _fleet_rows(cluster: Cluster, seen: Observations) -> Iterator[FleetRow]:
     states: dict[str, Counter[str]] = {}
     slots: Counter[str] = Counter()
     by_node = {node.name: fleet_of(node.name) for node in seen.nodes}
@@ -297,7 +297,7 @@ def _queue(seen: Overview) -> Any:
 def _machines(seen: Overview, all_of_them: bool) -> Any:
     now = datetime.now(UTC).astimezone()
     shown = [m for m in seen.machines if all_of_them or m.name in seen.own or not _is_well(m)]
-    there = seen.elsewhere.machines
+    there = seen.remote.machines
     shown_there = [m for m in there if all_of_them or m.key.node in seen.own or m.state != "running"]
     rows: list[tuple[object, ...]] = [
         (

@@ -42,7 +42,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class RemoteMachines:
     """Machines of other infrastructures than this machine.
 
     ``silent`` are those that cannot be asked, by name, and why: fleets that are ``unseen`` may have machines there.
@@ -54,7 +54,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observations:
     """Observations of a cluster. ``failure`` says why Slurm could not be asked; ``remedy`` mends that."""
 
     controllers: tuple[Controller, ...] = ()
@@ -64,11 +64,11 @@ class Seen:
     machines: tuple[Machine, ...] = ()
     failure: str = ""
     remedy: str = ""
-    elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    remote: RemoteMachines = field(default_factory=RemoteMachines)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Problems:
     """Problems by their words, each with the names that it is about, in the order in which they came."""
 
     names: dict[tuple[Severity, str, str], list[str]] = field(default_factory=dict)
@@ -110,11 +110,11 @@ def own_machines(cluster: Cluster) -> frozenset[str]:
     )
 
 
-def problems(cluster: Cluster, seen: Seen) -> Iterator[Problem]:
+def problems(cluster: Cluster, seen: Observations) -> Iterator[Problem]:
     """All of them, failures first."""
     if seen.failure:
         yield Problem("failure", seen.failure, seen.remedy)
-    told = _Told()
+    told = _Problems()
     machines = {machine.name: machine for machine in seen.machines}
     for controller in seen.controllers:
         # A pool's machine runs it in one role, and one that was taken over from stays down: that is told below.
@@ -130,14 +130,14 @@ def problems(cluster: Cluster, seen: Seen) -> Iterator[Problem]:
                 "`tidepool logs {}` says why; `tidepool up`",
             )
     own = own_machines(cluster)
-    there = seen.elsewhere
+    there = seen.remote
     states = {
         **{each.key.node: each.state for each in there.machines},
         **{each.name: each.state for each in seen.machines},
     }
     _of_nodes(told, seen.nodes, states, there.unseen)
     _of_machines(told, seen.machines)
-    _of_elsewhere(told, there)
+    _of_remote(told, there)
     if not seen.failure:
         _of_absence(told, cluster, seen.nodes, states.keys(), own, there.unseen)
     yield from sorted(told.problems(), key=lambda problem: problem.severity != "failure")
@@ -150,7 +150,7 @@ def _slurmctld(machine: Machine | None) -> str:
 
 
 def _of_nodes(
-    told: _Told, nodes: Iterable[Node], machines: Mapping[str, str], unseen: Collection[str]
+    told: _Problems, nodes: Iterable[Node], machines: Mapping[str, str], unseen: Collection[str]
 ) -> None:
     """``machines`` are the states of those that are seen; of fleets that are ``unseen``, there may be others."""
     for node in nodes:
@@ -168,7 +168,7 @@ def _of_nodes(
             told.add("note", node.name, f"node {{}} is {state_word(state)}{why}", "`tidepool resume {}`")
 
 
-def _of_machines(told: _Told, machines: Iterable[Machine]) -> None:
+def _of_machines(told: _Problems, machines: Iterable[Machine]) -> None:
     for machine in machines:
         if machine.state == "frozen":
             told.add("failure", machine.name, "machine {} is frozen", "`tidepool up`, or thaw it")
@@ -207,7 +207,7 @@ def _of_machines(told: _Told, machines: Iterable[Machine]) -> None:
             )
 
 
-def _of_elsewhere(told: _Told, there: Elsewhere) -> None:
+def _of_remote(told: _Problems, there: RemoteMachines) -> None:
     for name, why in there.silent.items():
         told.add(
             "failure", name, f"machines of {{}} cannot be listed: {why}", "`tidepool doctor` looks at {}"
@@ -233,7 +233,7 @@ def _start(service: str) -> str:
 
 
 def _of_absence(
-    told: _Told,
+    told: _Problems,
     cluster: Cluster,
     nodes: Iterable[Node],
     machines: Collection[str],
@@ -244,10 +244,8 @@ def _of_absence(
     for name in sorted(name for name in there - set(machines) if fleet_of(name) not in unseen):
         told.add("failure", name, "node {} has no machine", "`tidepool up` makes it")
     # Those of pools that serve Kubernetes are nothing in Slurm, and others may be on their way there.
-    elsewhere = {
-        name for roles in cluster.pools.values() for text in roles.values() for name in HostSet(text)
-    }
-    for name in sorted(set(machines) - there - own - elsewhere):
+    remote = {name for roles in cluster.pools.values() for text in roles.values() for name in HostSet(text)}
+    for name in sorted(set(machines) - there - own - remote):
         told.add(
             "failure", name, "machine {} is no node of Slurm's", "`tidepool logs {}` says why; `tidepool up`"
         )

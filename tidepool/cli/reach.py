@@ -17,7 +17,7 @@ _CONNECT_S: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class SshPlace:
+class SshAddress:
     """The address of a machine's sshd, and its host key as one line has it: ``ssh-ed25519 AAAA...``."""
 
     address: str
@@ -42,7 +42,7 @@ def command_on(
     return _WAYS[kind](stack, connection, command, terminal)
 
 
-def ssh_place(stack: Stack, connection: Mapping[str, Any]) -> SshPlace:
+def ssh_address(stack: Stack, connection: Mapping[str, Any]) -> SshAddress:
     """Return the sshd of a machine that is reached by SSH.
 
     Raises:
@@ -58,7 +58,7 @@ def ssh_place(stack: Stack, connection: Mapping[str, Any]) -> SshPlace:
     for line in lines:
         hosts, *key = line.split()
         if known in hosts.split(",") and len(key) >= 2:
-            return SshPlace(address, port, " ".join(key[:2]))
+            return SshAddress(address, port, " ".join(key[:2]))
     raise Failure(
         f"the host key of {known} is not in {path}",
         remedy="`tidepool up`, on the machine that brought the stack up last",
@@ -107,7 +107,7 @@ def _in_machine(
 def _over_ssh(
     stack: Stack, connection: Connection, command: Sequence[str], terminal: bool
 ) -> tuple[str, ...]:
-    program, place, folder = ssh_program(), ssh_place(stack, connection), _folder(stack, connection)
+    program, place, folder = ssh_program(), ssh_address(stack, connection), _folder(stack, connection)
     return (
         program,
         *ssh_options(str(folder / "key"), str(folder / "known_hosts"), place.port),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidepool.cli.errors import Failure
-from tidepool.cli.problems import Elsewhere
+from tidepool.cli.problems import RemoteMachines
 from tidepool.cli.stack import Stack
 from tidepool.cli.stack_spec import described_spec
 from tidepool.cluster.failures import InfrastructureError
@@ -33,7 +33,7 @@ _AGAIN_S: Final = 1.0
 Named = Mapping[str, ClusterSpec | None]
 
 
-def named_elsewhere(stack: Stack, outputs: Mapping[str, Any] | None) -> Named:
+def named_infrastructures(stack: Stack, outputs: Mapping[str, Any] | None) -> Named:
     """Name the infrastructures of the last `up`, of the stack's file, and of the state; each with the first spec that has it.
 
     Raises:
@@ -69,7 +69,7 @@ def machines_of(stack: Stack, named: Named, patience_s: float = PATIENCE_S) -> S
     return Several(lambda: sides, patience_s=patience_s)
 
 
-def look_elsewhere(stack: Stack, named: Named) -> Elsewhere:
+def observe_remote(stack: Stack, named: Named) -> RemoteMachines:
     """Each is asked at once, and waited for a few seconds."""
     found = machines_of(stack, named).reachable(stack.name)
     specs = [spec for spec in named.values() if spec is not None]
@@ -79,23 +79,23 @@ def look_elsewhere(stack: Stack, named: Named) -> Elsewhere:
         for fleet in spec.fleets
         if any(each.name in found.silent for each in fleet.infrastructures)
     }
-    return Elsewhere(found.machines, found.silent, frozenset(unseen))
+    return RemoteMachines(found.machines, found.silent, frozenset(unseen))
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Deletion:
     """By infrastructure, the names of the machines that are gone now; and in words, what may be there still."""
 
     swept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     left: tuple[str, ...] = ()
 
 
-def sweep_elsewhere(
+def delete_remote_machines(
     machines: Several,
     stack: str,
     before: Callable[[Mapping[str, tuple[str, ...]]], None],
     sleep: Callable[[float], object] = time.sleep,
-) -> Sweep:
+) -> Deletion:
     """Delete all machines that say that they are the stack's. ``before`` is told which, by infrastructure.
 
     One that is refused, and one that cannot be asked, hold up no other.
@@ -105,7 +105,7 @@ def sweep_elsewhere(
     # An infrastructure that tells of another stack's would have a fault; it must not cost a department its machines.
     ours = [machine for machine in found.machines if machine.key.stack == stack]
     if not ours:
-        return Sweep({}, tuple(left))
+        return Deletion({}, tuple(left))
     before(_by_infrastructure(ours))
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         refused = dict(zip(ours, threads.map(lambda each: _deleted(machines, each), ours), strict=True))
@@ -119,7 +119,7 @@ def sweep_elsewhere(
         if name not in found.silent and any(each.key.infrastructure == name for each in gone)
     ]
     sure = [each for each in gone if each not in late and each.key.infrastructure not in silent]
-    return Sweep(_by_infrastructure(sure), tuple(left))
+    return Deletion(_by_infrastructure(sure), tuple(left))
 
 
 def _deleted(machines: Several, machine: Machine) -> str:

@@ -106,7 +106,7 @@ def _specs(
         from tidepool.cli.stack import find_stack
 
         choice = chosen(click.get_current_context())
-        found = find_stack(choice.world, stack or choice.stack, folder or choice.folder)
+        found = find_stack(choice.context, stack or choice.stack, folder or choice.folder)
         spec = described_spec(found)
         keys = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
         specs = {found.name: spec}

@@ -62,7 +62,7 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 
 
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
-    from tidepool.cli.scaler_ports import machines_of, policies_of, pool_doors, pulumi_stack, warm_engine
+    from tidepool.cli.scaler_ports import machines_of, policies_of, pool_ports, pulumi_stack, warm_engine
     from tidepool.infrastructures.connection import transport
     from tidepool.scaling.daemon.daemon import Daemon, Voice
     from tidepool.scaling.daemon.dependencies import Edges
@@ -76,7 +76,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
 
     folder = scaler_folder(stack)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    journal = open_journal(folder, stack.world.env, stack=stack.name)
+    journal = open_journal(folder, stack.context.env, stack=stack.name)
     stacked.callback(journal.close)
     voice = Voice(folder, show.say, _now)
     stacked.callback(voice.close)
@@ -89,7 +89,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
     wake = threading.Event()
 
     def open_slurm(connection: Mapping[str, Any]) -> SlurmClient:
-        return stack.world.open_slurm(connection, stack.data)
+        return stack.context.open_slurm(connection, stack.data)
 
     loop = Loop(
         Edges(
@@ -101,7 +101,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
                 machines,
                 open_slurm,
                 policies_of(stack),
-                pools=pool_doors(stack, looks, _monotonic_s, wake.set),
+                pools=pool_ports(stack, looks, _monotonic_s, wake.set),
             ),
             stack=changed,
             machines=machines,
@@ -117,7 +117,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
             is_gone=is_gone,
         )
     )
-    return Daemon(loop, voice, folder, stack.world.env, wake), beside
+    return Daemon(loop, voice, folder, stack.context.env, wake), beside
 
 
 def _once(daemon: Daemon, beside: ThreadPoolExecutor) -> int:
@@ -175,7 +175,7 @@ def pause_verb(stack: Stack, reason: str) -> None:
     from tidepool.scaling.ports import Pause
 
     with _journal(stack) as journal:
-        journal.pause(Pause(stack.world.who, datetime.now(UTC), reason))
+        journal.pause(Pause(stack.context.who, datetime.now(UTC), reason))
     show.say(f"The scaler of stack {stack.name} acts no more. `tidepool continue` lets it go on.")
 
 
@@ -197,7 +197,7 @@ def _journal(stack: Stack) -> Iterator[Journal]:
     from tidepool.scaling.journal import open_journal
 
     stack.require_root()
-    with closing(open_journal(scaler_folder(stack), stack.world.env, stack=stack.name)) as journal:
+    with closing(open_journal(scaler_folder(stack), stack.context.env, stack=stack.name)) as journal:
         yield journal
 
 

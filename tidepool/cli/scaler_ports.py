@@ -83,21 +83,21 @@ def machines_of(stack: Stack, changed: PulumiStack) -> Infrastructure:
     return machines_of_stack(spec, stack.name, stack.data)
 
 
-def pool_doors(
+def pool_ports(
     stack: Stack, beside: Executor, monotonic_s: Callable[[], float], wake: Callable[[], None] = lambda: None
 ) -> PoolDoors:
     """Ways to the Kubernetes of the stack's pools, at which is looked in ``beside``, and to the journal of conversions."""
     from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
     from tidepool.scaling.observe.observe import PoolDoors
 
-    world = stack.world
+    context = stack.context
 
     def open_kubernetes(access: Mapping[str, Any]) -> KubernetesReader:
-        return world.open_kubernetes({"stack": stack.name, **access}, stack.data)
+        return context.open_kubernetes({"stack": stack.name, **access}, stack.data)
 
     return PoolDoors(
         KubernetesWatch(open_kubernetes, beside, monotonic_s, wake),
-        lambda: world.open_conversions(stack.data / stack.name / _CONVERSIONS),
+        lambda: context.open_conversions(stack.data / stack.name / _CONVERSIONS),
     )
 
 

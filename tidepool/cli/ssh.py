@@ -19,7 +19,7 @@ from tidepool.cli.cluster import find_machine
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import SSH_FAILED, Failure, failure_of
 from tidepool.cli.options import machine_names, stack_options
-from tidepool.cli.reach import ssh_options, ssh_place, ssh_program
+from tidepool.cli.reach import ssh_address, ssh_options, ssh_program
 from tidepool.cli.stack import Stack
 
 #: Who people are on login machines (the role `users`).
@@ -60,7 +60,7 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
         # The terminal's interrupts are ssh's to answer. Not ignored, for a child would inherit that.
         kept = signal.signal(signal.SIGINT, lambda _number, _frame: None)
         try:
-            with subprocess.Popen(argv, env=dict(stack.world.env)) as process:
+            with subprocess.Popen(argv, env=dict(stack.context.env)) as process:
                 return process.wait()
         finally:
             signal.signal(signal.SIGINT, kept)
@@ -93,7 +93,7 @@ def _target(stack: Stack, name: str) -> _Target:
 
 
 def _outside(stack: Stack, connection: Connection) -> _Target:
-    place = ssh_place(stack, connection)
+    place = ssh_address(stack, connection)
     return _Target((), place.address, place.host_key, place.port)
 
 

@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.cli.context import World
+from tidepool.cli.context import Context
 from tidepool.cli.engine import Answer, Engine, choose
-from tidepool.cli.environment import engine_settings, forget_salt, plugin_settings, prepare, unsalted
+from tidepool.cli.environment import (
+    engine_settings,
+    plugin_settings,
+    prepare,
+    remove_stale_encryptionsalt,
+    without_new_encryptionsalt,
+)
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
 from tidepool.cluster.desired_state import ONLY, ROLES, WISH
 from tidepool.cluster.force import SETTINGS as REGARDLESS
@@ -28,7 +34,7 @@ _FORBIDDEN: Final = frozenset({"images", "passphrase", "state"})
 class Stack:
     """A stack of a project. It need not have been made yet."""
 
-    world: World
+    context: Context
     project: Project
     name: str
     engine: Engine
@@ -43,17 +49,17 @@ class Stack:
     @property
     def data(self) -> Path:
         """The data folder."""
-        return self.world.data
+        return self.context.data
 
     @property
     def environment(self) -> dict[str, str]:
         """The engine's whole environment. A person goes by the file: what is said to one operation is for that one alone."""
         own = (WISH, ROLES, ONLY, *REGARDLESS)
-        told = {name: value for name, value in self.world.env.items() if name not in own}
+        told = {name: value for name, value in self.context.env.items() if name not in own}
         return {**told, **self.settings}
 
     @property
-    def has_books(self) -> bool:
+    def may_have_state(self) -> bool:
         """There may be a state. Where its folder was never made, the engine is not asked, nor a folder made."""
         folder = self.data / "state"
         return self.environment.get("PULUMI_BACKEND_URL") != f"file://{folder}" or folder.is_dir()
@@ -64,7 +70,7 @@ class Stack:
         Raises:
             Failure: this is somebody else.
         """
-        if not self.world.root:
+        if not self.context.root:
             raise Failure("machines here are root's", remedy="run it with sudo", code=LACKS)
 
     def prepare(self) -> None:
@@ -89,7 +95,7 @@ class Stack:
         if log is not None:
             # The CLI knows the flag only then.
             words, env = (*words, "--event-log", str(log)), {**env, "PULUMI_DEBUG_COMMANDS": "true"}
-        with self.unsalted():
+        with self.without_new_encryptionsalt():
             return self.engine.run(words, self.project.root, env, aside=aside)
 
     def ask(self, *words: str) -> Answer:
@@ -136,10 +142,10 @@ class Stack:
             Failure: the engine does not make it.
         """
         command = ["stack", "init", self.name, "--no-select"]
-        with self.unsalted():
+        with self.without_new_encryptionsalt():
             answer = self.engine.ask(command, self.project.root, self.environment)
             lost = "incorrect passphrase" in answer.stderr and self._has_own_passphrase
-            if lost and forget_salt(self.file, self.project.name):
+            if lost and remove_stale_encryptionsalt(self.file, self.project.name):
                 answer = self.engine.ask(command, self.project.root, self.environment)
         _checked(answer, f"the stack {self.name} cannot be made")
 
@@ -147,11 +153,11 @@ class Stack:
     def _has_own_passphrase(self) -> bool:
         return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
 
-    def unsalted(self) -> AbstractContextManager[None]:
+    def without_new_encryptionsalt(self) -> AbstractContextManager[None]:
         """For a verb that may make a salt: see `tidepool.cli.environment`. Within another, the outer one counts."""
-        return unsalted(self.file, ours=self._has_own_passphrase)
+        return without_new_encryptionsalt(self.file, ours=self._has_own_passphrase)
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Remove it from the engine's books, its history too; its configuration file stays.
 
         Raises:
@@ -162,7 +168,7 @@ class Stack:
             _checked(answer, f"the stack {self.name} cannot be removed")
 
 
-def find_stack(world: World, name: str | None, folder: str | None) -> Stack:
+def find_stack(context: Context, name: str | None, folder: str | None) -> Stack:
     """The stack ``name`` of the project in ``folder`` (or above it); both may be left out.
 
     Raises:
@@ -170,16 +176,20 @@ def find_stack(world: World, name: str | None, folder: str | None) -> Stack:
         EngineError: the project is not right, or TIDEPOOL_ENGINE.
     """
     if folder:
-        world = replace(world, cwd=(world.cwd / folder).resolve())
-        if not world.cwd.is_dir():
-            raise Failure(f"there is no folder {world.cwd}", code=USAGE)
-    project = find_project(world.cwd)
-    settings = engine_settings(world.env, world.data, project.backend_url)
+        context = replace(context, cwd=(context.cwd / folder).resolve())
+        if not context.cwd.is_dir():
+            raise Failure(f"there is no folder {context.cwd}", code=USAGE)
+    project = find_project(context.cwd)
+    settings = engine_settings(context.env, context.data, project.backend_url)
     if not any(each.name == "tidepool" for each in project.providers):
-        settings |= plugin_settings(world.env)
-    backend = settings.get("PULUMI_BACKEND_URL") or world.env.get("PULUMI_BACKEND_URL") or project.backend_url
-    named = name or world.env.get("TIDEPOOL_STACK") or _selected(world, project, backend) or _only(project)
-    return Stack(world, project, _checked_name(named), choose(world), settings)
+        settings |= plugin_settings(context.env)
+    backend = (
+        settings.get("PULUMI_BACKEND_URL") or context.env.get("PULUMI_BACKEND_URL") or project.backend_url
+    )
+    named = (
+        name or context.env.get("TIDEPOOL_STACK") or _selected(context, project, backend) or _only(project)
+    )
+    return Stack(context, project, _checked_name(named), choose(context), settings)
 
 
 def stacks_with_files(project: Project) -> list[str]:
@@ -189,13 +199,13 @@ def stacks_with_files(project: Project) -> list[str]:
     return sorted(each.name.removeprefix("Pulumi.").removesuffix(suffix) for each in files)
 
 
-def _selected(world: World, project: Project, backend: str) -> str | None:
+def _selected(context: Context, project: Project, backend: str) -> str | None:
     """The stack that a person selected with the engine, where its configuration is still there."""
     from tidepool.engine.verbs.selection import selected
 
-    home = Path(world.env.get("HOME") or Path.home())
-    pulumi_home = Path(world.env["PULUMI_HOME"]) if world.env.get("PULUMI_HOME") else home / ".pulumi"
-    name = world.env.get("PULUMI_STACK") or selected(pulumi_home, project, backend)
+    home = Path(context.env.get("HOME") or Path.home())
+    pulumi_home = Path(context.env["PULUMI_HOME"]) if context.env.get("PULUMI_HOME") else home / ".pulumi"
+    name = context.env.get("PULUMI_STACK") or selected(pulumi_home, project, backend)
     return name.rpartition("/")[2] if name else None
 
 
@@ -252,9 +262,9 @@ def scaler_folder(stack: Stack) -> Path:
 def has_journal(stack: Stack) -> bool:
     """Return whether there is a journal to read. Reading makes none."""
     folder = scaler_folder(stack)
-    if not folder.exists() and "TIDEPOOL_JOURNAL" not in stack.world.env:
+    if not folder.exists() and "TIDEPOOL_JOURNAL" not in stack.context.env:
         return False
     # Late: it costs more than all that `status` needs besides.
     from tidepool.scaling.journal import JOURNAL_FILE, JOURNAL_VARIABLE
 
-    return bool(stack.world.env.get(JOURNAL_VARIABLE)) or (folder / JOURNAL_FILE).exists()
+    return bool(stack.context.env.get(JOURNAL_VARIABLE)) or (folder / JOURNAL_FILE).exists()

@@ -107,7 +107,7 @@ def check_machine(spec: ClusterSpec, stack: Stack) -> None:
         Failure: this machine lacks something; each with its remedy.
     """
     here = preflight(stack.data, plans(spec))
-    lacks = (*here, *toolchain_lack(spec, stack.world.env), *package_lacks(spec, stack))
+    lacks = (*here, *toolchain_lack(spec, stack.context.env), *package_lacks(spec, stack))
     for lack in lacks:
         if not lack.fatal:
             show.warn(str(lack))
@@ -115,10 +115,10 @@ def check_machine(spec: ClusterSpec, stack: Stack) -> None:
         show.warn(str(concern))
     if fatal := [lack for lack in lacks if lack.fatal]:
         more = "`tidepool doctor` says more; " if any(lack.fatal for lack in here) else ""
-        raise Failure(told(fatal), remedy=f"{more}nothing was changed", code=LACKS)
+        raise Failure(describe_lacks(fatal), remedy=f"{more}nothing was changed", code=LACKS)
 
 
-def told(lacks: Sequence[Lack]) -> str:
+def describe_lacks(lacks: Sequence[Lack]) -> str:
     """The lacks, a line each, with what mends them."""
     head = "this machine lacks what the cluster needs:"
     return "\n".join([head, *(f"  {lack.what}\n    -> {lack.remedy}" for lack in lacks)])
@@ -193,10 +193,11 @@ def _packages(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
         return
     missing = [each for each in (package.name, *package.beside) if not installed(each)]
     if missing:
-        told = "the Python package" if len(missing) == 1 else "the Python packages"
+        describe_lacks = "the Python package" if len(missing) == 1 else "the Python packages"
         verb = "is" if len(missing) == 1 else "are"
         yield Lack(
-            f"infrastructure {name}: {told} {', '.join(missing)} {verb} not installed", package.install
+            f"infrastructure {name}: {describe_lacks} {', '.join(missing)} {verb} not installed",
+            package.install,
         )
 
 

@@ -17,8 +17,8 @@ from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_output
 from tidepool.cli.formats import document
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.overview import NOBODY, Overview, Summary, overview, problems_of_pools, summary, tables
-from tidepool.cli.problems import Elsewhere, Seen
-from tidepool.cli.remote_infrastructure import look_elsewhere, named_elsewhere
+from tidepool.cli.problems import Observations, RemoteMachines
+from tidepool.cli.remote_infrastructure import named_infrastructures, observe_remote
 from tidepool.cli.stack import Stack, has_journal
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.names import CONTROLLER_HOST
@@ -57,10 +57,10 @@ def status_verb(stack: Stack, all_machines: bool, watch_s: float | None, as_json
         if as_json:
             raise click.UsageError("--watch and --json do not go together")
         _watch(stack, watch_s, all_machines)
-    seen, scaler, pools = look(stack), scaler_of(stack), pools_seen(stack)
+    seen, scaler, pools = look(stack), scaler_of(stack), pools_of_stack(stack)
     if as_json:
         told = document(pools)["pools"] if pools else []
-        show.emit({**as_document(seen, pools), "pools": told, "scaler": document(scaler)})
+        show.emit({**overview_json(seen, pools), "pools": told, "scaler": document(scaler)})
     else:
         show.show(*tables(seen, scaler, pools, all_machines))
     return errors.OK if seen.is_reached and not (pools and pools.trouble) else errors.NOT_THERE
@@ -78,13 +78,13 @@ def look(stack: Stack) -> Overview:
     with ThreadPoolExecutor(6) as pool:
         machines = pool.submit(list_machines, stack.data, stack.name)
         outputs = stack.outputs()
-        elsewhere = pool.submit(_elsewhere, stack, outputs)
-        cluster = _cluster(stack, outputs, lambda: bool(machines.result() or elsewhere.result().machines))
-        seen = _seen(stack, cluster, machines.result(), pool)
-        return overview(cluster, replace(seen, elsewhere=elsewhere.result()))
+        remote = pool.submit(_remote_machines, stack, outputs)
+        cluster = _cluster(stack, outputs, lambda: bool(machines.result() or remote.result().machines))
+        seen = _observe(stack, cluster, machines.result(), pool)
+        return overview(cluster, replace(seen, remote=remote.result()))
 
 
-def pools_seen(stack: Stack) -> PoolsView | None:
+def pools_of_stack(stack: Stack) -> PoolsView | None:
     """The converged pools of ``stack``, from all sides; None where it has none."""
     if not (stack.outputs() or {}).get("pools"):
         return None
@@ -109,11 +109,11 @@ def scaler_of(stack: Stack) -> Summary:
         return Summary("late", f"how it is cannot be known: {error}", None, None, is_well=False)
 
 
-def _elsewhere(stack: Stack, outputs: Mapping[str, Any] | None) -> Elsewhere:
+def _remote_machines(stack: Stack, outputs: Mapping[str, Any] | None) -> RemoteMachines:
     if outputs is None:
-        return Elsewhere()
-    named = named_elsewhere(stack, outputs)
-    return look_elsewhere(stack, named) if named else Elsewhere()
+        return RemoteMachines()
+    named = named_infrastructures(stack, outputs)
+    return observe_remote(stack, named) if named else RemoteMachines()
 
 
 def _cluster(
@@ -127,25 +127,29 @@ def _cluster(
     return Cluster(stack.name, stack.name, local_connection(stack.name, CONTROLLER_HOST))
 
 
-def _seen(stack: Stack, cluster: Cluster, machines: tuple[Machine, ...], pool: ThreadPoolExecutor) -> Seen:
+def _observe(
+    stack: Stack, cluster: Cluster, machines: tuple[Machine, ...], pool: ThreadPoolExecutor
+) -> Observations:
     try:
-        with closing(stack.world.open_slurm(cluster.controller, stack.data)) as slurm:
+        with closing(stack.context.open_slurm(cluster.controller, stack.data)) as slurm:
             # First, for it says at once what the others would wait ten seconds to find out.
             controllers = slurm.ping()
             if not any(controller.is_up for controller in controllers):
-                return Seen(controllers, machines=machines, failure=_NO_ANSWER, remedy=_NO_ANSWER_REMEDY)
+                return Observations(
+                    controllers, machines=machines, failure=_NO_ANSWER, remedy=_NO_ANSWER_REMEDY
+                )
             # Side by side: each is a process on the controller.
             version, nodes, jobs = (
                 pool.submit(slurm.version),
                 pool.submit(slurm.nodes),
                 pool.submit(slurm.jobs),
             )
-            return Seen(controllers, version.result(), nodes.result(), jobs.result(), machines)
+            return Observations(controllers, version.result(), nodes.result(), jobs.result(), machines)
     except SlurmError as error:
-        return Seen(machines=machines, failure=f"{error.what} ({error.where})", remedy=error.remedy)
+        return Observations(machines=machines, failure=f"{error.what} ({error.where})", remedy=error.remedy)
 
 
-def as_document(seen: Overview, pools: PoolsView | None = None) -> Mapping[str, Any]:
+def overview_json(seen: Overview, pools: PoolsView | None = None) -> Mapping[str, Any]:
     """The overview as `--json` shows it."""
     return {
         "stack": seen.stack,
@@ -165,8 +169,8 @@ def as_document(seen: Overview, pools: PoolsView | None = None) -> Mapping[str, 
             for f in seen.fleets
         ],
         "queue": [{"state": q.state, "reason": q.reason, "jobs": q.jobs, "cpus": q.cpus} for q in seen.queue],
-        "machines": [*map(_of_here, seen.machines), *map(_of_elsewhere, seen.elsewhere.machines)],
-        "silent": dict(seen.elsewhere.silent),
+        "machines": [*map(_local_json, seen.machines), *map(_remote_json, seen.remote.machines)],
+        "silent": dict(seen.remote.silent),
         "problems": [
             {"severity": p.severity, "what": p.what, "remedy": p.remedy}
             for p in (*seen.problems, *(problems_of_pools(pools) if pools else ()))
@@ -174,7 +178,7 @@ def as_document(seen: Overview, pools: PoolsView | None = None) -> Mapping[str, 
     }
 
 
-def _of_here(machine: Machine) -> Mapping[str, Any]:
+def _local_json(machine: Machine) -> Mapping[str, Any]:
     return {
         "name": machine.name,
         "infrastructure": "local",
@@ -191,7 +195,7 @@ def _of_here(machine: Machine) -> Mapping[str, Any]:
     }
 
 
-def _of_elsewhere(machine: infrastructures.Machine) -> Mapping[str, Any]:
+def _remote_json(machine: infrastructures.Machine) -> Mapping[str, Any]:
     return {
         "name": machine.key.node,
         "infrastructure": machine.key.infrastructure,
@@ -212,6 +216,7 @@ def _watch(stack: Stack, every_s: float, all_machines: bool) -> None:
     with Live(console=show.console(sys.stdout), auto_refresh=False, screen=sys.stdout.isatty()) as live:
         while True:
             live.update(
-                Group(*tables(look(stack), scaler_of(stack), pools_seen(stack), all_machines)), refresh=True
+                Group(*tables(look(stack), scaler_of(stack), pools_of_stack(stack), all_machines)),
+                refresh=True,
             )
             pause.wait(every_s)

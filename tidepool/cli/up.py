@@ -44,7 +44,7 @@ def up_verb(
         *parallel(at_once),
         *engine_words,
     ]
-    with stack.unsalted():
+    with stack.without_new_encryptionsalt():
         spec = _look_at_spec(stack)
         with turn(stack):
             _look_at_cluster(stack, spec)
@@ -85,7 +85,7 @@ def preview_verb(
         *parallel(at_once),
         *engine_words,
     ]
-    with stack.unsalted():
+    with stack.without_new_encryptionsalt():
         _look_at_cluster(stack, _look_at_spec(stack))
         outcome = carry_out(stack, "preview", *words, counted=as_json, aside=as_json)
     if as_json:

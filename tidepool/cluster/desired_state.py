@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import read_places, told_places
+from tidepool.cluster.node_placements import placements_to_json, read_placements
 
 #: The variable of the wish: JSON, by fleet a hostlist.
 WISH: Final = "TIDEPOOL_WISH"
@@ -21,12 +21,12 @@ PLACES: Final = "TIDEPOOL_WISH_PLACES"
 ONLY: Final = "TIDEPOOL_WISH_ONLY"
 
 
-class WishError(ValueError):
+class DesiredNodesError(ValueError):
     """The variables hold no desired state; the text says which of them, and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredNodes:
     """The nodes that should be there, by fleet, and the machines that should serve Kubernetes, by pool.
 
     Fleets and pools that it does not name stay as they are.
@@ -48,12 +48,12 @@ class Wish:
     @property
     def environment(self) -> dict[str, str]:
         """The variables that say it."""
-        told = {WISH: _told(self.nodes)}
+        told = {WISH: _hostlists_to_json(self.nodes)}
         if self.kubernetes:
-            told[ROLES] = _told(self.kubernetes)
+            told[ROLES] = _hostlists_to_json(self.kubernetes)
         if any(self.places.values()):
             told[PLACES] = json.dumps(
-                {name: told_places(places) for name, places in sorted(self.places.items()) if places}
+                {name: placements_to_json(places) for name, places in sorted(self.places.items()) if places}
             )
         return told if self.only is None else {**told, ONLY: str(self.only)}
 
@@ -72,11 +72,11 @@ class Wish:
             _read(WISH, "fleet", "cpu", nodes),
             _hosts(only, ONLY) if only else None,
             _read(ROLES, "pool", "shared", kubernetes),
-            _read_places(environment.get(PLACES)),
+            _read_placements(environment.get(PLACES)),
         )
 
 
-def _told(hosts: Mapping[str, HostSet]) -> str:
+def _hostlists_to_json(hosts: Mapping[str, HostSet]) -> str:
     return json.dumps({name: str(nodes) for name, nodes in hosts.items()})
 
 
@@ -87,18 +87,20 @@ def _read(variable: str, kind: str, example: str, text: str | None) -> dict[str,
     try:
         said = json.loads(text)
     except ValueError as error:
-        raise WishError(f"{variable} is not JSON: {error}") from None
+        raise DesiredNodesError(f"{variable} is not JSON: {error}") from None
     if not isinstance(said, dict) or not all(isinstance(hosts, str) for hosts in said.values()):
-        raise WishError(f'{variable} should be hostlists by {kind}, as in {{"{example}": "{example}-[1-4]"}}')
+        raise DesiredNodesError(
+            f'{variable} should be hostlists by {kind}, as in {{"{example}": "{example}-[1-4]"}}'
+        )
     return {name: _hosts(hosts, f"{variable}: {kind} {name}") for name, hosts in said.items()}
 
 
-def _read_places(text: str | None) -> dict[str, Mapping[str, str]]:
+def _read_placements(text: str | None) -> dict[str, Mapping[str, str]]:
     try:
         said = json.loads(text) if text else {}
-        return {fleet: read_places(told) for fleet, told in said.items()}
+        return {fleet: read_placements(told) for fleet, told in said.items()}
     except (ValueError, AttributeError, TypeError) as error:
-        raise WishError(
+        raise DesiredNodesError(
             f'{PLACES} should be hostlists by fleet and infrastructure, as in {{"cpu": {{"aws": "cpu-[1-4]"}}}}: {error}'
         ) from None
 
@@ -107,4 +109,4 @@ def _hosts(text: str, where: str) -> HostSet:
     try:
         return HostSet(text)
     except ValueError as error:
-        raise WishError(f"{where}: {error}") from None
+        raise DesiredNodesError(f"{where}: {error}") from None

@@ -10,6 +10,6 @@ _VARIABLE: Final = "TIDEPOOL_REGARDLESS"
 SETTINGS: Final[Mapping[str, str]] = {_VARIABLE: "1"}
 
 
-def is_regardless(environment: Mapping[str, str]) -> bool:
+def is_forced(environment: Mapping[str, str]) -> bool:
     """Return whether what is deleted goes with all that runs there, and without those that do not answer."""
     return environment.get(_VARIABLE) == SETTINGS[_VARIABLE]

@@ -9,7 +9,7 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import Fleet
 
 
-def node_places(fleet: Fleet, nodes: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+def node_placements(fleet: Fleet, nodes: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
     """By node, the key of the infrastructure that its machine is from.
 
     ``known`` are those that are decided: by the scaler, or because the machine is there. Every other node is where there
@@ -49,7 +49,7 @@ def node_places(fleet: Fleet, nodes: Iterable[str], known: Mapping[str, str]) ->
     return found
 
 
-def told_places(places: Mapping[str, str]) -> dict[str, str]:
+def placements_to_json(places: Mapping[str, str]) -> dict[str, str]:
     """By key a hostlist, as outputs and variables tell of them."""
     by_key: defaultdict[str, list[str]] = defaultdict(list)
     for node, key in places.items():
@@ -57,8 +57,8 @@ def told_places(places: Mapping[str, str]) -> dict[str, str]:
     return {key: str(HostSet.from_names(nodes)) for key, nodes in sorted(by_key.items())}
 
 
-def read_places(told: Mapping[str, str]) -> dict[str, str]:
-    """By node its key, from what `told_places` gives.
+def read_placements(told: Mapping[str, str]) -> dict[str, str]:
+    """By node its key, from what `placements_to_json` gives.
 
     Raises:
         ValueError: it is not that.

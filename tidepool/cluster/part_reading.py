@@ -44,7 +44,7 @@ def read_part(part: type[_P], path: str, given: object, mistakes: list[Mistake])
 
 def mistake_of(error: ErrorDetails, model: type[BaseModel], path: str = "") -> Mistake:
     """One of pydantic's errors about a ``model`` that stands at ``path``, for people."""
-    loc, here = _place(model, error["loc"])
+    loc, here = _model_at(model, error["loc"])
     path = _path(path, loc)
     match error["type"]:
         case "union_tag_invalid":
@@ -56,7 +56,7 @@ def mistake_of(error: ErrorDetails, model: type[BaseModel], path: str = "") -> M
         case "missing":
             return Mistake(path, None, f"missing. {_described(model, error['loc'])}")
         case "extra_forbidden":
-            _, within = _place(model, error["loc"][:-1])
+            _, within = _model_at(model, error["loc"][:-1])
             known = [field_key(name, field) for name, field in within.model_fields.items()] if within else []
             return Mistake(path, error["input"], f"no such key; {nearest(str(loc[-1]), known)}")
         case "value_error":
@@ -80,7 +80,7 @@ def _path(at: str, loc: tuple[int | str, ...]) -> str:
     return (at + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)).removeprefix(".")
 
 
-def _place(
+def _model_at(
     model: type[BaseModel] | None, loc: tuple[int | str, ...]
 ) -> tuple[tuple[int | str, ...], type[BaseModel] | None]:
     """The keys as a person wrote them, and the model that is there.
@@ -109,7 +109,7 @@ def _described(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:
     if not names:
         return ""
     place, name = names[-1]
-    _, within = _place(model, loc[:place])
+    _, within = _model_at(model, loc[:place])
     for field_name, field in within.model_fields.items() if within else ():
         if field_key(field_name, field) == name:
             return field.description or ""

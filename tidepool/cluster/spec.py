@@ -37,7 +37,7 @@ from tidepool.cluster.pool import ROLES, ConvergedPool, Kubernetes, Role
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
-from tidepool.cluster.slurm_keys import Release
+from tidepool.cluster.slurm_keys import RunRelease
 
 InfrastructureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 """The registry knows which there are (`tidepool.infrastructures.registry`): packages bring others."""
@@ -266,7 +266,7 @@ class Limits(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class SiteOptions:
     """Options, and where a person writes them."""
 
     path: str
@@ -292,9 +292,9 @@ class ClusterSpec(Part):
         description="The private network that the cluster has to itself. Its first "
         f"{addresses.OWN_PLACES} addresses are for the cluster's own machines, the rest is for fleets and pools."
     )
-    slurm_version: Release = Field(
+    slurm_version: RunRelease = Field(
         default="22.05",
-        description="The release of Slurm that the images hold. Keys of Slurm's files are checked against it.",
+        description="The release of Slurm that the images hold, of those that Tidepool was run with. Keys of Slurm's files are checked against it.",
     )
     image: ImageName = Field(
         default="debian-12", description="The golden image of all machines that name no other."
@@ -407,11 +407,11 @@ class ClusterSpec(Part):
         names = [entry.name for fleet in self.fleets for entry in fleet.infrastructures]
         return tuple(dict.fromkeys([self.controller.infrastructure.name, *names]))
 
-    def place(self, name: str) -> Placed:
+    def site_options(self, name: str) -> SiteOptions:
         """Return what is said of an infrastructure for the whole cluster: with the controller, or apart."""
         if self.controller.infrastructure.name == name:
-            return Placed("controller.infrastructure.options", self.controller.infrastructure.options)
-        return Placed(f"infrastructures.{name}", self.infrastructures.get(name, FrozenDict()))
+            return SiteOptions("controller.infrastructure.options", self.controller.infrastructure.options)
+        return SiteOptions(f"infrastructures.{name}", self.infrastructures.get(name, FrozenDict()))
 
     def entries(self, name: str) -> Iterator[FleetEntry]:
         """Yield the entries of fleets that name an infrastructure, in order."""

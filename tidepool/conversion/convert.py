@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
+from tidepool.conversion.control_nodes import Verdict, verdict
 from tidepool.conversion.drivers import new_driver
-from tidepool.conversion.look import Look
 from tidepool.conversion.next_step import looks, next_step
 from tidepool.conversion.ports import (
     OUR_HOLD,
@@ -21,11 +21,11 @@ from tidepool.conversion.ports import (
     Machine,
     Refused,
     Side,
+    Sight,
     TakenOver,
 )
-from tidepool.conversion.record import ENDED, Conversion, Work
-from tidepool.conversion.step import Act, Enter, Mark, Wait
-from tidepool.conversion.work_record import given_up, reported, seen_now
+from tidepool.conversion.record import ENDED, Conversion, Order, Work, given_up, observed_now, reported
+from tidepool.conversion.step import Act, Enter, Looks, Mark, Observed, Wait, other
 
 #: A driver that has said nothing for so long, in seconds, is taken for dead; one whose process is gone is so at once.
 LEASE_S: Final = 60.0
@@ -71,7 +71,7 @@ def convert(
         ConversionError: the journal cannot be used; what was begun is gone on with by whoever drives it next.
     """
     driver = new_driver()
-    pace = _Pace(now, wait)
+    pace = _PollInterval(now, wait)
     try:
         while conversion.is_under_way:
             if journal.take_over(conversion.id, driver, now(), LEASE_S):
@@ -91,7 +91,7 @@ def convert(
     return conversion
 
 
-class _Pace:
+class _PollInterval:
     """The time to wait before the next look."""
 
     def __init__(self, now: Callable[[], datetime], wait: Callable[[float], None]) -> None:
@@ -116,7 +116,7 @@ class _Drive:
     driver: str
     parties: Parties
     journal: Journal
-    pace: _Pace
+    pace: _PollInterval
     told: Callable[[Conversion], None]
     _until: datetime | None = None
     _prepared: bool = False
@@ -173,7 +173,7 @@ class _Drive:
             seen = replace(seen, refused=self._refused)
         if self._look.worked is not None:
             # Told to the journal at the latest with the next phase, which is before it is taken away.
-            self._write_if_changed(work=seen_now(self.conversion, self._look.worked))
+            self._write_if_changed(work=observed_now(self.conversion, self._look.worked))
         step = next_step(self.conversion, seen, self.pace.now())
         match step:
             case Enter(phase, text):
@@ -241,8 +241,8 @@ class _Drive:
                 self._prepared = True
             case "admit":
                 side.admit()
-            case "forget":
-                side.forget()
+            case "remove_node":
+                side.remove_node()
             case "take":
                 # What it was prepared with may be used up, whatever becomes of this.
                 self._prepared = False
@@ -273,3 +273,91 @@ class _Drive:
     def _write(self, **changes: object) -> None:
         self.conversion = self.journal.write(replace(self.conversion, **changes))  # type: ignore[arg-type]
         self.told(self.conversion)
+
+
+class Look:
+    """The machine and both sides, each asked at most once.
+
+    Args:
+        machine: which one.
+        sides: how both see it.
+        control: the control planes that it is a part of.
+        order: what is to become of it.
+        roles: those that it has, where that is known already.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        sides: Mapping[Role, Side],
+        control: Control | None,
+        order: Order,
+        roles: frozenset[Role] | None,
+    ) -> None:
+        self._machine, self._sides, self._controls = machine, sides, control
+        self._node, self._away = order.node, other(order.to)
+        self.roles = roles
+        self._sights: dict[Role, Sight] = {}
+        self._held_by: dict[Role, str] = {}
+        self._work: dict[Role, tuple[Work, ...]] = {}
+        self._control: Verdict | None = None
+        #: What runs on the side that was looked at last; None where that was not looked at.
+        self.worked: tuple[Work, ...] | None = None
+
+    def at(self, wanted: Looks, *, with_holders: bool) -> Observed:
+        """Observe what is wanted and not known yet; ``with_holders``: also who holds one back that is not up."""
+        unknown: dict[Role | Literal["machine"], str] = {}
+        refused = ""
+        if wanted.roles and self.roles is None:
+            try:
+                self.roles = self._machine.roles()
+            except ConversionError as error:
+                unknown["machine"] = str(error)
+        for role in wanted.sights:
+            try:
+                self._see(role, with_holders)
+            except Refused as error:
+                unknown[role] = refused = str(error)
+            except ConversionError as error:
+                unknown[role] = str(error)
+        self.worked = None
+        if wanted.work is not None and wanted.work not in unknown:
+            try:
+                self.worked = self._works(wanted.work)
+            except ConversionError as error:
+                unknown[wanted.work] = str(error)
+                self._sights.pop(wanted.work, None)
+        if wanted.control and self._control is None and self._away not in unknown:
+            try:
+                self._control = self._verdict()
+            except ConversionError as error:
+                unknown[self._away] = str(error)
+        return Observed(
+            roles=self.roles or frozenset(),
+            sights=FrozenDict({role: sight for role, sight in self._sights.items() if role not in unknown}),
+            held_by=FrozenDict(self._held_by),
+            work=self.worked or (),
+            control=self._control or Verdict(),
+            unknown=FrozenDict(unknown),
+            refused=refused,
+        )
+
+    def _see(self, role: Role, with_holders: bool) -> None:
+        if role in self._sights:
+            return
+        side = self._sides[role]
+        sight = side.see()
+        if sight == "held" or (with_holders and sight == "joining"):
+            self._held_by[role] = side.held_by()
+        self._sights[role] = sight
+
+    def _works(self, role: Role) -> tuple[Work, ...]:
+        """After its sight, so that nothing new can have come where that was ``held``."""
+        if role not in self._work:
+            self._work[role] = () if self._sights[role] == "absent" else self._sides[role].work()
+        return self._work[role]
+
+    def _verdict(self) -> Verdict:
+        if self._controls is None:
+            return Verdict()
+        return verdict(self._node, self._away, self._controls.standing(self._away))

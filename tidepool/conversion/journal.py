@@ -20,11 +20,10 @@ from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.conversion.codec import read, stamp, written
 from tidepool.conversion.deadlines import UNBEGUN_S
 from tidepool.conversion.drivers import is_dead
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
-from tidepool.conversion.record import CANCELLABLE, Conversion, Order
+from tidepool.conversion.record import CANCELLABLE, Conversion, Order, read, stamp, written
 
 #: How long one waits for another process that writes.
 BUSY_TIMEOUT_S: Final = 5.0

@@ -202,7 +202,7 @@ class KubernetesSide:
             if node.ready and node.unschedulable and node.reason:
                 self.client.uncordon(self.node)
 
-    def forget(self) -> None:
+    def remove_node(self) -> None:
         """Take away the Node, its lease, its requests, its token, and the pods that still name it."""
         with self._asking():
             self.client.delete_token(self._token_id)

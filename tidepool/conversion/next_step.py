@@ -12,7 +12,7 @@ from typing import Final
 from tidepool.cluster.roles import Role
 from tidepool.conversion.deadlines import DEADLINES, SECOND_TRY_S, counted_from, deadline, uses_force
 from tidepool.conversion.record import CANCELLABLE, Conversion, Phase
-from tidepool.conversion.step import SAID, Act, Enter, Looks, Mark, Seen, Step, Wait, other, what_holds
+from tidepool.conversion.step import SAID, Act, Enter, Looks, Mark, Observed, Step, Wait, other, what_holds
 
 
 def looks(conversion: Conversion) -> Looks:
@@ -38,7 +38,7 @@ def looks(conversion: Conversion) -> Looks:
             return Looks()
 
 
-def next_step(conversion: Conversion, seen: Seen, now: datetime) -> Step:
+def next_step(conversion: Conversion, seen: Observed, now: datetime) -> Step:
     """The next step of a conversion that has not ended. A phase that is complete is over, late or not."""
     phase = conversion.phase
     if conversion.cancel_by and phase in CANCELLABLE:
@@ -65,13 +65,13 @@ def _back(phase: Phase) -> Phase:
     return "stopped" if phase == "asked" else "restoring"
 
 
-def _asked(conversion: Conversion, seen: Seen) -> Step:
+def _after_order(conversion: Conversion, seen: Observed) -> Step:
     order = conversion.order
     to, away = order.to, other(order.to)
     if seen.roles == {to} and seen.sights[away] == "absent" and seen.sights[to] == "serving":
         if "asked/forgotten" not in conversion.began:
             # An earlier one may have gone back without the side that did not answer.
-            return Act("forget", away, mark="forgotten")
+            return Act("remove_node", away, mark="forgotten")
         return Enter("done", f"it serves {SAID[to]} already")
     holder = seen.held_by.get(away, "")
     if holder and order.by != "person":
@@ -83,7 +83,7 @@ def _asked(conversion: Conversion, seen: Seen) -> Step:
     return Enter("holding", f"it was held back in {SAID[away]} by {holder}, which ends now" if holder else "")
 
 
-def _holding(conversion: Conversion, seen: Seen) -> Step:
+def _holding(conversion: Conversion, seen: Observed) -> Step:
     away = other(conversion.order.to)
     if seen.control.keeps and seen.control.hands_over is None:
         return Enter("restoring", seen.control.keeps)
@@ -93,7 +93,7 @@ def _holding(conversion: Conversion, seen: Seen) -> Step:
     return Act("hold", away, mark="held", waits=was_held, text=f"{SAID[away]} still gives it new work")
 
 
-def _emptying(conversion: Conversion, seen: Seen) -> Step:
+def _emptying(conversion: Conversion, seen: Observed) -> Step:
     away = other(conversion.order.to)
     if seen.sights[away] == "serving":
         # Somebody let it go on meanwhile.
@@ -109,11 +109,11 @@ def _emptying(conversion: Conversion, seen: Seen) -> Step:
     return Wait(seen.control.keeps) if seen.control.keeps else Enter("leaving")
 
 
-def _leaving(conversion: Conversion, seen: Seen) -> Step:
+def _leaving(conversion: Conversion, seen: Observed) -> Step:
     return _ending(conversion, other(conversion.order.to), seen) or Enter("joining")
 
 
-def _joining(conversion: Conversion, seen: Seen) -> Step:
+def _joining(conversion: Conversion, seen: Observed) -> Step:
     to = conversion.order.to
     if other(to) in seen.roles:
         # A fault: what should be lost goes first.
@@ -126,7 +126,7 @@ def _joining(conversion: Conversion, seen: Seen) -> Step:
     return step
 
 
-def _is_forgotten(conversion: Conversion, seen: Seen) -> bool:
+def _is_forgotten(conversion: Conversion, seen: Observed) -> bool:
     """Return whether it had the role before, and its side does not know it any more: its services run, unheard.
 
     slurmctld forgets the last seconds before a `kill -9`, and somebody may have deleted a Node.
@@ -139,7 +139,7 @@ def _is_forgotten(conversion: Conversion, seen: Seen) -> bool:
     )
 
 
-def _begins_again(conversion: Conversion, seen: Seen, step: Step, now: datetime) -> bool:
+def _begins_again(conversion: Conversion, seen: Observed, step: Step, now: datetime) -> bool:
     """Return whether it is time for a second try: its services run, and the side has never heard of it."""
     return (
         conversion.phase == "joining"
@@ -151,7 +151,7 @@ def _begins_again(conversion: Conversion, seen: Seen, step: Step, now: datetime)
     )
 
 
-def _restoring(conversion: Conversion, seen: Seen) -> Step:
+def _restoring(conversion: Conversion, seen: Observed) -> Step:
     to, goal = conversion.order.to, conversion.leaves
     if "leaving" not in conversion.began:
         return _released(conversion, seen)
@@ -188,12 +188,14 @@ def _may_serve_unseen(conversion: Conversion) -> bool:
     return conversion.order.to == "slurm" or "joining/admitted" in conversion.began
 
 
-def _can_wait(step: Step, to: Role, seen: Seen) -> bool:
+def _can_wait(step: Step, to: Role, seen: Observed) -> bool:
     """Return whether the step may come after the machine's own: it needs the side that was to be joined, which may not answer."""
-    return isinstance(step, Wait) or (isinstance(step, Act) and step.verb == "forget" and to in seen.failing)
+    return isinstance(step, Wait) or (
+        isinstance(step, Act) and step.verb == "remove_node" and to in seen.failing
+    )
 
 
-def _released(conversion: Conversion, seen: Seen) -> Step:
+def _released(conversion: Conversion, seen: Observed) -> Step:
     """Before the point of no return there is nothing to restore but the hold; what the machine is besides, it was."""
     away = other(conversion.order.to)
     if away in seen.unknown:
@@ -209,7 +211,7 @@ def _released(conversion: Conversion, seen: Seen) -> Step:
     return Enter("stopped", conversion.back_because)
 
 
-def _came_late(conversion: Conversion, seen: Seen) -> bool:
+def _came_late(conversion: Conversion, seen: Observed) -> bool:
     """It serves after all, and nothing was taken back yet."""
     to = conversion.order.to
     return (
@@ -220,7 +222,7 @@ def _came_late(conversion: Conversion, seen: Seen) -> bool:
     )
 
 
-def _ending(conversion: Conversion, role: Role, seen: Seen) -> Step | None:
+def _ending(conversion: Conversion, role: Role, seen: Observed) -> Step | None:
     """Return the next step for ``role`` to be gone from the machine and from its side; None: it is.
 
     Nothing new comes first, and what the side believes to run there is taken away by name, so that its owners are told:
@@ -240,7 +242,9 @@ def _ending(conversion: Conversion, role: Role, seen: Seen) -> Step | None:
         return Wait(seen.unknown.get(role, ""))
     was_forgotten = f"{phase}/forgotten" in conversion.began
     if sight != "absent" or not was_forgotten:
-        return Act("forget", role, mark="forgotten", waits=was_forgotten, text=f"{SAID[role]} still knows it")
+        return Act(
+            "remove_node", role, mark="forgotten", waits=was_forgotten, text=f"{SAID[role]} still knows it"
+        )
     return None
 
 
@@ -249,7 +253,7 @@ def _is_barred(conversion: Conversion) -> bool:
     return conversion.phase == "leaving" or f"{conversion.phase}/barred" in conversion.began
 
 
-def _beginning(conversion: Conversion, role: Role, seen: Seen) -> Step | None:
+def _beginning(conversion: Conversion, role: Role, seen: Observed) -> Step | None:
     """Return the next step for the machine to serve ``role``, or to be held back by somebody else; None: it does."""
     was_taken = f"{conversion.phase}/taken" in conversion.began
     if role not in seen.roles or not was_taken:
@@ -261,13 +265,13 @@ def _beginning(conversion: Conversion, role: Role, seen: Seen) -> Step | None:
     return Act("admit", role, waits=True, text=f"{SAID[role]} does not see it serve yet")
 
 
-def _held(seen: Seen, role: Role) -> str:
+def _held(seen: Observed, role: Role) -> str:
     """Say who else holds it back where it came: then it is there, as far as it is ours to say."""
     holder = seen.held_by.get(role, "") if seen.sights.get(role) == "held" else ""
     return f"it is held back in {SAID[role]} by {holder}" if holder else ""
 
 
-def _late(conversion: Conversion, seen: Seen, until: datetime) -> Step:
+def _late(conversion: Conversion, seen: Observed, until: datetime) -> Step:
     """The deadline's edge: which one passed, and over what."""
     phase, to = conversion.phase, conversion.order.to
     said = [*seen.unknown.values(), *seen.failing.values()]
@@ -292,7 +296,7 @@ def _late(conversion: Conversion, seen: Seen, until: datetime) -> Step:
 
 
 _PHASES: Final = {
-    "asked": _asked,
+    "asked": _after_order,
     "holding": _holding,
     "emptying": _emptying,
     "leaving": _leaving,

@@ -114,7 +114,7 @@ class Side(Protocol):
         """While it joins, again and again: approve its certificate, undrain what we drained; as far as it is now."""
         ...
 
-    def forget(self) -> None:
+    def remove_node(self) -> None:
         """After its services were stopped: the slot is FUTURE, or the Node object, its lease and its requests are gone."""
         ...
 

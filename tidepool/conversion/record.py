@@ -13,9 +13,10 @@ See docs/conversions.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from tidepool.cluster.frozen import FrozenDict
@@ -99,3 +100,114 @@ class Conversion:
     def is_under_way(self) -> bool:
         """It has not come to its end."""
         return self.phase not in ENDED
+
+
+def observed_now(conversion: Conversion, there: Iterable[Work]) -> tuple[Work, ...]:
+    """The record after a look: ``there`` runs, until it has ended; what ran before and is not there has gone.
+
+    What went without a word of who took it away has ended by itself, or was evicted as it was asked; where force was
+    used, its owner had been told before, by one who was cut off. What was waited for without a name, and has gone, was
+    nobody's in particular: it leaves no line.
+    """
+    now = {_key(each): replace(each, fate="runs") for each in there}
+    kept = []
+    for each in conversion.work:
+        if _key(each) in now:
+            # One that was taken away is there until it has ended.
+            still = now.pop(_key(each))
+            kept.append(still if each.fate == "runs" else each)
+        elif each.fate != "runs":
+            kept.append(each)
+        elif each.name:
+            kept.append(_gone(each, by_force="emptying/forced" in conversion.began))
+    return (*kept, *now.values())
+
+
+def given_up(conversion: Conversion, there: Iterable[Work]) -> tuple[Work, ...]:
+    """The record where nobody waits any more: what of ``there`` is on its way will end all the same."""
+    waited = {_key(each) for each in conversion.work if each.fate == "runs"}
+    return reported(conversion, (each for each in there if each.fate != "runs" and _key(each) in waited))
+
+
+def reported(conversion: Conversion, done: Iterable[Work]) -> tuple[Work, ...]:
+    """The record after something was taken away: what became of each, as it was said."""
+    fates = {_key(each): each for each in done}
+    kept = [fates.pop(_key(each), each) for each in conversion.work]
+    return (*kept, *fates.values())
+
+
+def _gone(work: Work, *, by_force: bool) -> Work:
+    if by_force:
+        return replace(work, fate="ended", text="it was to be taken away by force, and is gone")
+    return replace(work, fate="ended" if work.kind == "job" else "evicted", text="")
+
+
+def _key(work: Work) -> tuple[str, str]:
+    return work.kind, work.name
+
+
+def written(conversion: Conversion) -> str:
+    """Write all that is not in a column of its own as JSON."""
+    order = conversion.order
+    return json.dumps(
+        {
+            "to": order.to,
+            "by": order.by,
+            "reason": order.reason,
+            "at": order.at.isoformat(),
+            "deadline_s": order.deadline_s,
+            "at_deadline": order.at_deadline,
+            "leaves": conversion.leaves,
+            "began": {name: at.isoformat() for name, at in conversion.began.items()},
+            "back_because": conversion.back_because,
+            "text": conversion.text,
+            "work": [[each.kind, each.name, each.owner, each.fate, each.text] for each in conversion.work],
+        },
+        separators=(",", ":"),
+    )
+
+
+def read(row: Mapping[str, Any]) -> Conversion:
+    """A row of the table.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    body = json.loads(row["body"])
+    order = Order(
+        node=row["node"],
+        pool=row["pool"],
+        to=body["to"],
+        at=datetime.fromisoformat(body["at"]),
+        by=body["by"],
+        reason=body["reason"],
+        is_forced=bool(row["is_forced"]),
+        deadline_s=body["deadline_s"],
+        at_deadline=body["at_deadline"],
+    )
+    return Conversion(
+        id=row["id"],
+        order=order,
+        leaves=body["leaves"],
+        phase=row["phase"],
+        began=FrozenDict({name: datetime.fromisoformat(at) for name, at in body["began"].items()}),
+        ended=moment(row["ended"]),
+        cancel_by=row["cancel_by"],
+        back_because=body["back_because"],
+        text=body["text"],
+        work=tuple(Work(*each) for each in body["work"]),
+        driver=row["driver"],
+        driver_until=moment(row["driver_until"]),
+    )
+
+
+def stamp(at: datetime | None) -> str | None:
+    """So that times are in the order of their texts: in UTC, with microseconds."""
+    if at is None:
+        return None
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def moment(text: str | None) -> datetime | None:
+    """Read what `stamp` wrote."""
+    return None if text is None else datetime.fromisoformat(text)

@@ -100,7 +100,7 @@ def rows(conversions: Iterable[Conversion]) -> list[Row]:
         began = {"asked": conversion.order.at, **conversion.began}
         marks = {**began, conversion.phase: conversion.ended}
         in_turn = sorted(
-            (name for name in began if name in PHASES), key=lambda name: (began[name], _place(name))
+            (name for name in began if name in PHASES), key=lambda name: (began[name], _phase_number(name))
         )
         ends = [*(began[name] for name in in_turn[1:]), conversion.ended]
         found.append(
@@ -197,7 +197,7 @@ def said_way(way: str) -> str:
     return f"{names[leaves]} to {names[to]}"
 
 
-def _place(name: str) -> int:
+def _phase_number(name: str) -> int:
     return [*PHASES].index(name)  # type: ignore[arg-type]
 
 

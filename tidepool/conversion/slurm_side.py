@@ -147,7 +147,7 @@ class SlurmSide:
                     f"Slurm knows no node {self._name}; `tidepool up` declares the slots of its pool"
                 )
 
-    def forget(self) -> None:
+    def remove_node(self) -> None:
         with _said():
             node = self._look()
             if node is None or node.state.is_slot:

@@ -17,7 +17,16 @@ _FREE: Final = Verdict()
 _MOST_NAMED: Final = 3
 
 Verb = Literal[
-    "hold", "release", "ask_to_leave", "force_out", "prepare", "admit", "forget", "take", "lose", "hand_over"
+    "hold",
+    "release",
+    "ask_to_leave",
+    "force_out",
+    "prepare",
+    "admit",
+    "remove_node",
+    "take",
+    "lose",
+    "hand_over",
 ]
 #: How people call the roles.
 SAID: Final[Mapping[Role, str]] = FrozenDict({"slurm": "Slurm", "kubernetes": "Kubernetes"})
@@ -36,7 +45,7 @@ class Looks:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """Observations of just now, as far as `looks` asked for them."""
 
     roles: frozenset[Role] = frozenset()

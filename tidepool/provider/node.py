@@ -24,7 +24,7 @@ from tidepool.clients.slurm import (
     TimedOut,
     Unreachable,
 )
-from tidepool.cluster.force import is_regardless
+from tidepool.cluster.force import is_forced
 from tidepool.cluster.hostlist import expand
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.batches import Batches
@@ -123,7 +123,7 @@ class NodeKind(Kind[Wanted]):
     def __init__(self, home: Home) -> None:
         self._home = home
         self._patience_s = _patience_s(home.environment)
-        self._regardless = is_regardless(home.environment)
+        self._regardless = is_forced(home.environment)
         self._lock = threading.Lock()
         self._clusters: dict[str, _Cluster] = {}
 

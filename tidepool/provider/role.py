@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, cast
 
-from tidepool.cluster.force import is_regardless
+from tidepool.cluster.force import is_forced
 from tidepool.cluster.roles import ROLES, AtDeadline, Role
 from tidepool.conversion.convert import convert
 from tidepool.conversion.drivers import is_driven
@@ -140,7 +140,7 @@ class RoleKind(Kind[RoleWanted]):
                     parties,
                     journal,
                     runs=self._around.runs(state),
-                    regardless=is_regardless(self._home.environment),
+                    regardless=is_forced(self._home.environment),
                     hands_over=bool(state.slurmctld),
                     patience=lambda: self._around.now() < until,
                     now=self._around.now,

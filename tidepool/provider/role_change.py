@@ -178,7 +178,7 @@ def leave(
             parties.machine.lose(role)
     for side in sides:
         with leniently():
-            side.forget()
+            side.remove_node()
 
 
 def _just_cancelled(order: Order, journal: Journal, now: datetime) -> Conversion | None:

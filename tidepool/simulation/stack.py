@@ -11,7 +11,7 @@ from tidepool.clients.slurm import Node, NodeBase, NodeFlag, SlurmError
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Transient
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import node_places
+from tidepool.cluster.node_placements import node_placements
 from tidepool.cluster.pool import Role
 from tidepool.cluster.role_set import role_set
 from tidepool.cluster.slots import Slot, fleet_and_number
@@ -234,7 +234,7 @@ class SimulatedStack:
             return ""
         known = {name: record.location for name, record in self.recorded.items() if record.location}
         there = [name for name in known if fleet_and_number(name)[0] == fleet.name]
-        return node_places(fleet, [*there, node], {**locations, **known})[node]
+        return node_placements(fleet, [*there, node], {**locations, **known})[node]
 
     def _key(self, node: str, location: str) -> MachineKey:
         return MachineKey(self.name, node, infrastructure=location.partition("/")[0])

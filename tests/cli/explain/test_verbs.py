@@ -34,7 +34,7 @@ class Daemon:
     lease: Lease
 
     def looks(self, **changes: object) -> None:
-        world = ClusterState(self.now, spec(), (), (job(41), job(40, JobState.RUNNING, nodelist="cpu-1")))
+        context = ClusterState(self.now, spec(), (), (job(41), job(40, JobState.RUNNING, nodelist="cpu-1")))
         decision = Decision(
             self.now,
             actions=(launch("cpu-2", jobs=(41,)),),
@@ -44,8 +44,8 @@ class Daemon:
             memory=Memory(),
             cost=Cost(),
         )
-        self.journal.decided(self.lease, world, Memory(), decision)
-        self.journal.looked(self.lease, world, decision)
+        self.journal.decided(self.lease, context, Memory(), decision)
+        self.journal.looked(self.lease, context, decision)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def up(somebody: Person) -> Person:
 
 @pytest.fixture
 def daemon(up: Person) -> Iterator[Daemon]:
-    folder = up.world.data / "dev" / "scaler"
+    folder = up.context.data / "dev" / "scaler"
     journal = open_journal(folder, {}, power_safe=False)
     now = datetime.now(UTC)
     # So long that a test on a slow machine finds it held.
@@ -91,7 +91,7 @@ def test_watch_says_that_nobody_runs(up: Person) -> None:
     assert said.exit_code == errors.NOT_THERE
     assert "no daemon has run" in said.output
     # Looking made nothing.
-    assert not (up.world.data / "dev").exists()
+    assert not (up.context.data / "dev").exists()
 
 
 def test_watch_of_a_daemon_that_ended(daemon: Daemon, up: Person) -> None:
@@ -127,7 +127,7 @@ def test_a_journal_of_a_newer_release_is_refused(daemon: Daemon, up: Person) -> 
 
 
 def test_a_journal_that_is_none_is_refused(up: Person) -> None:
-    folder = up.world.data / "dev" / "scaler"
+    folder = up.context.data / "dev" / "scaler"
     folder.mkdir(parents=True)
     (folder / JOURNAL_FILE).write_text("what is this?" * 100)
     said = up.runs("watch")

@@ -240,13 +240,13 @@ def test_a_node_with_a_job_and_all_three_records() -> None:
     from dataclasses import replace
     from ipaddress import IPv4Address
 
-    world = replace(
+    context = replace(
         base.look.state,
         machines=(Machine(MachineKey("dev", "cpu-1", "m"), IPv4Address("10.0.0.1"), "running"),),
         recorded={"cpu-1": Recorded(machine=True, membership=True, pending=True)},
         nodes=(),
     )
-    why = why_node(replace(base, look=replace(base.look, state=world)), "cpu-1", ())
+    why = why_node(replace(base, look=replace(base.look, state=context)), "cpu-1", ())
     assert (why.jobs, why.machine, why.slurm) == ((41,), "running", "does not know it")
     assert why.recorded == "has its machine and its membership; an operation on it was cut off"
 

@@ -15,7 +15,7 @@ from tests.cli.standins import CONTROLLER, OUTPUTS, SPEC, FakeEngine, Person
 from tidepool.clients.kubernetes.contract import KubernetesClient
 from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL
 from tidepool.clients.slurm import Slots
-from tidepool.cluster.desired_state import Wish
+from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.conversion.drivers import new_driver
 from tidepool.conversion.journal import SqliteJournal
@@ -53,7 +53,7 @@ class Converting(FakeEngine):
     #: The `up` waits for it while it empties; who cancels is heard.
     may_go_on: threading.Event = field(default_factory=threading.Event)
     emptying: threading.Event = field(default_factory=threading.Event)
-    wishes: list[Wish | None] = field(default_factory=list)
+    wishes: list[DesiredNodes | None] = field(default_factory=list)
     before: Callable[[], None] = lambda: None
     #: Not 0: what the `up` ends with, with nothing written into the graph, when all conversions have ended.
     after: int = 0
@@ -63,7 +63,7 @@ class Converting(FakeEngine):
         if words[0] != "up":
             return code
         self.before()
-        self.wishes.append(Wish.read(env))
+        self.wishes.append(DesiredNodes.read(env))
         targets = [word.rpartition("::")[2] for word in words if word.startswith("**tidepool:pool:Role::")]
         assert self.journal is not None
         ended = [
@@ -118,14 +118,14 @@ def pool_person(somebody: Person) -> PoolPerson:
         assert connection == {"stack": "dev", **KUBERNETES}
         return kubernetes
 
-    path = somebody.world.data / "dev" / "conversions.db"
+    path = somebody.context.data / "dev" / "conversions.db"
     path.parent.mkdir(parents=True)
-    (somebody.world.data / "state").mkdir()
+    (somebody.context.data / "state").mkdir()
     journal = SqliteJournal(path, power_safe=False)
     engine = Converting(outputs=outputs(), journal=journal)
-    world = replace(
-        somebody.world,
-        env={**somebody.world.env, "USER": "ada", "TIDEPOOL_IMAGES": os.devnull},
+    context = replace(
+        somebody.context,
+        env={**somebody.context.env, "USER": "ada", "TIDEPOOL_IMAGES": os.devnull},
         engine=engine,
         open_kubernetes=open_kubernetes,
     )
@@ -133,4 +133,4 @@ def pool_person(somebody: Person) -> PoolPerson:
     somebody.slurm.boot("shared-1", "shared-2", "shared-3", "shared-4")
     assert CONTROLLER["machine"] == "ctl"
     somebody.write(pools=[POOL], kubernetes={})
-    return PoolPerson(somebody.folder, world, engine, somebody.slurm, kubernetes, journal)
+    return PoolPerson(somebody.folder, context, engine, somebody.slurm, kubernetes, journal)

@@ -99,14 +99,14 @@ def test_where_kubernetes_does_not_answer_nothing_moves(ada: PoolPerson) -> None
 def test_a_role_that_the_image_does_not_hold_is_refused(
     ada: PoolPerson, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    image = ada.world.data / "images" / ("a" * 64)
+    image = ada.context.data / "images" / ("a" * 64)
     image.mkdir(parents=True)
     manifest = {
         "digest": image.name, "name": "debian-12-converged", "release": "bookworm", "architecture": "amd64", "epoch": 0,
         "size_mib": 1, "root_bytes": 1, "packages": [["slurmd", "1", "amd64"], ["munge", "1", "amd64"]],
     }  # fmt: skip
     (image / "manifest.json").write_text(json.dumps(manifest))
-    env = {**ada.world.env, "TIDEPOOL_IMAGES": str(image.parent)}
+    env = {**ada.context.env, "TIDEPOOL_IMAGES": str(image.parent)}
     said = ada.runs("convert", "shared-3", "--to", "kubernetes", env=env)
     assert said.exit_code == errors.USAGE
     assert "debian-12-converged does not hold the role kubernetes" in said.output
@@ -287,7 +287,7 @@ def test_a_persons_operation_is_waited_for(ada: PoolPerson) -> None:
     has, may_end, free_then = threading.Event(), threading.Event(), list[bool]()
 
     def somebodys_up() -> None:
-        with person_turn(ada.world.data / "dev", lambda: None):
+        with person_turn(ada.context.data / "dev", lambda: None):
             has.set()
             assert may_end.wait(20)
 
@@ -365,7 +365,7 @@ def test_what_was_never_begun_is_cancelled_at_once(ada: PoolPerson) -> None:
 def test_what_was_cancelled_before_its_turn_came_gets_no_up(ada: PoolPerson) -> None:
     started(ada, "shared-3")
     ada.journal.cancel("shared-3", "bob")
-    stack = find_stack(ada.world, "dev", None)
+    stack = find_stack(ada.context, "dev", None)
     assert carry_out_moves(stack, Moves({"shared-3": "kubernetes"})).code == 0
     assert ada.engine.ran == []
     started(ada, "shared-2")

@@ -70,8 +70,8 @@ def pooled(conversions: tuple[Conversion, ...] = (), **changes: Any) -> Record:
         "shared-4": MachineView("shared", "slurm", "idle", "it stays 60 s at least", since=ago(30)),
     }
     decision = replace(made.look.decision, machines=machines, **changes)
-    world = replace(made.look.state, pools=PoolsSeen(conversions=conversions))
-    return replace(made, look=replace(made.look, decision=decision, state=world))
+    context = replace(made.look.state, pools=PoolsSeen(conversions=conversions))
+    return replace(made, look=replace(made.look, decision=decision, state=context))
 
 
 def test_the_pool_is_in_the_frame_with_what_is_on_its_way_and_what_holds_it() -> None:

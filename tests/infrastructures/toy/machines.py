@@ -23,7 +23,7 @@ def folder_of(spec: ClusterSpec) -> Path:
     Raises:
         SpecError: they name none.
     """
-    place = spec.place("toy")
+    place = spec.site_options("toy")
     if set(place.options) != {"folder"}:
         raise SpecError((Mistake(place.path, None, "write one key, `folder`: where the machines are"),))
     return Path(place.options["folder"])

@@ -17,7 +17,7 @@ from semver import VersionInfo
 from tests.scaling.journal.values import SPEC
 from tests.scaling.stack.test_deployment import PLACE, document, machine, node
 from tests.scaling.stack.test_outcome import made
-from tidepool.cluster.desired_state import Wish
+from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
 from tidepool.engine.errors import EngineError
 from tidepool.scaling.ports import NotUp, Occupied, StackError
@@ -132,7 +132,7 @@ def test_an_up_is_of_its_nodes_alone(engine: Engine, stack: PulumiStack) -> None
     assert targets == [f"{PLACE}{kind}::cpu-2" for kind in kinds]
     assert "--continue-on-error" in args
     assert "--refresh" not in args
-    assert Wish(WISHED, HostSet("cpu-2")).environment.items() <= engine.env.items()
+    assert DesiredNodes(WISHED, HostSet("cpu-2")).environment.items() <= engine.env.items()
     assert engine.env["A"] == "1"
     # What was asked of it beside: nothing that shows a secret.
     assert not [word for asked in engine.asked for word in asked if "secret" in word]

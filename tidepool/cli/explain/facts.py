@@ -1,4 +1,4 @@
-"""What was done and what failed, as facts and events in words. Pure."""
+"""Facts, events and backoffs in words: what was done, what failed, and until when that is left alone. Pure."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _CAUSES: Final[dict[Cause, str]] = {
 }
 
 
-def setback_words(setback: Backoff | None, now: datetime) -> str:
+def backoff_words(setback: Backoff | None, now: datetime) -> str:
     """``left alone until 20:14:03 (in 40 s) after 2 failures in a row: it never came up: ...``; empty without."""
     if setback is None:
         return ""
@@ -86,7 +86,7 @@ def setback_words(setback: Backoff | None, now: datetime) -> str:
     return f"left alone until {clock(setback.until, now)} (for {between(now, setback.until)}) after {failed}"
 
 
-def fleet_setbacks(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Backoff]]:
+def fleet_backoffs(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Backoff]]:
     """Yield the backoffs of a fleet, each with the infrastructure that it closes; with no name where the fleet has only one."""
     spans = len(fleet.infrastructures) > 1
     for entry in fleet.infrastructures:
@@ -95,19 +95,19 @@ def fleet_setbacks(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Backoff]
             yield key, setback
 
 
-def fleet_setback_words(fleet: Fleet | None, memory: Memory, now: datetime) -> str:
+def fleet_backoff_words(fleet: Fleet | None, memory: Memory, now: datetime) -> str:
     """All of them in one line; empty without. Of a fleet that the spec does not have any more, nothing is known."""
     if fleet is None:
         return ""
     return "; ".join(
-        f"{key}: {setback_words(setback, now)}" if key else setback_words(setback, now)
-        for key, setback in fleet_setbacks(fleet, memory)
+        f"{key}: {backoff_words(setback, now)}" if key else backoff_words(setback, now)
+        for key, setback in fleet_backoffs(fleet, memory)
     )
 
 
 def is_closed(fleet: Fleet, memory: Memory, now: datetime) -> bool:
     """Return whether none of its infrastructures may be asked for a node now."""
-    closed = [setback for _, setback in fleet_setbacks(fleet, memory) if setback.until > now]
+    closed = [setback for _, setback in fleet_backoffs(fleet, memory) if setback.until > now]
     return len(closed) == len(fleet.infrastructures)
 
 

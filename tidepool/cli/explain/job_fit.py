@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.cli.explain.facts import (
-    fleet_setback_words,
+    fleet_backoff_words,
     is_closed,
 )
 from tidepool.cli.explain.record import Record, by_fleet
@@ -82,7 +82,7 @@ def _kept_from(record: Record, fleet: Fleet, ask: Ask) -> str:
     if decision is None:
         return ""
     if is_closed(fleet, decision.memory, record.now):
-        return fleet_setback_words(fleet, decision.memory, record.now)
+        return fleet_backoff_words(fleet, decision.memory, record.now)
     there = [
         decision.nodes[node].phase
         for node in by_fleet(decision.nodes).get(fleet.name, ())

@@ -11,7 +11,7 @@ import click
 from tidepool.cli import errors, show
 from tidepool.cli.explain.facts import action_view, nodes_of
 from tidepool.cli.explain.lines import Cell, Line, put
-from tidepool.cli.explain.recompute import decided_now, preview
+from tidepool.cli.explain.recompute import preview, recompute
 from tidepool.cli.explain.record import Health, Record, Source, health
 from tidepool.cli.explain.watch_view import WaitingView, price, waiting_views
 from tidepool.cli.formats import document, number, usd
@@ -36,7 +36,7 @@ def plan_verb(stack: Stack, with_preview: bool, as_json: bool) -> int:
     It looks at the queue afresh, whether a daemon runs or not.
     """
     with Source(stack) as source:
-        record = decided_now(stack, source)
+        record = recompute(stack, source)
     decision = record.decision
     assert decision is not None
     nodes = nodes_to_change(decision)

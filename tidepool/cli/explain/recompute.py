@@ -11,7 +11,7 @@ from typing import Any
 from tidepool.cli import show
 from tidepool.cli.errors import NOT_THERE, Failure
 from tidepool.cli.explain.record import Record, Source, fleet_of
-from tidepool.cli.scaler_ports import machines_of, policies_of, pool_doors, pulumi_stack, warm_engine
+from tidepool.cli.scaler_ports import machines_of, policies_of, pool_ports, pulumi_stack, warm_engine
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import SlurmClient
 from tidepool.scaling.act.act import nodes_of
@@ -26,7 +26,7 @@ from tidepool.scaling.ports import Intent, Kept
 from tidepool.scaling.ports import Stack as ScaledStack
 
 
-def with_a_decision(stack: Stack, source: Source) -> Record:
+def read_or_recompute(stack: Stack, source: Source) -> Record:
     """Read the journal where a daemon runs; else observe and decide now, where that is possible.
 
     Raises:
@@ -44,7 +44,7 @@ def with_a_decision(stack: Stack, source: Source) -> Record:
         return record
 
 
-def decided_now(stack: Stack, source: Source) -> Record:
+def recompute(stack: Stack, source: Source) -> Record:
     """With what is seen and decided now, whether a daemon runs or not.
 
     Raises:
@@ -77,19 +77,19 @@ def _decided(stack: Stack, source: Source, record: Record) -> Record:
     kept, doing = (journal.kept(), journal.open_intents()) if journal else (Kept(), ())
 
     def open_slurm(connection: Mapping[str, Any]) -> SlurmClient:
-        return stack.world.open_slurm(connection, stack.data)
+        return stack.context.open_slurm(connection, stack.data)
 
     with warm_engine(stack) as engine:
         changed = pulumi_stack(stack, engine)
         machines = machines_of(stack, changed)
-        pools = pool_doors(stack, AtOnce(), time.monotonic)
+        pools = pool_ports(stack, AtOnce(), time.monotonic)
         observer = Observer(stack.name, changed, machines, open_slurm, policies_of(stack), pools=pools)
         with closing(observer):
             seen = observer.look(is_active=True)
     for what in seen.complaints.values():
         show.warn(what)
     state = _state(seen, kept, doing)
-    return record.decided_afresh(state, decide(state, kept.memory))
+    return record.recomputed(state, decide(state, kept.memory))
 
 
 def _state(seen: Seen, kept: Kept, doing: Collection[Intent]) -> ClusterState:

@@ -62,7 +62,7 @@ class Record:
         """The spec that the newest decision was made with."""
         return self.look.spec if self.look else None
 
-    def decided_afresh(self, state: ClusterState, decision: Decision) -> Record:
+    def recomputed(self, state: ClusterState, decision: Decision) -> Record:
         """With what was observed and decided now in place of a daemon's look."""
         now = max(self.now, state.at.astimezone(self.now.tzinfo))
         return replace(self, now=now, look=Look(0, state.spec, decision, state), is_afresh=True)
@@ -240,7 +240,7 @@ def opened(stack: Stack) -> Journal | None:
     """
     if not has_journal(stack):
         return None
-    return open_journal(scaler_folder(stack), stack.world.env, stack=stack.name)
+    return open_journal(scaler_folder(stack), stack.context.env, stack=stack.name)
 
 
 def local_now() -> datetime:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from tidepool.cli.explain.conversions import deadline, holds, phase_words, what_comes
-from tidepool.cli.explain.facts import ActionView, _what, action_view, fleet_setbacks, nodes_of
+from tidepool.cli.explain.facts import ActionView, _what, action_view, fleet_backoffs, nodes_of
 from tidepool.cli.explain.record import Health, Record, by_fleet, fleet_of, health
 from tidepool.cli.formats import hosts, number
 from tidepool.cli.jobs import ids_text
@@ -335,7 +335,7 @@ def _trouble(record: Record, decision: Decision, name: str) -> str:
     fleet = next((each for each in record.spec.fleets if each.name == name), None) if record.spec else None
     closed = [
         f"{place} backs off ({setback.cause}): {setback.text}".lstrip()
-        for place, setback in (fleet_setbacks(fleet, memory) if fleet else ())
+        for place, setback in (fleet_backoffs(fleet, memory) if fleet else ())
         if setback.until > now
     ]
     if closed:

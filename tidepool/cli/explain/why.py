@@ -16,7 +16,7 @@ from tidepool.cli.cluster import require_cluster
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.explain.job_fit import fits
 from tidepool.cli.explain.lines import Line, put
-from tidepool.cli.explain.recompute import with_a_decision
+from tidepool.cli.explain.recompute import read_or_recompute
 from tidepool.cli.explain.record import Record, Source, fleet_of
 from tidepool.cli.explain.why_fleet import fleet_lines, why_fleet
 from tidepool.cli.explain.why_job import find_job, job_lines, why_job
@@ -33,7 +33,7 @@ from tidepool.cli.explain.why_pool import (
 from tidepool.cli.formats import document
 from tidepool.cli.jobs import ids_text
 from tidepool.cli.pools.model import read_conversions, require_pools
-from tidepool.cli.pools.observe import kubernetes_seen, seen
+from tidepool.cli.pools.observe import observe_kubernetes, seen
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import Job, NotFound, SlurmError
 from tidepool.cluster.slots import fleet_and_number
@@ -73,7 +73,7 @@ def why_verb(stack: Stack, kind: Kind, name: str, as_json: bool) -> int:
     the daemon knows. Where no daemon runs, it is decided afresh, once, and nothing is done.
     """
     with Source(stack) as source:
-        asker = _Asker(stack, source, with_a_decision(stack, source))
+        asker = _Asker(stack, source, read_or_recompute(stack, source))
         ask = {"job": asker.job, "node": asker.node, "fleet": asker.fleet, "pod": asker.pod}[kind]
         why, lines = ask(name)
     if as_json:
@@ -96,9 +96,9 @@ class _Asker:
             )
         listed = self.record.state.jobs if self.record.state else ()
         found = find_job(listed, wanted)
-        noted = self._seen(int(wanted.partition("_")[0]))
+        noted = self._noted_job(int(wanted.partition("_")[0]))
         if not found and (noted is None or noted.ended is None):
-            found = find_job(self._asked(wanted), wanted)
+            found = find_job(self._ask_slurm(wanted), wanted)
         if not found and noted is None:
             raise self._unknown_job(wanted, listed)
         job = found[0] if found else None
@@ -116,7 +116,7 @@ class _Asker:
     def pod(self, name: str) -> tuple[object, Iterable[Line]]:
         wanted = name if "/" in name else f"default/{name}"
         pools = require_pools(self.stack, self.stack.outputs())
-        seen, pods = kubernetes_seen(self.stack, pools.kubernetes, with_pods=True)
+        seen, pods = observe_kubernetes(self.stack, pools.kubernetes, with_pods=True)
         if seen.failure:
             raise Failure(f"Kubernetes cannot be asked: {seen.failure}", code=NOT_THERE)
         found = next((pod for pod in pods if pod.key == wanted), None)
@@ -173,17 +173,17 @@ class _Asker:
         with closing(journal):
             return journal.conversions(node=node, limit=_EVENTS if node else _ACTIONS)
 
-    def _seen(self, job_id: int) -> SeenJob | None:
+    def _noted_job(self, job_id: int) -> SeenJob | None:
         journal = self.source.journal
         known = journal.jobs(job_id=job_id) if journal else ()
         # The newest: slurmctld may have lost its state, and begun to count anew.
         return known[-1] if known else None
 
-    def _asked(self, wanted: str) -> tuple[Job, ...]:
+    def _ask_slurm(self, wanted: str) -> tuple[Job, ...]:
         """Ask Slurm for one job, which the daemon has not seen, or which was too much to be kept."""
         cluster = require_cluster(self.stack)
         try:
-            with closing(self.stack.world.open_slurm(cluster.controller, self.stack.data)) as slurm:
+            with closing(self.stack.context.open_slurm(cluster.controller, self.stack.data)) as slurm:
                 return tuple(slurm.job(int(wanted.partition("_")[0])))
         except NotFound:
             return ()

@@ -9,11 +9,11 @@ from datetime import datetime
 from tidepool.cli.explain.facts import (
     Event,
     Fact,
+    backoff_words,
     event_lines,
     events,
     fact_lines,
-    fleet_setback_words,
-    setback_words,
+    fleet_backoff_words,
     source_line,
 )
 from tidepool.cli.explain.lines import Cell, Line
@@ -71,10 +71,10 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
         phases={
             phase: hosts(phases[phase]) for phase in Phase if phase in phases and phase is not Phase.ABSENT
         },
-        places=_places(fleet, memory),
-        setback=fleet_setback_words(fleet, memory, now),
+        places=_by_location(fleet, memory),
+        setback=fleet_backoff_words(fleet, memory, now),
         quarantined={
-            node: setback_words(back, now)
+            node: backoff_words(back, now)
             for node, back in sorted(memory.node_backoffs.items())
             if fleet_of(node) == fleet.name and back.until > now
         },
@@ -140,7 +140,7 @@ def _limits(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:
             yield f"account {policy.account} {number(policy.max_nodes, 'node')}"
 
 
-def _places(fleet: Fleet, memory: Memory) -> dict[str, str]:
+def _by_location(fleet: Fleet, memory: Memory) -> dict[str, str]:
     """In the fleet's order, and then those that it does not name any more."""
     found: dict[str, list[str]] = {entry.key: [] for entry in fleet.infrastructures}
     for node, place in memory.locations.items():

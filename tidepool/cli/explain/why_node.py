@@ -9,11 +9,11 @@ from datetime import datetime
 from tidepool.cli.explain.facts import (
     Event,
     Fact,
+    backoff_words,
     event_lines,
     events,
     fact_lines,
-    fleet_setback_words,
-    setback_words,
+    fleet_backoff_words,
     source_line,
 )
 from tidepool.cli.explain.lines import Cell, Line
@@ -91,9 +91,9 @@ def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
         jobs=tuple(jobs_by_node(record.state.jobs).get(node, ())) if record.state else (),
         made_for=made.jobs if made and view and view.phase is not Phase.ABSENT else (),
         since=tuple(_since(memory, node)),
-        quarantine=setback_words(memory.node_backoffs.get(node), now),
+        quarantine=backoff_words(memory.node_backoffs.get(node), now),
         place=memory.locations.get(node, ""),
-        fleet_setback=fleet_setback_words(_fleet(record, fleet), memory, now),
+        fleet_setback=fleet_backoff_words(_fleet(record, fleet), memory, now),
         history=events(intents),
         health=health(record),
         is_afresh=record.is_afresh,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from tidepool.cli.explain.conversions import moment, phases, took_s, way, work_words
-from tidepool.cli.explain.facts import Fact, fact_lines, setback_words, source_line
+from tidepool.cli.explain.facts import Fact, backoff_words, fact_lines, source_line
 from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.explain.record import Health, Record, health
 from tidepool.cli.formats import between, span
@@ -77,7 +77,7 @@ def why_machine(
         standing=view.standing if view else "",
         reason=view.reason if view else "",
         to=view.to if view else None,
-        setback=setback_words(setback, now),
+        setback=backoff_words(setback, now),
         history=tuple(_past(each) for each in conversions if not each.is_under_way),
         health=health(record),
         is_afresh=record.is_afresh,

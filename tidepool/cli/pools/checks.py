@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidepool.cli.pools.model import KubernetesSeen, Pools
+from tidepool.cli.pools.model import KubernetesObservation, Pools
 from tidepool.clients.kubernetes.objects import STACK_LABEL
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
@@ -26,7 +26,7 @@ class Known:
     """
 
     pools: Pools
-    kubernetes: KubernetesSeen
+    kubernetes: KubernetesObservation
     under_way: Mapping[str, Conversion] = field(default_factory=dict)
     image_roles: Mapping[str, Collection[Role]] = field(default_factory=dict)
     #: Machines that have jobs or pods.
@@ -51,7 +51,7 @@ def mistakes(nodes: Iterable[str], to: Role, known: Known) -> Iterator[str]:
         yield from foreign_nodes(ours, known.pools.stack, known.kubernetes.nodes)
 
 
-def kubernetes_mistakes(seen: KubernetesSeen) -> Iterator[str]:
+def kubernetes_mistakes(seen: KubernetesObservation) -> Iterator[str]:
     """Why nothing can be moved with the Kubernetes that there is."""
     if seen.failure:
         yield f"Kubernetes cannot be asked, and while it cannot, no machine moves: {seen.failure}"

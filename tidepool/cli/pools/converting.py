@@ -21,7 +21,7 @@ from tidepool.cli.formats import document, span
 from tidepool.cli.pools.checks import Known, mistakes
 from tidepool.cli.pools.driver import Driven, Driver, Moves
 from tidepool.cli.pools.model import Pools, open_conversions, require_pools
-from tidepool.cli.pools.observe import busy, image_roles, kubernetes_seen, under_way
+from tidepool.cli.pools.observe import busy, image_roles, observe_kubernetes, under_way
 from tidepool.cli.stack import Stack
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.roles import AtDeadline, Role
@@ -102,7 +102,7 @@ def cancelled(stack: Stack, wanted: Sequence[str], driver: Driver, *, no_wait: b
         ]
         if wrong:
             raise Failure("\n".join(wrong), remedy="`tidepool pool show` says what is under way", code=USAGE)
-        asked = [journal.cancel(node, stack.world.who) for node in wanted]
+        asked = [journal.cancel(node, stack.context.who) for node in wanted]
         # Whoever drives it sees it. Where nobody does, this has it carried out.
         now = datetime.now(UTC)
         alone = [each for each in asked if each.is_under_way and not is_driven(each, now)]
@@ -128,7 +128,7 @@ def _look(
 ) -> tuple[Known, Mapping[str, Conversion]]:
     """Return what is known, and the last conversion of each of ``wanted`` that ended."""
     with ThreadPoolExecutor(2) as beside:
-        kubernetes = beside.submit(kubernetes_seen, stack, pools.kubernetes, with_rights=True)
+        kubernetes = beside.submit(observe_kubernetes, stack, pools.kubernetes, with_rights=True)
         work = beside.submit(busy, stack, controller, pools, leaves)
         now = under_way(journal.conversions(limit=0))
         last = {}
@@ -252,10 +252,10 @@ def _followed(
             "--cancel` has it go back"
         )
         return errors.INTERRUPTED
-    return _told(seen, driven, wanted, as_json)
+    return _show_outcome(seen, driven, wanted, as_json)
 
 
-def _told(seen: Sequence[Conversion], driven: Driven | None, wanted: str, as_json: bool) -> int:
+def _show_outcome(seen: Sequence[Conversion], driven: Driven | None, wanted: str, as_json: bool) -> int:
     ordered = sorted(seen, key=lambda each: each.id)
     if as_json:
         show.emit([as_document(each) for each in ordered])
@@ -302,7 +302,7 @@ class Progress:
 
     def __init__(self, begun: datetime) -> None:
         self._begun = begun
-        self._told: dict[str, _Key] = {}
+        self._show_outcome: dict[str, _Key] = {}
 
     def lines(self, seen: Sequence[Conversion], now: datetime) -> Iterator[str]:
         """``  1.2 s  shared-[1-3]: waits for its work to end``, with what each waits for below it."""
@@ -313,8 +313,8 @@ class Progress:
                 tuple(holds(each)),
                 what_comes(each, now) if each.phase == "emptying" else "",
             )
-            if self._told.get(each.order.node) != key:
-                self._told[each.order.node] = key
+            if self._show_outcome.get(each.order.node) != key:
+                self._show_outcome[each.order.node] = key
                 groups.setdefault(key, []).append(each.order.node)
         passed_s = (now - self._begun).total_seconds()
         for (phase, held, comes), names in groups.items():

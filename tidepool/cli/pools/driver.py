@@ -27,7 +27,7 @@ from tidepool.cli.errors import FAILED, OK, failure_of
 from tidepool.cli.operation import carry_out, parallel
 from tidepool.cli.pools.model import open_conversions, pools_of
 from tidepool.cli.stack import Stack
-from tidepool.cluster.desired_state import Wish
+from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.roles import Role
 
@@ -79,7 +79,7 @@ class Driver(Protocol):
 
 def driver(stack: Stack) -> Driver:
     """One for ``stack``, in a process of its own, or in a thread of a process that is somebody else's."""
-    return _Fork(stack) if stack.world.owns_process else _Thread(stack)
+    return _Fork(stack) if stack.context.owns_process else _Thread(stack)
 
 
 def carry_out_all(stack: Stack, moves: Moves) -> Driven:
@@ -116,7 +116,7 @@ def carry_out_moves(stack: Stack, moves: Moves) -> Driven:
         show.tell(f"an operation is under way on stack {stack.name}; its end is waited for")
 
     turn = person_turn(stack.data / stack.name, waiting, after_persons=True)
-    with _one_after_the_other(stack), stack.unsalted(), turn:
+    with _one_after_the_other(stack), stack.without_new_encryptionsalt(), turn:
         if not (moves := moves.only(_under_way(stack, moves.roles))).roles:
             return Driven(OK)  # all that was ordered was cancelled meanwhile
         # Only now: whoever had the turn may have moved other machines of the pool.
@@ -127,8 +127,10 @@ def carry_out_moves(stack: Stack, moves: Moves) -> Driven:
             *(word for node in sorted(moves.roles) for word in ("--target", f"**tidepool:pool:Role::{node}")),
             *parallel(None),
         ]
-        wish = Wish(
-            {}, HostSet.from_names(moves.roles), kubernetes=wished(pools.serving, pools.machines, moves.roles)
+        wish = DesiredNodes(
+            {},
+            HostSet.from_names(moves.roles),
+            kubernetes=desired_kubernetes(pools.serving, pools.machines, moves.roles),
         )
         outcome = carry_out(stack, "up", *words, counted=True, aside=True, settings=wish.environment)
     said = tuple(each["message"] for each in outcome.diagnostics if each["severity"] == "error")
@@ -145,7 +147,7 @@ def _under_way(stack: Stack, nodes: Iterable[str]) -> list[str]:
         return [node for node in nodes if journal.under_way(node) is not None]
 
 
-def wished(
+def desired_kubernetes(
     serving: Mapping[str, HostSet], machines: Mapping[str, Any], roles: Mapping[str, Role]
 ) -> dict[str, HostSet]:
     """By pool the machines that are to serve Kubernetes, when those of ``roles`` have theirs."""
@@ -181,7 +183,8 @@ class _Thread:
 
     def go(self, moves: Moves) -> None:
         self._thread = threading.Thread(
-            target=lambda: self._done.append(_told(lambda: carry_out_all(self._stack, moves))), daemon=True
+            target=lambda: self._done.append(_run_and_tell(lambda: carry_out_all(self._stack, moves))),
+            daemon=True,
         )
         self._thread.start()
 
@@ -254,13 +257,13 @@ def _child(stack: Stack, hear: int, tell: int) -> None:
             words = b"".join(iter(lambda: os.read(hear, 1 << 16), b""))
             if words:
                 told = json.loads(words)
-                alone = replace(stack.world, person=False)
+                alone = replace(stack.context, person=False)
                 quiet = replace(
-                    stack, world=alone, engine=choose(alone), settings={**stack.settings, **known()}
+                    stack, context=alone, engine=choose(alone), settings={**stack.settings, **known()}
                 )
                 moves = Moves(told["roles"], told["refresh"], frozenset(told["waits"]))
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-                driven = _told(lambda: carry_out_all(quiet, moves))
+                driven = _run_and_tell(lambda: carry_out_all(quiet, moves))
                 code = driven.code
                 _answer(tell, driven)
     except BaseException:  # noqa: BLE001  (nothing above this is its own)
@@ -296,7 +299,7 @@ def _into_log(path: Path) -> None:
     os.close(log)
 
 
-def _told(work: Callable[[], Driven]) -> Driven:
+def _run_and_tell(work: Callable[[], Driven]) -> Driven:
     """Run ``work``; turn what it raises into a text for a person."""
     try:
         return work()

@@ -77,13 +77,13 @@ class Emptying:
     def _parties(self, node: str) -> Iterator[Parties]:
         """Open the parties of a conversion until a machine is empty: nothing is put there, and nothing taken away."""
         pool = self._pools.machines[node]
-        world, data = self._stack.world, self._stack.data
+        context, data = self._stack.context, self._stack.data
         machine = RoleProgram(
             transport(local_connection(self._stack.name, node), data), node, lambda _role: ()
         )
         with (
-            closing(world.open_slurm(self._controller, data)) as slurm,
-            closing(world.open_kubernetes(self._pools.kubernetes or {}, data)) as kubernetes,
+            closing(context.open_slurm(self._controller, data)) as slurm,
+            closing(context.open_kubernetes(self._pools.kubernetes or {}, data)) as kubernetes,
         ):
             side = KubernetesSide(
                 kubernetes, node, pool.name, self._stack.name, lambda _token: None, pool.labels

@@ -100,7 +100,7 @@ def open_conversions(stack: Stack) -> Journal:
     Raises:
         ConversionError: it cannot be opened.
     """
-    return stack.world.open_conversions(conversions_file(stack))
+    return stack.context.open_conversions(conversions_file(stack))
 
 
 def read_conversions(stack: Stack) -> Journal | None:
@@ -113,7 +113,7 @@ def read_conversions(stack: Stack) -> Journal | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SlurmSeen:
+class SlurmObservation:
     """Slurm's view of the machines of pools; ``failure`` says why it could not be asked (empty: it could)."""
 
     failure: str = ""
@@ -122,7 +122,7 @@ class SlurmSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesSeen:
+class KubernetesObservation:
     """The API server's view: why it could not be asked (empty: it could), rights that are missing, its nodes."""
 
     failure: str = ""
@@ -131,9 +131,9 @@ class KubernetesSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class PoolObservations:
     """Both sides as they see the machines, and the pods there are."""
 
-    slurm: SlurmSeen
-    kubernetes: KubernetesSeen
+    slurm: SlurmObservation
+    kubernetes: KubernetesObservation
     pods: tuple[Pod, ...] = ()

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import NOT_THERE, Failure
-from tidepool.cli.pools.model import KubernetesSeen, Pools, Sides, SlurmSeen, read_conversions, require_pools
+from tidepool.cli.pools.model import (
+    KubernetesObservation,
+    PoolObservations,
+    Pools,
+    SlurmObservation,
+    read_conversions,
+    require_pools,
+)
 from tidepool.cli.pools.view import PoolsView, pools_view
 from tidepool.cli.stack import Stack
 from tidepool.conversion.record import Conversion
@@ -24,12 +31,12 @@ if TYPE_CHECKING:
     from tidepool.cluster.roles import Role
 
 
-def both_sides(stack: Stack, controller: Connection, pools: Pools) -> Sides:
+def observe_both(stack: Stack, controller: Connection, pools: Pools) -> PoolObservations:
     """Ask Slurm and Kubernetes side by side."""
     with ThreadPoolExecutor(2) as beside:
         slurm = beside.submit(_slurm, stack, controller)
-        kubernetes, pods = kubernetes_seen(stack, pools.kubernetes, with_pods=True)
-        return Sides(slurm.result(), kubernetes, pods)
+        kubernetes, pods = observe_kubernetes(stack, pools.kubernetes, with_pods=True)
+        return PoolObservations(slurm.result(), kubernetes, pods)
 
 
 def busy(stack: Stack, controller: Connection, pools: Pools, leaves: Role) -> frozenset[str]:
@@ -38,29 +45,31 @@ def busy(stack: Stack, controller: Connection, pools: Pools, leaves: Role) -> fr
 
     if leaves == "slurm":
         return frozenset(jobs_by_node(_slurm(stack, controller).jobs))
-    _, pods = kubernetes_seen(stack, pools.kubernetes, with_pods=True)
+    _, pods = observe_kubernetes(stack, pools.kubernetes, with_pods=True)
     return frozenset(
         pod.node for pod in pods if not pod.has_ended and not pod.is_static and not pod.is_daemon
     )
 
 
-def kubernetes_seen(
+def observe_kubernetes(
     stack: Stack, connection: Connection | None, *, with_pods: bool = False, with_rights: bool = False
-) -> tuple[KubernetesSeen, tuple[Pod, ...]]:
+) -> tuple[KubernetesObservation, tuple[Pod, ...]]:
     """Ask the API server; say why it cannot be asked, where it cannot."""
     # Late: it is not needed where no pool is.
     from tidepool.clients.kubernetes.errors import KubernetesError
 
     if connection is None:
-        return KubernetesSeen("the stack's outputs tell of no Kubernetes; `tidepool up` makes it"), ()
+        return KubernetesObservation("the stack's outputs tell of no Kubernetes; `tidepool up` makes it"), ()
     try:
-        with closing(stack.world.open_kubernetes(connection, stack.data)) as client:
+        with closing(stack.context.open_kubernetes(connection, stack.data)) as client:
             missing = tuple(client.missing_rights()) if with_rights else ()
             if missing:
-                return KubernetesSeen("", missing), ()  # each is named; what it may not see is not known
-            return KubernetesSeen("", (), client.nodes()), client.pods() if with_pods else ()
+                return KubernetesObservation(
+                    "", missing
+                ), ()  # each is named; what it may not see is not known
+            return KubernetesObservation("", (), client.nodes()), client.pods() if with_pods else ()
     except KubernetesError as error:
-        return KubernetesSeen(str(error)), ()
+        return KubernetesObservation(str(error)), ()
 
 
 def under_way(conversions: Iterable[Conversion]) -> dict[str, Conversion]:
@@ -72,20 +81,20 @@ def image_roles(stack: Stack, pools: Iterable[ConvergedPool]) -> dict[str, Colle
     """By image the roles that it holds, by the manifest of the newest one; an image that is not built is left out."""
     from tidepool.images.store import ImageStore
 
-    store = ImageStore(Path(stack.world.env.get("TIDEPOOL_IMAGES") or stack.data / "images"))
+    store = ImageStore(Path(stack.context.env.get("TIDEPOOL_IMAGES") or stack.data / "images"))
     wanted = {pool.image for pool in pools}
     built = sorted(store.images(), key=lambda image: image.folder.stat().st_mtime)
     return {image.name: image.holds for image in built if image.name in wanted}
 
 
-def _slurm(stack: Stack, controller: Connection) -> SlurmSeen:
+def _slurm(stack: Stack, controller: Connection) -> SlurmObservation:
     from tidepool.clients.slurm import SlurmError
 
     try:
-        with closing(stack.world.open_slurm(controller, stack.data)) as slurm:
-            return SlurmSeen("", {node.name: node for node in slurm.nodes()}, tuple(slurm.jobs()))
+        with closing(stack.context.open_slurm(controller, stack.data)) as slurm:
+            return SlurmObservation("", {node.name: node for node in slurm.nodes()}, tuple(slurm.jobs()))
     except SlurmError as error:
-        return SlurmSeen(f"{error.what} ({error.where})")
+        return SlurmObservation(f"{error.what} ({error.where})")
 
 
 def seen(stack: Stack, pool: str | None = None) -> PoolsView:
@@ -96,7 +105,7 @@ def seen(stack: Stack, pool: str | None = None) -> PoolsView:
     """
     outputs = stack.outputs()
     pools = require_pools(stack, outputs)
-    sides = both_sides(stack, parse_outputs(stack.name, outputs or {}).controller, pools)
+    sides = observe_both(stack, parse_outputs(stack.name, outputs or {}).controller, pools)
     journal = read_conversions(stack)
     conversions: tuple[Conversion, ...] = ()
     if journal is not None:

@@ -14,7 +14,7 @@ from tidepool.cli.errors import JOBS, NOT_THERE, USAGE, Failure
 from tidepool.cli.jobs import leaving
 from tidepool.cli.pools.checks import foreign_nodes, kubernetes_mistakes
 from tidepool.cli.pools.model import Pools, pools_of, read_conversions
-from tidepool.cli.pools.observe import kubernetes_seen
+from tidepool.cli.pools.observe import observe_kubernetes
 from tidepool.cli.stack import Stack
 from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.cluster.hostlist import fold
@@ -37,7 +37,7 @@ _SHOWN: Final = 20
 _REASON: Final = "the cluster is taken down by `tidepool down --force`"
 
 
-def settle_conversions(stack: Stack, *, cancel: bool) -> None:
+def end_conversions(stack: Stack, *, cancel: bool) -> None:
     """Before the cluster goes: nobody moves its machines any more.
 
     Raises:
@@ -60,7 +60,7 @@ def settle_conversions(stack: Stack, *, cancel: bool) -> None:
         show.tell(f"cancelling the conversions {named}")
         for each in going:
             with suppress(NotOrdered):  # it is past that, and comes to its end
-                journal.cancel(each.order.node, stack.world.who)
+                journal.cancel(each.order.node, stack.context.who)
         pause, deadline = threading.Event(), time.monotonic() + _ENDS_S
         while left := _driven(journal):
             if time.monotonic() > deadline:
@@ -69,7 +69,7 @@ def settle_conversions(stack: Stack, *, cancel: bool) -> None:
             pause.wait(_LOOK_S)
 
 
-def settle_pods(stack: Stack, outputs: Mapping[str, Any], *, kill: bool) -> None:
+def end_pods(stack: Stack, outputs: Mapping[str, Any], *, kill: bool) -> None:
     """Before the cluster goes: nothing of what runs in its pools would be lost, or a person wants it regardless.
 
     Raises:
@@ -80,7 +80,7 @@ def settle_pods(stack: Stack, outputs: Mapping[str, Any], *, kill: bool) -> None
         return
     machines = set(pools.machines)
     try:
-        with closing(stack.world.open_kubernetes(pools.kubernetes, stack.data)) as client:
+        with closing(stack.context.open_kubernetes(pools.kubernetes, stack.data)) as client:
             there = on_machines(client.pods(), machines)
             lost = [pod for pod in there if _is_own(stack) or not pod.owner]
             if lost and not kill:
@@ -111,7 +111,7 @@ def refuse_lost_pods(stack: Stack, pools: Pools, leaving: Collection[str]) -> No
     if not serving & set(leaving) or pools.kubernetes is None:
         return
     try:
-        with closing(stack.world.open_kubernetes(pools.kubernetes, stack.data)) as client:
+        with closing(stack.context.open_kubernetes(pools.kubernetes, stack.data)) as client:
             there = on_machines(client.pods(), leaving)
     except KubernetesError as error:
         raise Failure(
@@ -206,7 +206,7 @@ def look_at_pools(stack: Stack, outputs: Mapping[str, Any], spec: ClusterSpec) -
         refuse_lost_pods(stack, pools_of(stack.name, outputs), gone)
     if spec.kubernetes is None or spec.kubernetes.kubeconfig is None:
         return
-    seen, _ = kubernetes_seen(stack, {"kubeconfig": spec.kubernetes.kubeconfig}, with_rights=True)
+    seen, _ = observe_kubernetes(stack, {"kubeconfig": spec.kubernetes.kubeconfig}, with_rights=True)
     names = [slot.node_name for pool in spec.pools for slot in pool.slots()]
     wrong = [*kubernetes_mistakes(seen), *foreign_nodes(names, stack.name, seen.nodes)]
     if wrong:

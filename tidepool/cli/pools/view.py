@@ -10,7 +10,7 @@ from tidepool.cli.explain.conversions import deadline, holds, moment, phase_word
 from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.formats import between
 from tidepool.cli.jobs import with_nodes
-from tidepool.cli.pools.model import Pools, Sides, SlurmSeen
+from tidepool.cli.pools.model import PoolObservations, Pools, SlurmObservation
 from tidepool.cli.problems import state_word
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.clients.kubernetes.objects import Pod
@@ -80,7 +80,9 @@ class PoolsView:
     trouble: tuple[str, ...]
 
 
-def pools_view(pools: Pools, sides: Sides, conversions: Sequence[Conversion], now: datetime) -> PoolsView:
+def pools_view(
+    pools: Pools, sides: PoolObservations, conversions: Sequence[Conversion], now: datetime
+) -> PoolsView:
     """Work out the view of each pool. ``conversions`` are the newest first."""
     work = work_by_node(sides, now)
     trouble = [f"Slurm cannot be asked: {sides.slurm.failure}"] if sides.slurm.failure else []
@@ -125,7 +127,7 @@ def conversion_view(conversion: Conversion) -> ConversionView:
     )
 
 
-def work_by_node(sides: Sides, now: datetime) -> dict[str, tuple[Work, ...]]:
+def work_by_node(sides: PoolObservations, now: datetime) -> dict[str, tuple[Work, ...]]:
     """By node the jobs and pods that are there."""
     found: dict[str, list[Work]] = {}
     for job in with_nodes(sides.slurm.jobs):
@@ -138,7 +140,7 @@ def work_by_node(sides: Sides, now: datetime) -> dict[str, tuple[Work, ...]]:
     return {node: tuple(work) for node, work in found.items()}
 
 
-def slurm_words(node: str, seen: SlurmSeen) -> str:
+def slurm_words(node: str, seen: SlurmObservation) -> str:
     """``idle``, ``draining: a conversion``, ``no node``; `UNKNOWN` where Slurm could not be asked."""
     if seen.nodes is None:
         return UNKNOWN
@@ -159,7 +161,7 @@ def kubernetes_words(node: KubernetesNode | None) -> str:
 def _machine(
     name: str,
     pools: Pools,
-    sides: Sides,
+    sides: PoolObservations,
     conversions: Sequence[Conversion],
     work: Mapping[str, tuple[Work, ...]],
 ) -> MachineView:

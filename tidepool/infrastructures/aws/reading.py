@@ -63,7 +63,7 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
         SpecError: with every mistake in them.
     """
     mistakes: list[Mistake] = []
-    said = spec.place(NAME)
+    said = spec.site_options(NAME)
     place = read_part(SiteOptions, said.path, said.options, mistakes)
     claims = []
     if place is not None and _has_own(spec):

@@ -50,7 +50,7 @@ def read_options(spec: ClusterSpec) -> Options:
         SpecError: with every mistake in them.
     """
     mistakes: list[Mistake] = []
-    said = spec.place(NAME)
+    said = spec.site_options(NAME)
     place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings: dict[tuple[str, str], Offering] = {}
     for found in spec.entries(NAME):

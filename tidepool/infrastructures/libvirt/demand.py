@@ -63,7 +63,7 @@ def _of_own(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:
             by_shape.setdefault(machine.shape_path, (machine.shape, []))[1].append(seat)
     for shape, seats in by_shape.values():
         yield _demand(
-            f"{spec.place('libvirt').path}.machines",
+            f"{spec.site_options('libvirt').path}.machines",
             offering,
             shape,
             len(seats),

@@ -62,7 +62,7 @@ def read_options(spec: ClusterSpec) -> Options:
         SpecError: with every mistake in them.
     """
     mistakes: list[Mistake] = []
-    said = spec.place(_NAME)
+    said = spec.site_options(_NAME)
     place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings = read_offerings(spec, _NAME, Offering, mistakes)
     if spec.pools and spec.controller.infrastructure.name == _NAME:

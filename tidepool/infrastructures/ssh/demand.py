@@ -26,7 +26,7 @@ def demands(spec: ClusterSpec, options: Options) -> tuple[Demand, ...]:
 
 
 def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
-    own = f"{spec.place('ssh').path}.machines"
+    own = f"{spec.site_options('ssh').path}.machines"
     for host in options.own[: own_machines(spec)]:
         yield _demand(own, host, spec.controller.shape)
     for found in spec.entries("ssh"):

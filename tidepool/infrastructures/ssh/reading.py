@@ -35,7 +35,7 @@ def read_options(spec: ClusterSpec, read: Callable[[Path], str] = Path.read_text
         SpecError: with every mistake in them.
     """
     mistakes: list[Mistake] = []
-    placed = spec.place(_NAME)
+    placed = spec.site_options(_NAME)
     place = read_part(SiteOptions, placed.path, placed.options, mistakes)
     offerings = {
         found.fleet.name: (

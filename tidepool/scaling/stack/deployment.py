@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import read_places
+from tidepool.cluster.node_placements import read_placements
 from tidepool.cluster.pool import ROLES, Role
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
@@ -198,7 +198,7 @@ def _located(
     spanning = {fleet.name: fleet for fleet in spec.fleets if len(fleet.infrastructures) > 1}
     if not spanning:
         return recorded
-    told = {name: read_places(of_fleet) for name, of_fleet in outputs.items()}
+    told = {name: read_placements(of_fleet) for name, of_fleet in outputs.items()}
     located = dict(recorded)
     for node, record in recorded.items():
         name = fleet_and_number(node)[0]

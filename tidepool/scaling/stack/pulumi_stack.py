@@ -16,7 +16,7 @@ from pulumi import automation
 from pulumi.automation._stack import StackInitMode  # the package forgot to name it
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError, StackNotFoundError
 
-from tidepool.cluster.desired_state import Wish
+from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.failures import Cause, InfrastructureError
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
@@ -67,7 +67,7 @@ class StackLocation:
 class _Errand:
     """What one `up` is for: the wish, the nodes it is about, and the URNs that it is limited to, once they are asked for."""
 
-    desired: Wish
+    desired: DesiredNodes
     nodes: frozenset[str]
     targets: Callable[[], list[str]]
     refresh: bool
@@ -122,7 +122,7 @@ class PulumiStack:
     def convert(
         self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
     ) -> UpOutcome:
-        desired = Wish({}, HostSet.from_names(nodes), kubernetes)
+        desired = DesiredNodes({}, HostSet.from_names(nodes), kubernetes)
         return self._in_turn(
             _Errand(desired, frozenset(nodes), lambda: self._role_targets(nodes), bool(refresh))
         )
@@ -270,12 +270,12 @@ class PulumiStack:
 
     def _desired_state(
         self, desired: Mapping[str, HostSet], nodes: Collection[str], locations: Mapping[str, str]
-    ) -> Wish:
+    ) -> DesiredNodes:
         # For an operation with `_targets` of the same nodes, and for no other.
         by_fleet: dict[str, dict[str, str]] = {}
         for node, location in locations.items():
             by_fleet.setdefault(node.rpartition("-")[0], {})[node] = location
-        return Wish(desired, HostSet.from_names(nodes), places=by_fleet)
+        return DesiredNodes(desired, HostSet.from_names(nodes), places=by_fleet)
 
     def _cause(self, errand: _Errand, node: str, text: str) -> Cause:
         """Of a failure that its provider did not name, by what the node's infrastructure says in such cases."""
@@ -288,10 +288,10 @@ class PulumiStack:
         except InfrastructureError:
             return "transient"
 
-    def _variables(self, desired: Wish) -> dict[str, str]:
+    def _variables(self, desired: DesiredNodes) -> dict[str, str]:
         return {**self._location.environment, **desired.environment}
 
-    def _stack(self, desired: Wish, terms: Terms) -> _Stack:
+    def _stack(self, desired: DesiredNodes, terms: Terms) -> _Stack:
         workspace = _Workspace(
             work_dir=str(self._location.folder),
             pulumi_command=Unattended(self._command, terms),
