@@ -26,8 +26,15 @@ from tests.infrastructures.toy.machines import ToyMachines
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.local import kernel
 from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
+from tidepool.testing import ensure_event_loop
 
 __all__ = ["data", "image"]  # fixtures, which pytest finds here
+
+
+@pytest.fixture(autouse=True)
+def event_loop_of_the_thread() -> None:
+    """There is one, as there is in a program."""
+    ensure_event_loop()
 
 
 class Makes(Infrastructure, Protocol):

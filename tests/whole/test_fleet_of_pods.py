@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.components.kubernetes_graph import applied, registered
 from tests.golden import CONVERGED, golden_image, golden_store
+from tests.infrastructures.kubernetes.graph import applied, registered
 from tests.provider.calls import Calls, plainly
 from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import SPEC, until

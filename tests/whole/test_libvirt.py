@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.components.libvirt_graph import FILE, registered
 from tests.golden import golden_image
 from tests.infrastructures.libvirt.daemon import Host, a_host, missing
+from tests.infrastructures.libvirt.graph import FILE, registered
 from tests.infrastructures.libvirt.plugin import Plugin
 from tests.patience import until_booted
 from tests.provider.calls import Calls

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.components.aws_graph import POLICY, of_aws, registered
+from tests.infrastructures.aws.graph import POLICY, of_aws, registered
 from tests.infrastructures.aws.specs import COUPLED, GIVEN, spec
 from tidepool.infrastructures.aws import policies
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.components.libvirt_graph import DOMAIN, NETWORK, POOL, SEED, VOLUME
+from tests.infrastructures.libvirt.graph import DOMAIN, NETWORK, POOL, SEED, VOLUME
 from tests.infrastructures.libvirt.rendering import domain_xml, network_xml, pool_xml
 from tidepool.infrastructures.libvirt.ask import output_of, virsh
 from tidepool.testing import Graph, Registered

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.components.nomad_graph import JOB, registered
+from tests.infrastructures.nomad.graph import JOB, registered
 from tests.infrastructures.nomad.specs import spec
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.spec import ClusterSpec

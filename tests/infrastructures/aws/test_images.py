@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.components.aws_graph import (
+from tests.infrastructures.aws.graph import (
     AMI,
     FILE,
     INSTANCE,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.components.libvirt_graph import DOMAIN, NETWORK, POOL, registered
+from tests.infrastructures.libvirt.graph import DOMAIN, NETWORK, POOL, registered
 from tests.infrastructures.libvirt.rendering import domain_xml, missing, network_xml, pool_xml, wrong
 from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, spec
 from tidepool.infrastructures.libvirt.identity import Identity, read_identity

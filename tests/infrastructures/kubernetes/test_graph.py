@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from tests.components.kubernetes_graph import (
+from tests.infrastructures.kubernetes.graph import (
     ACCESS,
     ANSWERS,
     BINDING,

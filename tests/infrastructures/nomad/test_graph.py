@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from tests.components.nomad_graph import (
+from tests.infrastructures.nomad.graph import (
     ACCESS,
     ANSWERS,
     CLUSTER,

@@ -7,7 +7,7 @@ import json
 import pulumi
 import pytest
 
-from tests.components.aws_graph import (
+from tests.infrastructures.aws.graph import (
     AMI,
     EFS,
     POLICY,

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from tests.components.libvirt_graph import (
+from tests.infrastructures.libvirt.graph import (
     ACCESS,
     DOMAIN,
     FILE,

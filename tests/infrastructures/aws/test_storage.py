@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.components.aws_graph import (
+from tests.infrastructures.aws.graph import (
     ARRIVES,
     ATTACHMENT,
     EFS,

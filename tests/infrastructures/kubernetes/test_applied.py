@@ -12,7 +12,7 @@ import pytest
 from tests import definitions
 from tests.clients.kubernetes.applying import Applying
 from tests.clients.kubernetes.real import ANY, RealKubernetes, shared
-from tests.components.kubernetes_graph import BUDGET, METAL3, NAMESPACE, POD, applied, registered
+from tests.infrastructures.kubernetes.graph import BUDGET, METAL3, NAMESPACE, POD, applied, registered
 from tests.infrastructures.kubernetes.specs import GPUS, TUNED, of_machines, spec
 from tests.whole.cluster import until
 from tidepool.clients.kubernetes.client import connect

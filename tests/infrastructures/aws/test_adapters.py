@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.components.aws_graph import (
+from tests.infrastructures.aws.graph import (
     FLEET,
     FORWARDING,
     INSTANCE,

@@ -6,7 +6,8 @@ import pulumi
 import pytest
 from pulumi.output import Unknown
 
-from tests.components.aws_graph import (
+from tests.components.stack import answers
+from tests.infrastructures.aws.graph import (
     ACCESS,
     CONTROLLER,
     FLEET,
@@ -27,7 +28,6 @@ from tests.components.aws_graph import (
     of_aws,
     registered,
 )
-from tests.components.stack import answers
 from tests.infrastructures.aws.specs import COUPLED, GIVEN, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.registry import infrastructures_of
