@@ -111,7 +111,7 @@ def _is_whole(image: Path) -> bool:
     return (image / "usr" / "sbin" / "slurmd").exists()
 
 
-def slurm_parts(key: str) -> tuple[tuple[File, ...], tuple[Folder, ...], Service]:
+def slurm_parts(key: str) -> tuple[tuple[File[str], ...], tuple[Folder, ...], Service]:
     """What controller and nodes have in common."""
     folders = [
         Folder(path, "0755", "munge", "munge") for path in ("/run/munge", "/var/log/munge", "/var/lib/munge")

@@ -133,7 +133,8 @@ class KubernetesControlPlane(pulumi.ComponentResource):
         encryption = resources.EncryptionKey(f"{name}-secrets", opts=mine)
         server = resources.Certificate(
             f"{name}-server",
-            authority=self._authority,
+            authority_certificate=self._authority.certificate,
+            authority_key=self._authority.key,
             common_name="kube-apiserver",
             usages=["server"],
             names=_NAMES,
@@ -148,7 +149,8 @@ class KubernetesControlPlane(pulumi.ComponentResource):
             etcd=_pair(
                 resources.Certificate(
                     f"{name}-etcd",
-                    authority=etcd,
+                    authority_certificate=etcd.certificate,
+                    authority_key=etcd.key,
                     common_name="etcd",
                     usages=["server", "client"],
                     names=["localhost"],
@@ -159,14 +161,15 @@ class KubernetesControlPlane(pulumi.ComponentResource):
             etcd_client=_pair(
                 resources.Certificate(
                     f"{name}-etcd-client",
-                    authority=etcd,
+                    authority_certificate=etcd.certificate,
+                    authority_key=etcd.key,
                     common_name="kube-apiserver",
                     usages=["client"],
                     opts=mine,
                 )
             ),
-            accounts_private=Output.secret(accounts.privateKey),
-            accounts_public=accounts.publicKey,
+            accounts_private=Output.secret(accounts.private_key),
+            accounts_public=accounts.public_key,
             encryption=Output.secret(encryption.key),
             controllers=self._kubeconfig(
                 _LOCAL_SERVER, self._client("controllers", "system:kube-controller-manager")
@@ -177,7 +180,8 @@ class KubernetesControlPlane(pulumi.ComponentResource):
     def _client(self, name: str, user: str, groups: Sequence[str] = ()) -> resources.Certificate:
         return resources.Certificate(
             f"{self._name}-{name}",
-            authority=self._authority,
+            authority_certificate=self._authority.certificate,
+            authority_key=self._authority.key,
             common_name=user,
             organizations=list(groups),
             usages=["client"],
@@ -244,7 +248,7 @@ class KubernetesAccess(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.access, self.server = made.access, made.server
-        self.authority_certificate = made.authorityCertificate
+        self.authority_certificate = made.authority_certificate
         self.register_outputs(
             {
                 "access": self.access,

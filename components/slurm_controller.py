@@ -115,7 +115,7 @@ class SlurmController(pulumi.ComponentResource):
         self.slot_state = slot_state(spec)
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
-        self.public_key, self.private_key = ssh.publicKey, Output.secret(ssh.privateKey)
+        self.public_key, self.private_key = ssh.public_key, Output.secret(ssh.private_key)
         self.keys = Keys(Output.secret(munge.key), self.public_key, people)
         self.home = self._volume("home", retain=True)
 

@@ -66,5 +66,5 @@ def accounting_boot(keys: Keys, *, database: Input[str]) -> Boot:
             Folder("/run/mysqld", owner="mysql", group="mysql"),
             Folder("/run/slurm", owner="slurm", group="slurm"),
         ),
-        mounts=(Mount(database, _DATABASE),),
+        mounts=(Mount(database, _DATABASE, read_only=False),),
     )

@@ -110,7 +110,7 @@ def control_plane_boot(
         ),
         files=(*_files(keys), *((File(_ROUTES, routes(networks.routes)),) if networks.routes else ())),
         folders=(Folder(_ETC, "0700"), Folder(_PKI, "0700"), Folder(_ETCD, "0700")),
-        mounts=(Mount(toolchain, _BIN, read_only=True), Mount(etcd, _ETCD)),
+        mounts=(Mount(toolchain, _BIN), Mount(etcd, _ETCD, read_only=False)),
     )
 
 

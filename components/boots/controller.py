@@ -73,7 +73,7 @@ def controller_boot(
             *slurmctld.folders,
             Folder(power_saving.SPOOL, "0700", "slurm", "slurm"),
         ),
-        mounts=(*slurmctld.mounts, Mount(home, "/home")),
+        mounts=(*slurmctld.mounts, Mount(home, "/home", read_only=False)),
         live_files=tuple(File(f"{_SETTINGS}/{name}", text) for name, text in sorted(configuration.items())),
     )
 
@@ -108,7 +108,7 @@ def slurmctld_boot(
         role=role,
         restart="always" if is_alone else "on-failure",
     )
-    shared = () if settings is None else (Mount(settings, _SETTINGS, role=role),)
+    shared = () if settings is None else (Mount(settings, _SETTINGS, read_only=False, role=role),)
     return Boot(
         services=(slurmctld,),
         files=_STANDING_BY,
@@ -116,7 +116,7 @@ def slurmctld_boot(
             Folder(_STATE, "0700", "slurm", "slurm"),
             Folder(backup_controller.FOLDER, "0700", "slurm", "slurm"),
         ),
-        mounts=(Mount(state, _STATE, role=role), *shared),
+        mounts=(Mount(state, _STATE, read_only=False, role=role), *shared),
     )
 
 
@@ -126,7 +126,7 @@ def login_boot(keys: Keys, *, home: Input[str]) -> Boot:
         services=(MUNGED, SSHD),
         files=keys.files,
         folders=(*RUN_FOLDERS, *keys.homes),
-        mounts=(Mount(home, "/home"),),
+        mounts=(Mount(home, "/home", read_only=False),),
     )
 
 

@@ -9,7 +9,7 @@ from pulumi import Input
 from tidepool.cluster import hostlist
 from tidepool.cluster.shape import Shape
 from tidepool.components.boots.shared import MUNGED, RUN_FOLDERS, SSHD, Keys
-from tidepool.infrastructures.boot import Boot, Mount, Service
+from tidepool.infrastructures.boot import Boot, Device, Mount, Service
 
 
 def node_boot(
@@ -29,8 +29,8 @@ def node_boot(
         services=(MUNGED, slurmd, SSHD),
         files=keys.files,
         folders=RUN_FOLDERS,
-        mounts=(Mount(home, "/home"),),
-        devices=tuple(path for gres in shape.gres for path in _paths(gres.files)),
+        mounts=(Mount(home, "/home", read_only=False),),
+        devices=tuple(Device(path) for gres in shape.gres for path in _paths(gres.files)),
     )
 
 

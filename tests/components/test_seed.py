@@ -36,7 +36,7 @@ BOOT = Boot(
         File("/etc/motd", "hällo\n"),
     ),
     folders=(Folder("/run/munge", "0755", "munge", "munge"),),
-    mounts=(Mount("nas:/export/home", "/home"), Mount("nas:/export/apps", "/apps", read_only=True)),
+    mounts=(Mount("nas:/export/home", "/home", read_only=False), Mount("nas:/export/apps", "/apps")),
 )
 AROUND = Surroundings({"ctl": IPv4Address("10.77.0.2")})
 

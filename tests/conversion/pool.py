@@ -57,7 +57,7 @@ from tidepool.infrastructures.local.kernel import (
     wait_ready,
 )
 
-_Part = TypeVar("_Part", File, Folder, Mount, Service)
+_Part = TypeVar("_Part", File[str], Folder, Mount[str], Service)
 KUBE = "10.77.0.6"
 SERVER = f"https://{KUBE}:{kube.API_PORT}"
 

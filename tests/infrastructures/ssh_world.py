@@ -14,8 +14,9 @@ from typing import Any
 
 from tests.infrastructures.ssh.fake import FakeHosts, connection
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.ssh.kinds.host import SshHostKind, Wanted
+from tidepool.infrastructures.ssh.kinds.host import SshHostKind
 from tidepool.infrastructures.ssh.machines import Machines, claim_key
+from tidepool.infrastructures.ssh.resources import SshHostModel
 from tidepool.infrastructures.ssh.seat import host_of
 from tidepool.resources.kind import Home, Task
 from tidepool.simulation.infrastructure import MachineRequest
@@ -31,7 +32,7 @@ class Claimed(Machines):
         key = request.key
         host = host_of(self.names, int(key.node.rpartition("-")[2]))
         kind = SshHostKind(Home(Path("/"), Path("/")), self.ask)
-        kind.create(Wanted(key, host, str(request.address), self.hosts[host]), a_task())
+        kind.create(model(key, host, str(request.address), self.hosts[host]), a_task())
         made = self.read(key)
         assert made is not None
         return made
@@ -85,3 +86,14 @@ def ssh_world() -> Iterator[SshWorld]:
         hosts = FakeHosts(Path(folder), names)
         inventory = {name: connection(name) for name in names}
         yield SshWorld(hosts, inventory, Claimed(inventory, hosts, names))
+
+
+def model(key: MachineKey, host: str, address: str, connection: Mapping[str, Any]) -> SshHostModel:
+    """The host as a node, as the provider reads it."""
+    return SshHostModel(
+        stack=key.stack,
+        node=key.node,
+        host=host,
+        address=address,
+        connection=connection,
+    )

@@ -9,10 +9,10 @@ import pytest
 
 from tests.infrastructures.conftest import a_request
 from tests.infrastructures.ssh.fake import connection, tree
-from tests.infrastructures.ssh_world import SshWorld, a_task, ssh_world
+from tests.infrastructures.ssh_world import SshWorld, a_task, model, ssh_world
 from tidepool.cluster.failures import InsufficientCapacity, Transient
 from tidepool.infrastructures import MachineKey
-from tidepool.infrastructures.ssh.kinds.host import SshHostKind, Wanted
+from tidepool.infrastructures.ssh.kinds.host import SshHostKind
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home
 
@@ -44,7 +44,7 @@ def test_a_lost_answer_to_a_delete_is_asked_for_again(world: SshWorld) -> None:
     before = tree(world.hosts.root("alpha"))
     machine = world.infrastructure.create(a_request(world.stack))
     kind = SshHostKind(Home(Path("/"), Path("/")), world.hosts)
-    state = Wanted(machine.key, "alpha", "10.77.1.1", connection("alpha"))
+    state = model(machine.key, "alpha", "10.77.1.1", connection("alpha"))
     world.hosts.lost = 1
     with pytest.raises(Refusal, match=r"could not be given back.*pulumi state delete"):
         kind.delete("one/cpu-1", state, a_task())
@@ -61,7 +61,7 @@ def test_a_host_that_does_not_answer_is_not_gone(world: SshWorld) -> None:
     with pytest.raises(Transient):
         world.infrastructure.list(world.stack)
     kind = SshHostKind(Home(Path("/"), Path("/")), world.hosts)
-    state = Wanted(machine.key, "alpha", "10.77.1.1", connection("alpha"))
+    state = model(machine.key, "alpha", "10.77.1.1", connection("alpha"))
     assert kind.look("one/cpu-1", state) == {}
     world.hosts.down.clear()
     assert world.infrastructure.list(world.stack) == (machine,)
@@ -71,7 +71,7 @@ def test_a_host_that_does_not_answer_is_not_gone(world: SshWorld) -> None:
 def test_a_host_that_was_given_back_by_hand_is_gone_and_what_is_left_is_told_of(world: SshWorld) -> None:
     machine = world.infrastructure.create(a_request(world.stack))
     kind = SshHostKind(Home(Path("/"), Path("/")), world.hosts)
-    state = Wanted(machine.key, "alpha", "10.77.1.1", connection("alpha"))
+    state = model(machine.key, "alpha", "10.77.1.1", connection("alpha"))
     home = world.hosts.root("alpha") / "home/ada"
     home.mkdir()
     (home / "thesis").write_text("years")

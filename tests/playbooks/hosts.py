@@ -172,7 +172,7 @@ class Site:
 
 
 @contextmanager
-def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Mount) -> Iterator[Site]:
+def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Mount[str]) -> Iterator[Site]:
     """Machines by their names, with addresses in the network of ``stack``; nothing of them is left afterwards.
 
     ``mounts`` are what they have mounted before anybody comes.
@@ -200,7 +200,7 @@ def site(stack: Stack, folder: Path, addresses: Mapping[str, str], *mounts: Moun
             kernel.delete_machine(stack.data, stack.name, host.name)
 
 
-def _spec(host: Host, mounts: tuple[Mount, ...], public_key: str) -> MachineSpec:
+def _spec(host: Host, mounts: tuple[Mount[str], ...], public_key: str) -> MachineSpec:
     make_key = f"test -s {_HOST_KEY}.pub || ssh-keygen -q -t ed25519 -N '' -C '' -f {_HOST_KEY}"
     return MachineSpec(
         stack=host.stack.name,

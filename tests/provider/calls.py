@@ -82,3 +82,24 @@ class Calls:
     def _check(self, inputs: Values, old: Values | None = None) -> requests.CheckResponse:
         request = requests.CheckRequest(self._urn, values(old or {}), values(inputs), b"")
         return _run(self.provider.check(request))
+
+
+class Preflights:
+    """The kind of preflights, asked about one infrastructure: inputs are the demands, and so are the mistakes' places."""
+
+    def __init__(self, data: Path, infrastructure: str) -> None:
+        self.calls = Calls(data, "tidepool:infrastructure:Preflight")
+        self._infrastructure = infrastructure
+
+    def inputs(self, demands: Any) -> dict[str, Any]:
+        """The inputs of the resource."""
+        return {"infrastructure": self._infrastructure, "path": "options", "demands": demands}
+
+    def mistakes(self, demands: Any) -> list[tuple[str, str]]:
+        """All that a check finds, in its order; of all that is lacking the place is the path."""
+        found = self.calls._check(self.inputs(demands)).failures or []
+        return [(each.property.removeprefix("demands."), each.reason) for each in found]
+
+    def failures(self, demands: Any) -> dict[str, str]:
+        """The mistakes, by their places."""
+        return dict(self.mistakes(demands))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.infrastructures.aws.front import Front, client, front
 from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE
-from tests.provider.calls import Calls, plainly
+from tests.provider.calls import Preflights
 
 DEMAND: dict[str, Any] = {
     "path": "fleets[0].infrastructures[0].options",
@@ -31,19 +31,17 @@ INPUTS: dict[str, Any] = {
 
 
 @pytest.fixture
-def region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
+def region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Preflights]:
     """The kind, which asks moto behind its front."""
     made, _ = front()
     made.forget()
     monkeypatch.setattr("tidepool.infrastructures.aws.ask.client", lambda service, _: client(service))
-    yield Calls(tmp_path, "tidepool:aws:Region")
+    yield Preflights(tmp_path, "aws")
     made.forget()
 
 
-def test_a_region_that_has_all_is_there_by_its_name(region: Calls) -> None:
-    inputs = region.checked(INPUTS)
-    assert plainly(inputs) == INPUTS
-    assert region.create(inputs).resource_id == REGION
+def test_a_region_that_has_all_passes_the_check(region: Preflights) -> None:
+    assert region.failures(INPUTS) == {}
 
 
 @pytest.mark.parametrize(
@@ -59,35 +57,28 @@ def test_a_region_that_has_all_is_there_by_its_name(region: Calls) -> None:
     ],
 )  # fmt: skip
 def test_a_region_that_lacks_something_fails_the_check(
-    region: Calls, changes: dict[str, Any], words: str
+    region: Preflights, changes: dict[str, Any], words: str
 ) -> None:
-    assert words in region.failures({**INPUTS, "demands": [{**DEMAND, **changes}]})["region"]
+    assert words in region.failures({**INPUTS, "demands": [{**DEMAND, **changes}]})["path"]
 
 
-def test_a_given_vpc_is_looked_at(region: Calls) -> None:
+def test_a_given_vpc_is_looked_at(region: Preflights) -> None:
     ec2 = client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.77.0.0/20")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.77.1.0/24", AvailabilityZone=OTHER_ZONE)["Subnet"][
         "SubnetId"
     ]
     given = {**INPUTS, "vpc": vpc, "subnets": {OTHER_ZONE: subnet}}
-    assert (
-        "10.77.0.0/20, which the cluster's network 10.77.0.0/16 overlaps" in region.failures(given)["region"]
-    )
+    assert "10.77.0.0/20, which the cluster's network 10.77.0.0/16 overlaps" in region.failures(given)["path"]
     assert region.failures({**given, "network": "10.99.0.0/16"}) == {}
     moved = {**given, "network": "10.99.0.0/16", "subnets": {ZONE: subnet}}
-    assert f"given.subnets.{ZONE}: {subnet} is in {OTHER_ZONE}" in region.failures(moved)["region"]
+    assert f"given.subnets.{ZONE}: {subnet} is in {OTHER_ZONE}" in region.failures(moved)["path"]
 
 
-def test_aws_that_lets_nobody_ask_fails_the_check_with_its_words(region: Calls) -> None:
+def test_aws_that_lets_nobody_ask_fails_the_check_with_its_words(region: Preflights) -> None:
     made: Front = front()[0]
     made.fail("UnauthorizedOperation")
-    said = region.failures(INPUTS)["region"]
+    said = region.failures(INPUTS)["path"]
     assert "the region eu-central-1 cannot be asked: " in said
     assert "UnauthorizedOperation" in said
     assert "try it by hand: aws ec2 describe-vpcs" in said
-
-
-def test_other_demands_are_an_update_and_another_region_another_resource(region: Calls) -> None:
-    assert region.diff(INPUTS, {**INPUTS, "demands": []}).replaces in (None, [])
-    assert region.diff(INPUTS, {**INPUTS, "region": "eu-west-1"}).replaces == ["region"]

@@ -11,10 +11,11 @@ import pytest
 
 from tests.clients.kubernetes.real import RealKubernetes, shared
 from tests.clients.kubernetes.world import Clock
-from tests.provider.calls import Calls, plainly
+from tests.provider.calls import Calls, Preflights
 from tidepool.clients.slurm import Completed, Unreachable
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
-from tidepool.infrastructures.kubernetes.kinds.machine import KubernetesMachineKind, Wanted
+from tidepool.infrastructures.kubernetes.kinds.machine import KubernetesMachineKind
+from tidepool.infrastructures.kubernetes.resources import KubernetesMachineModel
 from tidepool.resources.errors import Unfinished
 from tidepool.resources.kind import Home, Task
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
@@ -39,8 +40,8 @@ PLACE: dict[str, Any] = {
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Calls:
-    return Calls(tmp_path, "tidepool:kubernetes:Place")
+def places(tmp_path: Path) -> Preflights:
+    return Preflights(tmp_path, "kubernetes")
 
 
 def kubeconfig(folder: Path, real: RealKubernetes, *who: str) -> str:
@@ -55,35 +56,27 @@ def real() -> RealKubernetes:
 
 
 @pytest.mark.slow
-def test_a_place_that_has_all_is_there_by_its_namespace(
-    places: Calls, tmp_path: Path, real: RealKubernetes
+def test_a_place_that_has_all_passes_the_check(
+    places: Preflights, tmp_path: Path, real: RealKubernetes
 ) -> None:
     inputs = {**PLACE, "kubeconfig": kubeconfig(tmp_path, real, "admin", "system:masters")}
-    checked = places.checked(inputs)
-    assert plainly(checked) == inputs
-    assert places.create(checked).resource_id == "dev/physics"
+    assert places.failures(inputs) == {}
 
 
 @pytest.mark.slow
 def test_each_right_that_a_real_server_does_not_give_is_named(
-    places: Calls, tmp_path: Path, real: RealKubernetes
+    places: Preflights, tmp_path: Path, real: RealKubernetes
 ) -> None:
-    told = places.failures({**PLACE, "kubeconfig": kubeconfig(tmp_path, real, "nobody")})["kubeconfig"]
+    told = places.failures({**PLACE, "kubeconfig": kubeconfig(tmp_path, real, "nobody")})["path"]
     assert told.startswith("controller.infrastructure.options.kubeconfig: its user may not list nodes; ")
     assert "create, delete, get, list, patch, watch pods in physics" in told
     assert "create, delete, get, patch secrets in physics" in told
 
 
-def test_a_kubeconfig_that_is_not_there_is_told_with_its_key(places: Calls, tmp_path: Path) -> None:
-    told = places.failures({**PLACE, "kubeconfig": str(tmp_path / "none")})["kubeconfig"]
+def test_a_kubeconfig_that_is_not_there_is_told_with_its_key(places: Preflights, tmp_path: Path) -> None:
+    told = places.failures({**PLACE, "kubeconfig": str(tmp_path / "none")})["path"]
     assert told.startswith("controller.infrastructure.options.kubeconfig: ")
     assert "No such file" in told
-
-
-def test_other_demands_are_an_update_and_another_namespace_another_place(places: Calls) -> None:
-    inputs = {**PLACE, "kubeconfig": "/etc/tidepool/kubeconfig"}
-    assert places.diff(inputs, {**inputs, "demands": []}).replaces in (None, [])
-    assert places.diff(inputs, {**inputs, "namespace": "chemistry"}).replaces == ["namespace"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +86,9 @@ def test_other_demands_are_an_update_and_another_namespace_another_place(places:
         ({"colour": "red"}, "demands[0].colour", "there is no such input"),
     ],
 )
-def test_what_is_no_demand_is_refused(places: Calls, change: dict[str, Any], key: str, words: str) -> None:
+def test_what_is_no_demand_is_refused(
+    places: Preflights, change: dict[str, Any], key: str, words: str
+) -> None:
     inputs = {**PLACE, "kubeconfig": "/none", "demands": [{**PODS, **change}]}
     assert words in places.failures(inputs)[key]
 
@@ -139,7 +134,17 @@ class Waiting:
         return self.clock.now.timestamp()
 
     def create(self, kind: str = "pods", timeout_s: float = 0.5) -> Mapping[str, Any]:
-        wanted = Wanted("dev", "/kubeconfig", "physics", kind, "cpu-1", "uid", "10.77.10.1", 20)
+        wanted = KubernetesMachineModel(
+            stack="dev",
+            kubeconfig="/kubeconfig",
+            namespace="physics",
+            kind=kind,
+            machine="cpu-1",
+            object="uid",
+            address="10.77.10.1",
+            access="dev",
+            room_s=20,
+        )
         deadline = time.monotonic() + timeout_s
         task = Task("urn", timeout_s, deadline, self.said.append, self.said.append, self.said.append)
         return self.kind.create(wanted, task).outputs
@@ -225,4 +230,4 @@ def test_another_object_is_another_machine_at_the_same_address(tmp_path: Path) -
     }  # fmt: skip
     assert calls.diff(inputs, {**inputs, "object": "b"}).replaces == ["object"]
     assert calls.diff(inputs, {**inputs, "roomS": 60.0}).replaces in (None, [])
-    assert "allowed: pods, machines" in calls.failures({**inputs, "kind": "sets"})["kind"]
+    assert "allowed are 'pods', 'machines'" in calls.failures({**inputs, "kind": "sets"})["kind"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.infrastructures.libvirt.hosts import DEVICES, NODEINFO, capabilities
-from tests.provider.calls import Calls, plainly
+from tests.provider.calls import Preflights, plainly
 from tidepool.resources.values import UNKNOWN
 
 DEMAND: dict[str, Any] = {
@@ -18,8 +18,8 @@ DEMAND: dict[str, Any] = {
     "memoryMib": 4352,
     "virtualization": "kvm",
     "machineType": "q35",
-    "cells": {"0": "4-11"},
-    "emulatorCpus": "0-1",
+    "cells": {"0": [4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]},
+    "emulatorCpus": [0.0, 1.0],
     "pageKib": 2048,
     "pci": ["0000:3b:00.0"],
 }
@@ -32,7 +32,7 @@ def stand_in(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.fixture
-def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Preflights:
     """The kind, where a virsh says what lies beside it."""
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -42,53 +42,54 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
     for tool in ("xsltproc", "mkisofs"):
         stand_in(tools, tool, "#!/bin/sh\n")
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-    return Calls(tmp_path, "tidepool:libvirt:Host")
+    return Preflights(tmp_path, "libvirt")
 
 
-def test_a_host_that_has_all_is_there_by_its_uri(hosts: Calls) -> None:
-    inputs = hosts.checked(INPUTS)
-    assert plainly(inputs) == INPUTS
-    made = hosts.create(inputs)
-    assert made.resource_id == "qemu:///system"
+def test_a_host_that_has_all_passes_the_check(hosts: Preflights) -> None:
+    inputs = hosts.calls.checked(hosts.inputs(INPUTS))
+    assert plainly(inputs) == hosts.inputs(INPUTS)
+    assert hosts.calls.create(inputs).resource_id == "libvirt/options"
 
 
-def test_a_host_that_lacks_something_fails_the_check(hosts: Calls) -> None:
+def test_a_host_that_lacks_something_fails_the_check(hosts: Preflights) -> None:
     failures = hosts.failures({**INPUTS, "demands": [{**DEMAND, "pci": ["0000:99:00.0"]}]})
     assert failures == {
-        "uri": "fleets[0].infrastructures[0].options.pci_devices: the host has no 0000:99:00.0; "
+        "path": "fleets[0].infrastructures[0].options.pci_devices: the host has no 0000:99:00.0; "
         "`lspci -D` there lists what it has"
     }
 
 
-def test_a_host_that_does_not_answer_fails_the_check(hosts: Calls, tmp_path: Path) -> None:
+def test_a_host_that_does_not_answer_fails_the_check(hosts: Preflights, tmp_path: Path) -> None:
     stand_in(tmp_path / "tools", "virsh", "#!/bin/sh\necho 'error: no route to host' >&2\nexit 1\n")
-    assert "no route to host" in hosts.failures(INPUTS)["uri"]
+    assert "no route to host" in hosts.failures(INPUTS)["path"]
 
 
 def test_without_its_tools_a_check_says_what_installs_them(
-    hosts: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hosts: Preflights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    assert "apt-get install" in hosts.failures(INPUTS)["uri"]
+    assert "apt-get install" in hosts.failures(INPUTS)["path"]
 
 
-def test_other_demands_are_an_update_and_another_uri_another_host(hosts: Calls) -> None:
-    fewer = {**INPUTS, "demands": []}
-    assert hosts.diff(INPUTS, fewer).replaces in (None, [])
-    assert hosts.diff(INPUTS, {**INPUTS, "uri": "qemu:///session"}).replaces == ["uri"]
+def test_other_demands_are_an_update(hosts: Preflights) -> None:
+    for other in ({**INPUTS, "demands": []}, {**INPUTS, "uri": "qemu:///session"}):
+        difference = hosts.calls.diff(hosts.inputs(INPUTS), hosts.inputs(other))
+        assert (difference.changes, difference.replaces) == (True, [])
 
 
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
         ({"machines": 0}, "demands[0].machines", "at least 1"),
-        ({"emulatorCpus": "3-1"}, "demands[0].emulatorCpus", "write numbers"),
+        ({"emulatorCpus": "3-1"}, "demands[0].emulatorCpus", "a list of whole numbers is wanted"),
         ({"threads": 2}, "demands[0].threads", "there is no such input"),
     ],
 )
-def test_what_is_no_demand_is_refused(hosts: Calls, change: dict[str, Any], key: str, words: str) -> None:
+def test_what_is_no_demand_is_refused(
+    hosts: Preflights, change: dict[str, Any], key: str, words: str
+) -> None:
     assert words in hosts.failures({**INPUTS, "demands": [{**DEMAND, **change}]})[key]
 
 
-def test_a_host_that_is_not_known_yet_is_not_asked(hosts: Calls) -> None:
+def test_a_host_that_is_not_known_yet_is_not_asked(hosts: Preflights) -> None:
     assert hosts.failures({**INPUTS, "uri": UNKNOWN}) == {}

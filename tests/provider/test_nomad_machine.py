@@ -12,11 +12,12 @@ import pytest
 from tests.infrastructures.nomad.fake import FakeNomad, hosts, served
 from tests.provider.calls import Calls, plainly
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient, unmarked
-from tidepool.infrastructures.nomad.kinds.machine import NomadMachineKind, Wanted
+from tidepool.infrastructures.nomad.kinds.machine import NomadMachineKind
+from tidepool.infrastructures.nomad.resources import NomadMachineModel
 from tidepool.provider.provider import InitializationFailed
 from tidepool.resources.errors import Unfinished
 from tidepool.resources.kind import Home, Task
-from tidepool.resources.reading import Reader
+from tidepool.resources.reading import read
 
 JOBS = ["dev-munge-cpu", "dev-slurmd-cpu"]
 
@@ -231,8 +232,8 @@ class Waiting:
 
         return Clocked("urn", 5.0, 0.0, self.said.append, self.said.append, self.said.append)
 
-    def wanted(self) -> Wanted:
-        return self.kind.read(Reader(self.there.machine()))
+    def wanted(self) -> NomadMachineModel:
+        return read(NomadMachineModel, self.there.machine()).value
 
 
 def test_a_job_that_does_not_start_is_waited_for_and_then_told_and_the_host_is_kept(there: There) -> None:

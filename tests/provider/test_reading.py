@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+from typing import Any, Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.cluster.boot import Variables
+from tidepool.resources.model import Field, Model, condition, output, to_wire
+from tidepool.resources.model import given as declared
+from tidepool.resources.reading import differences, read
 from tidepool.resources.values import UNKNOWN, plain, property_value
 
 _TEXT = st.text("a/.-ü0", max_size=5)
@@ -18,97 +25,181 @@ _PLAIN = st.recursive(
 )
 
 
-def _mistakes(reader: Reader) -> dict[str, str]:
-    return {mistake.property: mistake.reason for mistake in reader.mistakes}
+@dataclass(frozen=True)
+class Below:
+    """A part of a model."""
+
+    name: str
+    mode: str = "0644"
+    cpus: float = field(default=1.0, metadata={"least": 1})
+    environment: Variables = ()
+
+
+class Example(Model):
+    """A model with a property of each type."""
+
+    name: Field[str] = declared()
+    cpus: Field[float] = declared(least=0.01)
+    mib: Field[int] = declared(default=4, least=4)
+    keep: Field[bool] = declared(default=False)
+    aliases: Field[Sequence[str]] = declared(default=())
+    by_name: Field[Mapping[str, str]] = declared(default={})
+    anything: Field[Mapping[str, Any]] = declared(default={})
+    side: Field[Literal["left", "right"]] = declared(default="left")
+    cidr: Field[IPv4Network | None] = declared(default=None)
+    parts: Field[Sequence[Below]] = declared(default=())
+    files: Field[Sequence[Below]] = declared(default=(), keyed_by="name")
+    state: Field[str] = condition("well")
+    made: Field[str] = output()
+
+
+_LEAST = {"name": "cpu-1", "cpus": 1.5}
+
+
+def _mistakes(inputs: dict[str, Any]) -> dict[str, str]:
+    return {mistake.property: mistake.reason for mistake in read(Example, inputs, strict=True).mistakes}
 
 
 def test_what_is_right_is_read_as_it_is() -> None:
-    reader = Reader(
-        {"name": "cpu-1", "cpus": 1.5, "mib": 64.0, "keep": True, "aliases": ["a"], "by": {"a": "b"}}
+    files = {"b": {"mode": "0600"}, "a": {"environment": {"B": "2", "A": "1"}}}
+    found = read(
+        Example,
+        {
+            **_LEAST,
+            "mib": 64.0,
+            "keep": True,
+            "aliases": ["a"],
+            "byName": {"a": "b"},
+            "side": "right",
+            "cidr": "10.0.0.0/8",
+            "parts": [{"name": "x", "cpus": 2.0}],
+            "files": files,
+            "__defaults": [],
+        },
+        strict=True,
     )
-    assert reader.text("name") == "cpu-1"
-    assert reader.number("cpus", least=0.01) == 1.5
-    assert reader.integer("mib") == 64
-    assert reader.flag("keep", False) is True
-    assert reader.texts("aliases") == ("a",)
-    assert reader.texts_by_name("by") == {"a": "b"}
-    reader.refuse_others()
-    assert reader.mistakes == []
+    assert (found.mistakes, found.has_unknowns) == ((), False)
+    assert found.value == Example(
+        name="cpu-1",
+        cpus=1.5,
+        mib=64,
+        keep=True,
+        aliases=("a",),
+        by_name={"a": "b"},
+        side="right",
+        cidr=IPv4Network("10.0.0.0/8"),
+        parts=(Below("x", cpus=2.0),),
+        files=(Below("a", environment=(("A", "1"), ("B", "2"))), Below("b", "0600")),
+    )
+    assert type(found.value.mib) is int
+
+
+def test_what_is_left_out_is_as_its_default_and_outputs_are_read_where_they_are() -> None:
+    left_out, made = read(Example, _LEAST).value, read(Example, {**_LEAST, "made": "there"}).value
+    assert (left_out.mib, left_out.aliases, left_out.state, left_out.made) == (4, (), "well", "")
+    assert made.made == "there"
+    assert left_out != made
 
 
 def test_all_mistakes_are_told_each_with_its_key_the_value_and_what_is_wanted() -> None:
-    reader = Reader(
+    assert _mistakes(
         {
             "name": 3.0,
             "cpus": True,
-            "mib": 1.5,
+            "mib": 4.5,
             "keep": "yes",
             "aliases": ["a", 7.0],
-            "empty": "",
+            "byName": [],
+            "side": "up",
+            "cidr": "10.0.0.1/8",
+            "made": "by a program",
             "colour": "red",
         }
-    )
-    reader.text("name")
-    reader.number("cpus", least=0.01)
-    reader.integer("mib")
-    reader.flag("keep", False)
-    reader.texts("aliases")
-    reader.text("empty")
-    reader.text("stack")
-    reader.refuse_others()
-    assert _mistakes(reader) == {
+    ) == {
         "name": "it is 3; a text is wanted",
         "cpus": "it is true; a number is wanted",
-        "mib": "it is 1.5; a whole number is wanted",
+        "mib": "it is 4.5; a whole number is wanted",
         "keep": "it is 'yes'; true or false is wanted",
         "aliases[1]": "it is 7; a text is wanted",
-        "empty": "it is empty",
-        "stack": "it is missing; a text is wanted",
-        "colour": "there is no such input; known are aliases, cpus, empty, keep, mib, name, stack",
+        "byName": "it is a list; a map is wanted",
+        "side": "it is 'up'; allowed are 'left', 'right'",
+        "cidr": "it is '10.0.0.1/8' (10.0.0.1/8 has host bits set); a range of IPv4 is wanted",
+        **dict.fromkeys(
+            ("colour", "made"),
+            "there is no such input; known are aliases, anything, byName, cidr, cpus, files, keep, mib, name, parts, "
+            "side, state",
+        ),
     }
+    assert _mistakes({"name": ""}) == {"name": "it is empty", "cpus": "it is missing; a number is wanted"}
 
 
 def test_mistakes_below_are_told_with_their_whole_path() -> None:
-    reader = Reader({"services": [{"name": "a"}, {"name": 1.0}], "files": {"/etc/x": {"mode": 4.0}}})
-    for each in reader.maps("services"):
-        each.text("name")
-    for _, each in reader.maps_by_name("files"):
-        each.text("mode")
-    assert set(_mistakes(reader)) == {"services[1].name", "files./etc/x.mode"}
+    assert _mistakes(
+        {
+            **_LEAST,
+            "parts": [{"name": "a"}, {"name": 1.0}, {"cpus": 0.0, "colour": "red"}],
+            "files": {"/etc/x": {"mode": 4.0}, "/etc/y": "text"},
+        }
+    ) == {
+        "parts[1].name": "it is 1; a text is wanted",
+        "parts[2].colour": "there is no such input; known are cpus, environment, mode, name",
+        "parts[2].name": "it is missing; a text is wanted",
+        "parts[2].cpus": "it is 0; at least 1 is wanted",
+        "files./etc/x.mode": "it is 4; a text is wanted",
+        "files./etc/y": "it is 'text'; a map is wanted",
+    }
 
 
 def test_numbers_have_a_least() -> None:
-    reader = Reader({"cpus": 0.0, "mib": -1.0})
-    reader.number("cpus", least=0.01)
-    reader.integer("mib", least=4)
-    assert reader.mistakes == [
-        Mistake("cpus", "it is 0; at least 0.01 is wanted"),
-        Mistake("mib", "it is -1; at least 4 is wanted"),
-    ]
+    assert _mistakes({"name": "a", "cpus": 0.0, "mib": -1.0}) == {
+        "cpus": "it is 0; at least 0.01 is wanted",
+        "mib": "it is -1; at least 4 is wanted",
+    }
 
 
 def test_what_is_not_known_yet_is_no_mistake() -> None:
-    reader = Reader({"name": UNKNOWN, "aliases": ["a", UNKNOWN], "by": {"a": UNKNOWN}, "mib": UNKNOWN})
-    reader.text("name")
-    reader.texts("aliases")
-    reader.texts_by_name("by")
-    reader.integer("mib", least=4)
-    assert reader.has_unknowns
-    assert reader.mistakes == []
+    unknown = {"name": UNKNOWN, "cpus": UNKNOWN, "aliases": ["a", UNKNOWN], "byName": {"a": UNKNOWN}}
+    found = read(Example, {**unknown, "mib": UNKNOWN, "parts": [{"name": UNKNOWN}], "files": UNKNOWN})
+    assert found.has_unknowns
+    assert found.mistakes == ()
 
 
-@given(st.dictionaries(st.sampled_from("abcdefg"), _PLAIN))
+@given(st.dictionaries(st.sampled_from(sorted(each.wire for each in Example.properties.values())), _PLAIN))
 def test_nothing_that_a_program_gives_breaks_the_reader(inputs: dict[str, Any]) -> None:
-    reader = Reader(inputs)
-    assert isinstance(reader.text("a"), str)
-    assert isinstance(reader.number("b", least=0), float)
-    assert isinstance(reader.integer("c"), int)
-    assert isinstance(reader.flag("d", False), bool)
-    assert all(isinstance(each, str) for each in reader.texts("e"))
-    for below in reader.maps("f"):
-        below.text("a")
-    reader.texts_by_name("g")
-    reader.refuse_others()
+    value = read(Example, inputs, strict=True).value
+    assert isinstance(value.name, str)
+    assert isinstance(value.cpus, float)
+    assert isinstance(value.mib, int)
+    assert isinstance(value.keep, bool)
+    assert all(isinstance(each, str) for each in value.aliases)
+
+
+def test_what_is_stored_is_read_as_it_was() -> None:
+    part = Below("x", cpus=2.0)
+    assert to_wire(part) == {"name": "x", "cpus": 2.0}
+    assert read(Below, to_wire(part)).value == part
+
+
+def test_a_value_is_frozen_and_does_not_print_secrets() -> None:
+    class Secret(Model):
+        """A model with a secret."""
+
+        key: Field[str] = declared(secret=True)
+        name: Field[str] = declared()
+
+    value = Secret(key="s.3cret", name="it")
+    assert repr(value).endswith("Secret(name='it')")
+    with pytest.raises(AttributeError, match="frozen"):
+        value.name = "other"
+    with pytest.raises(TypeError, match="needs name"):
+        Secret(key="a")  # type: ignore[call-arg]
+
+
+def test_a_difference_is_one_of_what_is_meant() -> None:
+    old = {**_LEAST, "files": {"a": {"mode": "0644"}}, "aliases": []}
+    assert differences(Example, old, {**_LEAST, "files": {"a": {}}, "state": "well", "keep": False}) == ()
+    (change,) = differences(Example, old, {**old, "files": {"a": {"mode": "0600"}}})
+    assert change.key == "files"
 
 
 @given(_PLAIN)

@@ -26,9 +26,10 @@ from tidepool.conversion.step import other
 from tidepool.provider.engine_log import EngineLog
 from tidepool.provider.provider import InitializationFailed, TidepoolProvider
 from tidepool.provider.role import RoleKind
-from tidepool.provider.role_parties import Around, RoleWanted
+from tidepool.provider.role_parties import Around
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home
+from tidepool.resources.pools import RoleModel
 
 NODE = "shared-1"
 
@@ -62,7 +63,7 @@ class Provider(Calls):
         self.provider = TidepoolProvider(lambda _: kind, EngineLog(""))
 
     @contextmanager
-    def _parties(self, _wanted: RoleWanted) -> Iterator[Parties]:
+    def _parties(self, _wanted: RoleModel) -> Iterator[Parties]:
         yield Parties(self.world.machine, self.world.sides, self.world.control)
 
     def _opened(self, path: Path) -> SqliteJournal:

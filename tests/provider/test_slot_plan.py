@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,9 +9,21 @@ from tidepool.clients.slurm import Node, NodeBase, NodeFlag, NodeState
 from tidepool.clients.slurm.node import Reason
 from tidepool.cluster.hostlist import expand
 from tidepool.provider.retirement import REASON, left_behind
-from tidepool.provider.slot_plan import Shape, SlotPlan, forgettable, in_order, moved, plan
+from tidepool.provider.slot_plan import SlotPlan, forgettable, in_order, moved, plan
+from tidepool.resources.slurm import SlotsModel
 
-SHAPE = Shape(2, 1, 2, 1, 500, ("cpu",), "gpu:a100:2")
+SHAPE = SlotsModel(
+    controller={},
+    names="",
+    addresses="",
+    cpus=2,
+    sockets=1,
+    cores_per_socket=2,
+    threads_per_core=1,
+    memory_mib=500,
+    features=("cpu",),
+    gres="gpu:a100:2",
+)
 ADDRESSES = {f"cpu-{n}": f"10.77.1.{n}" for n in range(1, 4)}
 
 
@@ -55,7 +65,7 @@ def test_slots_of_the_other_mode_are_made_anew_and_nodes_in_service_stay() -> No
         node.name: node for node in (_node("cpu-1"), _node("cpu-2", state=off), _node("cpu-3", state=up))
     }
     assert plan(ADDRESSES, SHAPE, there) == SlotPlan(("cpu-2",), ("cpu-2",))
-    cloud = replace(SHAPE, state="CLOUD")
+    cloud = SlotsModel(**{**vars(SHAPE), "state": "CLOUD"})
     assert plan(ADDRESSES, cloud, there) == SlotPlan(("cpu-1",), ("cpu-1",))
 
 

@@ -12,13 +12,17 @@ from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Calls, plainly
 from tidepool.clients.slurm import Unreachable
 from tidepool.infrastructures.connection import ssh_folder, transport
-from tidepool.provider.ssh_machine import SshMachineKind, Wanted
+from tidepool.provider.ssh_machine import SshMachineKind
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home, Task
+from tidepool.resources.ssh import SshMachineModel
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here
 
 ACCESS, MACHINE = "tidepool:ssh:Access", "tidepool:ssh:Machine"
+UNREACHABLE = SshMachineModel(
+    machine="id", stack="dev", address="127.0.0.1", user="root", access="dev", port=1
+)
 
 
 def access_to(sshd: Sshd) -> dict[str, Any]:
@@ -120,7 +124,7 @@ def test_a_machine_that_does_not_answer_is_waited_for_and_then_told(tmp_path: Pa
         Refusal,
         match=r"127\.0\.0\.1 does not answer within 5 s: it boots.*no connection.*`tidepool up`.*more time by `boot_timeout_s`",
     ):
-        kind.create(Wanted("id", "dev", "127.0.0.1", "root", 1), task)
+        kind.create(UNREACHABLE, task)
     # Once, however often it is tried: not a line for each second.
     (told,) = said
     assert "it boots, and has its address; sshd does not run yet" in told
@@ -130,7 +134,7 @@ def test_no_more_time_is_promised_where_nobody_can_give_it(tmp_path: Path) -> No
     kind = SshMachineKind(Home(tmp_path, tmp_path))
     task = Task("urn", kind.timeout_s, 0.0, print, print, print)
     with pytest.raises(Refusal) as raised:
-        kind.create(Wanted("id", "dev", "127.0.0.1", "root", 1), task)
+        kind.create(UNREACHABLE, task)
     assert str(raised.value).endswith("the next `tidepool up` goes on from here")
 
 

@@ -14,11 +14,12 @@ import pytest
 
 from tests.provider.calls import Calls
 from tidepool.infrastructures.local.kernel import File, Folder, Mount, Service
-from tidepool.infrastructures.local.kinds.boot import boot_path
-from tidepool.infrastructures.local.kinds.boot_parts import BootParts
+from tidepool.infrastructures.local.kinds.boot import BootKind
+from tidepool.infrastructures.local.resources import BootModel
 from tidepool.infrastructures.ssh.kinds import play as plays
 from tidepool.infrastructures.ssh.kinds.play import Play, roles_digest, run_play
-from tidepool.infrastructures.ssh.kinds.playbook import SshPlaybookKind, Wanted
+from tidepool.infrastructures.ssh.kinds.playbook import SshPlaybookKind
+from tidepool.infrastructures.ssh.resources import SshPlaybookModel
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home, Task
 
@@ -154,8 +155,8 @@ class Hosts:
         return {"noted": self.noted}
 
 
-def wanted(playbooks: Path, **changes: Any) -> Wanted:
-    fields = {
+def wanted(playbooks: Path, **changes: Any) -> SshPlaybookModel:
+    fields: dict[str, Any] = {
         "roles": ("one",),
         "connection": WAY,
         "variables": {},
@@ -164,13 +165,15 @@ def wanted(playbooks: Path, **changes: Any) -> Wanted:
         "boot": "",
         "claim": {},
     }
-    return Wanted(playbooks, **{**fields, **changes})
+    return SshPlaybookModel(playbooks=str(playbooks), **{**fields, **changes})
 
 
 def test_a_boot_is_told_to_the_role_services_but_for_what_is_the_hosts_own(
     tmp_path: Path, playbooks: Path
 ) -> None:
-    parts = BootParts(
+    boot = BootModel(
+        stack="dev",
+        boot="cpu-hosts",
         services=(
             Service("munged", ("/usr/sbin/munged",), user="munge"),
             Service("sshd", ("/usr/sbin/sshd",)),
@@ -182,7 +185,7 @@ def test_a_boot_is_told_to_the_role_services_but_for_what_is_the_hosts_own(
         folders=(Folder("/run/munge", owner="munge", group="munge"),),
         mounts=(Mount("/of-this-machine", "/home", read_only=False),),
     )
-    parts.save(boot_path(Home(tmp_path, tmp_path), "dev", "cpu-hosts"))
+    BootKind(Home(tmp_path, tmp_path)).create(boot, task())
     seen: list[Play] = []
 
     def keeps(play: Play, *_: object) -> str:

@@ -25,8 +25,9 @@ from tidepool.infrastructures.local.kernel import Mount
 from tidepool.infrastructures.ssh.kinds.play import Play, run_play
 from tidepool.infrastructures.ssh.kinds.playbook import SshPlaybookKind
 from tidepool.infrastructures.ssh.machines import machines_of
+from tidepool.infrastructures.ssh.resources import SshPlaybookModel
 from tidepool.resources.kind import Home, Task
-from tidepool.resources.reading import Reader
+from tidepool.resources.reading import read
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ RACK: dict[str, Any] = {
     "infrastructures": [{"name": "ssh", "options": {"hosts": ["alpha"]}}],
 }
 ROLES = ["chrony", "firewall", "node_health"]
-INVENTORY, PLAYBOOK = "tidepool:ssh:Inventory", "tidepool:ssh:Playbook"
+INVENTORY, PLAYBOOK = "tidepool:infrastructure:Preflight", "tidepool:ssh:Playbook"
 #: Packages came and went: what apt, dpkg and whoever logged in wrote of that stays.
 WRITTEN = (
     *("/proc", "/sys", "/dev", "/tmp", "/var/tmp", "/var/cache", "/var/lib/apt", "/var/lib/dpkg"),
@@ -145,7 +146,7 @@ def play(cluster: Cluster, hosts: Site, before: dict[str, Any]) -> Play:
         return ""
 
     kind = SshPlaybookKind(Home(cluster.data, cluster.images), take)
-    wanted = kind.read(Reader(inputs_of(cluster, PLAYBOOK)))
+    wanted = read(SshPlaybookModel, inputs_of(cluster, PLAYBOOK)).value
     kind.update("id", wanted, wanted, patient())
     return plays[0]
 
@@ -234,7 +235,9 @@ def test_it_runs_a_job_at_the_clusters_home(joined: Cluster) -> None:
 def test_a_second_up_changes_nothing_and_another_stack_does_not_get_it(joined: Cluster) -> None:
     assert set(summary(up(joined, "--json"))["changes"]) == {"same"}
     asked = Calls(joined.data, INVENTORY)
-    (reason,) = asked.failures({**inputs_of(joined, INVENTORY), "stack": "chemistry"}).values()
+    inputs = inputs_of(joined, INVENTORY)
+    others = {**inputs, "demands": {**inputs["demands"], "stack": "chemistry"}}
+    (reason,) = asked.failures(others).values()
     assert f"the host alpha: it is the node rack-1 of the stack {joined.stack}" in reason
 
 

@@ -132,7 +132,7 @@ def _steps(boot: Boot, requests: str) -> Iterator[str]:
         yield _line("install", "-d", "-m", folder.mode, "-o", folder.owner, "-g", folder.group, folder.path)
     for file in boot.files:
         yield _install(file)
-    present = " ".join(map(shlex.quote, boot.devices))
+    present = " ".join(shlex.quote(device.path) for device in boot.devices)
     if present:
         yield f'for each in {present}; do test ! -e "$each" || given="$given $each"; done'
         yield f'for wanted in {present}; do device "$wanted"; done'

@@ -1,9 +1,13 @@
-"""Something that was looked at before it is needed, and what mends it: as `tidepool doctor` tells it, whoever looked."""
+"""A check before something is needed: what it found, and what an infrastructure gives to be checked so."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
 
 #: Nothing works without what ``lacks``; a ``note`` is for a person to know.
 State = Literal["well", "note", "lacks"]
@@ -11,9 +15,21 @@ State = Literal["well", "note", "lacks"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was looked at. ``remedy`` is empty where all is well, and where the detail ends with it."""
+    """A finding of `tidepool doctor`. ``remedy`` is empty where all is well, and where the detail ends with it."""
 
     what: str
     state: State
     detail: str
     remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The check of an infrastructure that a preview makes, and `tidepool doctor` the same.
+
+    ``demands`` is the frozen dataclass that the resource `Preflight` has as its input; ``lacks`` gives all that is missing
+    of one, each with where it was asked for and the remedy; that nobody answers, too.
+    """
+
+    demands: type
+    lacks: Callable[[Any, Home], Iterable[str]]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidepool.cluster.spec import ClusterSpec
     from tidepool.infrastructures import contract
-    from tidepool.infrastructures.finding import Finding
+    from tidepool.infrastructures.finding import Finding, Preflight
     from tidepool.infrastructures.machines import Infrastructure
 
 #: By the names that specs have, the package whose attribute ``INFRASTRUCTURE`` describes it.
@@ -68,12 +68,13 @@ class Package:
 class Descriptor:
     """All that is known of an infrastructure before anything of it is imported.
 
-    ``graph``, ``machines``, ``failures``, ``checks`` and the values of ``kinds`` are texts ``module:attribute``:
+    ``graph``, ``machines``, ``failures``, ``checks``, ``preflight`` and the values of ``kinds`` are texts ``module:attribute``:
 
     - ``graph``: called with spec and stack, makes the `tidepool.infrastructures.contract.Infrastructure` of programs;
     - ``machines``: called with spec, stack and data folder, makes the `tidepool.infrastructures.machines.Infrastructure`;
     - ``failures``: gives the kind of a failure by what its provider said;
-    - ``checks``: called as ``machines``, yields what the infrastructure lacks: for previews, and for `tidepool doctor`.
+    - ``checks``: called as ``machines``, yields what the infrastructure lacks: for `tidepool doctor`;
+    - ``preflight``: the `tidepool.infrastructures.finding.Preflight` by which previews find the same.
 
     ``types`` are the types of resources that each node's machine is made of, below its fleet and under the node's name:
     first that of the machine itself, by which it is known whose it is. With ``has_more`` there are others besides, by
@@ -90,6 +91,7 @@ class Descriptor:
     types: tuple[str, ...]
     #: Empty where `tidepool doctor` looks at it in any case.
     checks: str = ""
+    preflight: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
     package: Package | None = None
     has_more: bool = False
@@ -176,6 +178,18 @@ def checks_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Iterable[
     """
     found = descriptor(name)
     return cast(_Checks, _imported(found, found.checks))(spec, stack, data) if found.checks else ()
+
+
+def preflight_of(name: str) -> Preflight:
+    """Return the check of that infrastructure that previews make.
+
+    Raises:
+        Permanent: as `machines_of`; or it has none.
+    """
+    found = descriptor(name)
+    if not found.preflight:
+        raise Permanent(f"infrastructure {name}: it has no check to make before its resources")
+    return cast("Preflight", _imported(found, found.preflight))
 
 
 def failure_kind_of(name: str) -> FailureKind:

@@ -60,15 +60,15 @@ def _registered(spec: ClusterSpec, stack: str, port: int | None) -> Ssh:
     access = resources.SshAccess(
         "ssh@machines",
         stack=stack,
-        private_key=Output.secret(administrator.privateKey),
-        host_key=machine_key.publicKey,
+        private_key=Output.secret(administrator.private_key),
+        host_key=machine_key.public_key,
         addresses=hostlist.fold([*map(str, own_addresses(spec)), *slots]),
         port=port,
     )
     files = (
-        File("/root/.ssh/authorized_keys", administrator.publicKey, "0600"),
-        File(_HOST_KEY, Output.secret(machine_key.privateKey), "0600"),
-        File(f"{_HOST_KEY}.pub", machine_key.publicKey),
+        File("/root/.ssh/authorized_keys", administrator.public_key, "0600"),
+        File(_HOST_KEY, Output.secret(machine_key.private_key), "0600"),
+        File(f"{_HOST_KEY}.pub", machine_key.public_key),
     )
     return Ssh(access, files)
 

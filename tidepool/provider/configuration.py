@@ -6,7 +6,6 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tidepool.clients.slurm import ControllerDown, JobState, Refused, Slurm, SlurmError, Transport
@@ -25,10 +24,10 @@ from tidepool.provider.slurm_effects import (
 )
 from tidepool.provider.slurm_files import read_files, write_files
 from tidepool.provider.slurmctld import Slurmctld
-from tidepool.resources.difference import Change, Rules
 from tidepool.resources.errors import Refusal, Unfinished
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Change, Mistake
+from tidepool.resources.slurm import Configuration, ConfigurationModel
 from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
 Connection = Mapping[str, Any]
@@ -37,32 +36,17 @@ _CONF: Final = "slurm.conf"
 _BACK_S: Final = 12.0
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    hosts: tuple[Connection, ...]
-    files: Mapping[str, str]
-    fleets: Mapping[str, str]
-
-
-class ConfigurationKind(Kind[Wanted]):
+class ConfigurationKind(Kind[ConfigurationModel]):
     """Slurm's files, and slurmctld running by them."""
 
-    token = "tidepool:slurm:Configuration"  # noqa: S105 - a type of resource
-    keys = frozenset({"hosts", "files", "fleets"})
+    resource = Configuration
     # Another controller, or one that is made anew, has no files yet; nothing is taken away from the old one.
-    rules = Rules(replaces=frozenset({"hosts"}))
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def read(self, reader: Reader) -> Wanted:
-        hosts = tuple(reader.mapping_items("hosts"))
-        return Wanted(hosts, reader.texts_by_name("files"), reader.texts_by_name("fleets", {}))
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: ConfigurationModel) -> Iterable[Mistake]:
         if not wanted.hosts:
             yield Mistake("hosts", "there are none; the first is slurmctld's machine")
         for at, host in enumerate(wanted.hosts):
@@ -96,7 +80,7 @@ class ConfigurationKind(Kind[Wanted]):
         written = json.dumps(files, sort_keys=True)
         return {"digest": hashlib.sha256(written.encode()).hexdigest()[:16]}
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: ConfigurationModel, task: Task) -> Made:
         there = read_files(self._host(wanted), wanted.files)
         made = Made(f"{wanted.hosts[0].get('stack', '')}/{wanted.hosts[0].get('machine', '')}")
         if _CONF in there:
@@ -111,7 +95,7 @@ class ConfigurationKind(Kind[Wanted]):
             raise Unfinished(made.id, str(error)) from error
         return made
 
-    def refuse_update(self, old: Wanted, wanted: Wanted) -> None:
+    def refuse_update(self, old: ConfigurationModel, wanted: ConfigurationModel) -> None:
         partitions = partitions_of(old.files) - partitions_of(wanted.files)
         fleets = {name: nodes for name, nodes in old.fleets.items() if name not in wanted.fleets}
         if not partitions and not fleets:
@@ -131,7 +115,9 @@ class ConfigurationKind(Kind[Wanted]):
         if found := list(losses(partitions, fleets, uses)):
             raise Refusal("\n".join(found))
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def update(
+        self, id: str, old: ConfigurationModel, wanted: ConfigurationModel, task: Task
+    ) -> Mapping[str, Plain]:
         there = read_files(self._host(wanted), {*wanted.files, *old.files})
         # One that was cut off may have written the files, and told nobody.
         asked = max(
@@ -141,7 +127,7 @@ class ConfigurationKind(Kind[Wanted]):
         self._change(id, there, gone, wanted, asked, task)
         return {}
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: ConfigurationModel) -> Mapping[str, Plain] | None:
         found = dict(state.files)
         for at, connection in enumerate(state.hosts):
             try:
@@ -164,7 +150,7 @@ class ConfigurationKind(Kind[Wanted]):
         id: str,
         there: Mapping[str, str],
         gone: tuple[str, ...],
-        wanted: Wanted,
+        wanted: ConfigurationModel,
         asked: Impact,
         task: Task,
     ) -> None:
@@ -198,7 +184,9 @@ class ConfigurationKind(Kind[Wanted]):
                 f"Slurm does not take this configuration, and has the former one again: {said}"
             ) from error
 
-    def _put_back(self, wanted: Wanted, there: Mapping[str, str], task: Task, *, was_taken: bool) -> None:
+    def _put_back(
+        self, wanted: ConfigurationModel, there: Mapping[str, str], task: Task, *, was_taken: bool
+    ) -> None:
         self._write(wanted, there, tuple(name for name in wanted.files if name not in there))
         slurmctld = self._slurmctld(wanted, there)
         try:
@@ -208,17 +196,19 @@ class ConfigurationKind(Kind[Wanted]):
         except (Refused, Refusal) as error:
             task.warn(f"with the former configuration, too: {error}")
 
-    def _write(self, wanted: Wanted, files: Mapping[str, str], gone: tuple[str, ...] = ()) -> None:
+    def _write(
+        self, wanted: ConfigurationModel, files: Mapping[str, str], gone: tuple[str, ...] = ()
+    ) -> None:
         # slurmctld's own last: what it is told of has to be true elsewhere by then.
         for connection in reversed(wanted.hosts):
             write_files(transport(connection, self._home.data), files, gone=gone)
 
-    def _slurmctld(self, wanted: Wanted, files: Mapping[str, str]) -> Slurmctld:
+    def _slurmctld(self, wanted: ConfigurationModel, files: Mapping[str, str]) -> Slurmctld:
         primary = setting(files, "SlurmctldHost", "").partition("(")[0]
         stands_by = wanted.hosts[0].get("machine", primary) != primary
         return Slurmctld(self._host(wanted), files, stands_by)
 
-    def _host(self, wanted: Wanted) -> Transport:
+    def _host(self, wanted: ConfigurationModel) -> Transport:
         return transport(wanted.hosts[0], self._home.data)
 
 

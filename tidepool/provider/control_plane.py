@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tidepool.clients.kubernetes.control_plane import ControlPlane
@@ -13,67 +12,43 @@ from tidepool.clients.kubernetes.errors import Conflict, KubernetesError, NotFou
 from tidepool.clients.kubernetes.first_objects import first_objects
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, dialer, load_access
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kinds.boot import boot_path
-from tidepool.infrastructures.local.kinds.boot_parts import load_parts
+from tidepool.infrastructures.local.kinds.boot import boot_path, load_boot, machine_spec
 from tidepool.provider.machines import boot_log_end
-from tidepool.resources.difference import Rules
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.kubernetes import ControlPlane as Resource
+from tidepool.resources.kubernetes import ControlPlaneModel
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
 _STATE: Final = "state"
-_WORKING: Final = "working"
 _LOOK_S: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    stack: str
-    access: str
-    machine: Mapping[str, Any]
-    boot: str
-    digest: str
-
-
-class ControlPlaneKind(Kind[Wanted]):
+class ControlPlaneKind(Kind[ControlPlaneModel]):
     """An API server that answers, with controllers and a scheduler that work, and its first objects."""
 
-    token = "tidepool:kubernetes:ControlPlane"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "access", "machine", "boot", "digest", _STATE})
-    rules = Rules(replaces=frozenset({"stack", "machine"}))
-    always = {_STATE: _WORKING}  # noqa: RUF012 - nobody writes to it
+    resource = Resource
     timeout_s = 90.0
 
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def read(self, reader: Reader) -> Wanted:
-        reader.text(_STATE, _WORKING)
-        reader.text("version", "")
-        return Wanted(
-            reader.text("stack"),
-            reader.text("access"),
-            reader.mapping("machine"),
-            reader.text("boot"),
-            reader.text("digest"),
-        )
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: ControlPlaneModel) -> Iterable[Mistake]:
         if _place(wanted.machine) is None:
             yield Mistake("machine", f"{dict(wanted.machine)!r} is no connection; known kinds are: local")
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: ControlPlaneModel, task: Task) -> Made:
         self._boot_as_wanted(wanted, task)
         return Made(f"{wanted.stack}/{wanted.machine['machine']}", {"version": self._complete(wanted, task)})
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def update(
+        self, id: str, old: ControlPlaneModel, wanted: ControlPlaneModel, task: Task
+    ) -> Mapping[str, Plain]:
         self._boot_as_wanted(wanted, task)
         return {"version": self._complete(wanted, task)}
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: ControlPlaneModel) -> Mapping[str, Plain] | None:
         try:
             with self._reached(state) as control_plane:
                 if down := control_plane.what_is_down():
@@ -83,7 +58,7 @@ class ControlPlaneKind(Kind[Wanted]):
             return {_STATE: f"down: {error}"}
         return {_STATE: f"changed: {', '.join(others)}"} if others else AS_KNOWN
 
-    def _complete(self, wanted: Wanted, task: Task) -> str:
+    def _complete(self, wanted: ControlPlaneModel, task: Task) -> str:
         """Wait until all of it works, make its first objects, and give its version."""
         with self._reached(wanted) as control_plane:
             pause, said = threading.Event(), ""
@@ -119,19 +94,20 @@ class ControlPlaneKind(Kind[Wanted]):
         except KubernetesError as error:
             raise Refusal(f"the control plane cannot be set up: {error}") from None
 
-    def _boot_as_wanted(self, wanted: Wanted, task: Task) -> None:
+    def _boot_as_wanted(self, wanted: ControlPlaneModel, task: Task) -> None:
         """Boot the machine again, where it runs something else than its boot says now."""
         stack, name = _place(wanted.machine) or ("", "")
         there = kernel.read_machine(self._home.data, stack, name)
         if there is None:
             raise Refusal(f"machine {name} of stack {stack} is not there; `tidepool up` makes it")
         try:
-            parts = load_parts(boot_path(self._home, stack, wanted.boot))
+            parts = load_boot(boot_path(self._home, stack, wanted.boot))
         except FileNotFoundError:
             raise Refusal(
                 f"there is no boot {wanted.boot} in stack {stack}; `tidepool up` writes it"
             ) from None
-        spec = parts.machine(
+        spec = machine_spec(
+            parts,
             stack=stack,
             name=name,
             network=there.network,
@@ -146,13 +122,13 @@ class ControlPlaneKind(Kind[Wanted]):
             kernel.stop_machine(self._home.data, stack, name, task.left_s / 2)
             kernel.create_machine(self._home.data, spec, task.left_s)
 
-    def _access(self, wanted: Wanted) -> Access:
+    def _access(self, wanted: ControlPlaneModel) -> Access:
         try:
             return load_access(self._home.data, wanted.stack, wanted.access)
         except NoAccess as error:
             raise Refusal(f"the control plane of stack {wanted.stack} cannot be reached: {error}") from None
 
-    def _reached(self, wanted: Wanted) -> ControlPlane:
+    def _reached(self, wanted: ControlPlaneModel) -> ControlPlane:
         return ControlPlane(self._access(wanted).kubeconfig, dialer(wanted.machine, self._home.data))
 
 

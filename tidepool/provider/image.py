@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
@@ -29,9 +28,9 @@ from tidepool.images import (
     read_source,
     refuse_forms,
 )
-from tidepool.resources.difference import Rules
+from tidepool.resources.images import Image, ImageModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
 #: A build takes minutes; who reads a log of lines hears of it once in so long.
@@ -41,24 +40,10 @@ _STATUS_EVERY_S: Final = 0.1
 _ASKED_FOR_S: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Desired:
-    """The inputs."""
-
-    recipe: str
-    playbooks: str
-    digest: str
-    needs: tuple[str, ...]
-    forms: tuple[str, ...]
-
-
-class ImageKind(Kind[Desired]):
+class ImageKind(Kind[ImageModel]):
     """An image in this machine's store. Its digest is known before it is built."""
 
-    token = "tidepool:image:Image"  # noqa: S105 - a type of resource
-    keys = frozenset({"recipe", "playbooks", "digest", "needs", "forms"})
-    derives = frozenset({"digest"})
-    rules = Rules(replaces=frozenset({"digest"}), delete_first=False)
+    resource = Image
     timeout_s = 1800.0
 
     def __init__(self, home: Home) -> None:
@@ -68,16 +53,7 @@ class ImageKind(Kind[Desired]):
         #: By the digest of the recipe with its own lock: when the mirror was asked, and what came of it.
         self._answers: dict[str, tuple[float, Buildable]] = {}
 
-    def read(self, reader: Reader) -> Desired:
-        return Desired(
-            reader.text("recipe"),
-            reader.text("playbooks"),
-            reader.text("digest", ""),
-            reader.texts("needs"),
-            reader.texts("forms"),
-        )
-
-    def mistakes(self, wanted: Desired) -> Iterable[Mistake]:
+    def mistakes(self, wanted: ImageModel) -> Iterable[Mistake]:
         for key, path in (("recipe", wanted.recipe), ("playbooks", wanted.playbooks)):
             if not Path(path).is_absolute():
                 yield Mistake(key, f"it is {path!r}; an absolute path is wanted")
@@ -104,15 +80,15 @@ class ImageKind(Kind[Desired]):
         except ImageError as error:
             yield Mistake("forms", str(error))
 
-    def notes(self, wanted: Desired) -> Iterable[str]:
+    def notes(self, wanted: ImageModel) -> Iterable[str]:
         found = self._buildable(wanted)
         # One that is there already is no news.
         return (found.note,) if found.note and self._store.find(found.source.digest) is None else ()
 
-    def derived(self, wanted: Desired) -> Mapping[str, Plain]:
+    def derived(self, wanted: ImageModel) -> Mapping[str, Plain]:
         return {"digest": self._buildable(wanted).source.digest}
 
-    def create(self, wanted: Desired, task: Task) -> Made:
+    def create(self, wanted: ImageModel, task: Task) -> Made:
         report = ProgressReport(task.status, task.info)
         source = self._source(wanted)
         # What was previewed, by whichever lock.
@@ -121,10 +97,10 @@ class ImageKind(Kind[Desired]):
         image = build(source, self._store, self._machine, observe=report, wait_s=task.left_s)
         return Made(image.digest)
 
-    def look(self, id: str, state: Desired) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: ImageModel) -> Mapping[str, Plain] | None:
         return AS_KNOWN if self._store.find(id) is not None else None
 
-    def _buildable(self, wanted: Desired) -> Buildable:
+    def _buildable(self, wanted: ImageModel) -> Buildable:
         """Return the source with a lock that can be met, as far as that can be known: the mirror may be asked."""
         source = self._source(wanted)
         for same in (Buildable(source), known(source, self._store)):
@@ -153,7 +129,7 @@ class ImageKind(Kind[Desired]):
                 f"image {source.name}: whether its packages are still to be had is not known: {reason}",
             )
 
-    def _source(self, wanted: Desired) -> ImageSource:
+    def _source(self, wanted: ImageModel) -> ImageSource:
         folder, playbooks = Path(wanted.recipe), Path(wanted.playbooks)
         return read_source(
             folder,

@@ -3,50 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 from tidepool.images import FORMS, Form, ImageError, ImageStore, Machine, export
 from tidepool.provider.image import ProgressReport
-from tidepool.resources.difference import Rules
+from tidepool.resources.images import ImageFile, ImageFileModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Inputs, Plain
 
 
-@dataclass(frozen=True, slots=True)
-class Desired:
-    """The inputs."""
-
-    image: str
-    form: str
-
-
-class ImageFileKind(Kind[Desired]):
+class ImageFileKind(Kind[ImageFileModel]):
     """An image of this machine's store as one file, written once. Its path is known before it is."""
 
-    token = "tidepool:image:File"  # noqa: S105 - a type of resource
-    keys = frozenset({"image", "form"})
-    rules = Rules(replaces=frozenset({"image", "form"}), delete_first=False)
+    resource = ImageFile
     timeout_s = 1800.0
 
     def __init__(self, home: Home) -> None:
         self._store = ImageStore(home.images)
         self._machine = Machine(home.environment)
 
-    def read(self, reader: Reader) -> Desired:
-        return Desired(reader.text("image"), reader.text("form"))
-
-    def mistakes(self, wanted: Desired) -> Iterable[Mistake]:
+    def mistakes(self, wanted: ImageFileModel) -> Iterable[Mistake]:
         if wanted.form not in FORMS:
             yield Mistake("form", f"it is {wanted.form!r}; allowed: {', '.join(FORMS)}")
 
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
         image, form = inputs.get("image"), inputs.get("form")
         known = isinstance(image, str) and isinstance(form, str)
-        return {"path": self._path(Desired(str(image), str(form)))} if known else {}
+        return {"path": self._path(ImageFileModel(image=image, form=form))} if known else {}
 
-    def create(self, wanted: Desired, task: Task) -> Made:
+    def create(self, wanted: ImageFileModel, task: Task) -> Made:
         image = self._store.find(wanted.image)
         if image is None:
             raise ImageError(
@@ -61,10 +47,10 @@ class ImageFileKind(Kind[Desired]):
         )
         return Made(f"{wanted.image}/{wanted.form}", {"path": str(written.path)})
 
-    def look(self, id: str, state: Desired) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: ImageFileModel) -> Mapping[str, Plain] | None:
         image = self._store.find(state.image)
         there = image is not None and (image.folder / f"image.{state.form}").exists()
         return AS_KNOWN if there else None
 
-    def _path(self, wanted: Desired) -> str:
+    def _path(self, wanted: ImageFileModel) -> str:
         return str(self._store.folder / wanted.image / f"image.{wanted.form}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
-from typing import Final
+from typing import Final, TypeVar
 
-from tidepool.resources.difference import Rules
+from tidepool.resources.keys import EncryptionKey, KeyModel, KeyPairModel, MungeKey, SigningKey, SshKey
 from tidepool.resources.kind import Home, Kind, Made, Task
-from tidepool.resources.reading import Reader
+
+_M = TypeVar("_M", KeyModel, KeyPairModel)
 
 #: As `mungekey` makes them.
 _MUNGE_BYTES: Final = 128
@@ -17,37 +18,29 @@ _MUNGE_BYTES: Final = 128
 _ENCRYPTION_BYTES: Final = 32
 
 
-class _KeyKind(Kind[None]):
-    """It is asked for nothing; what it makes is never made anew."""
-
-    keys = frozenset()
-    rules = Rules()
+class _KeyKind(Kind[_M]):
+    """A kind that has no inputs; what it makes is never made anew."""
 
     def __init__(self, home: Home) -> None:
         return
 
-    def read(self, reader: Reader) -> None:
-        return
 
-
-class MungeKeyKind(_KeyKind):
+class MungeKeyKind(_KeyKind[KeyModel]):
     """The key of a cluster's daemons."""
 
-    token = "tidepool:keys:MungeKey"  # noqa: S105 - a type of resource
-    secrets = frozenset({"key"})
+    resource = MungeKey
 
-    def create(self, wanted: None, task: Task) -> Made:
+    def create(self, wanted: KeyModel, task: Task) -> Made:
         key = secrets.token_bytes(_MUNGE_BYTES)
         return Made(hashlib.sha256(key).hexdigest()[:16], {"key": base64.b64encode(key).decode()})
 
 
-class SshKeyKind(_KeyKind):
+class SshKeyKind(_KeyKind[KeyPairModel]):
     """An Ed25519 key pair; its id is the fingerprint that ssh shows."""
 
-    token = "tidepool:keys:SshKey"  # noqa: S105 - a type of resource
-    secrets = frozenset({"privateKey"})
+    resource = SshKey
 
-    def create(self, wanted: None, task: Task) -> Made:
+    def create(self, wanted: KeyPairModel, task: Task) -> Made:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -65,13 +58,12 @@ class SshKeyKind(_KeyKind):
         return Made(fingerprint, {"privateKey": private, "publicKey": f"{public} {name}"})
 
 
-class SigningKeyKind(_KeyKind):
+class SigningKeyKind(_KeyKind[KeyPairModel]):
     """A key pair of the curve P-256, by which tokens are signed."""
 
-    token = "tidepool:keys:SigningKey"  # noqa: S105 - a type of resource
-    secrets = frozenset({"privateKey"})
+    resource = SigningKey
 
-    def create(self, wanted: None, task: Task) -> Made:
+    def create(self, wanted: KeyPairModel, task: Task) -> Made:
         from tidepool.provider import x509
 
         private = x509.new_key()
@@ -80,12 +72,11 @@ class SigningKeyKind(_KeyKind):
         return Made(id, {"privateKey": private, "publicKey": public})
 
 
-class EncryptionKeyKind(_KeyKind):
+class EncryptionKeyKind(_KeyKind[KeyModel]):
     """A key by which what is stored is encrypted."""
 
-    token = "tidepool:keys:EncryptionKey"  # noqa: S105 - a type of resource
-    secrets = frozenset({"key"})
+    resource = EncryptionKey
 
-    def create(self, wanted: None, task: Task) -> Made:
+    def create(self, wanted: KeyModel, task: Task) -> Made:
         key = secrets.token_bytes(_ENCRYPTION_BYTES)
         return Made(hashlib.sha256(key).hexdigest()[:16], {"key": base64.b64encode(key).decode()})

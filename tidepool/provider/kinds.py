@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from tidepool.infrastructures.registry import descriptor, resource_kind
 from tidepool.resources.kind import AnyKind, Home
+from tidepool.resources.preflight import RETIRED
 
 _CLASSES: Final = {
     "tidepool:image:Image": ("tidepool.provider.image", "ImageKind"),
@@ -35,6 +36,8 @@ _OF_POOLS: Final = {
 _REMOTE: Final = {
     "tidepool:image:File": ("tidepool.provider.image_file", "ImageFileKind"),
     "tidepool:ssh:Access": ("tidepool.provider.ssh_access", "SshAccessKind"),
+    "tidepool:infrastructure:Preflight": ("tidepool.provider.preflight", "PreflightKind"),
+    **dict.fromkeys(RETIRED.values(), ("tidepool.provider.preflight", "PreflightKind")),
     "tidepool:ssh:Machine": ("tidepool.provider.ssh_machine", "SshMachineKind"),
 }
 #: What no other cluster waits for.

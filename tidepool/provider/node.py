@@ -33,10 +33,11 @@ from tidepool.provider.node_watch import NodeWatch, Sight
 from tidepool.provider.retirement import REASON, Leaving, Outcome, retire
 from tidepool.provider.shared_look import SharedLook
 from tidepool.provider.slurmd import Slurmd
-from tidepool.resources.difference import Rules
 from tidepool.resources.errors import Refusal, Unfinished
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
+from tidepool.resources.slurm import Node as Resource
+from tidepool.resources.slurm import NodeModel
 from tidepool.resources.values import Plain
 
 Connection = Mapping[str, Any]
@@ -66,16 +67,6 @@ _BOOTED: Final = "tidepool: its machine booted again"
 #: A controller that is being started again answers within this time.
 _RETRY_S: Final = 3.0
 _NO_ANSWER: Final = (ControllerDown, TimedOut, Unreachable)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    controller: Connection
-    node: str
-    machine: Connection
-    slots: str
 
 
 def is_up(node: Node, booted: datetime | None = None) -> bool:
@@ -109,15 +100,10 @@ def _is_registered_since(node: Node, booted: datetime) -> bool:
     return started is None or started >= booted - _BLUR
 
 
-class NodeKind(Kind[Wanted]):
+class NodeKind(Kind[NodeModel]):
     """A machine's membership in its cluster."""
 
-    token = "tidepool:slurm:Node"  # noqa: S105 - a type of resource
-    keys = frozenset({"controller", "node", "machine", "slots", "state"})
-    always = {"state": "up"}  # noqa: RUF012 - nobody writes to it
-    rules = Rules(
-        replaces=frozenset({"node", "machine", "slots"}), replaces_when_known=frozenset({"controller"})
-    )
+    resource = Resource
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
@@ -127,29 +113,20 @@ class NodeKind(Kind[Wanted]):
         self._lock = threading.Lock()
         self._clusters: dict[str, _Cluster] = {}
 
-    def read(self, reader: Reader) -> Wanted:
-        reader.text("state", "up")
-        return Wanted(
-            reader.mapping("controller"),
-            reader.text("node"),
-            reader.mapping("machine"),
-            reader.text("slots"),
-        )
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: NodeModel) -> Iterable[Mistake]:
         for key, connection in (("controller", wanted.controller), ("machine", wanted.machine)):
             try:
                 transport(connection, self._home.data)
             except ValueError as error:
                 yield Mistake(key, str(error))
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: NodeModel, task: Task) -> Made:
         return Made(wanted.node, self._await(wanted, task, is_new=True))
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def update(self, id: str, old: NodeModel, wanted: NodeModel, task: Task) -> Mapping[str, Plain]:
         return self._await(wanted, task)
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: NodeModel) -> Mapping[str, Plain] | None:
         runs = machine_runs(state.machine, self._home.data)
         try:
             node = self._cluster(state).look().get(state.node)
@@ -162,7 +139,7 @@ class NodeKind(Kind[Wanted]):
         # One that was on its way out when whoever took it died: making it stay undrains it.
         return {"state": "leaving"} if _is_leaving(node) else AS_KNOWN
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: NodeModel, task: Task) -> None:
         cluster = self._cluster(state)
         # What does not count is as what does not run.
         runs = not self._regardless and machine_runs(state.machine, self._home.data)
@@ -192,7 +169,7 @@ class NodeKind(Kind[Wanted]):
         if outcome.reason:
             raise Refusal(outcome.reason)
 
-    def _await(self, wanted: Wanted, task: Task, *, is_new: bool = False) -> Mapping[str, Plain]:
+    def _await(self, wanted: NodeModel, task: Task, *, is_new: bool = False) -> Mapping[str, Plain]:
         """Wait until the node is up; what is to be known of it else: somebody who watches nodes waits no longer.
 
         Raises:
@@ -224,7 +201,7 @@ class NodeKind(Kind[Wanted]):
             if sight.error is None:
                 pid_before = slurmd.restart_if_still(pid_before)
 
-    def _failure(self, wanted: Wanted, sight: Sight, waited_s: float, runs: bool) -> str:
+    def _failure(self, wanted: NodeModel, sight: Sight, waited_s: float, runs: bool) -> str:
         if sight.error is not None:
             said = f"Slurm cannot be asked: {sight.error}"
         elif sight.node is None:
@@ -237,7 +214,7 @@ class NodeKind(Kind[Wanted]):
         end = f"; its machine's boot log ends:\n{log}" if log else "; its machine has no boot log"
         return f"node {wanted.node} is not up after {waited_s:.0f} s: {said}{state}{end}"
 
-    def _cluster(self, wanted: Wanted) -> _Cluster:
+    def _cluster(self, wanted: NodeModel) -> _Cluster:
         key = json.dumps(wanted.controller, sort_keys=True)
         with self._lock:
             if key not in self._clusters:

@@ -35,10 +35,9 @@ from pulumi.provider.experimental.provider import (
 
 from tidepool.cluster.failures import marked
 from tidepool.provider.engine_log import EngineLog
-from tidepool.resources.difference import Change
 from tidepool.resources.errors import Refusal, Unfinished
 from tidepool.resources.kind import AnyKind, Task
-from tidepool.resources.reading import Reader
+from tidepool.resources.reading import Change, read
 from tidepool.resources.values import UNKNOWN, Inputs, Plain, plain, property_value
 
 #: More than the engine runs at once: most of them only wait.
@@ -127,21 +126,21 @@ class TidepoolProvider(Provider):
 
     def _check(self, request: CheckRequest) -> CheckResponse:
         kind = self._kind(request.type)
+        declared = kind.resource.properties.values()
         # What is derived is as it was before, until it is derived anew.
-        before = {key: value for key, value in request.old_inputs.items() if key in kind.derives}
-        reader = Reader(_plain(request.new_inputs | before))
-        wanted = kind.read(reader)
-        reader.refuse_others()
-        derived: dict[str, Plain] = dict.fromkeys(kind.derives, UNKNOWN)
-        mistakes = reader.mistakes
-        if not mistakes and not reader.has_unknowns:
-            mistakes = list(kind.mistakes(wanted))
-            derived = dict(kind.derived(wanted)) if not mistakes else {}
-            for note in kind.notes(wanted) if not mistakes else ():
+        derived = {each.wire for each in declared if each.role == "derived"}
+        before = {key: value for key, value in request.old_inputs.items() if key in derived}
+        found = read(kind.resource.model, _plain(request.new_inputs | before), strict=True)
+        added: dict[str, Plain] = {each.wire: each.default for each in declared if each.role == "condition"}
+        mistakes = found.mistakes
+        if mistakes or found.has_unknowns:
+            added |= dict.fromkeys(derived, UNKNOWN)
+        elif not (mistakes := tuple(kind.mistakes(found.value))):
+            added |= kind.derived(found.value)
+            for note in kind.notes(found.value):
                 self._log.warn(request.urn, note)
         return CheckResponse(
-            inputs=request.new_inputs
-            | {key: property_value(value) for key, value in (derived | dict(kind.always)).items()},
+            inputs=request.new_inputs | {key: property_value(value) for key, value in added.items()},
             failures=[CheckFailure(mistake.property, mistake.reason) for mistake in mistakes],
         )
 
@@ -153,7 +152,7 @@ class TidepoolProvider(Provider):
         return DiffResponse(
             changes=bool(changes),
             replaces=replaces,
-            delete_before_replace=bool(replaces) and kind.rules.delete_first,
+            delete_before_replace=bool(replaces) and kind.resource.delete_first,
             diffs=[change.key for change in changes],
             detailed_diff={change.key: _told(change) for change in changes},
         )
@@ -175,18 +174,19 @@ class TidepoolProvider(Provider):
     def _update(self, request: UpdateRequest) -> UpdateResponse:
         kind = self._kind(request.type)
         state, inputs = _plain(request.olds), _plain(request.news)
-        kept = {key: value for key, value in request.olds.items() if key not in kind.keys}
+        declared = kind.resource.properties.values()
+        inputs_of_it = {each.wire for each in declared if each.role != "output"}
+        kept = {key: value for key, value in request.olds.items() if key not in inputs_of_it}
         outputs = dict(kind.foreseen(inputs))
-        reader = Reader(inputs)
-        old, wanted = _typed(kind, state), kind.read(reader)
-        if not reader.has_unknowns:
-            kind.refuse_update(old, wanted)
+        old, found = _typed(kind, state), read(kind.resource.model, inputs)
+        if not found.has_unknowns:
+            kind.refuse_update(old, found.value)
         if request.preview:
-            outputs |= dict.fromkeys(kind.remade, UNKNOWN)
+            outputs |= {each.wire: UNKNOWN for each in declared if each.remade}
         else:
             task = self._task(kind, request.urn, request.timeout)
             try:
-                outputs |= kind.update(request.resource_id, old, wanted, task)
+                outputs |= kind.update(request.resource_id, old, found.value, task)
             except Unfinished as unfinished:
                 properties = kept | _outputs(kind, request.news, {**outputs, **unfinished.outputs})
                 raise InitializationFailed(unfinished.id, properties, _marked(unfinished)) from unfinished
@@ -248,17 +248,18 @@ def _plain(properties: Mapping[str, PropertyValue]) -> dict[str, Plain]:
 
 
 def _typed(kind: AnyKind, inputs: Inputs) -> Any:
-    reader = Reader(inputs)
-    value = kind.read(reader)
-    if reader.mistakes:
-        said = "; ".join(f"{mistake.property}: {mistake.reason}" for mistake in reader.mistakes)
+    found = read(kind.resource.model, inputs)
+    if found.mistakes:
+        said = "; ".join(f"{mistake.property}: {mistake.reason}" for mistake in found.mistakes)
         raise Refusal(f"the inputs in the state cannot be read ({said}); was it written by another version?")
-    return value
+    return found.value
 
 
 def _outputs(kind: AnyKind, inputs: _Values, outputs: Mapping[str, Plain]) -> _Values:
     """The inputs as they came, secret ones too, and what the resource has besides."""
-    more = {key: property_value(value, secret=key in kind.secrets) for key, value in outputs.items()}
+    declared = kind.resource.properties.values()
+    secrets = {each.wire for each in declared if each.role == "output" and each.is_secret}
+    more = {key: property_value(value, secret=key in secrets) for key, value in outputs.items()}
     return inputs | more
 
 

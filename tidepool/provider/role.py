@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from tidepool.cluster.force import is_forced
-from tidepool.cluster.roles import ROLES, AtDeadline, Role
+from tidepool.cluster.roles import ROLES
 from tidepool.conversion.convert import convert
 from tidepool.conversion.drivers import is_driven
 from tidepool.conversion.ports import ConversionError, Journal
@@ -17,15 +17,15 @@ from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.step import SAID
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.role_change import Refused, leave, seen_amiss, settle
-from tidepool.provider.role_parties import Around, RoleWanted, around_of, journal_path
-from tidepool.resources.difference import Change, Rules
+from tidepool.provider.role_parties import Around, around_of, journal_path
 from tidepool.resources.errors import Refusal, Unfinished
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.pools import Role as Resource
+from tidepool.resources.pools import RoleModel
+from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import Inputs, Plain
 
 _STATE: Final = "state"
-_SERVING: Final = "serving"
 #: For so long, in seconds, what is ending may take on a machine that leaves its pool.
 _PATIENCE_S: Final = 10.0
 
@@ -34,64 +34,16 @@ class _CutOff(Exception):
     """A person has cancelled the operation; what the journal has goes on with the next."""
 
 
-class RoleKind(Kind[RoleWanted]):
+class RoleKind(Kind[RoleModel]):
     """What a machine of a pool serves. All that is done to it goes by the journal of conversions."""
 
-    token = "tidepool:pool:Role"  # noqa: S105 - a type of resource
-    keys = frozenset(
-        {
-            "node",
-            "pool",
-            "role",
-            "machine",
-            "controller",
-            "access",
-            "boots",
-            "podSubnet",
-            "labels",
-            "deadlineS",
-            "atDeadline",
-            "slots",
-            "slurmctld",
-            _STATE,
-        }
-    )
-    rules = Rules(
-        replaces=frozenset({"node", "pool", "machine", "slots"}),
-        replaces_when_known=frozenset({"controller", "access"}),
-    )
-    always = {_STATE: _SERVING}  # noqa: RUF012 - nobody writes to it
+    resource = Resource
 
     def __init__(self, home: Home, around: Around | None = None) -> None:
         self._home = home
         self._around = around or around_of(home)
 
-    def read(self, reader: Reader) -> RoleWanted:
-        reader.text(_STATE, _SERVING)
-        role, at_deadline = reader.text("role"), reader.text("atDeadline")
-        for key, said, allowed in (
-            ("role", role, ROLES),
-            ("atDeadline", at_deadline, ("stop", "force")),
-        ):
-            if said and said not in allowed:
-                reader.refuse(key, f"it is {said!r}; allowed are {' and '.join(map(repr, allowed))}")
-        return RoleWanted(
-            node=reader.text("node"),
-            pool=reader.text("pool"),
-            role=cast(Role, role),
-            machine=reader.mapping("machine"),
-            controller=reader.mapping("controller"),
-            access=reader.text("access"),
-            boots=reader.texts_by_name("boots"),
-            pod_subnet=reader.text("podSubnet"),
-            labels=reader.texts_by_name("labels", {}),
-            deadline_s=reader.integer("deadlineS", least=1),
-            at_deadline=cast(AtDeadline, at_deadline),
-            slots=reader.text("slots"),
-            slurmctld=reader.text("slurmctld", ""),
-        )
-
-    def mistakes(self, wanted: RoleWanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: RoleModel) -> Iterable[Mistake]:
         for key, connection in (("controller", wanted.controller), ("machine", wanted.machine)):
             try:
                 transport(connection, self._home.data)
@@ -110,13 +62,13 @@ class RoleKind(Kind[RoleWanted]):
             found["role"] = Change("role")
         return tuple(found.values())
 
-    def create(self, wanted: RoleWanted, task: Task) -> Made:
+    def create(self, wanted: RoleModel, task: Task) -> Made:
         return Made(wanted.node, self._settle(wanted, None, task))
 
-    def update(self, id: str, old: RoleWanted, wanted: RoleWanted, task: Task) -> Mapping[str, Plain]:
+    def update(self, id: str, old: RoleModel, wanted: RoleModel, task: Task) -> Mapping[str, Plain]:
         return self._settle(wanted, old, task)
 
-    def look(self, id: str, state: RoleWanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: RoleModel) -> Mapping[str, Plain] | None:
         if self._under_way(state.stack, state.node) is not None:
             return AS_KNOWN  # it is on its way; `diff` has whoever comes next go on with it
         if not self._around.runs(state):
@@ -131,7 +83,7 @@ class RoleKind(Kind[RoleWanted]):
         found: dict[str, Plain] = {"role": amiss.role} if amiss.role else {}
         return {**found, _STATE: amiss.text} if amiss.text else found
 
-    def delete(self, id: str, state: RoleWanted, task: Task) -> None:
+    def delete(self, id: str, state: RoleModel, task: Task) -> None:
         until = self._around.now() + timedelta(seconds=_PATIENCE_S)
         try:
             with self._around.parties(state) as parties, self._journal(state.stack) as journal:
@@ -154,7 +106,7 @@ class RoleKind(Kind[RoleWanted]):
         except (ConversionError, Refused) as error:
             raise Refusal(f"machine {state.node} cannot leave pool {state.pool}: {error}") from error
 
-    def _settle(self, wanted: RoleWanted, old: RoleWanted | None, task: Task) -> Mapping[str, Plain]:
+    def _settle(self, wanted: RoleModel, old: RoleModel | None, task: Task) -> Mapping[str, Plain]:
         """Have the machine be what is wanted, or what somebody ordered; gives what it is.
 
         Raises:

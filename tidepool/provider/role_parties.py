@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,7 +16,7 @@ from tidepool.clients.kubernetes.objects import BootstrapToken
 from tidepool.clients.slurm import Slurm
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.kubelet_files import bootstrap_kubeconfig
-from tidepool.cluster.roles import AtDeadline, Role
+from tidepool.cluster.roles import Role
 from tidepool.conversion.control import ControlPlanes
 from tidepool.conversion.convert import Parties
 from tidepool.conversion.journal import SqliteJournal
@@ -28,36 +27,12 @@ from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_access
 from tidepool.infrastructures.local.kernel import File
-from tidepool.infrastructures.local.kinds.boot import boot_path
-from tidepool.infrastructures.local.kinds.boot_parts import load_parts
+from tidepool.infrastructures.local.kinds.boot import boot_path, load_boot
 from tidepool.provider.machines import machine_runs
 from tidepool.resources.kind import Home
+from tidepool.resources.pools import RoleModel
 
 Connection = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RoleWanted:
-    """What the inputs of a role say."""
-
-    node: str
-    pool: str
-    role: Role
-    machine: Connection
-    controller: Connection
-    access: str
-    boots: Mapping[str, str]
-    pod_subnet: str
-    labels: Mapping[str, str]
-    deadline_s: int
-    at_deadline: AtDeadline
-    slots: str
-    slurmctld: str = ""
-
-    @property
-    def stack(self) -> str:
-        """Whose it is."""
-        return str(self.machine.get("stack", ""))
 
 
 def journal_path(data: Path, stack: str) -> Path:
@@ -73,9 +48,9 @@ def _wait(seconds: float) -> None:
 class Around:
     """What a role's resource does things with: who takes part, for as long as they are needed, and the time in UTC."""
 
-    parties: Callable[[RoleWanted], AbstractContextManager[Parties]]
+    parties: Callable[[RoleModel], AbstractContextManager[Parties]]
     #: Whether the machine runs.
-    runs: Callable[[RoleWanted], bool]
+    runs: Callable[[RoleModel], bool]
     journal: Callable[[Path], Journal] = SqliteJournal
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     wait: Callable[[float], None] = _wait
@@ -85,7 +60,7 @@ def around_of(home: Home) -> Around:
     """As it is for a provider whose machines are kept at ``home``."""
 
     @contextmanager
-    def parties(wanted: RoleWanted) -> Iterator[Parties]:
+    def parties(wanted: RoleModel) -> Iterator[Parties]:
         slurmctld = Slurm(transport(wanted.controller, home.data))
         slurm = SlurmSide(slurmctld, wanted.node)
         try:
@@ -109,7 +84,7 @@ def around_of(home: Home) -> Around:
     return Around(parties, lambda wanted: machine_runs(wanted.machine, home.data))
 
 
-def _machine(home: Home, wanted: RoleWanted, token: _Token) -> RoleProgram:
+def _machine(home: Home, wanted: RoleModel, token: _Token) -> RoleProgram:
     return RoleProgram(
         transport(wanted.machine, home.data), wanted.node, lambda role: _files(home, wanted, role, token)
     )
@@ -147,11 +122,11 @@ class _Token:
         return bootstrap_kubeconfig(str(context.cluster["server"]), context.authority, self.text)
 
 
-def _files(home: Home, wanted: RoleWanted, role: Role, token: _Token) -> Sequence[RoleFile]:
+def _files(home: Home, wanted: RoleModel, role: Role, token: _Token) -> Sequence[RoleFile]:
     """What the machine is given with a role: the files of that role's boot, and its own."""
     path = boot_path(home, wanted.stack, wanted.boots[role])
     try:
-        parts = load_parts(path)
+        parts = load_boot(path)
     except FileNotFoundError:
         raise ConversionError(
             f"the files of the role {role} are gone ({path}); `tidepool up` writes them"
@@ -162,6 +137,5 @@ def _files(home: Home, wanted: RoleWanted, role: Role, token: _Token) -> Sequenc
     return kubernetes_files(files, pods=IPv4Network(wanted.pod_subnet), bootstrap=token.kubeconfig)
 
 
-def _role_file(file: File) -> RoleFile:
-    content = base64.b64decode(file.content) if file.is_base64 else file.content.encode()
-    return RoleFile(file.path, content, file.mode, file.owner, file.group)
+def _role_file(file: File[str]) -> RoleFile:
+    return RoleFile(file.path, file.data, file.mode, file.owner, file.group)

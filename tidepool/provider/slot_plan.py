@@ -6,45 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidepool.clients.slurm import Node, NodeFlag
-from tidepool.clients.slurm.request import SlotState
 from tidepool.cluster.hostlist import expand, fold
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What all slots of a fleet have."""
-
-    cpus: int
-    sockets: int
-    cores_per_socket: int
-    threads_per_core: int
-    memory_mib: int
-    features: tuple[str, ...]
-    gres: str
-    state: SlotState = "FUTURE"
-
-    def is_slot_of(self, node: Node) -> bool:
-        """Whether the slot has it, whatever its features are."""
-        is_cloud = NodeFlag.CLOUD in node.state.flags
-        return self.is_of(node) and is_cloud == (self.state == "CLOUD")
-
-    def is_of(self, node: Node) -> bool:
-        """Whether the node has it, whatever its features are."""
-        return (
-            node.cpus,
-            node.sockets,
-            node.cores_per_socket,
-            node.threads_per_core,
-            node.memory_mib,
-            _gres(node.gres),
-        ) == (
-            self.cpus,
-            self.sockets,
-            self.cores_per_socket,
-            self.threads_per_core,
-            self.memory_mib,
-            _gres(self.gres),
-        )
+from tidepool.resources.slurm import SlotsModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +19,7 @@ class SlotPlan:
     give_features: tuple[str, ...] = ()
 
 
-def plan(addresses: Mapping[str, str], shape: Shape, there: Mapping[str, Node]) -> SlotPlan:
+def plan(addresses: Mapping[str, str], shape: SlotsModel, there: Mapping[str, Node]) -> SlotPlan:
     """What to do so that all of ``addresses`` (by names, in order) are slots of that shape, or nodes in service.
 
     A slot of another shape is forgotten and made anew; a node in service stays as it is, but for its features.
@@ -66,7 +29,7 @@ def plan(addresses: Mapping[str, str], shape: Shape, there: Mapping[str, Node]) 
         node = there.get(name)
         if node is None:
             make.append(name)
-        elif node.state.is_slot and not (shape.is_slot_of(node) and node.address == address):
+        elif node.state.is_slot and not (_is_slot_of(shape, node) and node.address == address):
             forget.append(name)
             make.append(name)
         elif set(node.features) != set(shape.features):
@@ -94,6 +57,26 @@ def in_order(names: Iterable[str]) -> str:
     listed = list(names)
     folded = fold(listed)
     return folded if expand(folded) == listed else ",".join(listed)
+
+
+def _is_slot_of(shape: SlotsModel, node: Node) -> bool:
+    """Whether the slot has it, whatever its features are."""
+    is_cloud = NodeFlag.CLOUD in node.state.flags
+    return is_cloud == (shape.state == "CLOUD") and (
+        node.cpus,
+        node.sockets,
+        node.cores_per_socket,
+        node.threads_per_core,
+        node.memory_mib,
+        _gres(node.gres),
+    ) == (
+        shape.cpus,
+        shape.sockets,
+        shape.cores_per_socket,
+        shape.threads_per_core,
+        shape.memory_mib,
+        _gres(shape.gres),
+    )
 
 
 def _gres(written: str) -> frozenset[str]:

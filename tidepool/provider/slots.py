@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from tidepool.clients.slurm import ControllerDown, Node, Refused, Slots, Slurm, TimedOut, Unreachable
 from tidepool.cluster.hostlist import HostlistError, count, expand, fold
@@ -12,56 +10,25 @@ from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.node_jobs import job_ids
 from tidepool.provider.retirement import left_behind
-from tidepool.provider.slot_plan import Shape, forgettable, in_order, moved, paired, plan
-from tidepool.resources.difference import Change, Rules
+from tidepool.provider.slot_plan import forgettable, in_order, moved, paired, plan
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Change, Mistake
+from tidepool.resources.slurm import Slots as Resource
+from tidepool.resources.slurm import SlotsModel
 from tidepool.resources.values import Inputs, Plain
 
-_SHAPE = frozenset({"cpus", "sockets", "coresPerSocket", "threadsPerCore", "memoryMib", "gres"})
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    controller: Mapping[str, Any]
-    names: str
-    addresses: str
-    shape: Shape
-
-    @property
-    def address_by_name(self) -> dict[str, str]:
-        """In the order of the hostlists."""
-        return paired(expand(self.names), expand(self.addresses))
-
-
-class SlotsKind(Kind[Wanted]):
+class SlotsKind(Kind[SlotsModel]):
     """Nodes in state FUTURE, or CLOUD."""
 
-    token = "tidepool:slurm:Slots"  # noqa: S105 - a type of resource
-    keys = frozenset({"controller", "names", "addresses", "features", "state"}) | _SHAPE
-    rules = Rules(replaces=_SHAPE | {"state"}, replaces_when_known=frozenset({"controller"}))
+    resource = Resource
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def read(self, reader: Reader) -> Wanted:
-        shape = Shape(
-            cpus=reader.integer("cpus", least=1),
-            sockets=reader.integer("sockets", least=1),
-            cores_per_socket=reader.integer("coresPerSocket", least=1),
-            threads_per_core=reader.integer("threadsPerCore", least=1),
-            memory_mib=reader.integer("memoryMib", least=1),
-            features=reader.texts("features"),
-            gres=reader.text("gres", ""),
-            state="CLOUD" if reader.text("state", "FUTURE") == "CLOUD" else "FUTURE",
-        )
-        return Wanted(reader.mapping("controller"), reader.text("names"), reader.text("addresses"), shape)
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: SlotsModel) -> Iterable[Mistake]:
         counts = {}
         for key, hostlist in (("names", wanted.names), ("addresses", wanted.addresses)):
             try:
@@ -86,16 +53,16 @@ class SlotsKind(Kind[Wanted]):
                 found["addresses"] = Change("addresses", replaces=True)
         return tuple(found.values())
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: SlotsModel, task: Task) -> Made:
         there = self._settle(wanted)
         # Where slurmctld's state is on a file server, it outlives its cluster.
-        if lost := left_behind(wanted.address_by_name, there):
+        if lost := left_behind(_addresses(wanted), there):
             self._slurm(wanted).to_future(fold(lost))
         return Made(_fleet(wanted))
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def update(self, id: str, old: SlotsModel, wanted: SlotsModel, task: Task) -> Mapping[str, Plain]:
         there = self._settle(wanted)
-        names = wanted.address_by_name
+        names = _addresses(wanted)
         gone = [name for name in expand(old.names) if name not in names]
         if surplus := forgettable(gone, there):
             self._slurm(wanted).delete_nodes(fold(surplus))
@@ -103,12 +70,12 @@ class SlotsKind(Kind[Wanted]):
             task.info(f"{fold(kept)} are in service, and stay until they are removed")
         return {}
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: SlotsModel) -> Mapping[str, Plain] | None:
         try:
             there = self._nodes(state)
         except (ControllerDown, TimedOut, Unreachable):
             return AS_KNOWN  # what cannot be seen is not gone
-        known = state.address_by_name
+        known = _addresses(state)
         present = {name: address for name, address in known.items() if name in there}
         if not present:
             return None
@@ -116,12 +83,12 @@ class SlotsKind(Kind[Wanted]):
         if len(present) < len(known):
             changed |= {"names": in_order(present), "addresses": in_order(present.values())}
         for name in present:
-            if set(there[name].features) != set(state.shape.features):
+            if set(there[name].features) != set(state.features):
                 changed["features"] = list(there[name].features)
                 break
         return changed
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: SlotsModel, task: Task) -> None:
         slurm = self._slurm(state)
         try:
             there = self._nodes(state)
@@ -129,7 +96,7 @@ class SlotsKind(Kind[Wanted]):
             # Slots hold nothing: no job is lost with them, and whoever makes them again takes them as they are.
             task.warn(f"the slots {state.names} are left to a controller that does not answer: {error.what}")
             return
-        nodes = [node for name, node in there.items() if name in state.address_by_name]
+        nodes = [node for name, node in there.items() if name in _addresses(state)]
         if busy := [node.name for node in nodes if node.cpus_alloc]:
             ids = ", ".join(map(str, job_ids(slurm.jobs(), busy)))
             raise Refusal(f"the slots {state.names} cannot go: {fold(busy)} run the jobs {ids}")
@@ -143,33 +110,33 @@ class SlotsKind(Kind[Wanted]):
             # NodeName lines, as a topology that is a tree has them, go with the configuration.
             task.warn(f"Slurm keeps the slots {state.names}: {error.words}")
 
-    def _settle(self, wanted: Wanted) -> dict[str, Node]:
+    def _settle(self, wanted: SlotsModel) -> dict[str, Node]:
         """Make what is missing; gives the nodes that there were."""
         slurm, there = self._slurm(wanted), self._nodes(wanted)
-        addresses = wanted.address_by_name
-        todo = plan(addresses, wanted.shape, there)
+        addresses = _addresses(wanted)
+        todo = plan(addresses, wanted, there)
         if todo.forget:
             slurm.delete_nodes(fold(todo.forget))
         if todo.make:
-            slurm.create_slots(_slots(wanted.shape, {name: addresses[name] for name in todo.make}))
+            slurm.create_slots(_slots(wanted, {name: addresses[name] for name in todo.make}))
         if todo.give_features:
-            slurm.set_features(fold(todo.give_features), wanted.shape.features)
+            slurm.set_features(fold(todo.give_features), wanted.features)
         return there
 
-    def _nodes(self, wanted: Wanted) -> dict[str, Node]:
+    def _nodes(self, wanted: SlotsModel) -> dict[str, Node]:
         return {node.name: node for node in self._slurm(wanted).nodes()}
 
-    def _slurm(self, wanted: Wanted) -> Slurm:
+    def _slurm(self, wanted: SlotsModel) -> Slurm:
         return Slurm(transport(wanted.controller, self._home.data))
 
 
-def _slots(shape: Shape, addresses: Mapping[str, str]) -> Slots:
+def _slots(shape: SlotsModel, addresses: Mapping[str, str]) -> Slots:
     return Slots(
         names=in_order(addresses),
         addresses=in_order(addresses.values()),
         cpus=shape.cpus,
         memory_mib=shape.memory_mib,
-        features=shape.features,
+        features=tuple(shape.features),
         gres=shape.gres,
         sockets=shape.sockets,
         cores_per_socket=shape.cores_per_socket,
@@ -178,7 +145,12 @@ def _slots(shape: Shape, addresses: Mapping[str, str]) -> Slots:
     )
 
 
-def _fleet(wanted: Wanted) -> str:
+def _addresses(wanted: SlotsModel) -> dict[str, str]:
+    """By names, in the order of the hostlists."""
+    return paired(expand(wanted.names), expand(wanted.addresses))
+
+
+def _fleet(wanted: SlotsModel) -> str:
     """The id: it stays when the fleet grows."""
     first = expand(wanted.names)[0]
     try:

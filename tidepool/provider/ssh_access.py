@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -14,55 +13,33 @@ from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import make_private
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
-from tidepool.resources.difference import Rules
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
+from tidepool.resources.ssh import SshAccess, SshAccessModel
 from tidepool.resources.values import Plain
 
 _KEY: Final = "key"
 _KNOWN: Final = "known_hosts"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    stack: str
-    private_key: str = field(repr=False)
-    host_key: str
-    addresses: str
-    port: int
-
-    @property
-    def files(self) -> Mapping[str, str]:
-        """What is kept, by name."""
-        # As SSH writes hosts with another port than its own.
-        form = "{}" if self.port == 22 else f"[{{}}]:{self.port}"
-        known = ",".join(form.format(address) for address in expand(self.addresses))
-        key = " ".join(self.host_key.split()[:2])
-        return {_KEY: self.private_key, _KNOWN: f"{known} {key}\n"}
+def _files(wanted: SshAccessModel) -> Mapping[str, str]:
+    """The texts that are kept, by name."""
+    # As SSH writes hosts with another port than its own.
+    form = "{}" if wanted.port == 22 else f"[{{}}]:{wanted.port}"
+    known = ",".join(form.format(address) for address in expand(wanted.addresses))
+    key = " ".join(wanted.host_key.split()[:2])
+    return {_KEY: wanted.private_key, _KNOWN: f"{known} {key}\n"}
 
 
-class SshAccessKind(Kind[Wanted]):
+class SshAccessKind(Kind[SshAccessModel]):
     """A private key and the key of the machines that it opens, kept for root alone."""
 
-    token = "tidepool:ssh:Access"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "privateKey", "hostKey", "addresses", "port"})
-    rules = Rules(replaces=frozenset({"stack"}))
+    resource = SshAccess
 
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def read(self, reader: Reader) -> Wanted:
-        return Wanted(
-            reader.text("stack"),
-            reader.text("privateKey"),
-            reader.text("hostKey"),
-            reader.text("addresses"),
-            reader.integer("port", 22, least=1),
-        )
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: SshAccessModel) -> Iterable[Mistake]:
         if not is_name(wanted.stack):
             yield Mistake("stack", f"it is {wanted.stack!r}; {NAME_RULE}")
         if len(wanted.host_key.split()) < 2 or "\n" in wanted.host_key.strip():
@@ -72,35 +49,35 @@ class SshAccessKind(Kind[Wanted]):
         except HostlistError as error:
             yield Mistake("addresses", str(error))
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: SshAccessModel, task: Task) -> Made:
         self._keep(wanted)
         return Made(wanted.stack)
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def update(self, id: str, old: SshAccessModel, wanted: SshAccessModel, task: Task) -> Mapping[str, Plain]:
         self._keep(wanted)
         return {}
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: SshAccessModel) -> Mapping[str, Plain] | None:
         folder = ssh_folder(self._home.data, state.stack)
         try:
-            there = {name: (folder / name).read_text() for name in state.files}
+            there = {name: (folder / name).read_text() for name in _files(state)}
         except FileNotFoundError:
             return None
         # What is otherwise may be a key, and is not worth showing: it is written anew.
-        return AS_KNOWN if there == state.files else None
+        return AS_KNOWN if there == _files(state) else None
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: SshAccessModel, task: Task) -> None:
         folder = ssh_folder(self._home.data, state.stack)
         with explained(f"the keys in {folder} could not be deleted"):
-            for name in state.files:
+            for name in _files(state):
                 (folder / name).unlink(missing_ok=True)
             remove_if_empty(folder, below=self._home.data)
 
-    def _keep(self, wanted: Wanted) -> None:
+    def _keep(self, wanted: SshAccessModel) -> None:
         folder = ssh_folder(self._home.data, wanted.stack)
         with explained(f"keys could not be kept in {folder}"):
             make_private(folder)
-            for name, text in wanted.files.items():
+            for name, text in _files(wanted).items():
                 _write_private(folder / name, text)
 
 

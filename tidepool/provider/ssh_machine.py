@@ -5,15 +5,14 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.infrastructures.connection import transport
-from tidepool.resources.difference import Rules
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
+from tidepool.resources.ssh import SshMachine, SshMachineModel
 from tidepool.resources.values import Plain
 
 _AGAIN_S: Final = 1.0
@@ -25,29 +24,15 @@ _BOOTS: Final[Mapping[int | None, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    machine: str
-    stack: str
-    address: str
-    user: str
-    port: int
-
-    @property
-    def connection(self) -> Mapping[str, Any]:
-        """As `tidepool.infrastructures.connection` reads it."""
-        named = {"kind": "ssh", "stack": self.stack, "address": self.address, "user": self.user}
-        return named if self.port == 22 else {**named, "port": self.port}
+def _connection(wanted: SshMachineModel) -> Mapping[str, Any]:
+    named = {"kind": "ssh", "stack": wanted.stack, "address": wanted.address, "user": wanted.user}
+    return named if wanted.port == 22 else {**named, "port": wanted.port}
 
 
-class SshMachineKind(Kind[Wanted]):
+class SshMachineKind(Kind[SshMachineModel]):
     """A machine that answers by SSH. It is somebody else's: nothing is made here, and nothing is taken away."""
 
-    token = "tidepool:ssh:Machine"  # noqa: S105 - a type of resource
-    keys = frozenset({"machine", "stack", "address", "user", "port", "access"})
-    rules = Rules(replaces=frozenset({"machine", "stack", "address", "user", "port"}))
+    resource = SshMachine
     #: A machine that boots is there in half a minute; one that is emulated, in several.
     timeout_s = 600.0
 
@@ -59,24 +44,14 @@ class SshMachineKind(Kind[Wanted]):
         self._home = home
         self._sleep = sleep
 
-    def read(self, reader: Reader) -> Wanted:
-        reader.text("access")
-        return Wanted(
-            reader.text("machine"),
-            reader.text("stack"),
-            reader.text("address"),
-            reader.text("user"),
-            reader.integer("port", 22, least=1),
-        )
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: SshMachineModel) -> Iterable[Mistake]:
         try:
-            transport(wanted.connection, self._home.data)
+            transport(_connection(wanted), self._home.data)
         except ValueError as error:
             yield Mistake("address", str(error))
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
-        reached, told = transport(wanted.connection, self._home.data), ""
+    def create(self, wanted: SshMachineModel, task: Task) -> Made:
+        reached, told = transport(_connection(wanted), self._home.data), ""
         try:
             while why := _why_not(reached):
                 if task.left_s <= _AGAIN_S:
@@ -91,7 +66,7 @@ class SshMachineKind(Kind[Wanted]):
                 self._sleep(_AGAIN_S)
         finally:
             reached.close()
-        return Made(f"{wanted.stack}/{wanted.address}", {"connection": wanted.connection})
+        return Made(f"{wanted.stack}/{wanted.address}", {"connection": _connection(wanted)})
 
     def _more_time(self, task: Task) -> str:
         """Where the time is one that a person can say: that of an infrastructure with an option for it."""
@@ -99,7 +74,7 @@ class SshMachineKind(Kind[Wanted]):
             return ""
         return ". A machine that is slower gets more time by `boot_timeout_s` of its infrastructure's options"
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: SshMachineModel) -> Mapping[str, Plain] | None:
         # Not seen is not gone: whether it is there, who made it says.
         return AS_KNOWN
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pulumi
-from pulumi import Input, Output
+from pulumi import Input
+
+from tidepool.resources.model import Field, Model, Resource, derived, given, output
 
 
-class Image(pulumi.CustomResource):
+class ImageModel(Model):
+    """Properties of an `Image`."""
+
+    recipe: Field[str] = given()
+    playbooks: Field[str] = given()
+    needs: Field[Sequence[str], Sequence[Input[str]]] = given(default=())
+    forms: Field[Sequence[str], Sequence[Input[str]]] = given(default=())
+    #: 64 hexadecimal digits; known in previews.
+    digest: Field[str] = derived(replaces=True)
+
+
+class Image(Resource, ImageModel, token="tidepool:image:Image", delete_first=False):
     """An image in this machine's store, built where it is not there. Deleting it leaves it in the store.
 
     ``recipe`` is the folder with recipe.yaml and packages.lock, ``playbooks`` the one with roles/; both absolute.
@@ -17,47 +29,18 @@ class Image(pulumi.CustomResource):
     made.
     """
 
-    #: 64 hexadecimal digits; known in previews.
-    digest: Output[str]
-    recipe: Output[str]
 
-    def __init__(
-        self,
-        resource_name: str,
-        *,
-        recipe: Input[str],
-        playbooks: Input[str],
-        needs: Input[Sequence[Input[str]]] | None = None,
-        forms: Input[Sequence[Input[str]]] | None = None,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        inputs = {
-            "recipe": recipe,
-            "playbooks": playbooks,
-            "needs": needs,
-            "forms": forms,
-            "digest": None,
-        }
-        super().__init__("tidepool:image:Image", resource_name, inputs, opts)
+class ImageFileModel(Model):
+    """Properties of an `ImageFile`."""
+
+    image: Field[str] = given(replaces=True)
+    form: Field[str] = given(replaces=True)
+    #: Absolute, on this machine; known in previews.
+    path: Field[str] = output()
 
 
-class ImageFile(pulumi.CustomResource):
+class ImageFile(Resource, ImageFileModel, token="tidepool:image:File", delete_first=False):
     """An image of this machine's store as one file, for who uploads it. Deleting it leaves it in the store.
 
     ``image`` is the digest, ``form`` one of `tidepool.images.Form`.
     """
-
-    #: Absolute, on this machine; known in previews.
-    path: Output[str]
-
-    def __init__(
-        self,
-        resource_name: str,
-        *,
-        image: Input[str],
-        form: Input[str],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(
-            "tidepool:image:File", resource_name, {"image": image, "form": form, "path": None}, opts
-        )

@@ -5,117 +5,82 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import pulumi
-from pulumi import Input, Output
+from tidepool.resources.model import Field, Model, Resource, condition, given, output
 
 
-class MungeKey(pulumi.CustomResource):
-    """The key by which the daemons of one cluster, and of no other, know each other."""
+class KeyModel(Model):
+    """Properties of a `MungeKey` and an `EncryptionKey`."""
 
-    #: 1,024 random bits, in base64. Secret.
-    key: Output[str]
-
-    def __init__(self, resource_name: str, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("tidepool:keys:MungeKey", resource_name, {"key": None}, opts)
+    #: Random bits, in base64.
+    key: Field[str] = output(secret=True)
 
 
-class SshKey(pulumi.CustomResource):
-    """An Ed25519 key pair of SSH."""
+class KeyPairModel(Model):
+    """Properties of an `SshKey` and a `SigningKey`."""
 
-    #: In OpenSSH's form. Secret.
-    privateKey: Output[str]  # noqa: N815 (the name in the state)
-    #: One line, as in authorized_keys.
-    publicKey: Output[str]  # noqa: N815 (the name in the state)
-
-    def __init__(self, resource_name: str, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        inputs = {"privateKey": None, "publicKey": None}
-        super().__init__("tidepool:keys:SshKey", resource_name, inputs, opts)
+    private_key: Field[str] = output(secret=True)
+    public_key: Field[str] = output()
 
 
-class SigningKey(pulumi.CustomResource):
-    """A key pair of the curve P-256 by which tokens are signed: those of Kubernetes' service accounts."""
+class MungeKey(Resource, KeyModel, token="tidepool:keys:MungeKey"):
+    """The key, of 1,024 bits, by which the daemons of one cluster, and of no other, know each other."""
 
-    #: PEM. Secret.
-    privateKey: Output[str]  # noqa: N815 (the name in the state)
+
+class SshKey(Resource, KeyPairModel, token="tidepool:keys:SshKey"):
+    """An Ed25519 key pair of SSH: in OpenSSH's form, and one line as in authorized_keys."""
+
+
+class SigningKey(Resource, KeyPairModel, token="tidepool:keys:SigningKey"):
+    """A key pair of the curve P-256, in PEM, by which tokens are signed: those of Kubernetes' service accounts."""
+
+
+class EncryptionKey(Resource, KeyModel, token="tidepool:keys:EncryptionKey"):
+    """A key, of 32 bytes, by which what is stored is encrypted."""
+
+
+class AuthorityModel(Model):
+    """Properties of an `Authority`."""
+
+    common_name: Field[str] = given(replaces=True)
+    days: Field[int] = given(default=3650, stored=True, least=1)
+    #: Whether it comes near its end.
+    state: Field[str] = condition("valid")
+    #: PEM, for all who are to trust what it signs.
+    certificate: Field[str] = output(remade=True)
     #: PEM.
-    publicKey: Output[str]  # noqa: N815 (the name in the state)
-
-    def __init__(self, resource_name: str, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        inputs = {"privateKey": None, "publicKey": None}
-        super().__init__("tidepool:keys:SigningKey", resource_name, inputs, opts)
+    key: Field[str] = output(secret=True)
+    #: When the certificate ends: ISO 8601, UTC.
+    ends: Field[str] = output(remade=True)
 
 
-class EncryptionKey(pulumi.CustomResource):
-    """A key by which what is stored is encrypted."""
-
-    #: 32 random bytes, in base64. Secret.
-    key: Output[str]
-
-    def __init__(self, resource_name: str, *, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("tidepool:keys:EncryptionKey", resource_name, {"key": None}, opts)
-
-
-class Authority(pulumi.CustomResource):
+class Authority(Resource, AuthorityModel, token="tidepool:keys:Authority", delete_first=False):
     """Who signs certificates. In the last third of its ``days`` an `up` renews its certificate; its key stays."""
 
-    #: PEM, for all who are to trust what it signs.
-    certificate: Output[str]
-    #: PEM. Secret.
-    key: Output[str]
-    #: When the certificate ends: ISO 8601, UTC.
-    ends: Output[str]
 
-    def __init__(
-        self,
-        resource_name: str,
-        *,
-        common_name: Input[str],
-        days: Input[int] = 3650,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        inputs = {"commonName": common_name, "days": days, "certificate": None, "key": None, "ends": None}
-        super().__init__("tidepool:keys:Authority", resource_name, inputs, opts)
+class CertificateModel(Model):
+    """Properties of a `Certificate`."""
+
+    authority_certificate: Field[str] = given()
+    authority_key: Field[str] = given(secret=True)
+    common_name: Field[str] = given()
+    organizations: Field[Sequence[str]] = given(default=(), stored=True)
+    names: Field[Sequence[str]] = given(default=(), stored=True)
+    addresses: Field[Sequence[str]] = given(default=(), stored=True)
+    usages: Field[Sequence[Literal["server", "client"]]] = given()
+    days: Field[int] = given(default=365, stored=True, least=1)
+    #: Whether it comes near its end.
+    state: Field[str] = condition("valid")
+    #: PEM.
+    certificate: Field[str] = output(remade=True)
+    #: PEM.
+    key: Field[str] = output(secret=True, remade=True)
+    #: When it ends: ISO 8601, UTC.
+    ends: Field[str] = output(remade=True)
 
 
-class Certificate(pulumi.CustomResource):
+class Certificate(Resource, CertificateModel, token="tidepool:keys:Certificate"):
     """A certificate that an authority signed, and its key. In the last third of its ``days`` an `up` makes another.
 
     ``names`` and ``addresses`` are a server's host names and IP addresses; ``usages`` says whether it is a server's, a
     client's, or both.
     """
-
-    #: PEM.
-    certificate: Output[str]
-    #: PEM. Secret.
-    key: Output[str]
-    #: When it ends: ISO 8601, UTC.
-    ends: Output[str]
-
-    def __init__(
-        self,
-        resource_name: str,
-        *,
-        authority: Authority,
-        common_name: Input[str],
-        usages: Input[Sequence[Literal["server", "client"]]],
-        organizations: Input[Sequence[str]] = (),
-        names: Input[Sequence[str]] = (),
-        addresses: Input[Sequence[str]] = (),
-        days: Input[int] = 365,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        key: Output[str] = Output.secret(authority.key)
-        inputs = {
-            "authorityCertificate": authority.certificate,
-            "authorityKey": key,
-            "commonName": common_name,
-            "organizations": organizations,
-            "names": names,
-            "addresses": addresses,
-            "usages": usages,
-            "days": days,
-            "certificate": None,
-            "key": None,
-            "ends": None,
-        }
-        super().__init__("tidepool:keys:Certificate", resource_name, inputs, opts)

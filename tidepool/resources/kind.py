@@ -1,4 +1,4 @@
-"""What a kind of resource promises, and what it is given."""
+"""The interface of a kind of resource, and its arguments."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
-from tidepool.resources.difference import Change, Rules, differences
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.model import Model, Resource
+from tidepool.resources.reading import Change, Mistake, differences
 from tidepool.resources.values import Inputs, Plain
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Model)
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where this machine keeps what resources are made of: the data folder, the images, the provider's environment."""
+    """The folders of this machine in which resources are kept: of data, of images; and the provider's environment."""
 
     data: Path
     images: Path
@@ -62,32 +62,16 @@ class Made:
 
 
 class Kind(ABC, Generic[T]):
-    """One kind of resource; ``T`` is what its inputs are read as, a frozen value.
+    """What a kind of resource does; ``T`` is its model.
 
-    All of it may be called from many threads at once. `read`, `mistakes`, `foreseen` and `diff` change nothing.
+    All of it may be called from many threads at once. `mistakes`, `foreseen` and `diff` change nothing.
     `create`, `update` and `delete` may be called again after one that was cut off anywhere.
     """
 
-    #: As in `tidepool.resources`.
-    token: ClassVar[str]
-    #: The inputs, by their names in the state.
-    keys: ClassVar[frozenset[str]]
-    rules: ClassVar[Rules]
-    #: Those of ``keys`` that no program gives: `derived` does.
-    derives: ClassVar[frozenset[str]] = frozenset()
-    #: Inputs that every one has, and no program gives: how it is while all is well. `look` says how it is else, so that
-    #: what died is mended where it is wanted, and taken away where it is not.
-    always: ClassVar[Mapping[str, Plain]] = {}
-    #: Outputs that are secret, whatever the inputs are.
-    secrets: ClassVar[frozenset[str]] = frozenset()
-    #: Outputs that every update makes anew, so that previews cannot tell them.
-    remade: ClassVar[frozenset[str]] = frozenset()
+    #: The declaration.
+    resource: ClassVar[type[Resource]]
     #: How long creating, updating and deleting may take where nobody says otherwise.
     timeout_s: ClassVar[float] = 120.0
-
-    @abstractmethod
-    def read(self, reader: Reader) -> T:
-        """The inputs that ``reader`` has, which keeps their mistakes."""
 
     def mistakes(self, wanted: T) -> Iterable[Mistake]:
         """What is wrong with inputs that are all known, and each by itself right; asked before anything is made."""
@@ -98,12 +82,12 @@ class Kind(ABC, Generic[T]):
         return ()
 
     def derived(self, wanted: T) -> Mapping[str, Plain]:
-        """The inputs ``derives``, which follow from the others and decide about changes."""
+        """The inputs that are declared so: they follow from the others, and decide about changes."""
         return {}
 
     def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
         """What changes."""
-        return differences(old, new, self.keys, self.rules)
+        return differences(self.resource.model, old, new)
 
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
         """Outputs beside the inputs, as far as they are known before the resource is made."""

@@ -1,14 +1,20 @@
-"""Inputs read as what they are to be, with all mistakes at once."""
+"""Inputs read as their model declares them, with all mistakes at once; and how two sets of inputs differ. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from ipaddress import IPv4Network
+from types import UnionType
+from typing import Any, Final, Generic, Literal, TypeVar, Union, get_args, get_origin
 
+from tidepool.cluster.boot import Variables
+from tidepool.resources.model import MISSING, Model, camel, types_of
 from tidepool.resources.values import UNKNOWN, Inputs, Plain, has_unknowns
 
-_T = TypeVar("_T")
+_M = TypeVar("_M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,135 +25,247 @@ class Mistake:
     reason: str
 
 
-class Reader:
-    """Reads the inputs of one resource, or a map among them, by their keys.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the input ``key``. With ``replaces`` the resource cannot be changed so: another one is made."""
 
-    What is wrong is kept in ``mistakes``, and read as if it were empty; so is what is not known yet. What was read
-    is therefore worth nothing unless there are no mistakes, and nothing was unknown.
+    key: str
+    is_new: bool = False
+    is_gone: bool = False
+    replaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[_M]):
+    """Inputs as they were read.
+
+    What is wrong, and what is not known yet, is read as if it were empty: ``value`` is worth nothing unless there are no
+    mistakes, and nothing was unknown.
     """
 
-    def __init__(self, inputs: Inputs, path: str = "", mistakes: list[Mistake] | None = None) -> None:
-        self._inputs = {key: value for key, value in inputs.items() if value is not None}
-        self._path = path
-        self._read: set[str] = set()
-        self.mistakes: list[Mistake] = [] if mistakes is None else mistakes
-        self.has_unknowns = any(map(has_unknowns, self._inputs.values()))
+    value: _M
+    mistakes: tuple[Mistake, ...]
+    has_unknowns: bool
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """A text; one without ``default`` must be there, and not be empty."""
-        value = self._value(key, str, "a text", default)
-        if value == "" and default is None and self._is_known(key):
-            self.refuse(key, "it is empty")
-        return value or ""
 
-    def number(self, key: str, default: float | None = None, *, least: float) -> float:
-        """A number, ``least`` or more."""
-        value = self._value(key, float | int, "a number", default)
-        if value is not None and value < least:
-            self.refuse(key, f"it is {value:g}; at least {least:g} is wanted")
-        return float(value or 0)
+def read(model: type[_M], inputs: Inputs, *, strict: bool = False) -> Reading[_M]:
+    """Read inputs as a `Model`, or as a frozen dataclass. With ``strict``, what is no input is a mistake."""
+    there = {key: value for key, value in inputs.items() if value is not None}
+    reader = _Reader()
+    value = reader.whole(model, "", there)
+    if strict:
+        reader.refuse_others(model, "", there)
+    return Reading(value, tuple(reader.mistakes), any(map(has_unknowns, there.values())))
 
-    def integer(self, key: str, default: int | None = None, *, least: int = 0) -> int:
-        """A whole number, ``least`` or more."""
-        value = self._value(key, float | int, "a whole number", default)
-        if value is None:
-            return 0
-        if value != int(value):
-            self.refuse(key, f"it is {value:g}; a whole number is wanted")
-        elif value < least:
-            self.refuse(key, f"it is {value:g}; at least {least} is wanted")
-        return int(value)
 
-    def flag(self, key: str, default: bool) -> bool:
-        """True or false."""
-        return bool(self._value(key, bool, "true or false", default))
+def _read_one(model: Any, name: str, value: Plain) -> Any:
+    """The meaning of one input; where it cannot be read, what was given."""
+    reader = _Reader()
+    (entry,) = (each for each in _entries(model) if each.name == name)
+    read = reader.entry(entry, "", {entry.wire: value})
+    return value if reader.mistakes else read
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; none where it is left out."""
-        found: list[str] = []
-        for at, each in enumerate(self._value(key, list, "a list of texts", []) or []):
-            if isinstance(each, str):
-                found.append(each)
-            elif each is not UNKNOWN:
-                self.refuse(f"{key}[{at}]", f"it is {_said(each)}; a text is wanted")
-        return tuple(found)
 
-    def texts_by_name(self, key: str, default: Mapping[str, str] | None = None) -> dict[str, str]:
-        """A map of texts."""
-        found: dict[str, str] = {}
-        for name, each in self.mapping(key, default).items():
-            if isinstance(each, str):
-                found[name] = each
-            elif each is not UNKNOWN:
-                self.refuse(f"{key}.{name}", f"it is {_said(each)}; a text is wanted")
-        return found
+def differences(model: type[Model], old: Inputs, new: Inputs) -> tuple[Change, ...]:
+    """Return what changes of the meaning of inputs between two sets of them: what is left out, or null, is as its default."""
+    found = []
+    for each in sorted(model.properties.values(), key=lambda each: each.wire):
+        if each.role == "output":
+            continue
+        before, after = old.get(each.wire), new.get(each.wire)
+        if before == after and not has_unknowns(after):
+            continue
+        if not has_unknowns(before) and not has_unknowns(after):
+            meant = [_read_one(model, each.name, value) for value in (before, after)]
+            if meant[0] == meant[1]:
+                continue
+        replaces = each.replaces is True or (each.replaces == "known" and after is not UNKNOWN)
+        found.append(Change(each.wire, before is None, after is None, replaces))
+    return tuple(found)
 
-    def mapping(self, key: str, default: Mapping[str, Plain] | None = None) -> Mapping[str, Plain]:
-        """A map."""
-        return self._value(key, dict, "a map", default) or {}
 
-    def mapping_items(self, key: str) -> Iterator[Mapping[str, Plain]]:
-        """The maps of a list that must be there, whatever is in them."""
-        for at, each in enumerate(self._value(key, list, "a list of maps", None) or []):
-            if isinstance(each, dict):
-                yield each
-            elif each is not UNKNOWN:
-                self.refuse(f"{key}[{at}]", f"it is {_said(each)}; a map is wanted")
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A property of a model, or a field of a dataclass."""
 
-    def maps(self, key: str) -> Iterator[Reader]:
-        """The maps of a list; none where it is left out."""
-        for at, each in enumerate(self._value(key, list, "a list of maps", []) or []):
-            if isinstance(each, dict):
-                yield self._below(each, f"{key}[{at}]")
-            elif each is not UNKNOWN:
-                self.refuse(f"{key}[{at}]", f"it is {_said(each)}; a map is wanted")
+    name: str
+    wire: str
+    type: Any
+    default: Any
+    least: float
+    is_input: bool
+    keyed_by: str = ""
 
-    def maps_by_name(self, key: str) -> Iterator[tuple[str, Reader]]:
-        """The maps of a map; none where it is left out."""
-        for name, each in self.mapping(key, {}).items():
-            if isinstance(each, dict):
-                yield name, self._below(each, f"{key}.{name}")
-            elif each is not UNKNOWN:
-                self.refuse(f"{key}.{name}", f"it is {_said(each)}; a map is wanted")
 
-    def refuse(self, key: str, reason: str) -> None:
-        """Keep a mistake."""
-        self.mistakes.append(Mistake(self._named(key), reason))
+@cache
+def _entries(model: Any) -> tuple[_Entry, ...]:
+    types = types_of(model)
+    if issubclass(model, Model):
+        return tuple(
+            _Entry(
+                name, each.wire, types[name], each.default, each.least, each.role != "output", each.keyed_by
+            )
+            for name, each in model.properties.items()
+        )
+    found = []
+    for each in dataclasses.fields(model):
+        default = each.default
+        if default is dataclasses.MISSING:
+            made = each.default_factory
+            default = MISSING if made is dataclasses.MISSING else made()
+        least = each.metadata.get("least", 0)
+        # What programs may give an output for is a text here.
+        type_ = str if isinstance(types[each.name], TypeVar) else types[each.name]
+        found.append(_Entry(each.name, camel(each.name), type_, default, least, True))
+    return tuple(found)
 
-    def refuse_others(self) -> None:
-        """Keep a mistake for each key that nobody read."""
-        for key in self._inputs:
+
+class _Reader:
+    """Reads values by their types, and keeps the mistakes."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[Mistake] = []
+
+    def whole(self, model: Any, path: str, inputs: Inputs) -> Any:
+        """A model or dataclass of a map's values."""
+        return model(**{each.name: self.entry(each, path, inputs) for each in _entries(model)})
+
+    def refuse_others(self, model: type, path: str, inputs: Inputs) -> None:
+        """Keep a mistake for each value that the model does not have."""
+        known = sorted(each.wire for each in _entries(model) if each.is_input)
+        for key in inputs:
             # Those with underscores are the engine's own.
-            if key not in self._read and not key.startswith("__"):
-                known = ", ".join(sorted(self._read))
-                self.refuse(key, f"there is no such input; known are {known}")
+            if key not in known and not key.startswith("__"):
+                self._refuse(_below(path, key), f"there is no such input; known are {', '.join(known)}")
 
-    def _below(self, inputs: Inputs, path: str) -> Reader:
-        return Reader(inputs, self._named(path), self.mistakes)
+    def entry(self, entry: _Entry, path: str, inputs: Inputs) -> Any:
+        where, value = _below(path, entry.wire), inputs.get(entry.wire)
+        if value is None:
+            if entry.default is MISSING:
+                self._refuse(where, f"it is missing; {_wanted(entry.type)} is wanted")
+                return _empty(entry.type)
+            return entry.default
+        if value == "" and entry.type is str and entry.default is MISSING:
+            self._refuse(where, "it is empty")
+        if entry.keyed_by and value is not UNKNOWN:
+            return self._keyed(entry, where, value)
+        return self._value(entry.type, where, value, entry.least)
 
-    def _named(self, key: str) -> str:
-        return f"{self._path}.{key}" if self._path else key
+    def _keyed(self, entry: _Entry, path: str, value: Plain) -> Any:
+        """A list that is stored as a map, by a field of its elements."""
+        model = get_args(entry.type)[0]
+        if not isinstance(value, dict):
+            self._refuse(path, f"it is {_shown(value)}; a map is wanted")
+            return ()
+        # Maps come over gRPC in any order.
+        return tuple(
+            self._value(
+                model, _below(path, key), {**each, entry.keyed_by: key} if isinstance(each, dict) else each
+            )
+            for key, each in sorted(value.items())
+        )
 
-    def _is_known(self, key: str) -> bool:
-        return key in self._inputs and self._inputs[key] is not UNKNOWN
-
-    def _value(self, key: str, kind: Any, wanted: str, default: _T | None) -> Any:
-        self._read.add(key)
-        if key not in self._inputs:
-            if default is None:
-                self.refuse(key, f"it is missing; {wanted} is wanted")
-            return default
-        value = self._inputs[key]
+    def _value(self, type_: Any, path: str, value: Plain, least: float = 0) -> Any:
+        origin, arguments = get_origin(type_), get_args(type_)
+        if origin in (Union, UnionType):
+            return self._value(arguments[0], path, value, least)
         if value is UNKNOWN:
-            return None
-        # A bool is an int to Python, but no number to a person.
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            self.refuse(key, f"it is {_said(value)}; {wanted} is wanted")
-            return default
+            return _empty(type_)
+        if type_ is Any:
+            return value
+        if type_ == Variables:
+            return tuple(sorted(self._value(Mapping[str, str], path, value).items()))
+        if not isinstance(value, _plain_type(type_)) or isinstance(value, bool) is not (type_ is bool):
+            self._refuse(path, f"it is {_shown(value)}; {_wanted(type_)} is wanted")
+            return _empty(type_)
+        if type_ in (int, float):
+            return self._number(type_, path, value, least)
+        if type_ is IPv4Network:
+            return self._network(path, value)
+        if origin is Literal:
+            return self._one_of(arguments, path, value)
+        if origin in (tuple, Sequence):
+            return tuple(self._value(arguments[0], f"{path}[{at}]", each) for at, each in enumerate(value))
+        if origin is Mapping:
+            # Maps come over gRPC in any order.
+            return {
+                arguments[0](key): self._value(arguments[1], _below(path, key), each)
+                for key, each in sorted(value.items())
+            }
+        model = origin or type_
+        return self._below(model, path, value) if dataclasses.is_dataclass(model) else value
+
+    def _number(self, type_: type, path: str, value: float, least: float) -> float:
+        if type_ is int and value != int(value):
+            self._refuse(path, f"it is {value:g}; a whole number is wanted")
+        elif value < least:
+            self._refuse(path, f"it is {value:g}; at least {least:g} is wanted")
+        return int(value) if type_ is int else float(value)
+
+    def _network(self, path: str, value: str) -> IPv4Network:
+        try:
+            return IPv4Network(value)
+        except ValueError as error:
+            self._refuse(path, f"it is {value!r} ({error}); a range of IPv4 is wanted")
+            return _NO_NETWORK
+
+    def _one_of(self, allowed: Sequence[Any], path: str, value: str) -> str:
+        if value not in allowed:
+            self._refuse(path, f"it is {value!r}; allowed are {', '.join(map(repr, allowed))}")
         return value
 
+    def _below(self, model: Any, path: str, value: Mapping[str, Plain]) -> Any:
+        inputs = {key: each for key, each in value.items() if each is not None}
+        before = len(self.mistakes)
+        self.refuse_others(model, path, inputs)
+        fields = {each.name: self.entry(each, path, inputs) for each in _entries(model)}
+        return model(**fields) if len(self.mistakes) == before else None
 
-def _said(value: Plain) -> str:
+    def _refuse(self, path: str, reason: str) -> None:
+        self.mistakes.append(Mistake(path, reason))
+
+
+_NO_NETWORK: Final = IPv4Network("0.0.0.0/0")
+#: By a type: the plain values that are read as it, what a person calls them, and what stands for one that is wrong.
+_SIMPLE: Final[Mapping[Any, tuple[Any, str, Any]]] = {
+    str: (str, "a text", ""),
+    bool: (bool, "true or false", False),
+    int: (float | int, "a whole number", 0),
+    float: (float | int, "a number", 0.0),
+    IPv4Network: (str, "a text", _NO_NETWORK),
+    Literal: (str, "a text", ""),
+    tuple: (list, "a list", ()),
+    Sequence: (list, "a list", ()),
+    Mapping: (dict, "a map", {}),
+}
+
+
+def _simple(type_: Any) -> tuple[Any, str, Any]:
+    if get_origin(type_) in (Union, UnionType):
+        return _simple(get_args(type_)[0])
+    return _SIMPLE.get(get_origin(type_) or type_, (dict, "a map", None))
+
+
+def _plain_type(type_: Any) -> Any:
+    return _simple(type_)[0]
+
+
+def _wanted(type_: Any) -> str:
+    words = _simple(type_)[1]
+    if words != "a list":
+        return words
+    return f"a list of {_simple(get_args(type_)[0])[1].removeprefix('a ')}s"
+
+
+def _empty(type_: Any) -> Any:
+    return None if type_ is Any else _simple(type_)[2]
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _shown(value: Plain) -> str:
     match value:
         case bool():
             return "true" if value else "false"

@@ -5,66 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pulumi
-from pulumi import Input, Output
+from tidepool.resources.model import Field, Model, Resource, given, output
 
 
-class SshAccess(pulumi.CustomResource):
+class SshAccessModel(Model):
+    """Properties of an `SshAccess`."""
+
+    stack: Field[str] = given(replaces=True)
+    private_key: Field[str] = given()
+    host_key: Field[str] = given()
+    addresses: Field[str] = given()
+    port: Field[int] = given(default=22, least=1)
+
+
+class SshAccess(Resource, SshAccessModel, token="tidepool:ssh:Access"):
     """The key by which a stack's machines are reached, and theirs: kept in the data folder for root alone.
 
     ``private_key`` is secret; ``host_key`` is the public key that all of ``addresses`` (a hostlist) show, and no other is
     taken from them.
     """
 
-    def __init__(
-        self,
-        resource_name: str,
-        *,
-        stack: Input[str],
-        private_key: Input[str],
-        host_key: Input[str],
-        addresses: Input[str],
-        port: Input[int] | None = None,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        inputs = {
-            "stack": stack,
-            "privateKey": private_key,
-            "hostKey": host_key,
-            "addresses": addresses,
-            "port": port,
-        }
-        super().__init__("tidepool:ssh:Access", resource_name, inputs, opts)
+
+class SshMachineModel(Model):
+    """Properties of an `SshMachine`."""
+
+    machine: Field[str] = given(replaces=True)
+    stack: Field[str] = given(replaces=True)
+    address: Field[str] = given(replaces=True)
+    user: Field[str] = given(replaces=True)
+    access: Field[str] = given()
+    port: Field[int] = given(default=22, replaces=True, least=1)
+    #: As `tidepool.infrastructures.connection` reads it.
+    connection: Field[Mapping[str, Any]] = output(default={})
 
 
-class SshMachine(pulumi.CustomResource):
+class SshMachine(Resource, SshMachineModel, token="tidepool:ssh:Machine"):
     """A machine that answers by SSH: creating it waits for that.
 
     ``machine`` is what made it knows it by: another one is another machine at the same address. ``access`` is the id of
     the `SshAccess`.
     """
-
-    connection: Output[Mapping[str, Any]]
-
-    def __init__(
-        self,
-        resource_name: str,
-        *,
-        machine: Input[str],
-        stack: Input[str],
-        address: Input[str],
-        user: Input[str],
-        access: Input[str],
-        port: Input[int] | None = None,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        inputs = {
-            "machine": machine,
-            "stack": stack,
-            "address": address,
-            "user": user,
-            "access": access,
-            "port": port,
-            "connection": None,
-        }
-        super().__init__("tidepool:ssh:Machine", resource_name, inputs, opts)

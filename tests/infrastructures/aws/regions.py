@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE
-from tidepool.infrastructures.aws.demand import Demand, Wanted
+from tidepool.infrastructures.aws.demand import Demand, Demands
 from tidepool.infrastructures.aws.facts import Facts, TypeFacts
 
 BOTH = frozenset({ZONE, OTHER_ZONE})
@@ -49,6 +49,6 @@ def demand(**changes: Any) -> Demand:
     return replace(usual, **changes)
 
 
-def asked(*demands: Demand, **changes: Any) -> Wanted:
-    usual = Wanted(REGION, "place", IPv4Network("10.77.0.0/16"), demands or (demand(),))
+def asked(*demands: Demand, **changes: Any) -> Demands:
+    usual = Demands(REGION, "place", IPv4Network("10.77.0.0/16"), demands or (demand(),))
     return replace(usual, **changes)

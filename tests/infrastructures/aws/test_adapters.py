@@ -85,4 +85,6 @@ def test_another_number_of_adapters_is_a_new_version_of_the_template_and_no_mach
     assert set(before.resources) == set(after.resources)
     changed = {name for name in of_aws(before) if plain(before, name) != plain(after, name)}
     assert changed == {f"{TEMPLATE} cpu"}
-    assert [each["efa"] for each in before[f"{REGION} aws"].inputs["demands"] if "efa" in each] == [4]
+    assert [
+        each["efa"] for each in before[f"{REGION} aws"].inputs["demands"]["demands"] if "efa" in each
+    ] == [4]

@@ -74,4 +74,4 @@ def test_images_are_for_machines_like_the_one_that_makes_them(
     made = graph[f"{AMI} debian-12-cloud"].inputs
     assert (made["architecture"], made["bootMode"]) == (architecture, boots)
     # Types of another architecture are refused by it.
-    assert graph[f"{REGION} aws"].inputs["architecture"] == architecture
+    assert graph[f"{REGION} aws"].inputs["demands"].get("architecture", "x86_64") == architecture

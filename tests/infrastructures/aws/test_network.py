@@ -126,5 +126,5 @@ def test_in_a_given_vpc_there_are_groups_and_routes_and_no_network() -> None:
     assert {each.inputs["vpcId"] for each in graph.of_type(GROUP).values()} == {"vpc-0123"}
     assert graph[f"{INSTANCE} cpu-1"].inputs["subnetId"] == "subnet-0a"
     assert graph[f"{ROUTE} cpu-1"].inputs["routeTableId"] == "rtb-0a"
-    asked = graph[f"{REGION} aws"].inputs
+    asked = graph[f"{REGION} aws"].inputs["demands"]
     assert (asked["vpc"], asked["subnets"]) == ("vpc-0123", GIVEN["subnets"])

@@ -66,7 +66,7 @@ def test_nothing_is_made_before_the_region_is_known_to_have_what_is_asked_of_it(
     graph = registered(spec({"market": "spot"}))
     assert graph[f"{PROVIDER} aws"].depends_on == {f"{REGION} aws"}
     assert {each.provider for each in of_aws(graph).values()} == {f"{PROVIDER} aws"}
-    assert graph[f"{REGION} aws"].inputs["demands"] == [
+    assert graph[f"{REGION} aws"].inputs["demands"]["demands"] == [
         {
             "path": "controller.infrastructure.options.machines",
             "instanceType": "m7i.large",

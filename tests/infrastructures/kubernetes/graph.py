@@ -26,7 +26,7 @@ METAL3 = "kubernetes:infrastructure.cluster.x-k8s.io/v1beta2:{}"
 ROLE, BINDING = (f"kubernetes:rbac.authorization.k8s.io/v1:{kind}" for kind in ("Role", "RoleBinding"))
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 PROVIDER = "pulumi:providers:kubernetes"
-PLACE, ANSWERS = "tidepool:kubernetes:Place", "tidepool:kubernetes:Machine"
+PLACE, ANSWERS = "tidepool:infrastructure:Preflight", "tidepool:kubernetes:Machine"
 ACCESS, connection = cluster_graph.ACCESS, cluster_graph.connection
 
 

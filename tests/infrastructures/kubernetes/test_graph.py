@@ -84,7 +84,7 @@ def test_urns_are_what_they_were() -> None:
 def test_nothing_is_made_before_the_place_is_known_to_have_what_is_asked_of_it() -> None:
     graph = registered(spec(TUNED, gres=GPUS))
     assert graph[f"{PROVIDER} kubernetes"].depends_on == {f"{PLACE} kubernetes"}
-    place = graph[f"{PLACE} kubernetes"].inputs
+    place = graph[f"{PLACE} kubernetes"].inputs["demands"]
     assert {
         key: place[key] for key in ("stack", "kubeconfig", "path", "namespace", "ownNamespace", "uses")
     } == {
@@ -105,7 +105,7 @@ def test_nothing_is_made_before_the_place_is_known_to_have_what_is_asked_of_it()
         "memoryMib": 4608,
         "architecture": "amd64",
         "nodeSelector": {"site/rack": "r7"},
-        "extended": {"nvidia.com/gpu": "2", "rdma/hca": "1"},
+        "extended": {"nvidia.com/gpu": 2, "rdma/hca": 1},
     }
 
 
@@ -310,7 +310,7 @@ def test_another_shape_changes_the_machines_of_one_fleet() -> None:
     larger = mapping()
     larger["fleets"][0]["shape"]["memory"] = "8GiB"
     names = changed(spec(), ClusterSpec.model_validate(larger))
-    assert {name for name in names if "kubernetes:" in name} == {
+    assert {name for name in names if "kubernetes:" in name or PLACE in name} == {
         f"{PLACE} kubernetes",
         f"{SECRET} cpu",
         f"{POD} cpu-1",
@@ -479,7 +479,7 @@ def test_a_fleet_with_a_controller_elsewhere_has_its_place_apart() -> None:
     }
     graph = registered(ClusterSpec.model_validate(said))
     assert graph[f"{PLACE} kubernetes"].inputs["path"] == "infrastructures.kubernetes"
-    assert [each["path"] for each in graph[f"{PLACE} kubernetes"].inputs["demands"]] == [
+    assert [each["path"] for each in graph[f"{PLACE} kubernetes"].inputs["demands"]["demands"]] == [
         "fleets[0].infrastructures[0].options"
     ]
     assert f"{BUDGET} own" not in graph.resources

@@ -11,16 +11,16 @@ import pytest
 from tidepool.clients.kubernetes.objects import Namespace, Node, Resources, Right
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.infrastructures.kubernetes.demand import Demand
+from tidepool.infrastructures.kubernetes.demand import Demand, Demands
 from tidepool.infrastructures.kubernetes.failures import kind_of
 from tidepool.infrastructures.kubernetes.looking import look
-from tidepool.infrastructures.kubernetes.preflight import Seen, Wish, lacks
+from tidepool.infrastructures.kubernetes.preflight import Seen, lacks
 from tidepool.infrastructures.kubernetes.rights import needed, rules, scaler_table, scaling
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 OFFERING = "fleets[0].infrastructures[0].options"
-PODS = Demand(OFFERING, ("cpu-1", "cpu-2"), "pods", 4000, 4352, "amd64")
-WISH = Wish("dev", "controller.infrastructure.options", "physics", True, (PODS,))
+PODS = Demand(OFFERING, "cpu-[1-2]", "pods", 4000, 4352, "amd64")
+DEMANDS = Demands("dev", "controller.infrastructure.options", "physics", True, (PODS,))
 MINE = Namespace("physics", FrozenDict({"tidepool/stack": "dev"}))
 
 
@@ -36,13 +36,13 @@ def node(
     return Node(name, f"uid-{name}", both, (), False, True, "", room, datetime.now(UTC))
 
 
-def asks(**changes: object) -> Wish:
-    return replace(WISH, demands=(replace(PODS, **changes),))  # type: ignore[arg-type]
+def asks(**changes: object) -> Demands:
+    return replace(DEMANDS, demands=(replace(PODS, **changes),))  # type: ignore[arg-type]
 
 
 def test_a_place_that_has_all_lacks_nothing() -> None:
-    assert lacks(WISH, Seen(nodes=(node(),))) == ()
-    assert lacks(WISH, Seen(namespace=MINE, nodes=(node(),))) == ()
+    assert lacks(DEMANDS, Seen(nodes=(node(),))) == ()
+    assert lacks(DEMANDS, Seen(namespace=MINE, nodes=(node(),))) == ()
 
 
 def test_each_right_that_is_missing_is_named() -> None:
@@ -51,7 +51,7 @@ def test_each_right_that_is_missing_is_named() -> None:
         Right("delete", "pods", "", "physics"),
         Right("patch", "roles", "rbac.authorization.k8s.io", "physics"),
     )
-    (told,) = lacks(WISH, Seen(missing, nodes=(node(),)))
+    (told,) = lacks(DEMANDS, Seen(missing, nodes=(node(),)))
     assert told == (
         "controller.infrastructure.options.kubeconfig: its user may not create, delete pods in physics; patch "
         "roles.rbac.authorization.k8s.io in physics; an administrator has to allow it (docs/infrastructures/kubernetes.md)"
@@ -79,13 +79,13 @@ def test_each_right_that_is_missing_is_named() -> None:
 def test_a_namespace_that_is_not_the_stacks_is_refused(
     there: Namespace | None, own: bool, words: str
 ) -> None:
-    (told,) = lacks(replace(WISH, own_namespace=own), Seen(namespace=there, nodes=(node(),)))
+    (told,) = lacks(replace(DEMANDS, own_namespace=own), Seen(namespace=there, nodes=(node(),)))
     assert told.startswith("controller.infrastructure.options.namespace: ")
     assert words in told
 
 
 def test_a_node_name_that_is_there_already_is_told() -> None:
-    (told,) = lacks(WISH, Seen(namespace=MINE, others=frozenset({"cpu-2", "web"}), nodes=(node(),)))
+    (told,) = lacks(DEMANDS, Seen(namespace=MINE, others=frozenset({"cpu-2", "web"}), nodes=(node(),)))
     assert told == (
         f"{OFFERING}: cpu-2 in the namespace physics is there already, and not this stack's; take it away, or name another "
         "namespace"
@@ -93,7 +93,7 @@ def test_a_node_name_that_is_there_already_is_told() -> None:
 
 
 def test_an_image_of_another_architecture_is_told() -> None:
-    (told,) = lacks(WISH, Seen(nodes=(node(arch="arm64"),)))
+    (told,) = lacks(DEMANDS, Seen(nodes=(node(arch="arm64"),)))
     assert told == (
         f"{OFFERING}: the image is of amd64, and the nodes that pods may be on are of arm64; select others, or build the image "
         "on a machine like them"
@@ -131,7 +131,7 @@ def test_machines_want_cluster_api() -> None:
 
 
 def test_nodes_that_may_not_be_seen_are_believed_to_be_right() -> None:
-    assert lacks(WISH, Seen(namespace=MINE, nodes=None)) == ()
+    assert lacks(DEMANDS, Seen(namespace=MINE, nodes=None)) == ()
 
 
 # The look
@@ -147,7 +147,7 @@ def test_a_look_sees_whose_pods_have_the_names() -> None:
     fake.add_pod("cpu-1", "physics", labels=FrozenDict({"tidepool/stack": "dev", "tidepool/node": "cpu-1"}))
     fake.add_pod("cpu-2", "physics")
     fake.add_pod("cpu-3", "chemistry")
-    both = replace(WISH, demands=(PODS, replace(PODS, kind="machines", names=("metal-1",))))
+    both = replace(DEMANDS, demands=(PODS, replace(PODS, kind="machines", names="metal-1")))
     fake.add_cluster_machine("metal-1", "physics")
     seen = look(fake, both, ALL, SCALING)
     assert (seen.others, seen.missing, seen.namespace) == (frozenset({"cpu-2", "metal-1"}), (), MINE)
@@ -157,12 +157,12 @@ def test_a_look_sees_whose_pods_have_the_names() -> None:
 def test_what_a_stack_made_needs_the_scalers_rights_alone_from_then_on() -> None:
     fake = FakeKubernetes()
     fake.denied = {Right("patch", "secrets", "", "physics"), Right("list", "nodes")}
-    assert look(fake, WISH, ALL, SCALING).missing == (
+    assert look(fake, DEMANDS, ALL, SCALING).missing == (
         Right("list", "nodes"),
         Right("patch", "secrets", "", "physics"),
     )
     fake.namespaces["physics"] = MINE
-    seen = look(fake, WISH, ALL, SCALING)
+    seen = look(fake, DEMANDS, ALL, SCALING)
     assert (seen.missing, seen.nodes) == ((), None)
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("pulumi_libvirt", reason="pulumi-libvirt is not installed: s
 DOMAIN, VOLUME = "libvirt:index/domain:Domain", "libvirt:index/volume:Volume"
 NETWORK, POOL = "libvirt:index/network:Network", "libvirt:index/pool:Pool"
 SEED, PROVIDER = "libvirt:index/cloudInitDisk:CloudInitDisk", "pulumi:providers:libvirt"
-HOST = "tidepool:libvirt:Host"
+HOST = "tidepool:infrastructure:Preflight"
 ACCESS, FILE, MACHINE, connection = (
     cluster_graph.ACCESS,
     cluster_graph.FILE,

@@ -80,16 +80,18 @@ def test_nothing_is_made_before_the_host_is_known_to_have_what_is_asked_of_it() 
     graph = registered(spec(TUNED))
     host = graph[f"{HOST} libvirt@here"]
     assert graph[f"{PROVIDER} libvirt@here"].depends_on == {f"{HOST} libvirt@here"}
-    assert host.inputs["uri"] == "qemu:///system"
-    assert host.inputs["demands"][1] == {
+    assert (host.inputs["infrastructure"], host.inputs["path"]) == (
+        "libvirt",
+        "controller.infrastructure.options.hosts.here",
+    )
+    assert host.inputs["demands"]["uri"] == "qemu:///system"
+    assert host.inputs["demands"]["demands"][1] == {
         "path": "fleets[0].infrastructures[0].options",
         "machines": 4,
         "cpus": 4,
         "memoryMib": 4352,
-        "virtualization": "kvm",
-        "machineType": "q35",
-        "cells": {"0": "4-11", "1": "16-23"},
-        "emulatorCpus": "0-1",
+        "cells": {"0": [*range(4, 12)], "1": [*range(16, 24)]},
+        "emulatorCpus": [0, 1],
         "pageKib": 2048,
         "pci": ["0000:3b:00.0", "0000:3b:00.1", "0000:af:00.0", "0000:af:00.1"],
     }

@@ -43,9 +43,9 @@ class Parts:
     """Of a boot; several together are one."""
 
     services: tuple[Service, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[File[str], ...] = ()
     folders: tuple[Folder, ...] = ()
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[Mount[str], ...] = ()
 
     def __add__(self, other: Parts) -> Parts:
         return Parts(

@@ -18,7 +18,7 @@ pytest.importorskip("pulumi_nomad", reason="pulumi-nomad is not installed: scrip
 
 JOB, VARIABLE = "nomad:index/job:Job", "nomad:index/variable:Variable"
 PROVIDER = "pulumi:providers:nomad"
-CLUSTER, MACHINE = "tidepool:nomad:Cluster", "tidepool:nomad:Machine"
+CLUSTER, MACHINE = "tidepool:infrastructure:Preflight", "tidepool:nomad:Machine"
 ACCESS, ANSWERS = cluster_graph.ACCESS, cluster_graph.MACHINE
 
 

@@ -69,7 +69,7 @@ def test_nothing_is_made_before_nomad_is_known_to_have_what_is_asked_of_it() -> 
     assert graph[f"{PROVIDER} nomad"].depends_on == {f"{CLUSTER} nomad"}
     for type in (JOB, VARIABLE):
         assert {graph[f"{type} {name}"].provider for name in graph.of_type(type)} == {f"{PROVIDER} nomad"}
-    asked = graph[f"{CLUSTER} nomad"].inputs
+    asked = graph[f"{CLUSTER} nomad"].inputs["demands"]
     assert (asked["stack"], asked["namespace"], asked["api"]) == (
         "dev",
         "default",
@@ -79,21 +79,17 @@ def test_nothing_is_made_before_nomad_is_known_to_have_what_is_asked_of_it() -> 
         {
             "path": "controller.infrastructure.options.hosts.ctl",
             "host": "alpha",
-            "count": 1,
-            "drivers": ["raw_exec"],
-            "ports": ["6817", "2222"],
+            "ports": [6817, 2222],
         },
         {
             "path": "controller.infrastructure.options.hosts.login-1",
             "host": "beta",
-            "count": 1,
-            "drivers": ["raw_exec"],
-            "ports": ["2222"],
+            "ports": [2222],
         },
         {
             "path": "fleets[0].infrastructures[0].options.attributes",
-            "constraints": ["${meta.rack} = r1"],
-            "drivers": ["raw_exec"],
+            "count": 0,
+            "constraints": [{"left": "${meta.rack}", "right": "r1"}],
         },
     ]
 
@@ -249,7 +245,7 @@ def test_a_token_is_of_a_file_and_secret(tmp_path: Any, monkeypatch: pytest.Monk
     file.chmod(0o600)
     graph = registered(spec(token_file=str(file)))
     assert graph[f"{PROVIDER} nomad"].secrets == {"secretId"}
-    assert graph[f"{CLUSTER} nomad"].inputs["api"]["tokenFile"] == str(file)
+    assert graph[f"{CLUSTER} nomad"].inputs["demands"]["api"]["tokenFile"] == str(file)
     assert all("s.3cret" not in str(graph[f"{MACHINE} {name}"].inputs) for name in graph.of_type(MACHINE))
 
 

@@ -31,7 +31,7 @@ SSHD = Daemon("sshd", ("/usr/sbin/sshd", "-D"), ready="tcp:2222")
 NODE = Machine(
     (SLURMD, SSHD),
     (MachineFile("/etc/hosts", "127.0.0.1 localhost\n"),),
-    mounts=(Mount("/shared/home", "/home"),),
+    mounts=(Mount("/shared/home", "/home", read_only=False),),
 )
 SLURMCTLD = Daemon(
     "slurmctld",

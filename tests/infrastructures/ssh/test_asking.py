@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 
 from tests.clients.slurm.sshd import Sshd, sshd
-from tests.provider.calls import Calls
+from tests.provider.calls import Preflights
 from tidepool.infrastructures.ssh.ask import FACTS_S, ask
 from tidepool.infrastructures.ssh.errors import HostError
-from tidepool.infrastructures.ssh.kinds.inventory import SshInventoryKind
-from tidepool.resources.kind import Home
-from tidepool.resources.reading import Reader
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here
-
-INVENTORY = "tidepool:ssh:Inventory"
 
 
 def way(sshd: Sshd, **changes: Any) -> Mapping[str, Any]:
@@ -40,10 +35,8 @@ def host(path: str, connection: Mapping[str, Any], **shape: int) -> Mapping[str,
 
 def failures(tmp_path: Path, *hosts: Mapping[str, Any], **more: Any) -> list[str]:
     """What a preview says of these hosts."""
-    calls = Calls(tmp_path, INVENTORY)
-    inputs = {"stack": "physics", "systems": ["debian 12"], "users": [], "hosts": list(hosts), **more}
-    answer = calls._check(inputs)
-    return [failure.reason for failure in answer.failures or []]
+    demands = {"stack": "physics", "systems": ["debian 12"], "users": {}, "hosts": list(hosts), **more}
+    return [reason for _, reason in Preflights(tmp_path, "ssh").mistakes(demands)]
 
 
 def test_a_host_says_what_it_has(sshd: Sshd) -> None:
@@ -81,7 +74,9 @@ def test_all_hosts_are_told_of_at_once_in_a_preview(tmp_path: Path, sshd: Sshd) 
     assert any(each.startswith("fleets[2]: the host 127.0.0.1: the key") for each in said)
 
 
-def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(tmp_path: Path, sshd: Sshd) -> None:
+def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(
+    tmp_path: Path, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both are asked as they are; of the one that answers, another cluster's claim is what it says besides."""
     elsewhere = {
         "key": {"stack": "chemistry", "fleet": "cpu", "node": "cpu-7", "generation": 1},
@@ -92,13 +87,12 @@ def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(tmp_pa
         facts = ask(connection, verb, told, timeout_s)
         return {**facts, "claim": elsewhere}
 
-    kind = SshInventoryKind(Home(tmp_path, tmp_path / "images"), asked)
     hosts = [
         host("fleets[0].hosts[0]", way(sshd)),
         host("fleets[0].hosts[1]", way(sshd, key=str(sshd.other_key))),
     ]
-    reader = Reader({"stack": "physics", "systems": ["debian 12"], "users": [], "hosts": hosts})
-    said = [mistake.reason for mistake in kind.mistakes(kind.read(reader))]
+    monkeypatch.setattr("tidepool.infrastructures.ssh.checks.ask", asked)
+    said = failures(tmp_path, *hosts)
     assert any(
         each.startswith(
             "fleets[0].hosts[0]: the host 127.0.0.1: it is the node cpu-7 of the stack chemistry: give it back"

@@ -18,7 +18,7 @@ from tidepool.components import ComputeFleet, SlurmController
 from tidepool.infrastructures.registry import infrastructures_of
 from tidepool.testing import Graph, register
 
-INVENTORY, HOST, PLAYBOOK = "tidepool:ssh:Inventory", "tidepool:ssh:Host", "tidepool:ssh:Playbook"
+INVENTORY, HOST, PLAYBOOK = "tidepool:infrastructure:Preflight", "tidepool:ssh:Host", "tidepool:ssh:Playbook"
 BOOT = "tidepool:local:Boot"
 FLEET = "tidepool:components:ComputeFleet cpu"
 CONTROLLER = "tidepool:components:SlurmController physics"
@@ -56,7 +56,9 @@ def changed(before: ClusterSpec, after: ClusterSpec, **more: Any) -> set[str]:
 def test_a_machine_is_a_claim_and_a_play_and_nothing_is_made_besides() -> None:
     graph = registered(spec())
     mine = {
-        name: parent for name, parent in graph.children.items() if "ssh:" in name or name.startswith(BOOT)
+        name: parent
+        for name, parent in graph.children.items()
+        if "ssh:" in name or name.startswith((BOOT, INVENTORY))
     }
     assert mine == {
         f"{INVENTORY} ssh@hosts": "",
@@ -149,7 +151,7 @@ def test_hosts_are_asked_before_anything_is_done_on_one() -> None:
     graph = registered(spec())
     for name in ("ctl", "login-1", "cpu-1", "cpu-2"):
         assert f"{INVENTORY} ssh@hosts" in graph[f"{HOST} {name}"].depends_on
-    asked = graph[f"{INVENTORY} ssh@hosts"].inputs
+    asked = graph[f"{INVENTORY} ssh@hosts"].inputs["demands"]
     assert [each["host"] for each in asked["hosts"]] == ["head", "head2", "head3", "head4", "alpha", "beta"]
     assert asked["hosts"][4] == {
         "path": "fleets[0].infrastructures[0].options.hosts",
@@ -195,7 +197,7 @@ def test_another_shape_asks_hosts_anew_and_claims_none() -> None:
     larger = mapping()
     larger["fleets"][0]["shape"]["memory"] = "2GiB"
     names = changed(spec(), ClusterSpec.model_validate(larger))
-    assert {name for name in names if "ssh:" in name} == {f"{INVENTORY} ssh@hosts"}
+    assert {name for name in names if "ssh" in name} == {f"{INVENTORY} ssh@hosts"}
 
 
 def test_another_order_of_hosts_is_another_host_for_each_node() -> None:

@@ -108,7 +108,7 @@ def test_a_fleet_of_hosts_may_have_its_controller_elsewhere() -> None:
 
 def test_each_host_is_asked_for_what_its_node_has_and_others_are_not_asked() -> None:
     given = spec(hosts={**HOSTS, "spare": "192.0.2.99"})
-    asked = demands(given, read_options(given))
+    asked = demands(given, read_options(given), "dev").hosts
     assert [(each.host, each.cpus) for each in asked] == [
         *((name, 2) for name in ("head", "head2", "head3", "head4")),
         ("alpha", 4),
@@ -164,5 +164,5 @@ def test_the_clusters_own_machines_take_the_places_up_to_the_last_that_there_is(
         machines={"hosts": ["head", "head2", "head3", "head4", "head5"]},
         volumes={"home": "/home", "slurmctld": "/s", **({"database": "/d"} if "accounting" in own else {})},
     )
-    asked = [each.host for each in demands(given, read_options(given))]
+    asked = [each.host for each in demands(given, read_options(given), "dev").hosts]
     assert asked == [*["head", "head2", "head3", "head4", "head5"][:hosts], "alpha", "beta"]

@@ -7,24 +7,29 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-import pulumi
 from pulumi import Input, Output, ResourceOptions
 
 from tests.infrastructures.toy.machines import folder_of
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.resources.model import Field, Model, Resource, given, output
 
 
-class ToyMachine(pulumi.CustomResource):
+class ToyMachineModel(Model):
+    """Properties of a `ToyMachine`."""
+
+    folder: Field[str] = given(replaces=True)
+    stack: Field[str] = given(replaces=True)
+    machine: Field[str] = given(replaces=True)
+    address: Field[str] = given(replaces=True)
+    boot: Field[str] = given()
+    number: Field[str] = output()
+    connection: Field[Mapping[str, Any]] = output(default={})
+
+
+class ToyMachine(Resource, ToyMachineModel, token="tidepool:toy:Machine"):
     """A file that says that there is a machine. ``number`` is its id."""
-
-    number: Output[str]
-    connection: Output[Mapping[str, Any]]
-
-    def __init__(self, name: str, opts: ResourceOptions | None = None, **inputs: Any) -> None:
-        outputs = {"number": None, "connection": None}
-        super().__init__("tidepool:toy:Machine", name, {**inputs, **outputs}, opts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,13 @@ class Toy:
         return Output.from_input(name)
 
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
-        where = {"folder": self.folder, "stack": self.stack, "address": str(order.address)}
-        made = ToyMachine(order.name, opts, machine=order.name, boot=order.boot, **where)
+        made = ToyMachine(
+            order.name,
+            folder=self.folder,
+            stack=self.stack,
+            machine=order.name,
+            address=str(order.address),
+            boot=order.boot,
+            opts=opts,
+        )
         return Machine(made, made.number, Output.from_input(str(order.address)), made.connection)

@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from tests.infrastructures.toy.graph import ToyMachine, ToyMachineModel
 from tests.infrastructures.toy.machines import ToyMachines
 from tidepool.infrastructures import MachineKey
-from tidepool.resources.difference import Rules
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Reader
 from tidepool.resources.values import Inputs, Plain
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    key: MachineKey
-    machines: ToyMachines
-    address: str
-
-
-class ToyMachineKind(Kind[Wanted]):
+class ToyMachineKind(Kind[ToyMachineModel]):
     """A machine of the toy."""
 
-    token = "tidepool:toy:Machine"
-    keys = frozenset({"folder", "stack", "machine", "address", "boot"})
-    rules = Rules(replaces=keys - {"boot"})
+    resource = ToyMachine
 
     def __init__(self, home: Home) -> None:
         self._home = home
-
-    def read(self, reader: Reader) -> Wanted:
-        key = MachineKey(reader.text("stack"), reader.text("machine"))
-        reader.text("boot")
-        return Wanted(key, ToyMachines(Path(reader.text("folder"))), reader.text("address"))
 
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:
         where = {"stack": inputs.get("stack"), "address": inputs.get("address")}
         return {"connection": {"kind": "ssh", "user": "root", **where}}
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
-        made = wanted.machines.make(wanted.key, wanted.address)
-        return Made(f"{wanted.key.stack}/{wanted.key.node}", {"number": made.machine_id})
+    def create(self, wanted: ToyMachineModel, task: Task) -> Made:
+        made = _machines(wanted).make(_key(wanted), wanted.address)
+        return Made(f"{wanted.stack}/{wanted.machine}", {"number": made.machine_id})
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
-        return AS_KNOWN if state.machines.read(state.key) else None
+    def look(self, id: str, state: ToyMachineModel) -> Mapping[str, Plain] | None:
+        return AS_KNOWN if _machines(state).read(_key(state)) else None
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
-        state.machines.delete(state.key)
+    def delete(self, id: str, state: ToyMachineModel, task: Task) -> None:
+        _machines(state).delete(_key(state))
+
+
+def _machines(wanted: ToyMachineModel) -> ToyMachines:
+    return ToyMachines(Path(wanted.folder))
+
+
+def _key(wanted: ToyMachineModel) -> MachineKey:
+    return MachineKey(wanted.stack, wanted.machine)

@@ -90,7 +90,7 @@ slurm = Configuration(
     fleets={fleet.name: f"{fleet.name}-[1-{fleet.max_nodes}]" for fleet in spec.fleets},
 )
 pulumi.export("controller", controller.connection)
-pulumi.export("publicKey", ssh.publicKey)
+pulumi.export("publicKey", ssh.public_key)
 pulumi.export("mungeKey", key.key)
 pulumi.export("configuration", slurm.digest)
 

@@ -12,13 +12,13 @@ INFRASTRUCTURE = Descriptor(
     machines="tidepool.infrastructures.aws.machines:machines_of",
     failures="tidepool.infrastructures.aws.failures:kind_of",
     checks="tidepool.infrastructures.aws.checks:checks_of",
+    preflight="tidepool.infrastructures.aws.checks:PREFLIGHT",
     types=("aws:ec2/instance:Instance", "aws:ec2/route:Route", "tidepool:ssh:Machine"),
     machine_id="id",
     # Adapters of EFA, where machines have them.
     has_more=True,
     kinds={
         "tidepool:aws:Forwarding": "tidepool.infrastructures.aws.kinds.forwarding:AwsForwardingKind",
-        "tidepool:aws:Region": "tidepool.infrastructures.aws.kinds.region:AwsRegionKind",
     },
     package=Package("pulumi-aws", "7.51.1", plugin="aws", beside=("boto3",)),
 )

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from tidepool.cluster.failures import InfrastructureError, Permanent
-from tidepool.infrastructures.aws.demand import Wanted
+from tidepool.infrastructures.aws.demand import Demands
 from tidepool.infrastructures.aws.facts import Facts, TypeFacts, type_facts
 from tidepool.infrastructures.aws.preflight import ROUTES_QUOTA, quota_of
 from tidepool.infrastructures.aws.prices import PRICE_LISTS, price
@@ -17,7 +17,7 @@ from tidepool.infrastructures.aws.session import client, kinds_of_failures
 Clients = Callable[[str], Any]
 
 
-def ask(wanted: Wanted, clients: Clients | None = None) -> Facts:
+def ask(wanted: Demands, clients: Clients | None = None) -> Facts:
     """Ask what the region has.
 
     Raises:
@@ -71,7 +71,7 @@ def _quota(clients: Clients, service: str, code: str) -> float | None:
     return None
 
 
-def _prices(clients: Clients, wanted: Wanted) -> dict[tuple[str, str, str], float]:
+def _prices(clients: Clients, wanted: Demands) -> dict[tuple[str, str, str], float]:
     """Return the prices of offerings that have none in the spec; left out where AWS does not say."""
     found = {}
     for demand in wanted.demands:

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.aws.demand import Wanted, architecture, wanted
+from tidepool.infrastructures.aws.demand import Demands, architecture, wanted
 from tidepool.infrastructures.aws.facts import Facts
 from tidepool.infrastructures.aws.preflight import lacks
 from tidepool.infrastructures.aws.reading import read_options
-from tidepool.infrastructures.finding import Finding
+from tidepool.infrastructures.finding import Finding, Preflight
+from tidepool.resources.kind import Home
 
-Ask = Callable[[Wanted], Facts]
+Ask = Callable[[Demands], Facts]
 
 
-def ask_aws(wanted: Wanted) -> Facts:
+def ask_aws(wanted: Demands) -> Facts:
     """Ask what the region has."""
     # It imports boto3, which the provider of a stack that has no AWS is spared.
     from tidepool.infrastructures.aws.ask import ask
@@ -25,7 +26,7 @@ def ask_aws(wanted: Wanted) -> Facts:
     return ask(wanted)
 
 
-def lacks_of_region(wanted: Wanted, ask: Ask = ask_aws) -> tuple[str, ...]:
+def lacks_of_region(wanted: Demands, ask: Ask = ask_aws) -> tuple[str, ...]:
     """All that the region lacks, each with the remedy; that it cannot be asked."""
     if find_spec("boto3") is None:
         return ("the Python package boto3 is not installed; run: .venv/bin/pip install boto3",)
@@ -48,3 +49,10 @@ def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask_aws) ->
     yield from (Finding(what, "lacks", lack) for lack in found)
     if not found:
         yield Finding(what, "well", "it answers, and has all that is asked of it")
+
+
+def _lacks(demands: Demands, _home: Home) -> tuple[str, ...]:
+    return lacks_of_region(demands)
+
+
+PREFLIGHT = Preflight(Demands, _lacks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Final
 
@@ -24,10 +24,10 @@ class Demand:
     instance_type: str
     zone: str
     market: str
-    machines: int
-    cpus: int
-    threads_per_core: int
-    memory_mib: int
+    machines: int = field(metadata={"least": 1})
+    cpus: int = field(metadata={"least": 1})
+    threads_per_core: int = field(metadata={"least": 1})
+    memory_mib: int = field(metadata={"least": 1})
     gpus: int = 0
     efa: int = 0
     clustered: bool = False
@@ -40,7 +40,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Demands:
     """All that is asked: ``network`` is where machines have their addresses, each a route.
 
     ``counted`` says whether the cluster's limits count what machines cost. ``architecture`` is what images are made for, as AWS
@@ -62,7 +62,7 @@ def architecture() -> str:
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
-def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") -> Wanted:
+def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") -> Demands:
     """When every fleet is as large as it may be."""
     place, controller = options.place, spec.controller
     own = 1 + controller.backup + controller.login_machines
@@ -76,7 +76,7 @@ def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") ->
             demands.append(
                 _demand(options, claim, claim.fleet.shape, claim.fleet.most_nodes(claim.entry)),
             )
-    return Wanted(
+    return Demands(
         place.region,
         options.path,
         spec.network,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
-from typing import Any, Final
+from typing import Final
 
 import pulumi
 import pulumi_aws as aws
@@ -16,7 +16,7 @@ from tidepool import resources
 from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.aws.demand import Wanted, architecture, wanted
+from tidepool.infrastructures.aws.demand import architecture, wanted
 from tidepool.infrastructures.aws.image import FORM, Importer, ami, importer
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
 from tidepool.infrastructures.aws.mounting import mounting
@@ -24,13 +24,14 @@ from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
 from tidepool.infrastructures.aws.network import StackNetwork, stack_network
 from tidepool.infrastructures.aws.options import Offering
 from tidepool.infrastructures.aws.reading import Options, read_options
-from tidepool.infrastructures.aws.resources import AwsForwarding, AwsRegion
+from tidepool.infrastructures.aws.resources import AwsForwarding
 from tidepool.infrastructures.aws.storage import attached, disk, shared_by_efs, shared_by_lustre
 from tidepool.infrastructures.aws.user_data import guest_program
 from tidepool.infrastructures.boot import Boot, File, Service
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.remote import Ssh, ssh
+from tidepool.resources.preflight import preflight
 
 #: Of the plugin's own: what is sold out stays so, and is to be told soon.
 _RETRIES: Final = 4
@@ -51,7 +52,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         raise pulumi.RunError(str(error)) from error
     place = options.place
     built_for = architecture()
-    fit = AwsRegion("aws", **_to_inputs(wanted(spec, options, built_for)))
+    fit = preflight("aws", "aws", options.path, wanted(spec, options, built_for))
     provider = aws.Provider(
         "aws",
         region=place.region,
@@ -218,25 +219,3 @@ def _watching(boot: Boot) -> Boot:
         services=(*boot.services, watch),
         files=(*boot.files, File(_SPOT, guest_program("spot"))),
     )
-
-
-def _to_inputs(asked: Wanted) -> dict[str, Any]:
-    """All that is asked, as the resource takes it; what is not asked for is left out."""
-    demands = [
-        {_camel(key): value for key, value in asdict(demand).items() if value} for demand in asked.demands
-    ]
-    return {
-        "region": asked.region,
-        "path": asked.path,
-        "network": str(asked.network),
-        "demands": demands,
-        "vpc": asked.vpc,
-        "subnets": dict(asked.subnets) if asked.subnets else None,
-        "counted": asked.counted or None,
-        "architecture": asked.architecture,
-    }
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

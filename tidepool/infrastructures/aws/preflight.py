@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tidepool.infrastructures.aws.demand import Demand, Wanted
+from tidepool.infrastructures.aws.demand import Demand, Demands
 from tidepool.infrastructures.aws.facts import Facts, TypeFacts
 
 #: Whose types have an architecture.
@@ -33,12 +33,12 @@ def quota_of(instance_type: str, market: str) -> str:
     return codes[market == "spot"]
 
 
-def lacks(facts: Facts, wanted: Wanted) -> tuple[str, ...]:
+def lacks(facts: Facts, wanted: Demands) -> tuple[str, ...]:
     """All that is missing, each with where it was asked for and the remedy. Empty where nothing is."""
     return tuple(_lacks(facts, wanted))
 
 
-def _lacks(facts: Facts, wanted: Wanted) -> Iterator[str]:
+def _lacks(facts: Facts, wanted: Demands) -> Iterator[str]:
     for demand in wanted.demands:
         found = facts.types.get(demand.instance_type)
         if found is None:
@@ -139,7 +139,7 @@ def _of_quota(facts: Facts, found: TypeFacts, demand: Demand) -> Iterator[str]:
         )
 
 
-def _of_prices(facts: Facts, wanted: Wanted) -> Iterator[str]:
+def _of_prices(facts: Facts, wanted: Demands) -> Iterator[str]:
     """A limit that counts nothing holds nothing."""
     for path, demand in {each.price_path: each for each in wanted.demands}.items():
         if demand.price_usd_per_hour == 0:
@@ -148,7 +148,7 @@ def _of_prices(facts: Facts, wanted: Wanted) -> Iterator[str]:
             yield f"{path}: the cluster's limits count what machines cost, and {demand.instance_type} has no price: write {remedy}"
 
 
-def _of_network(facts: Facts, wanted: Wanted) -> Iterator[str]:
+def _of_network(facts: Facts, wanted: Demands) -> Iterator[str]:
     machines = sum(demand.machines for demand in wanted.demands)
     if facts.routes is not None and machines > facts.routes:
         yield (

@@ -12,11 +12,11 @@ INFRASTRUCTURE = Descriptor(
     machines="tidepool.infrastructures.kubernetes.machines:machines_of",
     failures="tidepool.infrastructures.kubernetes.failures:kind_of",
     checks="tidepool.infrastructures.kubernetes.checks:checks_of",
+    preflight="tidepool.infrastructures.kubernetes.checks:PREFLIGHT",
     types=("tidepool:kubernetes:Machine",),
     # A pod, or a Machine with what it needs.
     has_more=True,
     kinds={
-        "tidepool:kubernetes:Place": "tidepool.infrastructures.kubernetes.kinds.cluster:KubernetesPlaceKind",
         "tidepool:kubernetes:Machine": "tidepool.infrastructures.kubernetes.kinds.machine:KubernetesMachineKind",
     },
     package=Package("pulumi-kubernetes", "4.34.2", plugin="kubernetes"),

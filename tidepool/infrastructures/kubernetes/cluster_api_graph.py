@@ -190,6 +190,7 @@ class ClusterApiMachines:
             kubeconfig=self.options.place.kubeconfig,
             namespace=self.options.namespace,
             kind="machines",
+            machine=order.name,
             object=cast(Any, made).metadata.apply(lambda meta: meta["uid"]),
             address=str(order.address),
             access=self.ssh.access.id,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import fold
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.kubernetes.options import Offering
@@ -19,13 +20,13 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Machines of one offering. ``path`` is where a person wrote it, ``names`` are all that there can be."""
+    """Machines of one offering. ``path`` is where a person wrote it, ``names`` are all that there can be, a hostlist."""
 
     path: str
-    names: tuple[str, ...]
+    names: str
     kind: str
-    cpu_milli: int
-    memory_mib: int
+    cpu_milli: int = field(metadata={"least": 1})
+    memory_mib: int = field(metadata={"least": 1})
     architecture: str
     node_selector: Mapping[str, str] = FrozenDict()
     extended: Mapping[str, int] = FrozenDict()
@@ -33,15 +34,32 @@ class Demand:
     autoscaled: bool = False
 
 
+#: What a stack may make there.
+Use = Literal["pods", "machines", "claims", "multus"]
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All demands of a stack. ``path`` is where its options stand in the spec, ``kubeconfig`` the path of a file."""
+
+    stack: str
+    path: str
+    namespace: str
+    own_namespace: bool
+    demands: tuple[Demand, ...]
+    kubeconfig: str = ""
+    uses: tuple[Use, ...] = ()
+
+
 def architecture() -> str:
     """What images are for: they are built on this machine."""
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
-def uses_of(spec: ClusterSpec, options: Options) -> list[str]:
-    """What a stack makes there, in the words of `tidepool:kubernetes:Place`."""
+def uses_of(spec: ClusterSpec, options: Options) -> list[Use]:
+    """What a stack makes there, in the words of `Demands`."""
     place = options.place
-    uses = {
+    uses: dict[Use, bool] = {
         "pods": bool(options.fleets_of_pods) or has_own_machines(spec),
         "machines": options.has_machines,
         "claims": any(volume.storage_class for volume in place.volumes.values()),
@@ -50,11 +68,17 @@ def uses_of(spec: ClusterSpec, options: Options) -> list[str]:
     return [name for name, is_used in uses.items() if is_used]
 
 
-def demands(
-    spec: ClusterSpec, options: Options, architecture: str, own: tuple[str, ...]
-) -> tuple[Demand, ...]:
-    """All that is asked; ``own`` are the names of the cluster's own machines."""
-    return tuple(_demands(spec, options, architecture, own))
+def demands(spec: ClusterSpec, options: Options, stack: str, built_for: str) -> Demands:
+    """Return all demands of a stack, when every fleet is as large as it may be; images are ``built_for`` an architecture."""
+    return Demands(
+        stack,
+        options.path,
+        options.namespace,
+        options.place.own_namespace,
+        tuple(_demands(spec, options, built_for, tuple(spec.own_hosts))),
+        options.place.kubeconfig,
+        tuple(uses_of(spec, options)),
+    )
 
 
 def _demands(
@@ -74,7 +98,7 @@ def _demands(
 def _demand(path: str, names: tuple[str, ...], shape: Shape, offering: Offering, architecture: str) -> Demand:
     return Demand(
         path,
-        names,
+        fold(names),
         offering.kind,
         shape.cpus * 1000,
         shape.memory_mib + offering.overhead_mib,

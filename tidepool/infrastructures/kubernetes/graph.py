@@ -23,7 +23,6 @@ from pulumi_kubernetes.policy import v1 as policy
 from pulumi_kubernetes.rbac import v1 as rbac
 
 from tidepool import resources
-from tidepool.cluster import hostlist
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures import container
@@ -31,11 +30,12 @@ from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.kubernetes import namespace, pod, rights
 from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines
-from tidepool.infrastructures.kubernetes.demand import Demand, architecture, demands, uses_of
+from tidepool.infrastructures.kubernetes.demand import architecture, demands
 from tidepool.infrastructures.kubernetes.options import Offering
 from tidepool.infrastructures.kubernetes.reading import Options, has_own_machines, read_options
-from tidepool.infrastructures.kubernetes.resources import KubernetesMachine, KubernetesPlace
+from tidepool.infrastructures.kubernetes.resources import KubernetesMachine
 from tidepool.infrastructures.remote import Ssh, ssh
+from tidepool.resources.preflight import preflight
 
 _FORM: Final = "oci"
 #: How long a pod waits for room, before its demand is another fleet's.
@@ -55,18 +55,9 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         raise pulumi.RunError(str(error)) from error
     place = options.place
     built_for = architecture()
-    asked = demands(spec, options, built_for, tuple(spec.own_hosts))
-    uses = uses_of(spec, options)
-    fit = KubernetesPlace(
-        "kubernetes",
-        stack=stack,
-        kubeconfig=place.kubeconfig,
-        path=options.path,
-        namespace=options.namespace,
-        own_namespace=place.own_namespace,
-        uses=uses,
-        demands=[_to_inputs(demand) for demand in asked],
-    )
+    asked = demands(spec, options, stack, built_for)
+    uses = asked.uses
+    fit = preflight("kubernetes", "kubernetes", options.path, asked)
     # All that is made there waits for what says that it can be.
     provider = kubernetes.Provider(
         "kubernetes",
@@ -299,6 +290,7 @@ class Kubernetes:
             kubeconfig=place.kubeconfig,
             namespace=self.room.name,
             kind="pods",
+            machine=order.name,
             object=_any(made.metadata.uid),
             address=str(order.address),
             access=self.ssh.access.id,
@@ -326,22 +318,6 @@ class Kubernetes:
             network=network,
             architecture=self.architecture,
         )
-
-
-def _to_inputs(demand: Demand) -> Mapping[str, Any]:
-    """A demand as the resource takes it; what is not asked for is left out."""
-    told = {
-        "path": demand.path,
-        "names": hostlist.fold(demand.names),
-        "kind": demand.kind,
-        "cpuMilli": demand.cpu_milli,
-        "memoryMib": demand.memory_mib,
-        "architecture": demand.architecture,
-        "nodeSelector": dict(demand.node_selector),
-        "extended": {name: str(count) for name, count in demand.extended.items()},
-        "autoscaled": demand.autoscaled,
-    }
-    return {key: value for key, value in told.items() if value}
 
 
 def _any(value: object) -> Any:

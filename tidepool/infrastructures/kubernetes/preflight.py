@@ -7,22 +7,11 @@ from dataclasses import dataclass
 
 from tidepool.clients.kubernetes.objects import Namespace, Node, Right
 from tidepool.cluster import hostlist
-from tidepool.infrastructures.kubernetes.demand import Demand
+from tidepool.infrastructures.kubernetes.demand import Demand, Demands
 from tidepool.infrastructures.kubernetes.labels import STACK_LABEL
 from tidepool.infrastructures.kubernetes.rights import summary
 
 _ARCHITECTURE = "kubernetes.io/arch"
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a stack asks for. ``path`` is where its place stands in the spec."""
-
-    stack: str
-    path: str
-    namespace: str
-    own_namespace: bool
-    demands: tuple[Demand, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +26,22 @@ class Seen:
     has_cluster_api: bool = True
 
 
-def lacks(wish: Wish, seen: Seen) -> tuple[str, ...]:
+def lacks(demands: Demands, seen: Seen) -> tuple[str, ...]:
     """All that is wrong, each with its key and its remedy."""
-    return tuple(_lacks(wish, seen))
+    return tuple(_lacks(demands, seen))
 
 
-def _lacks(wish: Wish, seen: Seen) -> Iterator[str]:
+def _lacks(demands: Demands, seen: Seen) -> Iterator[str]:
     if seen.missing:
         yield (
-            f"{wish.path}.kubeconfig: its user may not {summary(seen.missing)}; an administrator has to allow it "
+            f"{demands.path}.kubeconfig: its user may not {summary(seen.missing)}; an administrator has to allow it "
             "(docs/infrastructures/kubernetes.md)"
         )
-    yield from _of_namespace(wish, seen.namespace)
-    for demand in wish.demands:
-        if taken := seen.others & {*demand.names}:
+    yield from _of_namespace(demands, seen.namespace)
+    for demand in demands.demands:
+        if taken := seen.others & {*hostlist.expand(demand.names)}:
             yield (
-                f"{demand.path}: {hostlist.fold(taken)} in the namespace {wish.namespace} is there already, and not this "
+                f"{demand.path}: {hostlist.fold(taken)} in the namespace {demands.namespace} is there already, and not this "
                 "stack's; take it away, or name another namespace"
             )
         if demand.kind == "machines":
@@ -65,23 +54,23 @@ def _lacks(wish: Wish, seen: Seen) -> Iterator[str]:
             yield from _of_nodes(demand, seen.nodes)
 
 
-def _of_namespace(wish: Wish, there: Namespace | None) -> Iterator[str]:
-    key = f"{wish.path}.namespace"
+def _of_namespace(demands: Demands, there: Namespace | None) -> Iterator[str]:
+    key = f"{demands.path}.namespace"
     if there is None:
-        if not wish.own_namespace:
-            yield f"{key}: there is no {wish.namespace}; an administrator makes it, or leave out own_namespace: false"
+        if not demands.own_namespace:
+            yield f"{key}: there is no {demands.namespace}; an administrator makes it, or leave out own_namespace: false"
         return
     whose = there.labels.get(STACK_LABEL)
     if there.is_ending:
-        yield f"{key}: {wish.namespace} is being deleted; wait for its end, or name another"
+        yield f"{key}: {demands.namespace} is being deleted; wait for its end, or name another"
     elif whose is None:
-        remedy = f"kubectl label namespace {wish.namespace} {STACK_LABEL}={wish.stack}"
-        if wish.own_namespace:
-            yield f"{key}: {wish.namespace} is there already, and no stack's; name another, or write own_namespace: false and {remedy}"
+        remedy = f"kubectl label namespace {demands.namespace} {STACK_LABEL}={demands.stack}"
+        if demands.own_namespace:
+            yield f"{key}: {demands.namespace} is there already, and no stack's; name another, or write own_namespace: false and {remedy}"
         else:
-            yield f"{key}: {wish.namespace} is not said to be this stack's; {remedy}"
-    elif whose != wish.stack:
-        yield f"{key}: {wish.namespace} is of the stack {whose}; each department has its own, name another"
+            yield f"{key}: {demands.namespace} is not said to be this stack's; {remedy}"
+    elif whose != demands.stack:
+        yield f"{key}: {demands.namespace} is of the stack {whose}; each department has its own, name another"
 
 
 def _of_nodes(demand: Demand, nodes: tuple[Node, ...]) -> Iterator[str]:

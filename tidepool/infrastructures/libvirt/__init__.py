@@ -12,8 +12,8 @@ INFRASTRUCTURE = Descriptor(
     machines="tidepool.infrastructures.libvirt.machines:machines_of",
     failures="tidepool.infrastructures.libvirt.failures:kind_of",
     checks="tidepool.infrastructures.libvirt.checks:checks_of",
+    preflight="tidepool.infrastructures.libvirt.checks:PREFLIGHT",
     types=("libvirt:index/domain:Domain", "libvirt:index/volume:Volume", "tidepool:ssh:Machine"),
     machine_id="id",
-    kinds={"tidepool:libvirt:Host": "tidepool.infrastructures.libvirt.kinds.host:LibvirtHostKind"},
     package=Package("pulumi-libvirt", "0.5.4", plugin="libvirt"),
 )

@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding
+from tidepool.infrastructures.finding import Finding, Preflight
 from tidepool.infrastructures.libvirt.ask import ask, tools_missing
 from tidepool.infrastructures.libvirt.capabilities import Host
-from tidepool.infrastructures.libvirt.demand import Demand, demands
+from tidepool.infrastructures.libvirt.demand import Demand, Demands, demands
 from tidepool.infrastructures.libvirt.errors import LibvirtError
 from tidepool.infrastructures.libvirt.preflight import lacks
 from tidepool.infrastructures.libvirt.reading import read_options
+from tidepool.resources.kind import Home
 
 Ask = Callable[[str], Host]
 
@@ -56,3 +57,12 @@ def checks_of(
             yield from (Finding(what, "lacks", lack) for lack in found.result())
             if not found.result():
                 yield Finding(what, "well", f"{hosts[name]} has all that is asked of it")
+
+
+def _lacks(demands: Demands, home: Home) -> Iterable[str]:
+    if missing := tuple(tools_missing(home.environment)):
+        return missing
+    return lacks_of_host(demands.uri, demands.demands)
+
+
+PREFLIGHT = Preflight(Demands, _lacks)

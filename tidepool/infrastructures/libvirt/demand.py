@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
@@ -22,9 +22,9 @@ class Demand:
     """
 
     path: str
-    machines: int
-    cpus: int
-    memory_mib: int
+    machines: int = field(metadata={"least": 1})
+    cpus: int = field(metadata={"least": 1})
+    memory_mib: int = field(metadata={"least": 1})
     virtualization: str = "kvm"
     machine_type: str = "q35"
     cells: Mapping[int, tuple[int, ...]] | None = None
@@ -33,8 +33,16 @@ class Demand:
     pci: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All demands on the host of that URI."""
+
+    uri: str
+    demands: tuple[Demand, ...]
+
+
 def demands(spec: ClusterSpec, options: Options, host: str) -> tuple[Demand, ...]:
-    """All that is asked of that host, when every fleet is as large as it may be."""
+    """Return the demands on that host, when every fleet is as large as it may be."""
     return tuple(_demands(spec, options, host))
 
 

@@ -21,17 +21,16 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
-from tidepool.infrastructures.libvirt.cpu_list import write_cpus
-from tidepool.infrastructures.libvirt.demand import Demand, demands
+from tidepool.infrastructures.libvirt.demand import Demands, demands
 from tidepool.infrastructures.libvirt.domain import NETWORK, stylesheet
 from tidepool.infrastructures.libvirt.identity import Identity, pool_of
 from tidepool.infrastructures.libvirt.options import Offering
 from tidepool.infrastructures.libvirt.own import own_seats
 from tidepool.infrastructures.libvirt.reading import Options, read_options
-from tidepool.infrastructures.libvirt.resources import LibvirtHost
 from tidepool.infrastructures.libvirt.seat import Seat
 from tidepool.infrastructures.libvirt.seat import seat as seat_of
 from tidepool.infrastructures.remote import Ssh, ssh
+from tidepool.resources.preflight import preflight
 
 _ARCHITECTURE: Final = "x86_64"
 #: The form that is uploaded: a whole disk, packed.
@@ -50,8 +49,10 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         raise pulumi.RunError(str(error)) from error
     hosts = {}
     for name, uri in options.place.hosts.items():
-        told = [_to_inputs(demand) for demand in demands(spec, options, name)]
-        fit = LibvirtHost(f"libvirt@{name}", uri=uri, demands=told)
+        asked = Demands(uri, demands(spec, options, name))
+        fit = preflight(
+            f"libvirt@{name}", "libvirt", f"{spec.site_options('libvirt').path}.hosts.{name}", asked
+        )
         # All that is made there waits for what says that the host has it.
         provider = libvirt.Provider(f"libvirt@{name}", uri=uri, opts=ResourceOptions(depends_on=[fit]))
         folder = f"{options.place.pool}/{stack}"
@@ -247,20 +248,3 @@ def _on(host: _Host, opts: ResourceOptions | None, **more: Any) -> ResourceOptio
 
 def _seed_name(boot: str) -> str:
     return f"{boot}-seed.iso"
-
-
-def _to_inputs(demand: Demand) -> Mapping[str, Any]:
-    """A demand as the resource takes it; what is not asked for is left out."""
-    told = {
-        "path": demand.path,
-        "machines": demand.machines,
-        "cpus": demand.cpus,
-        "memoryMib": demand.memory_mib,
-        "virtualization": demand.virtualization,
-        "machineType": demand.machine_type,
-        "cells": {str(node): write_cpus(cpus) for node, cpus in (demand.cells or {}).items()},
-        "emulatorCpus": write_cpus(demand.emulator_cpus),
-        "pageKib": demand.page_kib,
-        "pci": list(demand.pci),
-    }
-    return {key: value for key, value in told.items() if value}

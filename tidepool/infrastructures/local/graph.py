@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Any
 
 import pulumi
 from pulumi import Input, Output
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.infrastructures.boot import Boot, File, Folder, Mount, Service
+from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local import resources
 
@@ -59,11 +58,11 @@ class Local:
             name,
             stack=self.stack,
             boot=name,
-            services=[_to_inputs(service) for service in boot.services],
-            files={file.path: _to_inputs(file, but="path") for file in boot.files},
-            folders=[_to_inputs(folder) for folder in boot.folders],
-            mounts=[_to_inputs(mount) for mount in boot.mounts],
-            devices=[{"path": path} for path in boot.devices],
+            services=boot.services,
+            files=boot.files,
+            folders=boot.folders,
+            mounts=boot.mounts,
+            devices=boot.devices,
             containers=boot.containers or None,
             opts=opts,
         )
@@ -86,14 +85,3 @@ class Local:
             opts=opts,
         )
         return Machine(made, made.id, made.address, made.connection)
-
-
-def _to_inputs(part: Service | File | Folder | Mount, but: str = "") -> Mapping[str, Any]:
-    """A part of a boot as the resource takes it, in camelCase, without the field ``but``."""
-    told = {field.name: getattr(part, field.name) for field in fields(part) if field.name != but}
-    return {_camel(name): list(value) if isinstance(value, tuple) else value for name, value in told.items()}
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

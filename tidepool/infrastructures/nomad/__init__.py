@@ -11,10 +11,10 @@ INFRASTRUCTURE = Descriptor(
     machines="tidepool.infrastructures.nomad.machines:machines_of",
     failures="tidepool.infrastructures.nomad.failures:kind_of",
     checks="tidepool.infrastructures.nomad.checks:checks_of",
+    preflight="tidepool.infrastructures.nomad.checks:PREFLIGHT",
     types=("tidepool:nomad:Machine", "tidepool:ssh:Machine"),
     machine_id="id",
     kinds={
-        "tidepool:nomad:Cluster": "tidepool.infrastructures.nomad.kinds.cluster:NomadClusterKind",
         "tidepool:nomad:Machine": "tidepool.infrastructures.nomad.kinds.machine:NomadMachineKind",
     },
     package=Package("pulumi-nomad", "2.6.1", plugin="nomad"),

@@ -8,7 +8,7 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -17,6 +17,7 @@ from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.nomad.errors import NotAllowed, NotThere
 from tidepool.infrastructures.nomad.failures import kind_of
 from tidepool.infrastructures.nomad.host import Host, read_host
+from tidepool.infrastructures.nomad.token import TokenError, read_token
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -97,6 +98,28 @@ class Api:
             return read_host(self.call("GET", f"node/{id}"))
         except NotThere:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiLocation:
+    """The address of the API, and the file of the token; the token itself is in no input."""
+
+    address: str
+    region: str | None = None
+    token_file: str | None = None
+    ca_file: str | None = None
+
+    def open(self, environment: Mapping[str, str]) -> Api:
+        """Return the API, with its token.
+
+        Raises:
+            Permanent: that cannot be read.
+        """
+        try:
+            token = read_token(self.token_file, environment)
+        except TokenError as error:
+            raise Permanent(str(error)) from error
+        return Api(self.address, token, region=self.region, ca_file=self.ca_file)
 
 
 def _failure(status: int, what: str, words: str) -> Exception:

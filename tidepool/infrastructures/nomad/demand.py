@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.nomad.api import ApiLocation
 from tidepool.infrastructures.nomad.jobs import DRIVER, required_attributes
 from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.reading import Options, label, own_boots
@@ -24,6 +25,16 @@ class Demand:
     constraints: tuple[Constraint, ...] = ()
     drivers: tuple[str, ...] = (DRIVER,)
     ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All demands of a stack on a Nomad."""
+
+    api: ApiLocation
+    namespace: str
+    stack: str
+    demands: tuple[Demand, ...]
 
 
 def demands(spec: ClusterSpec, options: Options) -> tuple[Demand, ...]:

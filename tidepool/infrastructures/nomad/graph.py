@@ -28,13 +28,16 @@ from tidepool.infrastructures.boot import Boot, File, Service
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.nomad import jobs
 from tidepool.infrastructures.nomad import machine as parts
-from tidepool.infrastructures.nomad.demand import Demand, demands
+from tidepool.infrastructures.nomad.api import ApiLocation
+from tidepool.infrastructures.nomad.demand import Demands, demands
 from tidepool.infrastructures.nomad.jobspec import Constraint, Job, written
 from tidepool.infrastructures.nomad.options import Offering
 from tidepool.infrastructures.nomad.reading import Options, label, own_boots, read_options
-from tidepool.infrastructures.nomad.resources import NomadCluster, NomadMachine
+from tidepool.infrastructures.nomad.resources import NomadMachine
 from tidepool.infrastructures.nomad.token import TokenError, read_token
 from tidepool.infrastructures.remote import ssh
+from tidepool.resources.model import to_wire
+from tidepool.resources.preflight import preflight
 
 #: What a boot calls the daemons that are otherwise here: one is a job for all, and one must not be in the host's way.
 _MUNGED: Final = "munged"
@@ -60,15 +63,10 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     except (SpecError, TokenError) as error:
         raise pulumi.RunError(str(error)) from error
     place = options.place
-    told = (("region", place.region), ("tokenFile", place.token_file), ("caFile", place.ca_file))
-    api = {"address": place.address, **{key: value for key, value in told if value is not None}}
-    asked = NomadCluster(
-        "nomad",
-        api=api,
-        namespace=place.namespace,
-        stack=stack,
-        demands=[_to_inputs(demand) for demand in demands(spec, options)],
-    )
+    location = ApiLocation(place.address, place.region, place.token_file, place.ca_file)
+    api = to_wire(location)
+    demanded = Demands(location, place.namespace, stack, demands(spec, options))
+    asked = preflight("nomad", "nomad", options.path, demanded)
     provider = nomad.Provider(
         "nomad",
         address=place.address,
@@ -328,16 +326,3 @@ def _version(items: str) -> int:
 
 def _written(constraints: Sequence[Constraint]) -> list[str]:
     return [f"{each.left} {each.operand} {each.right}" for each in constraints]
-
-
-def _to_inputs(demand: Demand) -> Mapping[str, Any]:
-    """A demand as the resource takes it; what is not asked for is left out."""
-    told = {
-        "path": demand.path,
-        "host": demand.host,
-        "count": demand.count,
-        "constraints": _written(demand.constraints),
-        "drivers": list(demand.drivers),
-        "ports": [str(port) for port in demand.ports],
-    }
-    return {key: value for key, value in told.items() if value}

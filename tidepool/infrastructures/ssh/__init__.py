@@ -11,11 +11,11 @@ INFRASTRUCTURE = Descriptor(
     machines="tidepool.infrastructures.ssh.machines:machines_of",
     failures="tidepool.infrastructures.ssh.failures:kind_of",
     checks="tidepool.infrastructures.ssh.checks:checks_of",
+    preflight="tidepool.infrastructures.ssh.checks:PREFLIGHT",
     types=("tidepool:ssh:Host", "tidepool:ssh:Playbook"),
     machine_id="machine",
     kinds={
         "tidepool:ssh:Host": "tidepool.infrastructures.ssh.kinds.host:SshHostKind",
-        "tidepool:ssh:Inventory": "tidepool.infrastructures.ssh.kinds.inventory:SshInventoryKind",
         "tidepool:ssh:Playbook": "tidepool.infrastructures.ssh.kinds.playbook:SshPlaybookKind",
     },
 )

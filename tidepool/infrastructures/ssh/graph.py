@@ -24,9 +24,10 @@ from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOr
 from tidepool.infrastructures.local.graph import Local
 from tidepool.infrastructures.remote import own_addresses
 from tidepool.infrastructures.ssh import resources
-from tidepool.infrastructures.ssh.demand import Demand, demands
+from tidepool.infrastructures.ssh.demand import demands
 from tidepool.infrastructures.ssh.reading import Options, connection_of, read_options
 from tidepool.infrastructures.ssh.seat import host_of
+from tidepool.resources.preflight import Preflight, preflight
 
 _OF_NODES: Final = ("munge", "slurm-client", "slurmd")
 _OF_OWN: Final = ("slurmctld", "slurmdbd", "mariadb-client-core", "mariadb-server-core")
@@ -47,13 +48,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         {"name": name, "uid": each.uid, "gid": each.gid or each.uid, "home": each.home, "shell": each.shell}
         for name, each in options.place.users.items()
     ]
-    fit = resources.SshInventory(
-        "ssh@hosts",
-        stack=stack,
-        systems=list(options.place.systems),
-        users=users,
-        hosts=[_to_inputs(demand, options) for demand in demands(spec, options)],
-    )
+    fit = preflight("ssh@hosts", "ssh", spec.site_options("ssh").path, demands(spec, options, stack))
     shared = {
         "tidepool_users": users,
         "tidepool_hosts": {name: str(address) for name, address in spec.own_hosts.items()},
@@ -75,7 +70,7 @@ class Ssh:
 
     stack: str
     options: Options
-    fit: resources.SshInventory
+    fit: Preflight
     prefix: int
     shared: Mapping[str, Any]
     hosts: tuple[str, ...]
@@ -162,14 +157,3 @@ class Ssh:
         ]
         others = [role for role in self.options.place.roles if role not in needed]
         return ["users", "at_rest", *needed, *others, "services"]
-
-
-def _to_inputs(demand: Demand, options: Options) -> Mapping[str, Any]:
-    """A demand as the resource takes it, with how the host is reached."""
-    return {
-        "path": demand.path,
-        "host": demand.host,
-        "cpus": demand.cpus,
-        "memoryMib": demand.memory_mib,
-        "connection": connection_of(options.place, options.hosts[demand.host]),
-    }

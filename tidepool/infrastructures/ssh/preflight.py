@@ -19,7 +19,7 @@ def lacks(
     *,
     stack: str,
     systems: Sequence[str],
-    users: Mapping[str, tuple[int, int]],
+    users: Mapping[str, tuple[int, ...]],
 ) -> tuple[str, ...]:
     """All that is wrong with a host, each with the remedy; nothing where it is fit. ``facts`` are the keeper's.
 
@@ -33,7 +33,7 @@ def _lacks(
     demand: Demand,
     stack: str,
     systems: Sequence[str],
-    users: Mapping[str, tuple[int, int]],
+    users: Mapping[str, tuple[int, ...]],
 ) -> Iterator[str]:
     claim = facts["claim"]
     if claim and claim["key"]["stack"] != stack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,37 +15,16 @@ from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes.labels import NODE_LABEL, STACK_LABEL
+from tidepool.infrastructures.kubernetes.resources import KubernetesMachine, KubernetesMachineModel
 from tidepool.infrastructures.kubernetes_access import Access
-from tidepool.resources.difference import Rules
 from tidepool.resources.errors import Unfinished
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
 from tidepool.resources.values import Plain
 
 _AGAIN_S: Final = 1.0
 _ONE_S: Final = 15.0
-_KINDS: Final = ("pods", "machines")
 #: What a kubelet says of containers that will never start, however long they are waited for.
 _NEVER: Final = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    stack: str
-    kubeconfig: str
-    namespace: str
-    kind: str
-    machine: str
-    object: str
-    address: str
-    room_s: int
-
-    @property
-    def connection(self) -> Mapping[str, Any]:
-        """As `tidepool.infrastructures.connection` reads it."""
-        return {"kind": "ssh", "stack": self.stack, "address": self.address, "user": "root"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +36,10 @@ class Progress:
     is_hopeless: bool = False
 
 
-class KubernetesMachineKind(Kind[Wanted]):
+class KubernetesMachineKind(Kind[KubernetesMachineModel]):
     """A machine that answers by SSH; while it does not, Kubernetes is asked why. Others made it, and take it away."""
 
-    token = "tidepool:kubernetes:Machine"  # noqa: S105 - a type of resource
-    keys = frozenset(
-        {"stack", "kubeconfig", "namespace", "kind", "machine", "object", "address", "access", "roomS"}
-    )
-    rules = Rules(replaces=frozenset({"stack", "namespace", "kind", "machine", "object", "address"}))
+    resource = KubernetesMachine
     #: Metal takes minutes to start, and minutes more to be written.
     timeout_s = 1800.0
 
@@ -82,24 +57,7 @@ class KubernetesMachineKind(Kind[Wanted]):
         self._now = now
         self._sleep = sleep
 
-    def read(self, reader: Reader) -> Wanted:
-        reader.text("access")
-        return Wanted(
-            reader.text("stack"),
-            reader.text("kubeconfig"),
-            reader.text("namespace"),
-            reader.text("kind"),
-            reader.text("machine"),
-            reader.text("object"),
-            reader.text("address"),
-            reader.integer("roomS", least=1),
-        )
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
-        if wanted.kind not in _KINDS:
-            yield Mistake("kind", f"it is {wanted.kind!r}; allowed: {', '.join(_KINDS)}")
-
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: KubernetesMachineModel, task: Task) -> Made:
         """Wait.
 
         Raises:
@@ -108,7 +66,8 @@ class KubernetesMachineKind(Kind[Wanted]):
             Unfinished: it runs, or may run, and does not answer.
         """
         id = f"{wanted.namespace}/{wanted.machine}"
-        reached = self._reach(wanted.connection, self._home.data)
+        connection = {"kind": "ssh", "stack": wanted.stack, "address": wanted.address, "user": "root"}
+        reached = self._reach(connection, self._home.data)
         without_room_since: float | None = None
         try:
             while why := _why_not(reached):
@@ -133,13 +92,13 @@ class KubernetesMachineKind(Kind[Wanted]):
                 self._sleep(_AGAIN_S)
         finally:
             reached.close()
-        return Made(id, {"connection": wanted.connection})
+        return Made(id, {"connection": connection})
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: KubernetesMachineModel) -> Mapping[str, Plain] | None:
         # Not seen is not gone: whether it is there, who made it says.
         return AS_KNOWN
 
-    def _progress(self, wanted: Wanted) -> Progress:
+    def _progress(self, wanted: KubernetesMachineModel) -> Progress:
         try:
             with self._open(wanted.kubeconfig, self._home.data) as kubernetes:
                 return _progress(kubernetes, wanted)
@@ -147,7 +106,7 @@ class KubernetesMachineKind(Kind[Wanted]):
             return Progress(f"Kubernetes cannot be asked: {error}")
 
 
-def _progress(kubernetes: KubernetesReader, wanted: Wanted) -> Progress:
+def _progress(kubernetes: KubernetesReader, wanted: KubernetesMachineModel) -> Progress:
     labels = {STACK_LABEL: wanted.stack, NODE_LABEL: wanted.machine}
     if wanted.kind == "pods":
         for pod in kubernetes.pods_in(wanted.namespace, labels):

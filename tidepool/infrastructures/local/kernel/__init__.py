@@ -4,6 +4,7 @@ The only code that touches this machine's kernel. What to make is a frozen speci
 from the kernel and the data folder, which every function is given. See ``docs/architecture.md``.
 """
 
+from tidepool.cluster.boot import Device, File, Folder, Mount, Service
 from tidepool.infrastructures.local.kernel.dial import dial, network_prefix
 from tidepool.infrastructures.local.kernel.entry import Ended, enter_prefix, execute
 from tidepool.infrastructures.local.kernel.errors import (
@@ -38,15 +39,7 @@ from tidepool.infrastructures.local.kernel.network import (
 )
 from tidepool.infrastructures.local.kernel.preflight import Lack, Plans, kubelets_at_most, preflight
 from tidepool.infrastructures.local.kernel.services import ServiceState
-from tidepool.infrastructures.local.kernel.spec import (
-    Device,
-    File,
-    Folder,
-    MachineSpec,
-    Mount,
-    NetworkSpec,
-    Service,
-)
+from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec
 from tidepool.infrastructures.local.kernel.uptime import started_at
 
 __all__ = [

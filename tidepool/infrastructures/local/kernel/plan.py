@@ -33,7 +33,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH, MachineSpec, Service, readiness
+from tidepool.cluster.boot import Service
+from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH, MachineSpec, readiness
 
 # Of mount(2).
 _READ_ONLY: Final = 1

@@ -12,9 +12,10 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+from tidepool.cluster.boot import Device, File, Folder, Mount, Service
 from tidepool.infrastructures.local.kernel.errors import BadSpec
 
 #: A host name (RFC 1123), in lower case; also a folder's and a control group's.
@@ -64,92 +65,6 @@ class NetworkSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file that is put into the machine at each boot, before its services start.
-
-    ``mode`` is octal. ``owner`` and ``group`` are names or numbers of the image. ``content`` is text, or base64
-    of bytes where ``is_base64`` is set; it is never kept outside of the machine, nor printed.
-    """
-
-    path: str
-    content: str = field(repr=False)
-    mode: str = "0644"
-    owner: str = "root"
-    group: str = "root"
-    is_base64: bool = False
-
-    @property
-    def data(self) -> bytes:
-        """The content's bytes."""
-        return base64.b64decode(self.content) if self.is_base64 else self.content.encode()
-
-
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder that is made, or given this owner and mode, at each boot before files and services."""
-
-    path: str
-    mode: str = "0755"
-    owner: str = "root"
-    group: str = "root"
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A folder or file of the host that the machine sees at ``target``: a shared /home, say.
-
-    With a ``role`` the services of other roles do not see it, nor what they run.
-    """
-
-    source: str
-    target: str
-    read_only: bool = True
-    role: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device of characters that the machine has besides the usual ones; as it is, it takes all and gives nothing.
-
-    Slurm does not start a node without the files that gres.conf names.
-    """
-
-    path: str
-    major: int = 1
-    minor: int = 3
-    mode: str = "0666"
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A program that runs in a machine. Services start in their order, each when the one before is ready.
-
-    ``ready`` says what makes it so: ``"started"``, ``"tcp:6818"`` (something listens), ``"unix:/run/x.socket"``
-    (it accepts), ``"path:/run/x.pid"`` (it exists). A service that is not ready after ``ready_timeout_s``
-    (0: never) is killed. A dead one is started again: at once, then after 0.1 s, 0.2 s, to 10 s; at once again
-    after it had lived for 10 s. With ``restart="on-failure"`` one that exits 0 stays ended until it is asked for: by a file of
-    its name in /run/tidepool/start, and SIGHUP to the first process (or by the file alone, where it is to end first). With ``once`` it is a command that must exit 0, and is ready when it did.
-    On stopping it gets SIGTERM, and SIGKILL ``stop_timeout_s`` later. Output goes to the boot log.
-    With ``begins`` (``"path:/etc/slurm/slurm.conf"``) it is started, the first time and after each death, only
-    when that path exists in the machine; those after it wait as they do for its readiness.
-    One with a ``role`` runs only while the machine has that role: while ``/var/lib/tidepool/roles/<role>`` exists there.
-    The services of a role are an order of their own; they are stopped backwards, with all that they started.
-    """
-
-    name: str
-    argv: tuple[str, ...]
-    user: str = "root"
-    environment: tuple[tuple[str, str], ...] = ()
-    ready: str = "started"
-    ready_timeout_s: float = 30.0
-    stop_timeout_s: float = 5.0
-    once: bool = False
-    begins: str = ""
-    role: str = ""
-    restart: str = "always"
-
-
-@dataclass(frozen=True, slots=True)
 class MachineSpec:
     """A machine: processes of their own in namespaces, over an image's root, with limits.
 
@@ -172,9 +87,9 @@ class MachineSpec:
     cpus: float
     memory_mib: int
     services: tuple[Service, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[File[str], ...] = ()
     folders: tuple[Folder, ...] = ()
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[Mount[str], ...] = ()
     aliases: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
@@ -291,7 +206,7 @@ def _machine_mistakes(spec: MachineSpec) -> Iterator[str]:
             f"containers is {spec.containers!r}, which is the role of no service; "
             f"allowed are {', '.join(map(repr, roles)) or 'none here'}, or nothing"
         )
-    made: tuple[File | Folder | Device, ...] = (*spec.files, *spec.folders, *spec.devices)
+    made: tuple[File[str] | Folder | Device, ...] = (*spec.files, *spec.folders, *spec.devices)
     for thing in made:
         if not thing.path.startswith("/"):
             yield f"the path {thing.path!r} is not absolute"

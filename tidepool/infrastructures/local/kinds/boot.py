@@ -2,80 +2,130 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Final
 
+from tidepool.cluster.boot import Boot, Device, File, Folder, Mount, Service
+from tidepool.infrastructures.local import resources
+from tidepool.infrastructures.local.kernel import BadSpec, MachineSpec
 from tidepool.infrastructures.local.kernel.errors import explained
+from tidepool.infrastructures.local.kernel.private import make_private
 from tidepool.infrastructures.local.kernel.spec import is_name
-from tidepool.infrastructures.local.kinds.boot_parts import BootParts, load_parts, read_parts
 from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
-from tidepool.resources.difference import Rules
+from tidepool.infrastructures.local.resources import BootModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    stack: str
-    boot: str
-    parts: BootParts
+#: The parts that a machine of this machine's takes, as they are kept.
+_KEPT: Final = ("services", "files", "folders", "mounts", "capabilities", "devices", "containers")
 
 
-class BootKind(Kind[Wanted]):
+class BootKind(Kind[BootModel]):
     """A file ``<data>/<stack>/boots/<name>.json``, which machines are booted by."""
 
-    token = "tidepool:local:Boot"  # noqa: S105 - a type of resource
-    keys = frozenset(
-        {"stack", "boot", "services", "files", "folders", "mounts", "capabilities", "devices", "containers"}
-    )
-    rules = Rules(replaces=frozenset({"stack", "boot"}))
+    resource = resources.Boot
 
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def read(self, reader: Reader) -> Wanted:
-        return Wanted(reader.text("stack"), reader.text("boot"), read_parts(reader))
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: BootModel) -> Iterable[Mistake]:
         for key, name in (("stack", wanted.stack), ("boot", wanted.boot)):
             if not is_name(name):
                 yield Mistake(key, f"it is {name!r}; {NAME_RULE}")
-        if error := wanted.parts.mistakes():
+        if error := _mistakes(_boot(wanted)):
             for line in str(error).splitlines():
                 yield Mistake("", line.removeprefix("machine 'boot': "))
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: BootModel, task: Task) -> Made:
         self._save(wanted)
         return Made(f"{wanted.stack}/{wanted.boot}")
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def update(self, id: str, old: BootModel, wanted: BootModel, task: Task) -> Mapping[str, Plain]:
         self._save(wanted)
         return {}
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: BootModel) -> Mapping[str, Plain] | None:
         try:
-            there = load_parts(boot_path(self._home, state.stack, state.boot))
+            there = load_boot(boot_path(self._home, state.stack, state.boot))
         except (FileNotFoundError, KeyError, TypeError, ValueError):
             return None  # gone, or no longer what this version reads: it is written anew
         # What is otherwise may be a key, and is not worth showing: it is written anew as well.
-        return AS_KNOWN if there == state.parts else None
+        return AS_KNOWN if there == _boot(state) else None
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: BootModel, task: Task) -> None:
         path = boot_path(self._home, state.stack, state.boot)
         with explained(f"boot {id} could not be deleted"):
             path.unlink(missing_ok=True)
             path.with_suffix(".new").unlink(missing_ok=True)
             remove_if_empty(path.parent, below=self._home.data)
 
-    def _save(self, wanted: Wanted) -> None:
+    def _save(self, wanted: BootModel) -> None:
         with explained(f"boot {wanted.boot} of stack {wanted.stack} could not be written"):
-            wanted.parts.save(boot_path(self._home, wanted.stack, wanted.boot))
+            _save(_boot(wanted), boot_path(self._home, wanted.stack, wanted.boot))
 
 
 def boot_path(home: Home, stack: str, boot: str) -> Path:
     """Where a boot is kept."""
     return home.data / stack / "boots" / f"{boot}.json"
+
+
+def machine_spec(boot: Boot[str], **rest: Any) -> MachineSpec:
+    """Return the machine that boots so, with the ``rest`` of its specification.
+
+    Raises:
+        BadSpec: there are mistakes in it.
+    """
+    return MachineSpec(**{name: getattr(boot, name) for name in _KEPT}, **rest)
+
+
+def load_boot(path: Path) -> Boot[str]:
+    """Return the boot that the resource wrote.
+
+    Raises:
+        FileNotFoundError: it is not there.
+    """
+    kept: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+    services = []
+    for each in kept["services"]:
+        lists = {"argv": tuple(each["argv"]), "environment": tuple(map(tuple, each["environment"]))}
+        services.append(Service(**each | lists))
+    return Boot(
+        services=tuple(services),
+        files=tuple(File(**each) for each in kept["files"]),
+        folders=tuple(Folder(**each) for each in kept["folders"]),
+        mounts=tuple(Mount(**each) for each in kept["mounts"]),
+        capabilities=tuple(kept["capabilities"]),
+        devices=tuple(Device(**each) for each in kept["devices"]),
+        containers=kept.get("containers", ""),
+    )
+
+
+def _boot(wanted: BootModel) -> Boot[str]:
+    parts: dict[str, Any] = {name: getattr(wanted, name) for name in _KEPT}
+    return Boot(**parts)
+
+
+def _mistakes(boot: Boot[str]) -> BadSpec | None:
+    """The mistakes of any machine that boots so."""
+    machine = {"stack": "stack", "name": "boot", "network": "net", "address": "10.0.0.1"}
+    try:
+        machine_spec(boot, **machine, mac="02:00:00:00:00:01", image="/", cpus=1, memory_mib=64)
+    except BadSpec as error:
+        return error
+    return None
+
+
+def _save(boot: Boot[str], path: Path) -> None:
+    """Write it for root alone: there are keys among the files."""
+    make_private(path.parent)
+    beside = path.with_suffix(".new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    kept = asdict(boot)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({name: kept[name] for name in _KEPT}, file)
+    beside.replace(path)

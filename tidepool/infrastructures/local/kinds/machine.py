@@ -5,28 +5,26 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from tidepool.cluster.boot import Boot, Service
 from tidepool.images.store import ImageStore
 from tidepool.infrastructures.local.kernel import (
     BadSpec,
     MachineSpec,
     NoSuchMachine,
-    Service,
     create_machine,
     delete_machine,
     read_machine,
     stop_machine,
     wait_ready,
 )
-from tidepool.infrastructures.local.kinds.boot import boot_path
-from tidepool.infrastructures.local.kinds.boot_parts import BootParts, load_parts
+from tidepool.infrastructures.local.kinds.boot import boot_path, load_boot, machine_spec
 from tidepool.infrastructures.local.kinds.spec_mistakes import spec_mistakes
-from tidepool.resources.difference import Rules
+from tidepool.infrastructures.local.resources import Machine, MachineModel
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Inputs, Plain
 
 #: States in which a machine is one; in the others, creating it mends it.
@@ -36,63 +34,30 @@ PATIENCE: Final = "TIDEPOOL_MACHINE_PATIENCE_S"
 _USUAL_STOP_S: Final = Service("any", ("/any",)).stop_timeout_s
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
+def _spec(wanted: MachineModel, root: str, boot: Boot[str]) -> MachineSpec:
+    """The machine, as the kernel takes it, with the folder of its image and its boot.
 
-    stack: str
-    machine: str
-    network: str
-    address: str
-    mac: str
-    image: str
-    boot: str
-    cpus: float
-    memory_mib: int
-    aliases: tuple[str, ...]
-    wait_ready: bool
-
-    def spec(self, root: str, parts: BootParts) -> MachineSpec:
-        """As `tidepool.infrastructures.local.kernel` takes it, with the folder of its image and the parts of its boot.
-
-        Raises:
-            BadSpec: there are mistakes in it.
-        """
-        return parts.machine(
-            stack=self.stack,
-            name=self.machine,
-            network=self.network,
-            address=self.address,
-            mac=self.mac,
-            image=root,
-            cpus=self.cpus,
-            memory_mib=self.memory_mib,
-            aliases=self.aliases,
-        )
+    Raises:
+        BadSpec: there are mistakes in it.
+    """
+    return machine_spec(
+        boot,
+        stack=wanted.stack,
+        name=wanted.machine,
+        network=wanted.network,
+        address=wanted.address,
+        mac=wanted.mac,
+        image=root,
+        cpus=wanted.cpus,
+        memory_mib=wanted.memory_mib,
+        aliases=tuple(wanted.aliases),
+    )
 
 
-class MachineKind(Kind[Wanted]):
+class MachineKind(Kind[MachineModel]):
     """A machine of `tidepool.infrastructures.local.kernel`."""
 
-    token = "tidepool:local:Machine"  # noqa: S105 - a type of resource
-    keys = frozenset(
-        {
-            "stack",
-            "machine",
-            "network",
-            "address",
-            "mac",
-            "image",
-            "boot",
-            "cpus",
-            "memoryMib",
-            "aliases",
-            "waitReady",
-            "state",
-        }
-    )
-    rules = Rules(replaces=keys - {"boot", "cpus", "memoryMib", "aliases", "waitReady", "state"})
-    always = {"state": "running"}  # noqa: RUF012 - nobody writes to it
+    resource = Machine
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
@@ -101,25 +66,9 @@ class MachineKind(Kind[Wanted]):
         # More at a time only wait for each other's processors.
         self._at_once = threading.BoundedSemaphore(4 * (os.cpu_count() or 1))
 
-    def read(self, reader: Reader) -> Wanted:
-        reader.text("state", "running")
-        return Wanted(
-            stack=reader.text("stack"),
-            machine=reader.text("machine"),
-            network=reader.text("network"),
-            address=reader.text("address"),
-            mac=reader.text("mac"),
-            image=reader.text("image"),
-            boot=reader.text("boot"),
-            cpus=reader.number("cpus", least=0.01),
-            memory_mib=reader.integer("memoryMib", least=4),
-            aliases=reader.texts("aliases"),
-            wait_ready=reader.flag("waitReady", default=False),
-        )
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: MachineModel) -> Iterable[Mistake]:
         try:
-            wanted.spec("/", BootParts())
+            _spec(wanted, "/", Boot())
         except BadSpec as error:
             return spec_mistakes(error, {"name": "machine", "memory_mib": "memoryMib", "alias": "aliases"})
         return ()
@@ -128,15 +77,15 @@ class MachineKind(Kind[Wanted]):
         connection = {"kind": "local", "stack": inputs.get("stack"), "machine": inputs.get("machine")}
         return {"connection": connection}
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: MachineModel, task: Task) -> Made:
         self._make(wanted, task)
         return Made(f"{wanted.stack}/{wanted.machine}")
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def update(self, id: str, old: MachineModel, wanted: MachineModel, task: Task) -> Mapping[str, Plain]:
         self._make(wanted, task)
         return {}
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: MachineModel) -> Mapping[str, Plain] | None:
         found = read_machine(self._home.data, state.stack, state.machine)
         if found is None:
             return None
@@ -152,36 +101,36 @@ class MachineKind(Kind[Wanted]):
         # What its record does not say is no other than it was.
         return {key: there for key, there, known in compared if there and there != known}
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: MachineModel, task: Task) -> None:
         with self._at_once:
             task = task.anew()
             if self._takes_time_to_stop(state):
                 self._shut_down(state, task)
             delete_machine(self._home.data, state.stack, state.machine, task.left_s)
 
-    def _make(self, wanted: Wanted, task: Task) -> None:
+    def _make(self, wanted: MachineModel, task: Task) -> None:
         with self._at_once:
             task = task.anew()
-            spec = wanted.spec(self._root(wanted), self._parts(wanted))
+            spec = _spec(wanted, self._root(wanted), self._boot(wanted))
             create_machine(self._home.data, spec, min(task.left_s, self._patience_s))
         if wanted.wait_ready:
             wait_ready(self._home.data, wanted.stack, wanted.machine, task.left_s)
 
-    def _takes_time_to_stop(self, state: Wanted) -> bool:
+    def _takes_time_to_stop(self, state: MachineModel) -> bool:
         """Whether a service of it was given more time than others to stop: it writes then what others will read."""
         try:
-            services = load_parts(boot_path(self._home, state.stack, state.boot)).services
+            services = load_boot(boot_path(self._home, state.stack, state.boot)).services
         except FileNotFoundError:
             return False
         return any(service.stop_timeout_s > _USUAL_STOP_S for service in services)
 
-    def _shut_down(self, state: Wanted, task: Task) -> None:
+    def _shut_down(self, state: MachineModel, task: Task) -> None:
         try:
             stop_machine(self._home.data, state.stack, state.machine, task.left_s)
         except NoSuchMachine:
             return  # it is gone, which is as well
 
-    def _root(self, wanted: Wanted) -> str:
+    def _root(self, wanted: MachineModel) -> str:
         image = ImageStore(self._home.images).find(wanted.image)
         if image is None:
             raise Refusal(
@@ -190,10 +139,10 @@ class MachineKind(Kind[Wanted]):
             )
         return str(image.root)
 
-    def _parts(self, wanted: Wanted) -> BootParts:
+    def _boot(self, wanted: MachineModel) -> Boot[str]:
         path = boot_path(self._home, wanted.stack, wanted.boot)
         try:
-            return load_parts(path)
+            return load_boot(path)
         except FileNotFoundError:
             raise Refusal(
                 f"machine {wanted.machine}: there is no boot {wanted.boot} ({path} is missing); "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from tidepool.infrastructures.local.kernel import (
     BadSpec,
@@ -18,37 +17,25 @@ from tidepool.infrastructures.local.kernel import (
     read_network,
 )
 from tidepool.infrastructures.local.kinds.spec_mistakes import spec_mistakes
-from tidepool.resources.difference import Rules
+from tidepool.infrastructures.local.resources import Network, NetworkModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
+def _spec(wanted: NetworkModel) -> NetworkSpec:
+    """The network, as the kernel takes it.
 
-    stack: str
-    network: str
-    cidr: str
-
-    @property
-    def spec(self) -> NetworkSpec:
-        """As `tidepool.infrastructures.local.kernel` takes it.
-
-        Raises:
-            BadSpec: there are mistakes in it.
-        """
-        return NetworkSpec(self.stack, self.network, self.cidr)
+    Raises:
+        BadSpec: there are mistakes in it.
+    """
+    return NetworkSpec(wanted.stack, wanted.network, wanted.cidr)
 
 
-class NetworkKind(Kind[Wanted]):
+class NetworkKind(Kind[NetworkModel]):
     """A switch. Before the first one is made it is seen whether this machine can make machines at all."""
 
-    token = "tidepool:local:Network"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "network", "cidr", "state"})
-    rules = Rules(replaces=keys - {"state"})
-    always = {"state": "up"}  # noqa: RUF012 - nobody writes to it
+    resource = Network
     timeout_s = 30.0
 
     def __init__(self, home: Home) -> None:
@@ -56,13 +43,9 @@ class NetworkKind(Kind[Wanted]):
         self._lock = threading.Lock()
         self._lacks: dict[Plans, tuple[Lack, ...]] = {}
 
-    def read(self, reader: Reader) -> Wanted:
-        reader.text("state", "up")
-        return Wanted(reader.text("stack"), reader.text("network"), reader.text("cidr"))
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: NetworkModel) -> Iterable[Mistake]:
         try:
-            spec = wanted.spec
+            spec = _spec(wanted)
         except BadSpec as error:
             return spec_mistakes(error, {"name": "network"})
         if self._stands(spec):
@@ -70,15 +53,15 @@ class NetworkKind(Kind[Wanted]):
         lacks = self._lacks_for(Plans(cidrs=(spec.cidr,)))
         return [Mistake("cidr" if lack.what.startswith("the range ") else "", str(lack)) for lack in lacks]
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
-        create_network(self._home.data, wanted.spec, task.left_s)
+    def create(self, wanted: NetworkModel, task: Task) -> Made:
+        create_network(self._home.data, _spec(wanted), task.left_s)
         return Made(f"{wanted.stack}/{wanted.network}")
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
-        create_network(self._home.data, wanted.spec, task.left_s)
+    def update(self, id: str, old: NetworkModel, wanted: NetworkModel, task: Task) -> Mapping[str, Plain]:
+        create_network(self._home.data, _spec(wanted), task.left_s)
         return {}
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: NetworkModel) -> Mapping[str, Plain] | None:
         found = read_network(self._home.data, state.stack, state.network)
         if found is None:
             return None
@@ -86,7 +69,7 @@ class NetworkKind(Kind[Wanted]):
             return {"state": "dead"}
         return AS_KNOWN if found.cidr == state.cidr else {"cidr": found.cidr}
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: NetworkModel, task: Task) -> None:
         delete_network(self._home.data, state.stack, state.network, task.left_s)
 
     def _stands(self, spec: NetworkSpec) -> bool:

@@ -4,44 +4,29 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import make_private
 from tidepool.infrastructures.local.kernel.spec import is_name
-from tidepool.resources.difference import Rules
+from tidepool.infrastructures.local.resources import Volume, VolumeModel
 from tidepool.resources.kind import Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Inputs, Plain
 
 NAME_RULE: Final = "allowed are lower-case letters, digits and '-' within, at most 63 of them"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    stack: str
-    volume: str
-    retain: bool
-
-
-class VolumeKind(Kind[Wanted]):
+class VolumeKind(Kind[VolumeModel]):
     """A folder ``<data>/<stack>/volumes/<name>``."""
 
-    token = "tidepool:local:Volume"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "volume", "retain"})
-    rules = Rules(replaces=frozenset({"stack", "volume"}))
+    resource = Volume
 
     def __init__(self, home: Home) -> None:
         self._home = home
 
-    def read(self, reader: Reader) -> Wanted:
-        return Wanted(reader.text("stack"), reader.text("volume"), reader.flag("retain", False))
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: VolumeModel) -> Iterable[Mistake]:
         for key, name in (("stack", wanted.stack), ("volume", wanted.volume)):
             if not is_name(name):
                 yield Mistake(key, f"it is {name!r}; {NAME_RULE}")
@@ -52,7 +37,7 @@ class VolumeKind(Kind[Wanted]):
             return {"path": str(self._path(stack, volume))}
         return {}
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: VolumeModel, task: Task) -> Made:
         path = self._path(wanted.stack, wanted.volume)
         with explained(f"volume {wanted.volume} of stack {wanted.stack} could not be made"):
             make_private(path.parent)
@@ -60,10 +45,10 @@ class VolumeKind(Kind[Wanted]):
             path.mkdir(exist_ok=True, mode=0o755)
         return Made(f"{wanted.stack}/{wanted.volume}")
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: VolumeModel) -> Mapping[str, Plain] | None:
         return {} if self._path(state.stack, state.volume).is_dir() else None
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: VolumeModel, task: Task) -> None:
         path = self._path(state.stack, state.volume)
         if state.retain:
             if path.is_dir():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -14,46 +14,26 @@ from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, a
 from tidepool.infrastructures.ssh.errors import HostError
 from tidepool.infrastructures.ssh.failures import kind_of
 from tidepool.infrastructures.ssh.machines import claim_key
-from tidepool.resources.difference import Change, Rules
+from tidepool.infrastructures.ssh.resources import SshHost, SshHostModel
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import Inputs, Plain
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say."""
-
-    key: MachineKey
-    host: str
-    address: str
-    connection: Mapping[str, Any]
-
-
-class SshHostKind(Kind[Wanted]):
+class SshHostKind(Kind[SshHostModel]):
     """A host that is a node, by a claim on the host itself; deleting it gives the host back as it was before.
 
     Two stacks cannot have one host: whose it is stands on the host, and is written under a lock.
     """
 
-    token = "tidepool:ssh:Host"  # noqa: S105 - a type of resource
-    keys = frozenset({"stack", "node", "host", "address", "connection"})
-    rules = Rules(replaces=frozenset({"stack", "node", "host", "address"}))
+    resource = SshHost
     timeout_s = RELEASE_S
 
     def __init__(self, home: Home, ask: Ask = ask) -> None:
         self._home, self._ask = home, ask
 
-    def read(self, reader: Reader) -> Wanted:
-        return Wanted(
-            MachineKey(reader.text("stack"), reader.text("node")),
-            reader.text("host"),
-            reader.text("address", ""),
-            reader.mapping("connection"),
-        )
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
+    def mistakes(self, wanted: SshHostModel) -> Iterable[Mistake]:
         try:
             if wanted.address:
                 IPv4Address(wanted.address)
@@ -83,26 +63,26 @@ class SshHostKind(Kind[Wanted]):
         key = MachineKey(inputs["stack"], inputs["node"]) if known else None
         return {"claim": claim_key(key)} if key else {}
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
-        told = {"key": claim_key(wanted.key), "address": wanted.address}
+    def create(self, wanted: SshHostModel, task: Task) -> Made:
+        told = {"key": claim_key(_key(wanted)), "address": wanted.address}
         answer = self._told(wanted, "claim", told, CLAIM_S)
         if (by := answer["claimed_by"]) != told["key"]:
             raise InsufficientCapacity(
-                f"{wanted.key} cannot be made: the host {wanted.host} is the node {by['node']} of "
+                f"{_key(wanted)} cannot be made: the host {wanted.host} is the node {by['node']} of "
                 f"the stack {by['stack']}: give it back there first, or name another host"
             )
-        return Made(f"{wanted.key.stack}/{wanted.key.node}", {"machine": f"{wanted.host}/{answer['id']}"})
+        return Made(f"{_key(wanted).stack}/{_key(wanted).node}", {"machine": f"{wanted.host}/{answer['id']}"})
 
-    def look(self, id: str, state: Wanted) -> Mapping[str, Plain] | None:
+    def look(self, id: str, state: SshHostModel) -> Mapping[str, Plain] | None:
         try:
             claim = self._ask(state.connection, "facts", {}, FACTS_S)["claim"]
         except HostError:
             return AS_KNOWN  # not seen is not gone
-        return AS_KNOWN if claim and claim["key"] == claim_key(state.key) else None
+        return AS_KNOWN if claim and claim["key"] == claim_key(_key(state)) else None
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: SshHostModel, task: Task) -> None:
         try:
-            answer = self._ask(state.connection, "release", {"key": claim_key(state.key)}, task.left_s)
+            answer = self._ask(state.connection, "release", {"key": claim_key(_key(state))}, task.left_s)
         except HostError as error:
             raise Refusal(
                 f"the host {state.host} could not be given back: {error}. Where it is gone for good, forget it: "
@@ -112,9 +92,13 @@ class SshHostKind(Kind[Wanted]):
             task.warn(f"the host {state.host} was given back, but for {each}")
 
     def _told(
-        self, wanted: Wanted, verb: str, told: Mapping[str, Any], timeout_s: float
+        self, wanted: SshHostModel, verb: str, told: Mapping[str, Any], timeout_s: float
     ) -> Mapping[str, Any]:
         try:
             return self._ask(wanted.connection, verb, told, timeout_s)
         except HostError as error:
             raise kind_of(str(error))(f"the host {wanted.host}: {error}") from error
+
+
+def _key(wanted: SshHostModel) -> MachineKey:
+    return MachineKey(wanted.stack, wanted.node)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.cluster.boot import Boot, File
 from tidepool.infrastructures.connection import transport
-from tidepool.infrastructures.local.kinds.boot import boot_path
-from tidepool.infrastructures.local.kinds.boot_parts import BootParts, load_parts
+from tidepool.infrastructures.local.kinds.boot import boot_path, load_boot
 from tidepool.infrastructures.ssh.ask import CLAIM_S, Ask, ask
 from tidepool.infrastructures.ssh.errors import HostError
 from tidepool.infrastructures.ssh.kinds.play import Play, roles_digest, roles_there, run_play
-from tidepool.resources.difference import Rules
+from tidepool.infrastructures.ssh.resources import SshPlaybook, SshPlaybookModel
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home, Kind, Made, Task
-from tidepool.resources.reading import Mistake, Reader
+from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
 Run = Callable[[Play, Task, Path], str]
@@ -25,62 +24,18 @@ Run = Callable[[Play, Task, Path], str]
 _HOSTS_OWN: Final = ("/etc/ssh/", "/root/.ssh/")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the inputs say. ``claim`` is the key of the host's claim, or nothing where nobody gives it back."""
-
-    playbooks: Path
-    roles: tuple[str, ...]
-    connection: Mapping[str, Any]
-    variables: Mapping[str, Any]
-    secrets: Mapping[str, Any] = field(repr=False)
-    stack: str
-    boot: str
-    claim: Mapping[str, Any]
-
-
-class SshPlaybookKind(Kind[Wanted]):
+class SshPlaybookKind(Kind[SshPlaybookModel]):
     """Roles applied to a host: when they, what they are told, or the host change, and in no other case."""
 
-    token = "tidepool:ssh:Playbook"  # noqa: S105 - a type of resource
-    keys = frozenset(
-        {
-            "playbooks",
-            "roles",
-            "connection",
-            "variables",
-            "secrets",
-            "stack",
-            "boot",
-            "claim",
-            "host",
-            "digest",
-        }
-    )
-    derives = frozenset({"digest"})
-    rules = Rules(replaces=frozenset({"claim", "host"}))
+    resource = SshPlaybook
     #: Packages come from a mirror that may be slow.
     timeout_s = 1800.0
 
     def __init__(self, home: Home, run: Run = run_play, ask: Ask = ask) -> None:
         self._home, self._run, self._ask = home, run, ask
 
-    def read(self, reader: Reader) -> Wanted:
-        reader.text("host", "")
-        reader.text("digest", "")
-        return Wanted(
-            Path(reader.text("playbooks")),
-            reader.texts("roles"),
-            reader.mapping("connection"),
-            reader.mapping("variables", {}),
-            reader.mapping("secrets", {}),
-            reader.text("stack", ""),
-            reader.text("boot", ""),
-            reader.mapping("claim", {}),
-        )
-
-    def mistakes(self, wanted: Wanted) -> Iterable[Mistake]:
-        there = roles_there(wanted.playbooks)
+    def mistakes(self, wanted: SshPlaybookModel) -> Iterable[Mistake]:
+        there = roles_there(Path(wanted.playbooks))
         if not there:
             yield Mistake("playbooks", f"{wanted.playbooks} has no folder `roles` with roles in it")
         elif unknown := sorted(set(wanted.roles) - there):
@@ -97,42 +52,46 @@ class SshPlaybookKind(Kind[Wanted]):
         except ValueError as error:
             yield Mistake("connection", str(error))
 
-    def derived(self, wanted: Wanted) -> Mapping[str, Plain]:
-        return {"digest": roles_digest(wanted.playbooks, wanted.roles)}
+    def derived(self, wanted: SshPlaybookModel) -> Mapping[str, Plain]:
+        return {"digest": roles_digest(Path(wanted.playbooks), wanted.roles)}
 
-    def create(self, wanted: Wanted, task: Task) -> Made:
+    def create(self, wanted: SshPlaybookModel, task: Task) -> Made:
         self._apply(wanted, task)
         return Made(f"{wanted.connection['address']}:{int(wanted.connection.get('port', 22))}")
 
-    def update(self, id: str, old: Wanted, wanted: Wanted, task: Task) -> Mapping[str, Plain]:
+    def update(
+        self, id: str, old: SshPlaybookModel, wanted: SshPlaybookModel, task: Task
+    ) -> Mapping[str, Plain]:
         self._apply(wanted, task)
         return {}
 
-    def delete(self, id: str, state: Wanted, task: Task) -> None:
+    def delete(self, id: str, state: SshPlaybookModel, task: Task) -> None:
         """What roles did stays, until the host is given back: `ssh_host` knows what was there before."""
 
-    def _apply(self, wanted: Wanted, task: Task) -> None:
+    def _apply(self, wanted: SshPlaybookModel, task: Task) -> None:
         variables, files = dict(wanted.variables), dict[str, bytes]()
         if wanted.boot:
             parts = self._boot(wanted)
             variables |= _told(parts)
             files = {str(at): file.data for at, file in enumerate(_files(parts))}
-        play = Play(wanted.playbooks, wanted.roles, wanted.connection, variables, wanted.secrets, files)
+        play = Play(
+            Path(wanted.playbooks), tuple(wanted.roles), wanted.connection, variables, wanted.secrets, files
+        )
         try:
             self._run(play, task, self._home.data / "plays")
         finally:
             # Whatever it came to: what it changed is ours to undo.
             self._note(wanted)
 
-    def _boot(self, wanted: Wanted) -> BootParts:
+    def _boot(self, wanted: SshPlaybookModel) -> Boot[str]:
         try:
-            return load_parts(boot_path(self._home, wanted.stack, wanted.boot))
+            return load_boot(boot_path(self._home, wanted.stack, wanted.boot))
         except FileNotFoundError:
             raise Refusal(
                 f"the boot {wanted.boot} of stack {wanted.stack} is not there: `tidepool up --refresh` writes it anew"
             ) from None
 
-    def _note(self, wanted: Wanted) -> None:
+    def _note(self, wanted: SshPlaybookModel) -> None:
         if not wanted.claim:
             return
         try:
@@ -147,11 +106,11 @@ class SshPlaybookKind(Kind[Wanted]):
             )
 
 
-def _files(parts: BootParts) -> list[Any]:
+def _files(parts: Boot[str]) -> list[File[str]]:
     return [file for file in parts.files if not file.path.startswith(_HOSTS_OWN)]
 
 
-def _told(parts: BootParts) -> Mapping[str, Any]:
+def _told(parts: Boot[str]) -> Mapping[str, Any]:
     """A boot as the role `services` takes it. Mounts are variables: a boot's are of folders of this machine."""
     return {
         "tidepool_services": [
