@@ -120,7 +120,7 @@ def test_an_image_without_a_recipe_is_told(somebody: Person) -> None:
     said = somebody.runs("up", "--yes")
     assert said.exit_code == errors.USAGE
     assert "no image debian-99" in said.output
-    assert "take one of slurm" in said.output
+    assert "slurm, or write its recipe" in said.output
     somebody.write(image="slurm")
     assert somebody.runs("up", "--yes").exit_code == 0
 

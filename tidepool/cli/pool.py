@@ -34,10 +34,10 @@ def show_verb(stack: Stack, pool: str | None, as_json: bool) -> int:
     stack.require_root()
     from tidepool.cli.explain.lines import put
     from tidepool.cli.formats import document
-    from tidepool.cli.pools.observe import seen
+    from tidepool.cli.pools.observe import observe_pools
     from tidepool.cli.pools.view import pools_lines
 
-    view = seen(stack, pool)
+    view = observe_pools(stack, pool)
     if as_json:
         show.emit(document(view))
     else:

@@ -89,9 +89,9 @@ def pools_of_stack(stack: Stack) -> PoolsView | None:
     if not (stack.outputs() or {}).get("pools"):
         return None
     # Late: most clusters have none.
-    from tidepool.cli.pools.observe import seen
+    from tidepool.cli.pools.observe import observe_pools
 
-    return seen(stack)
+    return observe_pools(stack)
 
 
 def scaler_of(stack: Stack) -> Summary:

@@ -33,7 +33,7 @@ from tidepool.cli.explain.why_pool import (
 from tidepool.cli.formats import document
 from tidepool.cli.jobs import ids_text
 from tidepool.cli.pools.model import read_conversions, require_pools
-from tidepool.cli.pools.observe import observe_kubernetes, seen
+from tidepool.cli.pools.observe import observe_kubernetes, observe_pools
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import Job, NotFound, SlurmError
 from tidepool.cluster.slots import fleet_and_number
@@ -143,7 +143,7 @@ class _Asker:
 
     def _machine(self, name: str) -> tuple[object, Iterable[Line]]:
         """Explain a machine of a converged pool."""
-        view = seen(self.stack, fleet_of(name))
+        view = observe_pools(self.stack, fleet_of(name))
         machine = next((each for pool in view.pools for each in pool.machines if each.node == name), None)
         if machine is None:
             there = ", ".join(f"{pool.pool}-[1-{len(pool.machines)}]" for pool in view.pools)

@@ -97,8 +97,8 @@ def _slurm(stack: Stack, controller: Connection) -> SlurmObservation:
         return SlurmObservation(f"{error.what} ({error.where})")
 
 
-def seen(stack: Stack, pool: str | None = None) -> PoolsView:
-    """All pools, or one.
+def observe_pools(stack: Stack, pool: str | None = None) -> PoolsView:
+    """Observe all pools, or one.
 
     Raises:
         Failure: the cluster is not up, or has no pool of that name.
