@@ -68,10 +68,10 @@ def end_process(code: int) -> NoReturn:
     Threads that are no daemons come to their end, and then the functions of ``atexit`` are called, which remove temporary
     folders among others. The rest is memory, which the kernel frees at once.
     """
-    import atexit
-    import threading
-
     try:
+        import atexit
+        import threading
+
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.stdout.flush()
