@@ -68,7 +68,7 @@ SLOT = node("FUTURE")
 
 
 @pytest.mark.parametrize(
-    ("seen", "wrong"),
+    ("slurm_status", "wrong"),
     [
         (fresh(node()), ""),
         (fresh(None), "no such node"),
@@ -90,7 +90,7 @@ def test_what_was_busy_when_it_was_decided_may_be_drained_busy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "wrong"),
+    ("slurm_status", "wrong"),
     [
         (fresh(DRAINED), ""),
         (fresh(BUSY), ""),
@@ -105,7 +105,7 @@ def test_only_what_is_ours_is_undrained(slurm_status: Fresh, wrong: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("seen", "wrong"),
+    ("slurm_status", "wrong"),
     [
         (fresh(DRAINED), ""),
         (fresh(None), ""),
@@ -143,7 +143,7 @@ def test_what_is_well_again_is_not_mended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "wrong"),
+    ("slurm_status", "wrong"),
     [
         (fresh(DRAINED, machines=(), recorded=None), ""),
         (fresh(node("DOWN"), machines=(), recorded=None), ""),
@@ -161,7 +161,7 @@ def test_only_what_is_gone_is_forgotten(slurm_status: Fresh, wrong: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("seen", "wrong"),
+    ("slurm_status", "wrong"),
     [
         (fresh(None, recorded=None), ""),
         (fresh(SLOT, recorded=None), ""),
