@@ -159,16 +159,16 @@ def _submit_and_wait(slurm: Slurm, workload: Sequence[Wave], shown: _Watched) ->
     ran: list[Ran] = []
     for wave in workload:
         while (passed_s := time.monotonic() - begun_s) < wave.at_s or (passed_s < wave.by_s and shown.nodes):
-            ran = _seen(slurm, ran, shown)
+            ran = _look_at(slurm, ran, shown)
         for job in wave.jobs:
             submitted_s = time.time()
             ran.append(Ran(job, slurm.submit(job.request).job_id, submitted_s))
     while not all(each.has_ended for each in ran) and time.monotonic() - begun_s < _JOBS_S:
-        ran = _seen(slurm, ran, shown)
+        ran = _look_at(slurm, ran, shown)
     return tuple(ran)
 
 
-def _seen(slurm: Slurm, ran: Sequence[Ran], shown: _Watched) -> list[Ran]:
+def _look_at(slurm: Slurm, ran: Sequence[Ran], shown: _Watched) -> list[Ran]:
     found = [each if each.has_ended else replace(each, records=slurm.job(each.job_id)) for each in ran]
     shown.look(found)
     time.sleep(_LOOK_AGAIN_S)

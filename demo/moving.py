@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from demo.breathing import AsUser, new_folder, outputs
-from demo.pods import Pods, PodSeen
+from demo.pods import PodRecord, Pods
 from demo.shown import Shown
 from demo.turns import PodWave, Tasks, Turn, is_stamp, turns
 from demo.workload import USER, Stamp
@@ -50,9 +50,9 @@ class PodTurn:
 
     wave: PodWave
     made_s: float
-    seen: tuple[PodSeen, ...] = ()
+    seen: tuple[PodRecord, ...] = ()
 
-    def looked_at(self, there: Mapping[str, PodSeen]) -> PodTurn:
+    def looked_at(self, there: Mapping[str, PodRecord]) -> PodTurn:
         """With what is there now. One that ended goes with its Node; it stays known."""
         known = {pod.name: pod for pod in self.seen if pod.has_ended} | {
             name: pod for name, pod in there.items() if name in self.wave.names
@@ -196,7 +196,7 @@ class _Turns:
             for each in self.jobs
         ]
         if any(not each.has_ended for each in self.pods):
-            there = {pod.name: pod for pod in self.kubernetes.seen()}
+            there = {pod.name: pod for pod in self.kubernetes.records()}
             self.pods = [each.looked_at(there) for each in self.pods]
         _show(self.shown, self.turn, self.jobs, self.pods)
 

@@ -22,7 +22,7 @@ _PODS: Final = "/api/v1/namespaces/default/pods"
 
 
 @dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodRecord:
     """A pod as the API server has it. ``said`` is what its container left when it ended; times are in UTC."""
 
     name: str
@@ -56,7 +56,7 @@ class Pods:
         """One that runs ``script`` in a shell; see `manifest`."""
         self.requests.post(_PODS, manifest(name, script, **spec), _ANY)
 
-    def seen(self) -> tuple[PodSeen, ...]:
+    def records(self) -> tuple[PodRecord, ...]:
         """All of them."""
         return self.requests.listed(_PODS, _ANY, "Pod", _pod)
 
@@ -106,11 +106,11 @@ def manifest(
     }
 
 
-def _pod(item: Mapping[str, Any]) -> PodSeen:
+def _pod(item: Mapping[str, Any]) -> PodRecord:
     meta, status = item["metadata"], item.get("status", {})
     containers = status.get("containerStatuses") or [{}]
     ended = containers[0].get("state", {}).get("terminated", {})
-    return PodSeen(
+    return PodRecord(
         name=meta["name"],
         phase=status.get("phase", "Pending"),
         node=item["spec"].get("nodeName", ""),

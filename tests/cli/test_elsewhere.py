@@ -278,7 +278,7 @@ def test_one_that_is_kept_from_being_deleted_is_named_and_nothing_is_purged(
 ) -> None:
     home = spanning.context.data / "dev" / "volumes" / "home"
     home.mkdir(parents=True)
-    clouds.aws.keep("cpu-2")
+    clouds.aws.refuse_deletion("cpu-2")
     said = spanning.runs("down", "--yes", "--purge")
     assert said.exit_code == errors.FAILED
     assert "of stack dev there is still: machine cpu-2 (machine-1) of stack dev on aws: " in said.stderr

@@ -54,7 +54,7 @@ def _fake() -> Faulty:
         lose_answer=fake.lose_answers,
         unseen=unseen,
         show=lambda: now.append(now.pop() + timedelta(seconds=_LATE_S)),
-        keep=lambda key: fake.keep(key.node),
+        keep=lambda key: fake.refuse_deletion(key.node),
         release=lambda key: fake.release(key.node),
     )
 

@@ -51,7 +51,7 @@ class MakingPods(KubernetesMachines):
     def _make(self, request: MachineRequest) -> None:
         key = request.key
         with kinds_of_failures():
-            self.fake._asked()
+            self.fake._begin_call()
             if self.quota and len(self.fake.all_pods()) >= self.quota[0]:
                 raise Forbidden(
                     f'pods "{key.node}" is forbidden: exceeded quota: stack, requested: pods=1, limited: pods={self.quota[0]}'

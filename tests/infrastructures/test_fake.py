@@ -86,7 +86,7 @@ def test_a_quota_is_free_again_when_a_machine_goes() -> None:
 def test_a_refused_delete_leaves_the_machine() -> None:
     fake = FakeInfrastructure()
     fake.create(request())
-    fake.keep("cpu-1")
+    fake.refuse_deletion("cpu-1")
     with pytest.raises(Permanent, match="protected"):
         fake.delete(request().key)
     assert nodes(fake) == ["cpu-1"]

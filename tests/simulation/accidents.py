@@ -89,7 +89,7 @@ class Accidents:
 
     def _state_too_old_accident(self) -> Remedy:
         if self._cluster.stack.recorded and not self._cluster.stack.is_busy():
-            self._cluster.stack.forget(self._random.choice(sorted(self._cluster.stack.recorded)))
+            self._cluster.stack.lose(self._random.choice(sorted(self._cluster.stack.recorded)))
         return None
 
     def _disk_full_accident(self) -> Remedy:
@@ -113,7 +113,7 @@ class Accidents:
 
     def _controller_killed_accident(self) -> Remedy:
         slurm = self._cluster.slurm
-        self._laws.lost_by_slurm.update(slurm.forget_since(self._cluster.clock.true - timedelta(seconds=5)))
+        self._laws.lost_by_slurm.update(slurm.lose_since(self._cluster.clock.true - timedelta(seconds=5)))
         return self._setting(slurm, "controller", "down", "up", 5)
 
     def _person_drains_accident(self) -> Remedy:
@@ -212,7 +212,7 @@ class Accidents:
 
     def _kept_accident(self) -> Remedy:
         fake, names = self._cluster.machines.fake, self._some_names()
-        fake.keep(*names)
+        fake.refuse_deletion(*names)
         return (lambda: fake.release(*names)), self._random.uniform(60, 3600)
 
     def _plug_pulled_accident(self) -> Remedy:

@@ -71,7 +71,7 @@ class PoolScene:
         self.daemon = self.start()
         self.cluster.watch = self._check
 
-    def start(self, holder: str = "one", **edges: Any) -> Daemon:
+    def start(self, holder: str = "one", **dependencies: Any) -> Daemon:
         """Run a daemon, with other edges where they are given."""
 
         def say(what: str, **about: Any) -> None:
@@ -79,7 +79,7 @@ class PoolScene:
 
         return self.cluster.run_scaler(
             lambda: simulated_scaler(
-                self.cluster, decide=self._decide, remember=remember, holder=holder, say=say, **edges
+                self.cluster, decide=self._decide, remember=remember, holder=holder, say=say, **dependencies
             )
         )
 

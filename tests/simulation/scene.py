@@ -64,7 +64,7 @@ class Scene:
         self.jobs: list[int] = []
         self.daemon = self.start()
 
-    def start(self, holder: str = "one", **edges: Any) -> Daemon:
+    def start(self, holder: str = "one", **dependencies: Any) -> Daemon:
         """Run a daemon, with other edges where they are given."""
 
         def say(what: str, **about: Any) -> None:
@@ -78,7 +78,7 @@ class Scene:
                 holder=holder,
                 say=say,
                 lease_s=self.lease_s,
-                **edges,
+                **dependencies,
             )
         )
 

@@ -111,7 +111,7 @@ def test_a_delete_that_is_refused_after_the_drain() -> None:
     scene = Scene()
     jobs = scene.submit(2, seconds=50)
     scene.until_running(jobs)
-    scene.cluster.machines.fake.keep("cpu-1")
+    scene.cluster.machines.fake.refuse_deletion("cpu-1")
     scene.pass_time(1200)
     assert [key.node for key in scene.cluster.machines.running()] == ["cpu-1"], "the other one went"
     assert scene.cluster.machines.fake.calls["delete"] < 60
@@ -173,5 +173,5 @@ def test_machines_that_cannot_be_listed_remove_nothing() -> None:
     scene.pass_time(300)
     assert scene.running(jobs)
     assert scene.phase("cpu-1") in {Phase.BUSY, Phase.UNKNOWN}
-    scene.cluster.machines.fake.forget_failures()
+    scene.cluster.machines.fake.clear_failures()
     scene.ends_well()

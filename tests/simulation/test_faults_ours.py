@@ -160,7 +160,7 @@ def test_a_state_file_that_is_older_than_the_world() -> None:
     jobs = scene.submit(3, seconds=400)
     scene.until_running(jobs)
     for name in ("cpu-1", "cpu-2"):
-        scene.cluster.stack.forget(name)
+        scene.cluster.stack.lose(name)
     scene.pass_time(200)
     assert scene.running(jobs)
     scene.ends_well()

@@ -49,7 +49,7 @@ def test_a_controller_killed_within_5_s_of_a_submit() -> None:
     second = scene.submit(2)
     scene.pass_time(1)
     slurm = scene.cluster.slurm
-    lost = slurm.forget_since(scene.cluster.clock.true - timedelta(seconds=5))
+    lost = slurm.lose_since(scene.cluster.clock.true - timedelta(seconds=5))
     assert set(second) <= set(lost)
     slurm.controller = "down"
     scene.pass_time(3)

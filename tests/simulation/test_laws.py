@@ -99,7 +99,7 @@ def test_a_machine_that_nobody_knows_is_seen() -> None:
     scene.until_running(jobs)
     scene.until(lambda: not scene.cluster.slurm.queue.running)
     scene.daemon.stopped = True
-    scene.cluster.stack.forget("cpu-1")
+    scene.cluster.stack.lose("cpu-1")
     for hour in range(2):
         scene.cluster.clock.after(3600 * (hour + 1), scene.cluster.slurm.queue.touch)
     with pytest.raises(Broken, match="no record knows of it"):

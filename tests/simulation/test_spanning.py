@@ -73,7 +73,7 @@ class Scene:
             for name in self.spec.infrastructure_names
         }
         self.laws = Laws(self.cluster, decide)
-        several = Several(machines.sides)
+        several = Several(machines.by_name)
         self.daemon = self.cluster.run_scaler(
             lambda: simulated_scaler(self.cluster, decide=self._decide, remember=remember, machines=several)
         )
@@ -286,7 +286,7 @@ class Weather:
                 fake.lose_answers(random.randint(1, 2))
             case "refuses":
                 node = f"cpu-{random.randint(1, 8)}"
-                fake.keep(node)
+                fake.refuse_deletion(node)
                 scene.cluster.clock.after(900, lambda: fake.release(node))
         scene.cluster.wake()
 

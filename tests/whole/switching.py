@@ -174,7 +174,7 @@ class Switching:
         with self.pool.pods() as pods:
             # Kubernetes takes those away whose Node is gone.
             until(
-                lambda: {pod.node for pod in pods.seen() if pod.node} <= serving or None,
+                lambda: {pod.node for pod in pods.records() if pod.node} <= serving or None,
                 "no pod is on a machine that does not serve Kubernetes",
                 90,
                 0.5,

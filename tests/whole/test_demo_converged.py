@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from demo.moving import JobTurn, Moved, PodTurn, complaints
-from demo.pods import PodSeen
+from demo.pods import PodRecord
 from demo.turns import PodWave, Tasks, is_stamp, turns
 from tests.golden import CONVERGED, golden_store
 from tests.toolchain import needs_kubernetes
@@ -22,7 +22,7 @@ from tidepool.conversion.record import Conversion, Order
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 WAVE = PodTurn(PodWave("first", 1), 0.0)
-POD = PodSeen("first-0", "Succeeded", "shared-1", NOW, "shared-1 10 12", 0)
+POD = PodRecord("first-0", "Succeeded", "shared-1", NOW, "shared-1 10 12", 0)
 CONVERSION = Conversion(
     1, Order("shared-1", "shared", "kubernetes", NOW, "scaler", "pods wait"), "slurm", "done"
 )
@@ -70,7 +70,7 @@ def test_what_is_wrong_is_told() -> None:
     well = Moved("shared", (), (replace(WAVE, seen=(POD,)),), {}, (CONVERSION,))
     assert list(complaints(well)) == []
 
-    def told(pod: PodSeen | None = POD, conversion: Conversion = CONVERSION) -> list[str]:
+    def told(pod: PodRecord | None = POD, conversion: Conversion = CONVERSION) -> list[str]:
         turn = replace(WAVE, seen=(pod,) if pod else ())
         return list(complaints(replace(well, pods=(turn,), conversions=(conversion,))))
 

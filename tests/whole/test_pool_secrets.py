@@ -128,7 +128,7 @@ def test_a_pod_cannot_use_slurm_even_with_all_of_its_machine(pool: PoolCluster) 
         _let_pods_ask_for(pods, None)
     pool.until_pod("greedy", "Succeeded", "Failed", timeout_s=60)
     with pool.pods() as pods:
-        said = next(pod.said for pod in pods.seen() if pod.name == "greedy")
+        said = next(pod.said for pod in pods.records() if pod.name == "greedy")
     codes = dict(
         line.split() for line in said.splitlines() if len(line.split()) == 2 and line.split()[1].isdigit()
     )

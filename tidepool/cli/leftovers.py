@@ -11,7 +11,7 @@ from typing import Final
 
 from tidepool.infrastructures.local.kernel import delete_machine, delete_network, list_machines, list_networks
 from tidepool.infrastructures.local.kernel.layout import machine_paths, network_paths
-from tidepool.scaling.stack.turn import forget_turns
+from tidepool.scaling.stack.turn import remove_turns
 
 #: Where a stack's folders that machines mount are (`tidepool.resources.Volume`), and what its machines boot with.
 VOLUMES: Final = "volumes"
@@ -53,7 +53,7 @@ def delete_leftovers(data: Path, stack: str) -> Deleted:
         if keys.is_dir():
             shutil.rmtree(keys)
     # Whoever sweeps has the turn, and nobody is to have one on what is gone.
-    forget_turns(folder)
+    remove_turns(folder)
     for name in ("machines", "networks", VOLUMES, ""):
         # What still holds something stays.
         with contextlib.suppress(FileNotFoundError, OSError):

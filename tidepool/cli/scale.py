@@ -65,7 +65,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
     from tidepool.cli.scaler_ports import machines_of, policies_of, pool_ports, pulumi_stack, warm_engine
     from tidepool.infrastructures.connection import transport
     from tidepool.scaling.daemon.daemon import Daemon, Voice
-    from tidepool.scaling.daemon.dependencies import Edges
+    from tidepool.scaling.daemon.dependencies import Dependencies
     from tidepool.scaling.daemon.holder import is_gone, this_process
     from tidepool.scaling.daemon.loop import Loop
     from tidepool.scaling.decide.decide import decide
@@ -92,7 +92,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
         return stack.context.open_slurm(connection, stack.data)
 
     loop = Loop(
-        Edges(
+        Dependencies(
             holder=this_process(),
             journal=journal,
             observer=Observer(

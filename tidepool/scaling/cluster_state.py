@@ -64,7 +64,7 @@ class RecordedRole:
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesSeen:
+class KubernetesState:
     """What Kubernetes has: all its nodes; of its pods that have not ended those without a node, and those on pools'."""
 
     nodes: tuple[KubernetesNode, ...] = ()
@@ -72,12 +72,12 @@ class KubernetesSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolsSeen:
+class PoolsState:
     """What was seen of converged pools. Where one of the three is None, it could not be seen, and no machine moves."""
 
     #: By node name, every machine of every pool that is recorded.
     roles: Mapping[str, RecordedRole] | None = None
-    kubernetes: KubernetesSeen | None = None
+    kubernetes: KubernetesState | None = None
     #: All conversions that are under way, and of each machine the newest that has ended and the newest that is done.
     conversions: tuple[Conversion, ...] | None = None
     #: What could not be seen and why, in words; empty where all was.
@@ -116,4 +116,4 @@ class ClusterState:
     power_up: frozenset[str] = frozenset()
     power_down: frozenset[str] = frozenset()
     #: Of converged pools. Their nodes and machines are among those of Slurm and of the infrastructure as well.
-    pools: PoolsSeen = field(default_factory=PoolsSeen)
+    pools: PoolsState = field(default_factory=PoolsState)

@@ -37,7 +37,7 @@ class NotUp(StackError):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StackOutputs:
     """What the stack's outputs and state say. ``version`` changes when either does."""
 
     version: str
@@ -80,7 +80,7 @@ class UpOutcome:
 class Stack(Protocol):
     """One stack, through `pulumi.automation`."""
 
-    def read(self) -> Told:
+    def read(self) -> StackOutputs:
         """What it says now. Quick where nothing changed.
 
         Raises:
@@ -266,7 +266,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenJob:
+class JobRecord:
     """A job as it went by, for `replay`. Of one that waited on an array's record, each task is one."""
 
     job_id: int
@@ -322,7 +322,7 @@ class Journal(Protocol):
         """Write down what the leader complains of, in place of what it did; None: of nothing any more."""
         ...
 
-    def keep(self, lease: Lease, kept: Kept) -> None:
+    def write_kept(self, lease: Lease, kept: Kept) -> None:
         """Write down where the daemon is, without a decision."""
         ...
 
@@ -334,7 +334,7 @@ class Journal(Protocol):
         """Add a point to the charts."""
         ...
 
-    def saw(self, lease: Lease, jobs: Sequence[SeenJob]) -> None:
+    def saw(self, lease: Lease, jobs: Sequence[JobRecord]) -> None:
         """Write down jobs as they are known by now; the same job again is brought up to date."""
         ...
 
@@ -376,7 +376,7 @@ class Journal(Protocol):
         """The oldest first."""
         ...
 
-    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[SeenJob, ...]:
+    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[JobRecord, ...]:
         """By submission: all, or those of one number, which Slurm gives again when it has lost its state."""
         ...
 

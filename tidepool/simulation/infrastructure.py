@@ -29,7 +29,7 @@ class MachineRequest:
 @dataclass(frozen=True, slots=True)
 class _Made:
     machine: Machine
-    seen_from: datetime
+    visible_from: datetime
     registers_at: datetime | None
 
 
@@ -89,7 +89,7 @@ class FakeInfrastructure:
         """Machines of these names register again when they boot."""
         self._mute.difference_update(nodes)
 
-    def keep(self, *nodes: str) -> None:
+    def refuse_deletion(self, *nodes: str) -> None:
         """Machines of these names are not deleted, until `release`."""
         self._kept.update(nodes)
 
@@ -125,7 +125,7 @@ class FakeInfrastructure:
         }
         return key
 
-    def forget_failures(self) -> None:
+    def clear_failures(self) -> None:
         """Calls do not fail any more."""
         self._failures.clear()
 
@@ -162,7 +162,7 @@ class FakeInfrastructure:
         machine = replace(there.machine, state="running") if there else self._new(request)
         self._made[machine.key] = _Made(
             machine,
-            seen_from=there.seen_from if there else now + timedelta(seconds=self.unseen_s),
+            visible_from=there.visible_from if there else now + timedelta(seconds=self.unseen_s),
             registers_at=None if request.key.node in self._mute else now + timedelta(seconds=self.boot_s),
         )
         if self._lost_answers:
@@ -173,13 +173,15 @@ class FakeInfrastructure:
     def read(self, key: MachineKey) -> Machine | None:
         self._begin("read")
         made = self._known(key)
-        return made.machine if made is not None and self._is_seen(made) else None
+        return made.machine if made is not None and self._is_visible(made) else None
 
     def list(self, stack: str) -> tuple[Machine, ...]:
         self._begin("list")
         now = self._now()
         seen = (
-            made.machine for key, made in self._made.items() if key.stack == stack and made.seen_from <= now
+            made.machine
+            for key, made in self._made.items()
+            if key.stack == stack and made.visible_from <= now
         )
         return tuple(sorted(seen, key=lambda machine: machine.key))
 
@@ -195,8 +197,8 @@ class FakeInfrastructure:
         if self._failures:
             raise self._failures.pop(0)
 
-    def _is_seen(self, made: _Made) -> bool:
-        return made.seen_from <= self._now()
+    def _is_visible(self, made: _Made) -> bool:
+        return made.visible_from <= self._now()
 
     def _take_one_from_the_stock(self, key: MachineKey) -> None:
         if self.quota is not None and len(self._made) >= self.quota:

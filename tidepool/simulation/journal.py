@@ -15,13 +15,13 @@ from tidepool.scaling.ports import (
     Decided,
     Fenced,
     Intent,
+    JobRecord,
     JournalError,
     Kept,
     Lease,
     Look,
     Pause,
     Sample,
-    SeenJob,
     Trouble,
 )
 
@@ -48,7 +48,7 @@ class MemoryJournal:
         self._open: dict[int, Intent] = {}
         self._decisions: deque[Decided] = deque(maxlen=_KEPT)
         self._samples: list[Sample] = []
-        self._jobs: dict[tuple[int, datetime], SeenJob] = {}
+        self._jobs: dict[tuple[int, datetime], JobRecord] = {}
         self._next_intent = 1
         self._next_decision = 1
 
@@ -114,7 +114,7 @@ class MemoryJournal:
         self._fence(lease)
         self._trouble = trouble
 
-    def keep(self, lease: Lease, kept: Kept) -> None:
+    def write_kept(self, lease: Lease, kept: Kept) -> None:
         self._fence(lease)
         self._kept = kept
 
@@ -129,7 +129,7 @@ class MemoryJournal:
         self._fence(lease)
         self._samples.append(sample)
 
-    def saw(self, lease: Lease, jobs: Sequence[SeenJob]) -> None:
+    def saw(self, lease: Lease, jobs: Sequence[JobRecord]) -> None:
         self._fence(lease)
         for job in jobs:
             self._jobs[job.job_id, job.submitted] = job
@@ -173,7 +173,7 @@ class MemoryJournal:
     def samples(self, since: datetime | None = None) -> tuple[Sample, ...]:
         return tuple(each for each in self._samples if since is None or each.at >= since)
 
-    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[SeenJob, ...]:
+    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[JobRecord, ...]:
         found = [
             each
             for each in self._jobs.values()

@@ -70,7 +70,7 @@ class SimulatedMachines:
     def list(self, stack: str) -> tuple[Machine, ...]:
         return tuple(machine for fake in (self.fake, *self.fakes.values()) for machine in fake.list(stack))
 
-    def sides(self) -> Mapping[str, Infrastructure]:
+    def by_name(self) -> Mapping[str, Infrastructure]:
         """Each infrastructure as it is asked itself, for one of several."""
         return {name: _Side(self, name) for name in self.fakes}
 

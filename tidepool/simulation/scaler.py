@@ -10,7 +10,7 @@ from typing import Final
 from tidepool.clients.slurm import SlurmClient
 from tidepool.infrastructures import Infrastructure
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.daemon.dependencies import Edges
+from tidepool.scaling.daemon.dependencies import Dependencies
 from tidepool.scaling.daemon.loop import Loop
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
@@ -50,7 +50,7 @@ def simulated_scaler(
         now=cluster.clock,
     )
     return Loop(
-        Edges(
+        Dependencies(
             holder=holder,
             journal=journal or cluster.journal,
             observer=observer,

@@ -19,7 +19,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.memory import Cause
-from tidepool.scaling.ports import Failure, Occupied, StackError, Told, UpOutcome
+from tidepool.scaling.ports import Failure, Occupied, StackError, StackOutputs, UpOutcome
 from tidepool.simulation.clock import Clock
 from tidepool.simulation.infrastructure import MachineRequest
 from tidepool.simulation.machines import SimulatedMachines
@@ -60,7 +60,7 @@ class SimulatedStack:
         overhead_s: how long an `up` takes beside its nodes.
 
     Faults: ``locked`` (somebody's operation is under way), ``unreadable`` (its state cannot be read), ``failing``
-    (operations end before they begin); `cut` is kill -9 of the engine, `forget` a state that is older than the world.
+    (operations end before they begin); `cut` is kill -9 of the engine, `lose` a state that is older than the world.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SimulatedStack:
         if self._under_way is not None:
             self._under_way.provider_died = True
 
-    def forget(self, node: str) -> None:
+    def lose(self, node: str) -> None:
         """The state was put back to what it was before this node was made."""
         self.recorded.pop(node, None)
         self._version += 1
@@ -121,10 +121,10 @@ class SimulatedStack:
 
     # The port
 
-    def read(self) -> Told:
+    def read(self) -> StackOutputs:
         if self.unreadable:
             raise StackError(self.unreadable)
-        return Told(
+        return StackOutputs(
             version=str(self._version),
             spec=self.spec,
             controller={},

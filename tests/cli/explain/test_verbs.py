@@ -21,7 +21,7 @@ from tidepool.scaling.decision import Cost, Decision, Waiting
 from tidepool.scaling.journal import JOURNAL_FILE, open_journal
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.ports import Journal, Lease, Pause, SeenJob
+from tidepool.scaling.ports import JobRecord, Journal, Lease, Pause
 
 
 @dataclass
@@ -157,11 +157,11 @@ def test_why_job_that_has_ended(daemon: Daemon, up: Person) -> None:
     at = daemon.now
     daemon.journal.saw(
         daemon.lease,
-        [SeenJob(39, at - timedelta(60), at - timedelta(59), at - timedelta(58), {"name": "old"})],
+        [JobRecord(39, at - timedelta(60), at - timedelta(59), at - timedelta(58), {"name": "old"})],
     )
     daemon.journal.saw(
         daemon.lease,
-        [SeenJob(39, at - timedelta(5), at - timedelta(4), at - timedelta(3), {"name": "newer"})],
+        [JobRecord(39, at - timedelta(5), at - timedelta(4), at - timedelta(3), {"name": "newer"})],
     )
     said = up.runs("why", "job", "39")
     assert "job 39 (newer)" in said.output

@@ -26,7 +26,7 @@ from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.decision import Drain, Remove, Undrain, Waiting
 from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.ports import SeenJob
+from tidepool.scaling.ports import JobRecord
 
 
 def said(lines: Any) -> str:
@@ -122,7 +122,7 @@ def test_a_job_that_nobody_has_decided_about() -> None:
 
 
 def test_a_job_that_slurm_has_forgotten_is_told_of_by_the_journal() -> None:
-    seen = SeenJob(41, ago(60), ago(57), ago(20), {"name": "sim", "user": "ada"})
+    seen = JobRecord(41, ago(60), ago(57), ago(20), {"name": "sim", "user": "ada"})
     why = why_job(record(), None, seen, (), [])
     told = said(job_lines(why))
     assert "job 41 (sim) of ada" in told

@@ -29,7 +29,7 @@ from tidepool.cli.pools.view import MachineView as SeenMachine
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion, Order, Work
-from tidepool.scaling.cluster_state import PoolsSeen
+from tidepool.scaling.cluster_state import PoolsState
 from tidepool.scaling.decision import Convert, MachineView, WaitingPod
 from tidepool.scaling.memory import Backoff, Memory, PoolMemory
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
@@ -70,7 +70,7 @@ def pooled(conversions: tuple[Conversion, ...] = (), **changes: Any) -> Record:
         "shared-4": MachineView("shared", "slurm", "idle", "it stays 60 s at least", since=ago(30)),
     }
     decision = replace(made.look.decision, machines=machines, **changes)
-    context = replace(made.look.state, pools=PoolsSeen(conversions=conversions))
+    context = replace(made.look.state, pools=PoolsState(conversions=conversions))
     return replace(made, look=replace(made.look, decision=decision, state=context))
 
 

@@ -18,15 +18,15 @@ from tidepool.conversion.record import Order
 from tidepool.scaling.act.conversions import DEADLINE_S, Moves, serving
 from tidepool.scaling.act.validity import wrong_convert
 from tidepool.scaling.cluster_state import RecordedRole
-from tidepool.scaling.observe.recheck import Fresh, FreshPools
+from tidepool.scaling.observe.recheck import PoolsRecheck, Recheck
 
 NAME = "shared-1"
 
 
-def fresh(role: Role = "slurm", **changes: Any) -> FreshPools:
+def recheck(role: Role = "slurm", **changes: Any) -> PoolsRecheck:
     """A machine that serves ``role`` and is idle."""
     state = "IDLE" if role == "slurm" else "FUTURE"
-    slurm = Fresh({NAME: changes.pop("node", node(NAME, state))}, changes.pop("jobs", ()), None, {})
+    slurm = Recheck({NAME: changes.pop("node", node(NAME, state))}, changes.pop("jobs", ()), None, {})
     fields: dict[str, Any] = {
         "slurm": slurm,
         "nodes": {NAME: kube_node(NAME)} if role == "kubernetes" else {},
@@ -35,7 +35,7 @@ def fresh(role: Role = "slurm", **changes: Any) -> FreshPools:
         "recorded": {NAME: RecordedRole(role, machine=True)},
         "at": AT,
     }
-    return FreshPools(**fields | changes)
+    return PoolsRecheck(**fields | changes)
 
 
 UNDER_WAY = conversion(NAME, "kubernetes", "holding", driver_until=AT - timedelta(seconds=1))
@@ -46,37 +46,37 @@ PERSONS = conversion(NAME, "kubernetes", "asked", by="person")
 @pytest.mark.parametrize(
     ("seen", "to", "wrong"),
     [
-        (fresh(), "kubernetes", ""),
-        (fresh("kubernetes"), "slurm", ""),
-        (fresh(jobs=(running(1, NAME),)), "kubernetes", "a job has started there"),
-        (fresh(node=node(NAME, "IDLE+COMPLETING")), "kubernetes", "a job has started there"),
-        (fresh(node=node(NAME, "IDLE+DRAIN", "broken fan")), "kubernetes", "Slurm has no such node that takes jobs"),
-        (fresh(node=node(NAME, "FUTURE")), "kubernetes", "Slurm has no such node that takes jobs"),
-        (fresh("kubernetes", pods=(bound("web", NAME),)), "slurm", "a pod has started there"),
-        (fresh("kubernetes", pods=(bound("log", NAME, is_daemon=True),)), "slurm", ""),
-        (fresh("kubernetes", nodes={}), "slurm", "Kubernetes has no such node"),
+        (recheck(), "kubernetes", ""),
+        (recheck("kubernetes"), "slurm", ""),
+        (recheck(jobs=(running(1, NAME),)), "kubernetes", "a job has started there"),
+        (recheck(node=node(NAME, "IDLE+COMPLETING")), "kubernetes", "a job has started there"),
+        (recheck(node=node(NAME, "IDLE+DRAIN", "broken fan")), "kubernetes", "Slurm has no such node that takes jobs"),
+        (recheck(node=node(NAME, "FUTURE")), "kubernetes", "Slurm has no such node that takes jobs"),
+        (recheck("kubernetes", pods=(bound("web", NAME),)), "slurm", "a pod has started there"),
+        (recheck("kubernetes", pods=(bound("log", NAME, is_daemon=True),)), "slurm", ""),
+        (recheck("kubernetes", nodes={}), "slurm", "Kubernetes has no such node"),
         (
-            fresh("kubernetes", nodes={NAME: kube_node(NAME, unschedulable=True)}),
+            recheck("kubernetes", nodes={NAME: kube_node(NAME, unschedulable=True)}),
             "slurm",
             "somebody else has it in hand",
         ),
-        (fresh(), "slurm", "it serves slurm already"),
-        (fresh(recorded={}), "kubernetes", "it is in no pool any more"),
-        (fresh(under_way={NAME: DRIVEN}), "kubernetes", "scaler has it converted to kubernetes"),
-        (fresh(under_way={NAME: UNDER_WAY}), "slurm", "scaler has it converted to kubernetes"),
-        (fresh(under_way={NAME: PERSONS}), "kubernetes", "person has it converted to kubernetes"),
+        (recheck(), "slurm", "it serves slurm already"),
+        (recheck(recorded={}), "kubernetes", "it is in no pool any more"),
+        (recheck(under_way={NAME: DRIVEN}), "kubernetes", "scaler has it converted to kubernetes"),
+        (recheck(under_way={NAME: UNDER_WAY}), "slurm", "scaler has it converted to kubernetes"),
+        (recheck(under_way={NAME: PERSONS}), "kubernetes", "person has it converted to kubernetes"),
         # Ours, from before a kill: drained already.
-        (fresh(under_way={NAME: UNDER_WAY}, node=node(NAME, "IDLE+DRAIN", "tidepool: moves to kubernetes")), "kubernetes", ""),
+        (recheck(under_way={NAME: UNDER_WAY}, node=node(NAME, "IDLE+DRAIN", "tidepool: moves to kubernetes")), "kubernetes", ""),
     ],
 )  # fmt: skip
-def test_what_is_not_right_any_more_is_left(seen: FreshPools, to: Role, wrong: str) -> None:
+def test_what_is_not_right_any_more_is_left(seen: PoolsRecheck, to: Role, wrong: str) -> None:
     assert wrong_convert(seen, NAME, to, repairs=False) == wrong
 
 
 def test_what_was_begun_is_gone_on_with_unless_somebody_is_at_it() -> None:
-    assert wrong_convert(fresh(jobs=(running(1, NAME),)), NAME, "kubernetes", repairs=True) == ""
-    assert wrong_convert(fresh(under_way={NAME: PERSONS}), NAME, "kubernetes", repairs=True) == ""
-    assert wrong_convert(fresh(under_way={NAME: DRIVEN}), NAME, "kubernetes", repairs=True)
+    assert wrong_convert(recheck(jobs=(running(1, NAME),)), NAME, "kubernetes", repairs=True) == ""
+    assert wrong_convert(recheck(under_way={NAME: PERSONS}), NAME, "kubernetes", repairs=True) == ""
+    assert wrong_convert(recheck(under_way={NAME: DRIVEN}), NAME, "kubernetes", repairs=True)
 
 
 def test_those_that_serve_kubernetes_afterwards_are_told_by_pool() -> None:

@@ -22,7 +22,7 @@ from tidepool.scaling.act.validity import (
     wrong_undrain,
 )
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.observe.recheck import Fresh
+from tidepool.scaling.observe.recheck import Recheck
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 OURS = Reason("tidepool: idle for 5 s", "root")
@@ -39,14 +39,14 @@ def machine(state: Any = "running", key: MachineKey = KEY) -> Machine:
     return Machine(key, IPv4Address("10.0.0.1"), state)
 
 
-def fresh(
+def recheck(
     node: Node | None = None,
     *,
     jobs: tuple[Job, ...] = (),
     machines: tuple[Machine, ...] | None = (machine(),),
     recorded: Recorded | None = RECORDED,
-) -> Fresh:
-    return Fresh(
+) -> Recheck:
+    return Recheck(
         {node.name: node} if node else {}, jobs, machines, {"cpu-1": recorded} if recorded is not None else {}
     )
 
@@ -70,36 +70,36 @@ SLOT = node("FUTURE")
 @pytest.mark.parametrize(
     ("slurm_status", "wrong"),
     [
-        (fresh(node()), ""),
-        (fresh(None), "no such node"),
-        (fresh(SLOT), "no such node"),
-        (fresh(DRAINED), "drained already"),
-        (fresh(node("MIXED", cpus_alloc=1)), "a job has started"),
-        (fresh(node("IDLE+COMPLETING")), "a job has started"),
-        (fresh(node(), jobs=(a_job_on("cpu-1"),)), "a job has started"),
+        (recheck(node()), ""),
+        (recheck(None), "no such node"),
+        (recheck(SLOT), "no such node"),
+        (recheck(DRAINED), "drained already"),
+        (recheck(node("MIXED", cpus_alloc=1)), "a job has started"),
+        (recheck(node("IDLE+COMPLETING")), "a job has started"),
+        (recheck(node(), jobs=(a_job_on("cpu-1"),)), "a job has started"),
     ],
 )
-def test_only_what_is_still_idle_is_drained(slurm_status: Fresh, wrong: str) -> None:
+def test_only_what_is_still_idle_is_drained(slurm_status: Recheck, wrong: str) -> None:
     said = wrong_drain(slurm_status, "cpu-1", {"cpu-1"})
     assert wrong in said
     assert bool(said) == bool(wrong)
 
 
 def test_what_was_busy_when_it_was_decided_may_be_drained_busy() -> None:
-    assert wrong_drain(fresh(node("MIXED", cpus_alloc=1)), "cpu-1", set()) == ""
+    assert wrong_drain(recheck(node("MIXED", cpus_alloc=1)), "cpu-1", set()) == ""
 
 
 @pytest.mark.parametrize(
     ("slurm_status", "wrong"),
     [
-        (fresh(DRAINED), ""),
-        (fresh(BUSY), ""),
-        (fresh(node()), "not drained"),
-        (fresh(THEIRS), "somebody else"),
-        (fresh(SLOT), "no such node"),
+        (recheck(DRAINED), ""),
+        (recheck(BUSY), ""),
+        (recheck(node()), "not drained"),
+        (recheck(THEIRS), "somebody else"),
+        (recheck(SLOT), "no such node"),
     ],
 )
-def test_only_what_is_ours_is_undrained(slurm_status: Fresh, wrong: str) -> None:
+def test_only_what_is_ours_is_undrained(slurm_status: Recheck, wrong: str) -> None:
     assert wrong in wrong_undrain(slurm_status, "cpu-1")
     assert bool(wrong_undrain(slurm_status, "cpu-1")) == bool(wrong)
 
@@ -107,55 +107,55 @@ def test_only_what_is_ours_is_undrained(slurm_status: Fresh, wrong: str) -> None
 @pytest.mark.parametrize(
     ("slurm_status", "wrong"),
     [
-        (fresh(DRAINED), ""),
-        (fresh(None), ""),
-        (fresh(SLOT), ""),
-        (fresh(node("DOWN", reason=Reason("Not responding", "slurm"))), ""),
-        (fresh(node()), "not drained"),
-        (fresh(BUSY), "it has jobs"),
-        (fresh(node("IDLE+DRAIN+COMPLETING", reason=OURS)), "it has jobs"),
-        (fresh(DRAINED, jobs=(a_job_on("cpu-1"),)), "it has jobs"),
-        (fresh(THEIRS), "somebody else"),
+        (recheck(DRAINED), ""),
+        (recheck(None), ""),
+        (recheck(SLOT), ""),
+        (recheck(node("DOWN", reason=Reason("Not responding", "slurm"))), ""),
+        (recheck(node()), "not drained"),
+        (recheck(BUSY), "it has jobs"),
+        (recheck(node("IDLE+DRAIN+COMPLETING", reason=OURS)), "it has jobs"),
+        (recheck(DRAINED, jobs=(a_job_on("cpu-1"),)), "it has jobs"),
+        (recheck(THEIRS), "somebody else"),
         # Dead is dead, whatever Slurm still believes.
-        (fresh(BUSY, machines=()), ""),
-        (fresh(BUSY, machines=(machine("stopped"),)), ""),
+        (recheck(BUSY, machines=()), ""),
+        (recheck(BUSY, machines=(machine("stopped"),)), ""),
         # What was not looked for is not known to be dead.
-        (fresh(BUSY, machines=None), "it has jobs"),
+        (recheck(BUSY, machines=None), "it has jobs"),
     ],
 )
-def test_only_what_is_drained_and_empty_or_dead_is_removed(slurm_status: Fresh, wrong: str) -> None:
+def test_only_what_is_drained_and_empty_or_dead_is_removed(slurm_status: Recheck, wrong: str) -> None:
     assert wrong in wrong_remove(slurm_status, "cpu-1")
     assert bool(wrong_remove(slurm_status, "cpu-1")) == bool(wrong)
 
 
 def test_what_is_well_again_is_not_mended() -> None:
-    assert wrong_repair(fresh(node()), "cpu-1", is_desired=True) == "it is well again"
+    assert wrong_repair(recheck(node()), "cpu-1", is_desired=True) == "it is well again"
     for amiss in (
-        fresh(node(), machines=()),
-        fresh(node(), recorded=Recorded(machine=True)),
-        fresh(node(), recorded=Recorded(machine=True, membership=True, pending=True)),
-        fresh(node("DOWN")),
-        fresh(None),
+        recheck(node(), machines=()),
+        recheck(node(), recorded=Recorded(machine=True)),
+        recheck(node(), recorded=Recorded(machine=True, membership=True, pending=True)),
+        recheck(node("DOWN")),
+        recheck(None),
     ):
         assert wrong_repair(amiss, "cpu-1", is_desired=True) == ""
     # By mending what is not wished, it goes.
-    assert wrong_repair(fresh(BUSY), "cpu-1", is_desired=False) == "it has jobs"
+    assert wrong_repair(recheck(BUSY), "cpu-1", is_desired=False) == "it has jobs"
 
 
 @pytest.mark.parametrize(
     ("slurm_status", "wrong"),
     [
-        (fresh(DRAINED, machines=(), recorded=None), ""),
-        (fresh(node("DOWN"), machines=(), recorded=None), ""),
-        (fresh(node("DOWN"), recorded=None), "has a machine"),
-        (fresh(node("DOWN"), machines=None, recorded=None), "has a machine"),
-        (fresh(node("DOWN"), machines=()), "recorded"),
-        (fresh(BUSY, machines=(), recorded=None), "has jobs"),
-        (fresh(SLOT, machines=(), recorded=None), "a slot already"),
-        (fresh(node(), machines=(), recorded=None), "somebody else"),
+        (recheck(DRAINED, machines=(), recorded=None), ""),
+        (recheck(node("DOWN"), machines=(), recorded=None), ""),
+        (recheck(node("DOWN"), recorded=None), "has a machine"),
+        (recheck(node("DOWN"), machines=None, recorded=None), "has a machine"),
+        (recheck(node("DOWN"), machines=()), "recorded"),
+        (recheck(BUSY, machines=(), recorded=None), "has jobs"),
+        (recheck(SLOT, machines=(), recorded=None), "a slot already"),
+        (recheck(node(), machines=(), recorded=None), "somebody else"),
     ],
 )
-def test_only_what_is_gone_is_forgotten(slurm_status: Fresh, wrong: str) -> None:
+def test_only_what_is_gone_is_forgotten(slurm_status: Recheck, wrong: str) -> None:
     assert wrong in wrong_release_slot(slurm_status, "cpu-1")
     assert bool(wrong_release_slot(slurm_status, "cpu-1")) == bool(wrong)
 
@@ -163,20 +163,20 @@ def test_only_what_is_gone_is_forgotten(slurm_status: Fresh, wrong: str) -> None
 @pytest.mark.parametrize(
     ("slurm_status", "wrong"),
     [
-        (fresh(None, recorded=None), ""),
-        (fresh(SLOT, recorded=None), ""),
-        (fresh(DRAINED, recorded=None), ""),
-        (fresh(None), "recorded"),
-        (fresh(None, recorded=Recorded(pending=True)), "recorded"),
-        (fresh(None, machines=(), recorded=None), "no such machine"),
-        (fresh(None, machines=None, recorded=None), "no such machine"),
-        (fresh(BUSY, recorded=None), "has jobs"),
-        (fresh(node(), recorded=None), "takes jobs"),
+        (recheck(None, recorded=None), ""),
+        (recheck(SLOT, recorded=None), ""),
+        (recheck(DRAINED, recorded=None), ""),
+        (recheck(None), "recorded"),
+        (recheck(None, recorded=Recorded(pending=True)), "recorded"),
+        (recheck(None, machines=(), recorded=None), "no such machine"),
+        (recheck(None, machines=None, recorded=None), "no such machine"),
+        (recheck(BUSY, recorded=None), "has jobs"),
+        (recheck(node(), recorded=None), "takes jobs"),
         # Its successor is what is recorded, and is not seen: it may be this one.
-        (fresh(node(), recorded=replace(RECORDED, machine_id="second")), "recorded"),
+        (recheck(node(), recorded=replace(RECORDED, machine_id="second")), "recorded"),
         # Its successor is there, and takes jobs.
         (
-            fresh(
+            recheck(
                 node(),
                 machines=(machine(), machine(key=NEXT)),
                 recorded=replace(RECORDED, machine_id="second"),
@@ -184,13 +184,13 @@ def test_only_what_is_gone_is_forgotten(slurm_status: Fresh, wrong: str) -> None
             "",
         ),
         (
-            fresh(
+            recheck(
                 BUSY, machines=(machine(), machine(key=NEXT)), recorded=replace(RECORDED, machine_id="second")
             ),
             "has jobs",
         ),
         (
-            fresh(
+            recheck(
                 node(),
                 machines=(machine(), machine(key=NEXT)),
                 recorded=replace(RECORDED, machine_id="first"),
@@ -199,7 +199,7 @@ def test_only_what_is_gone_is_forgotten(slurm_status: Fresh, wrong: str) -> None
         ),
     ],
 )
-def test_only_what_no_record_knows_and_runs_nothing_is_swept(slurm_status: Fresh, wrong: str) -> None:
+def test_only_what_no_record_knows_and_runs_nothing_is_swept(slurm_status: Recheck, wrong: str) -> None:
     assert wrong in wrong_delete_orphan(slurm_status, KEY, is_busy=False)
     assert bool(wrong_delete_orphan(slurm_status, KEY, is_busy=False)) == bool(wrong)
     assert wrong_delete_orphan(slurm_status, KEY, is_busy=True) != ""
@@ -219,7 +219,7 @@ _STATES = st.builds(
 def test_no_machine_that_runs_jobs_is_ever_taken_away(
     state: NodeState, cpus_alloc: int, reason: Reason | None, is_recorded: bool
 ) -> None:
-    slurm_status = fresh(
+    slurm_status = recheck(
         Node("cpu-1", state, cpus=2, cpus_alloc=cpus_alloc, reason=reason),
         recorded=RECORDED if is_recorded else None,
     )

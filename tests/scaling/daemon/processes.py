@@ -23,13 +23,13 @@ from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.daemon.dependencies import Edges
+from tidepool.scaling.daemon.dependencies import Dependencies
 from tidepool.scaling.daemon.loop import Loop
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.observe.observe import Observer
-from tidepool.scaling.ports import Failure, Occupied, Told, UpOutcome
+from tidepool.scaling.ports import Failure, Occupied, StackOutputs, UpOutcome
 from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 from tidepool.simulation.slurm.fake import FakeSlurm
 
@@ -121,10 +121,10 @@ class Cluster:
 
     # The stack
 
-    def read(self) -> Told:
+    def read(self) -> StackOutputs:
         """What it says."""
         with self._lock:
-            return Told(str(self._version), SPEC, {}, dict(self._fleets), dict(self._recorded))
+            return StackOutputs(str(self._version), SPEC, {}, dict(self._fleets), dict(self._recorded))
 
     def is_busy(self) -> bool:
         """Whether an `up` is under way."""
@@ -262,7 +262,7 @@ def run_daemon(cluster: Any, folder: Path, holder: str, lease_s: float, dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
     stack, machines = _Stack(cluster), _Machines(cluster)
-    edges = Edges(
+    dependencies = Dependencies(
         holder=holder,
         journal=open_journal(folder, {}, stack="dev", power_safe=False),
         observer=Observer("dev", stack, machines, lambda _: _Slurm(cluster)),
@@ -277,7 +277,7 @@ def run_daemon(cluster: Any, folder: Path, holder: str, lease_s: float, dies_at:
         wake=wake.set,
         lease_s=lease_s,
     )
-    loop = Loop(edges)
+    loop = Loop(dependencies)
     while True:
         wake.clear()
         wake.wait(min(loop.turn().again_in_s, 0.1))

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.explain.records import job, nodes, spec
 from tidepool.clients.slurm import Job, JobState
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.daemon.audit import Chronicle
+from tidepool.scaling.daemon.audit import Audit
 from tidepool.scaling.decision import Cost, Decision
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory
@@ -44,8 +44,8 @@ def ran(journal: Journal) -> dict[int, tuple[bool, bool]]:
     return {job.job_id: (job.started is not None, job.ended is not None) for job in journal.jobs()}
 
 
-def chronicle_at(journal: Journal, clock: list[float]) -> Chronicle:
-    return Chronicle(journal, lambda: clock[0])
+def chronicle_at(journal: Journal, clock: list[float]) -> Audit:
+    return Audit(journal, lambda: clock[0])
 
 
 def test_the_newest_look_is_what_was_seen_last(journal: Journal, lease: Lease) -> None:

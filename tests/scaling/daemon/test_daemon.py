@@ -21,15 +21,15 @@ from typing import Any
 import pytest
 
 from tests.scaling.journal.values import SPEC
-from tidepool.scaling.cluster_state import PoolsSeen
+from tidepool.scaling.cluster_state import PoolsState
 from tidepool.scaling.daemon.daemon import ADDRESS_FILE, Daemon, Listen, NoAddress, Voice
 from tidepool.scaling.daemon.holder import is_gone, this_process
 from tidepool.scaling.daemon.loop import Turn
 from tidepool.scaling.daemon.notify import notify
 from tidepool.scaling.decision import Convert, Decision, Drain, Launch, MachineView, Remove, WaitingPod
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observe.observation import Seen
-from tidepool.scaling.ports import Failure, Intent, Told, UpOutcome
+from tidepool.scaling.observe.observation import Observation
+from tidepool.scaling.ports import Failure, Intent, StackOutputs, UpOutcome
 
 _LONG_S = 20.0
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -222,8 +222,8 @@ def test_machines_of_pools_and_pods_that_wait_are_counted(made: Make) -> None:
         "shared-3": MachineView("shared", None, "moving", "joining", "kubernetes"),
     }
     pods = {"default/web": WaitingPod("default/web", "coming", "shared-3 is on its way to Kubernetes")}
-    told = Told("1", SPEC, {}, {}, {})
-    seen = Seen(told, SPEC, (), (), (), (), (), {}, PoolsSeen(), {}, {})
+    told = StackOutputs("1", SPEC, {}, {}, {})
+    seen = Observation(told, SPEC, (), (), (), (), (), {}, PoolsState(), {}, {})
     decision = Decision(NOW, (), {}, {}, {}, Memory(), waiting_pods=pods, machines=machines)
     scene = made(Turn("leads", 0.01, "", seen, decision))
     move = Convert("shared", ("shared-3",), "kubernetes", "pod default/web needs it", pods=("default/web",))

@@ -13,7 +13,7 @@ from tests.scaling.decide.cluster_states import AT, fleet, job, node, running, s
 from tidepool.clients.slurm import Job, JobState, Node
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.allowance import Grant
-from tidepool.scaling.decide.demand.fit import Need, Room, empty, taken
+from tidepool.scaling.decide.demand.fit import FreeResources, Need, empty, taken
 from tidepool.scaling.decide.demand.offer import Offer, offers
 from tidepool.scaling.decide.demand.reasons import ruling
 from tidepool.scaling.decide.grow import Growth
@@ -196,13 +196,15 @@ def check_fits(look: Look, growth: Growth) -> None:
         room = empty(offer)
         if look.phases.get(name, Phase.ABSENT) not in {Phase.ABSENT, Phase.LAUNCHING}:
             node = there[name]
-            room = Room(node.cpus - node.cpus_alloc, node.memory_mib - node.memory_alloc_mib, offer.gres)
+            room = FreeResources(
+                node.cpus - node.cpus_alloc, node.memory_mib - node.memory_alloc_mib, offer.gres
+            )
         left = room
         for each in those:
             asked = share(each, offer)
             gres = taken(left.gres, asked.gres)
             assert gres is not None, (name, each)
-            left = Room(left.cpus - asked.cpus, left.memory_mib - asked.memory_mib, gres)
+            left = FreeResources(left.cpus - asked.cpus, left.memory_mib - asked.memory_mib, gres)
         assert min(left.cpus, left.memory_mib) >= 0, (name, room, those)
         if any(each.oversubscribe == "NO" for each in those):
             assert len(those) == 1

@@ -11,7 +11,7 @@ from tests.scaling.decide.cluster_states import AT, fleet, spec
 from tidepool.cluster.scaling import Backlog, Queue, Scaling, Schedule
 from tidepool.cluster.spec_fields import models_in
 from tidepool.scaling.decide.policies import POLICIES, Floor, wants
-from tidepool.scaling.decide.policies.schedule import is_within
+from tidepool.scaling.decide.policies.schedule import holds_at
 
 
 def asked(*policies: Any, **of: Any) -> Any:
@@ -70,4 +70,4 @@ def schedule(begin: str, end: str, **changes: Any) -> Schedule:
     ],
 )
 def test_hours(window: Schedule, at: str, within: bool) -> None:
-    assert is_within(window, datetime.fromisoformat(at).replace(tzinfo=UTC)) is within
+    assert holds_at(window, datetime.fromisoformat(at).replace(tzinfo=UTC)) is within

@@ -31,7 +31,7 @@ from tidepool.scaling.decision import (
 )
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
 from tidepool.scaling.memory import Backoff, Memory, PoolMemory
-from tidepool.scaling.ports import Kept, Look, Pause, Sample, SeenJob
+from tidepool.scaling.ports import JobRecord, Kept, Look, Pause, Sample
 
 KINDS: list[Any] = [
     Action,
@@ -40,7 +40,7 @@ KINDS: list[Any] = [
     Memory,
     Pause,
     Sample,
-    SeenJob,
+    JobRecord,
     ClusterState,
     Mapping[int, Waiting],
     Mapping[str, MachineView],

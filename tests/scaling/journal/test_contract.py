@@ -27,7 +27,7 @@ from tidepool.scaling.journal import postgres, schema, sqlite
 from tidepool.scaling.journal.journal import SqlJournal
 from tidepool.scaling.memory import Launch, Memory
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.ports import Fenced, JournalError, Kept, Lease, Pause, Sample, SeenJob
+from tidepool.scaling.ports import Fenced, JobRecord, JournalError, Kept, Lease, Pause, Sample
 
 LASTING_S = 10.0
 
@@ -65,7 +65,7 @@ def test_one_whose_lease_ran_out_begins_another_epoch(journal: SqlJournal) -> No
     new = leads(journal, now=later(11))
     assert new.epoch == 2
     with pytest.raises(Fenced):
-        journal.keep(old, Kept())
+        journal.write_kept(old, Kept())
 
 
 def test_what_was_let_go_of_is_free_at_once(place: Place) -> None:
@@ -73,7 +73,7 @@ def test_what_was_let_go_of_is_free_at_once(place: Place) -> None:
     lease = leads(one)
     one.release(lease)
     with pytest.raises(Fenced, match="nobody has it"):
-        one.keep(lease, Kept())
+        one.write_kept(lease, Kept())
     assert leads(other, "b").epoch == 2
     one.release(lease)  # of somebody else's by now
     assert other.acquire("c", NOW, LASTING_S) is None
@@ -111,13 +111,13 @@ def test_only_one_of_many_at_once_gets_it(place: Place) -> None:
 
 
 WRITES = {
-    "keep": lambda journal, lease: journal.keep(lease, Kept({"cpu": HostSet("cpu-9")})),
+    "keep": lambda journal, lease: journal.write_kept(lease, Kept({"cpu": HostSet("cpu-9")})),
     "decided": lambda journal, lease: journal.decided(lease, a_cluster_state(), Memory(), a_decision()),
     "ended": lambda journal, lease: journal.ended(
         lease, [replace(journal.open_intents()[0], result="done", ended=NOW)]
     ),
     "sample": lambda journal, lease: journal.sample(lease, Sample(NOW, 1, 1, {})),
-    "saw": lambda journal, lease: journal.saw(lease, [SeenJob(1, NOW, None, None, {})]),
+    "saw": lambda journal, lease: journal.saw(lease, [JobRecord(1, NOW, None, None, {})]),
     "prune": lambda journal, lease: journal.prune(lease, later(1e6)),
 }
 
@@ -126,7 +126,7 @@ WRITES = {
 def test_a_leader_that_was_paused_past_its_lease_writes_nothing(place: Place, write: str) -> None:
     paused, other = place.open(), place.open()
     lease = leads(paused)
-    paused.keep(lease, Kept({"cpu": HostSet("cpu-1")}))
+    paused.write_kept(lease, Kept({"cpu": HostSet("cpu-1")}))
     paused.decided(lease, a_cluster_state(), Memory(), a_decision(DRAIN, desired="cpu-1"))
     leads(other, "b", later(11))
     before = _all(other)
@@ -174,14 +174,14 @@ def test_where_it_is_is_found_by_the_next(place: Place) -> None:
         frozenset({"cpu-3"}),
         frozenset({"cpu-1"}),
     )
-    one.keep(leads(one), kept)
+    one.write_kept(leads(one), kept)
     one.close()
     assert place.open().kept() == kept
 
 
 def test_a_decision_leaves_its_wish_and_memory_and_what_power_saving_asks_for(journal: SqlJournal) -> None:
     lease, decision = leads(journal), a_decision()
-    journal.keep(lease, Kept(power_up=frozenset({"cpu-3"}), power_down=frozenset({"cpu-1"})))
+    journal.write_kept(lease, Kept(power_up=frozenset({"cpu-3"}), power_down=frozenset({"cpu-1"})))
     journal.decided(lease, a_cluster_state(), Memory(), decision)
     assert journal.kept() == Kept(
         decision.desired, decision.memory, frozenset({"cpu-3"}), frozenset({"cpu-1"})
@@ -288,8 +288,8 @@ def test_points_of_the_charts_are_found_in_order(journal: SqlJournal) -> None:
 def test_a_job_that_is_seen_again_is_brought_up_to_date(journal: SqlJournal) -> None:
     lease = leads(journal)
     request = {"cpus": 4, "partitions": ("main",), "tres": {"cpu": "4"}, "begin_time": NOW}
-    waits = SeenJob(7, later(1), None, None, request)
-    other = SeenJob(8, NOW, NOW, later(2), {})
+    waits = JobRecord(7, later(1), None, None, request)
+    other = JobRecord(8, NOW, NOW, later(2), {})
     journal.saw(lease, [waits, other])
     ran = replace(waits, started=later(3), ended=later(9))
     journal.saw(lease, [ran])
@@ -301,7 +301,7 @@ def test_a_job_that_is_seen_again_is_brought_up_to_date(journal: SqlJournal) -> 
 
 def test_numbers_of_jobs_may_come_again(journal: SqlJournal) -> None:
     lease = leads(journal)
-    both = tuple(SeenJob(1, later(second), None, None, {}) for second in (0, 60))
+    both = tuple(JobRecord(1, later(second), None, None, {}) for second in (0, 60))
     journal.saw(lease, both)
     assert journal.jobs() == both
 
@@ -339,7 +339,7 @@ def test_what_is_old_is_forgotten_but_for_what_is_open_and_the_last(journal: Sql
         if second != 1:
             journal.ended(lease, [replace(each, result="done", ended=NOW) for each in intents])
         journal.sample(lease, Sample(later(second), 0, 0, {}))
-        journal.saw(lease, [SeenJob(second, later(second), None, None, {})])
+        journal.saw(lease, [JobRecord(second, later(second), None, None, {})])
     kept, last = journal.kept(), journal.last_decision()
     journal.prune(lease, later(2))
     assert [each.at for each in journal.decisions()] == [later(3), later(2), later(1)]
@@ -394,7 +394,7 @@ def test_one_journal_serves_several_threads(journal: SqlJournal) -> None:
     def use() -> None:
         try:
             for _ in range(20):
-                journal.keep(lease, Kept())
+                journal.write_kept(lease, Kept())
                 journal.kept()
         except JournalError as error:
             failures.append(error)

@@ -26,10 +26,10 @@ def test_it_goes_on_when_the_server_is_back(postgres: Postgres, in_postgres: Pla
     try:
         for _ in range(2):
             with pytest.raises(JournalError, match=r"cannot be used: .*; see whether the server runs"):
-                journal.keep(lease, Kept())
+                journal.write_kept(lease, Kept())
     finally:
         postgres.start()
-    journal.keep(lease, Kept(power_up=frozenset({"cpu-1"})))
+    journal.write_kept(lease, Kept(power_up=frozenset({"cpu-1"})))
     assert journal.kept().power_up == {"cpu-1"}
 
 
@@ -42,7 +42,7 @@ def test_a_connection_that_was_cut_between_two_calls_is_made_again(
         other.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'tidepool'"
         )
-    journal.keep(lease, Kept())
+    journal.write_kept(lease, Kept())
 
 
 def test_a_server_that_hangs_is_not_waited_for_for_ever(postgres: Postgres, in_postgres: Place) -> None:

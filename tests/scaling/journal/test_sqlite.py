@@ -176,12 +176,12 @@ def test_a_file_that_is_taken_away_while_it_is_in_use_is_said_before_anything_is
         other = written(tmp_path / "two")
         other.replace(file)
     with pytest.raises(JournalError, match="was moved away or replaced while it was in use"):
-        journal.keep(lease, Kept())
+        journal.write_kept(lease, Kept())
     for path in (tmp_path / "one").glob("*-*"):
         path.unlink()
     # Then it begins anew, and a lease of the old one is worth nothing.
     with pytest.raises(JournalError, match="has the lease of the journal"):
-        journal.keep(lease, Kept())
+        journal.write_kept(lease, Kept())
     journal.close()
 
 

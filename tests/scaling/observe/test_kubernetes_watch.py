@@ -28,8 +28,8 @@ class Scene:
         self.opened.append(access)
         return self.kubernetes
 
-    def seen(self, *, is_active: bool = True) -> Any:
-        return self.watch.seen(ACCESS, ["shared-1"], is_active=is_active)
+    def latest(self, *, is_active: bool = True) -> Any:
+        return self.watch.latest(ACCESS, ["shared-1"], is_active=is_active)
 
 
 def test_nodes_and_pods_that_wait_or_are_on_machines_of_pools_are_seen() -> None:
@@ -39,10 +39,10 @@ def test_nodes_and_pods_that_wait_or_are_on_machines_of_pools_are_seen() -> None
         scene.kubernetes.add_pod(f"on-{name}", node=name)
     scene.kubernetes.add_pod("large", cpu_milli=9000)
     scene.kubernetes.add_pod("over", node="shared-1", phase="Succeeded")
-    seen, why = scene.seen()
+    latest, why = scene.latest()
     assert not why
-    assert {node.name for node in seen.nodes} == {"shared-1", "somebodys"}
-    assert {pod.name for pod in seen.pods} == {"on-shared-1", "large"}
+    assert {node.name for node in latest.nodes} == {"shared-1", "somebodys"}
+    assert {pod.name for pod in latest.pods} == {"on-shared-1", "large"}
     assert scene.opened == [ACCESS]
 
 
@@ -51,16 +51,16 @@ def test_nodes_and_pods_that_wait_or_are_on_machines_of_pools_are_seen() -> None
 )
 def test_what_fails_is_unknown_and_told_until_it_is_seen_again(error: Exception) -> None:
     scene = Scene()
-    scene.seen()
+    scene.latest()
     scene.now_s += 10
     scene.kubernetes.fail(error)  # type: ignore[arg-type]
-    assert scene.seen() == (None, str(error))
+    assert scene.latest() == (None, str(error))
     assert scene.watch.failure == str(error)
     scene.now_s += 0.9
-    assert scene.seen() == (None, str(error))
+    assert scene.latest() == (None, str(error))
     scene.now_s += 0.2
-    seen, why = scene.seen()
-    assert seen is not None
+    latest, why = scene.latest()
+    assert latest is not None
     assert (why, scene.watch.failure) == ("", "")
 
 
@@ -71,7 +71,7 @@ def test_it_is_looked_at_more_often_while_something_goes_on_and_at_once_where_so
         looked = 0
         for number in range(40):
             scene.kubernetes.add_pod(f"{is_active}-{number}", cpu_milli=9000)
-            before, _ = scene.seen(is_active=is_active)
+            before, _ = scene.latest(is_active=is_active)
             looked += any(pod.name == f"{is_active}-{number}" for pod in before.pods)
             scene.now_s += every_s
         return looked
@@ -80,8 +80,8 @@ def test_it_is_looked_at_more_often_while_something_goes_on_and_at_once_where_so
     assert looks(0.1, is_active=False) == pytest.approx(4, abs=1)
     scene.kubernetes.add_pod("new", cpu_milli=9000)
     scene.watch.expect()
-    seen, _ = scene.seen(is_active=False)
-    assert any(pod.name == "new" for pod in seen.pods)
+    latest, _ = scene.latest(is_active=False)
+    assert any(pod.name == "new" for pod in latest.pods)
 
 
 def test_a_look_that_hangs_holds_nothing_up_and_what_is_old_is_not_believed() -> None:
@@ -99,23 +99,24 @@ def test_a_look_that_hangs_holds_nothing_up_and_what_is_old_is_not_believed() ->
     with ThreadPoolExecutor(1) as beside:
         watch = KubernetesWatch(lambda _: clients[-1](), beside, lambda: scene.now_s, lambda: woken.append(1))
         assert (
-            watch.seen(ACCESS, [], is_active=True) == (None, "Kubernetes has not been looked at yet") or woken
+            watch.latest(ACCESS, [], is_active=True) == (None, "Kubernetes has not been looked at yet")
+            or woken
         )
-        _wait_for(lambda: watch.seen(ACCESS, [], is_active=True)[0] is not None)
+        _wait_for(lambda: watch.latest(ACCESS, [], is_active=True)[0] is not None)
         assert woken
         watch.close()
         clients.append(Hanging)
         scene.now_s += 20
-        seen, _ = watch.seen(ACCESS, [], is_active=True)
-        assert seen is not None
+        latest, _ = watch.latest(ACCESS, [], is_active=True)
+        assert latest is not None
         scene.now_s += 31
-        assert watch.seen(ACCESS, [], is_active=True) == (None, "Kubernetes has not answered for 30 s")
+        assert watch.latest(ACCESS, [], is_active=True) == (None, "Kubernetes has not answered for 30 s")
         goes_on.set()
 
 
 def test_a_look_that_failed_late_makes_later_ones_no_rarer() -> None:
     scene = Scene()
-    scene.seen()
+    scene.latest()
     scene.now_s += 10
     late = Unreachable("it hangs")
 
@@ -126,21 +127,21 @@ def test_a_look_that_failed_late_makes_later_ones_no_rarer() -> None:
 
     scene.watch.close()
     real, scene.kubernetes = scene.kubernetes, Late()
-    assert scene.seen()[0] is None
+    assert scene.latest()[0] is None
     scene.watch.close()
     scene.kubernetes = real
     scene.now_s += 1
-    assert scene.seen()[0] is not None
+    assert scene.latest()[0] is not None
     for _ in range(60):
         scene.now_s += 1
-        assert scene.seen(is_active=False)[0] is not None
+        assert scene.latest(is_active=False)[0] is not None
         assert scene.watch.lag_s < 2
 
 
 def test_another_access_is_another_kubernetes() -> None:
     scene = Scene()
-    scene.seen()
-    scene.watch.seen({"access": "other"}, [], is_active=True)
+    scene.latest()
+    scene.watch.latest({"access": "other"}, [], is_active=True)
     assert scene.opened == [ACCESS, {"access": "other"}]
 
 

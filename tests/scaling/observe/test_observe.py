@@ -19,10 +19,10 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.scaling import Queue, Scaling, Warm
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.observe.observation import Seen
+from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Observer, Unseen
 from tidepool.scaling.observe.policies_file import PoliciesFile
-from tidepool.scaling.ports import NotUp, Stack, StackError, Told, UpOutcome
+from tidepool.scaling.ports import NotUp, Stack, StackError, StackOutputs, UpOutcome
 from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 from tidepool.simulation.slurm.fake import FakeSlurm
 
@@ -33,14 +33,14 @@ SLOTS = Slots("cpu-[1-4]", addresses="10.77.1.[1-4]", cpus=2, memory_mib=64, fea
 class StandIn:
     """A stack that says what it is told to."""
 
-    told: Told = field(
-        default_factory=lambda: Told(
+    told: StackOutputs = field(
+        default_factory=lambda: StackOutputs(
             "1", SPEC, {}, {"cpu": HostSet("cpu-1")}, {"cpu-1": Recorded(machine=True)}
         )
     )
     error: StackError | None = None
 
-    def read(self) -> Told:
+    def read(self) -> StackOutputs:
         if self.error:
             raise self.error
         return self.told
@@ -81,7 +81,7 @@ class Scene:
             "dev", stack, self.machines, lambda _: _Counted(self), self.policies, lambda: self.now_s
         )
 
-    def look(self, *, is_active: bool = True) -> Seen:
+    def look(self, *, is_active: bool = True) -> Observation:
         return self.observer.look(is_active=is_active)
 
     def counts(self, looks: int, every_s: float, *, is_active: bool) -> Mapping[str, int]:
@@ -262,14 +262,14 @@ def test_a_fresh_look_is_not_from_before() -> None:
     scene = Scene()
     scene.look()
     scene.slurm.boot("cpu-2")
-    found = scene.observer.fresh(["cpu-2", "cpu-9"])
+    found = scene.observer.recheck(["cpu-2", "cpu-9"])
     assert list(found.nodes) == ["cpu-2"]
     assert not found.nodes["cpu-2"].state.is_slot
     assert found.machines is None
-    assert scene.observer.fresh(["cpu-2"], machines=True).machines == ()
+    assert scene.observer.recheck(["cpu-2"], machines=True).machines == ()
     scene.slurm.fail(ControllerDown("slurmctld does not answer", where="here", remedy="wait"))
     with pytest.raises(Unseen):
-        scene.observer.fresh(["cpu-2"])
+        scene.observer.recheck(["cpu-2"])
 
 
 # Policies

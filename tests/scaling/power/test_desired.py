@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructures import Machine
-from tidepool.scaling.power.desired import Asked, asked
+from tidepool.scaling.power.desired import PowerDemand, power_demand
 from tidepool.scaling.power.spool import Request
 
 UP, DOWN = frozenset({"cpu-1"}), frozenset({"cpu-1"})
@@ -37,44 +37,44 @@ def call(what: str, nodes: str = "cpu-1") -> Request:
 
 #: Of a node of which something is there: its state, and what that alone says.
 STATES = {
-    "IDLE+CLOUD+POWERED_DOWN": Asked(NOBODY, DOWN),
-    "MIXED+CLOUD+NOT_RESPONDING+POWERING_UP": Asked(UP, NOBODY),
-    "IDLE+CLOUD+POWER_UP": Asked(UP, NOBODY),
-    "IDLE+CLOUD": Asked(),
-    "IDLE+CLOUD+DRAIN": Asked(),
-    "MIXED+CLOUD+POWER_DOWN": Asked(NOBODY, DOWN),
-    "IDLE+CLOUD+POWERING_DOWN": Asked(NOBODY, DOWN),
-    "DOWN+CLOUD+NOT_RESPONDING+POWERING_UP": Asked(),
-    "DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING": Asked(NOBODY, DOWN),
-    "FUTURE": Asked(),
+    "IDLE+CLOUD+POWERED_DOWN": PowerDemand(NOBODY, DOWN),
+    "MIXED+CLOUD+NOT_RESPONDING+POWERING_UP": PowerDemand(UP, NOBODY),
+    "IDLE+CLOUD+POWER_UP": PowerDemand(UP, NOBODY),
+    "IDLE+CLOUD": PowerDemand(),
+    "IDLE+CLOUD+DRAIN": PowerDemand(),
+    "MIXED+CLOUD+POWER_DOWN": PowerDemand(NOBODY, DOWN),
+    "IDLE+CLOUD+POWERING_DOWN": PowerDemand(NOBODY, DOWN),
+    "DOWN+CLOUD+NOT_RESPONDING+POWERING_UP": PowerDemand(),
+    "DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING": PowerDemand(NOBODY, DOWN),
+    "FUTURE": PowerDemand(),
 }
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("before", [Asked(), Asked(UP, NOBODY), Asked(NOBODY, DOWN)])
-def test_what_slurm_says_of_a_node_holds_whatever_was_before(state: str, before: Asked) -> None:
-    assert asked(before, look(state, "cpu-1"), {}) == STATES[state]
+@pytest.mark.parametrize("before", [PowerDemand(), PowerDemand(UP, NOBODY), PowerDemand(NOBODY, DOWN)])
+def test_what_slurm_says_of_a_node_holds_whatever_was_before(state: str, before: PowerDemand) -> None:
+    assert power_demand(before, look(state, "cpu-1"), {}) == STATES[state]
 
 
 def test_of_what_is_gone_nothing_is_to_be_taken_away() -> None:
     off = look("IDLE+CLOUD+POWERED_DOWN")
-    assert asked(Asked(NOBODY, DOWN), off, {}) == Asked()
-    assert asked(Asked(), off, {"cpu": HostSet("cpu-1")}) == Asked(NOBODY, DOWN)
+    assert power_demand(PowerDemand(NOBODY, DOWN), off, {}) == PowerDemand()
+    assert power_demand(PowerDemand(), off, {"cpu": HostSet("cpu-1")}) == PowerDemand(NOBODY, DOWN)
 
 
 def test_a_call_counts_at_once_and_the_last_one_of_several() -> None:
     off, on = look("IDLE+CLOUD+POWERED_DOWN"), look("IDLE+CLOUD")
-    assert asked(Asked(), off, {}, [call("up")]) == Asked(UP, NOBODY)
-    assert asked(Asked(UP, NOBODY), on, {}, [call("down")]) == Asked(NOBODY, DOWN)
-    assert asked(Asked(), on, {}, [call("down"), call("up")]) == Asked(UP, NOBODY)
-    assert asked(Asked(), on, {}, [call("up"), call("down")]) == Asked(NOBODY, DOWN)
+    assert power_demand(PowerDemand(), off, {}, [call("up")]) == PowerDemand(UP, NOBODY)
+    assert power_demand(PowerDemand(UP, NOBODY), on, {}, [call("down")]) == PowerDemand(NOBODY, DOWN)
+    assert power_demand(PowerDemand(), on, {}, [call("down"), call("up")]) == PowerDemand(UP, NOBODY)
+    assert power_demand(PowerDemand(), on, {}, [call("up"), call("down")]) == PowerDemand(NOBODY, DOWN)
 
 
 def test_a_call_of_yesterday_is_over_with_the_next_look() -> None:
     up = look("IDLE+CLOUD", "cpu-1")
-    output_of = asked(Asked(), up, {}, [call("up"), call("down", "cpu-2")])
-    assert output_of == Asked(UP, NOBODY)
-    assert asked(output_of, up, {}) == Asked()
+    requests = power_demand(PowerDemand(), up, {}, [call("up"), call("down", "cpu-2")])
+    assert requests == PowerDemand(UP, NOBODY)
+    assert power_demand(requests, up, {}) == PowerDemand()
 
 
 @settings(max_examples=100, deadline=None, database=None)
@@ -88,9 +88,9 @@ def test_no_node_is_asked_for_and_given_back_and_none_is_unheard_of(
     states: list[str], calls: list[tuple[str, str]], up: frozenset[str], down: frozenset[str]
 ) -> None:
     nodes = tuple(Node(f"cpu-{n}", NodeState.parse(state)) for n, state in enumerate(states, 1))
-    before = Asked(up, down)
-    output_of = asked(before, Look(nodes), {}, [call(*each) for each in calls])
-    assert not output_of.up & output_of.down
-    assert output_of.up | output_of.down <= {node.name for node in nodes}
+    before = PowerDemand(up, down)
+    requests = power_demand(before, Look(nodes), {}, [call(*each) for each in calls])
+    assert not requests.up & requests.down
+    assert requests.up | requests.down <= {node.name for node in nodes}
     # Said twice, as after a kill between the journal and the folder of requests.
-    assert asked(output_of, Look(nodes), {}, [call(*each) for each in calls]) == output_of
+    assert power_demand(requests, Look(nodes), {}, [call(*each) for each in calls]) == requests

@@ -13,7 +13,7 @@ from tidepool.clients.slurm import Completed, Here, Malformed, Unreachable
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.power_saving import REQUEST_PROGRAM
 from tidepool.scaling.power import request
-from tidepool.scaling.power.power_requests import Heard
+from tidepool.scaling.power.power_requests import PowerRequests
 from tidepool.scaling.power.request import write
 from tidepool.scaling.power.spool import Request, Spool
 
@@ -26,14 +26,14 @@ class Controller:
     loses: int = 0
     is_there: bool = True
     where: str = "on machine ctl"
-    asked: list[str] = field(default_factory=list)
+    power_demand: list[str] = field(default_factory=list)
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
         if not self.is_there:
             raise Unreachable("no such machine", where=self.where, remedy="`tidepool up`")
         assert list(argv[1:3]) == ["-I", "-S"]
         assert argv[3] == REQUEST_PROGRAM
-        self.asked.append(stdin)
+        self.power_demand.append(stdin)
         here = Here({"TIDEPOOL_POWER_SPOOL": str(self.folder)})
         done = here.run([sys.executable, "-I", "-S", request.__file__, *argv[4:]], stdin=stdin, timeout_s=30)
         if self.loses:
@@ -75,9 +75,9 @@ def test_an_answer_that_is_lost_loses_nothing(tmp_path: Path) -> None:
         spool.take()
     assert what(spool.take()) == [("up", "cpu-2")]
     # What was done was said again, for nobody knew whether it had been heard.
-    assert controller.asked[1] == controller.asked[2] != ""
+    assert controller.power_demand[1] == controller.power_demand[2] != ""
     spool.take()
-    assert controller.asked[3] == ""
+    assert controller.power_demand[3] == ""
 
 
 def test_a_request_that_cannot_be_read_asks_for_nothing_and_is_not_given_for_ever(tmp_path: Path) -> None:
@@ -103,16 +103,18 @@ def test_a_controller_that_was_made_before_there_was_such_a_thing_is_said() -> N
 def test_a_controller_that_is_away_is_said_once_and_asked_again(tmp_path: Path) -> None:
     controllers = {"ctl": Controller(tmp_path, is_there=False)}
     said: list[str] = []
-    output_of = Heard(lambda at: Spool(controllers[at["machine"]]), lambda name, **more: said.append(name))
+    requests = PowerRequests(
+        lambda at: Spool(controllers[at["machine"]]), lambda name, **more: said.append(name)
+    )
     at = {"machine": "ctl"}
     write(str(tmp_path), "up", "cpu-1")
-    assert output_of.calls(at) == output_of.calls(at) == ()
+    assert requests.calls(at) == requests.calls(at) == ()
     assert said == ["requests-unheard"]
     controllers["ctl"].is_there = True
-    calls = output_of.calls(at)
+    calls = requests.calls(at)
     assert what(calls) == [("up", "cpu-1")]
-    output_of.done(calls)
-    assert output_of.calls(at) == ()
+    requests.done(calls)
+    assert requests.calls(at) == ()
     assert said == ["requests-unheard", "requested"]
 
 
@@ -123,11 +125,11 @@ def test_another_controller_is_asked_by_its_own_connection(tmp_path: Path) -> No
         opened.append(str(at))
         return Spool(Controller(tmp_path))
 
-    output_of = Heard(open_it, lambda *_, **__: None)
+    requests = PowerRequests(open_it, lambda *_, **__: None)
     for machine in ("ctl", "ctl", "elsewhere"):
-        output_of.calls({"machine": machine})
+        requests.calls({"machine": machine})
     assert len(opened) == 2
 
 
 def test_where_nothing_can_ask_nothing_is_heard() -> None:
-    assert Heard(None, lambda *_, **__: None).calls({}) == ()
+    assert PowerRequests(None, lambda *_, **__: None).calls({}) == ()

@@ -13,7 +13,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.engine.deployment.options import Targets
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.ports import NotUp, StackError
-from tidepool.scaling.stack.deployment import read_deployment, told, urns_of
+from tidepool.scaling.stack.deployment import read_deployment, stack_outputs, urns_of
 
 FLEET = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet::cpu"
 PLACE = "urn:pulumi:dev::cluster::tidepool:components:ComputeFleet$"
@@ -96,7 +96,7 @@ def test_what_was_cut_off_is_pending(resources: dict[str, Any]) -> None:
 
 
 def test_what_the_scaler_is_told() -> None:
-    at = told(read_deployment(document()), "7", lambda: pytest.fail("the outputs have the spec"))
+    at = stack_outputs(read_deployment(document()), "7", lambda: pytest.fail("the outputs have the spec"))
     assert (at.version, at.spec, at.fleets) == ("7", SPEC, {"cpu": HostSet("cpu-[1-2]")})
     assert at.controller == OUTPUTS["controller"]
     assert at.images == {"cpu": "abc"}
@@ -104,17 +104,17 @@ def test_what_the_scaler_is_told() -> None:
 
 def test_without_a_spec_in_the_outputs_the_files_is_taken() -> None:
     outputs = {key: value for key, value in OUTPUTS.items() if key != "spec"}
-    assert told(read_deployment(document(outputs=outputs)), "", lambda: SPEC).spec is SPEC
+    assert stack_outputs(read_deployment(document(outputs=outputs)), "", lambda: SPEC).spec is SPEC
     # One that is secret cannot be read without the key.
     secret = {**outputs, "spec": SECRET}
-    assert told(read_deployment(document(outputs=secret)), "", lambda: SPEC).spec is SPEC
+    assert stack_outputs(read_deployment(document(outputs=secret)), "", lambda: SPEC).spec is SPEC
 
 
 def test_no_outputs_are_no_cluster() -> None:
     with pytest.raises(NotUp):
-        told(read_deployment(document(outputs={})), "", lambda: SPEC)
+        stack_outputs(read_deployment(document(outputs={})), "", lambda: SPEC)
     with pytest.raises(NotUp):
-        told(read_deployment({"version": 3, "deployment": None}), "", lambda: SPEC)
+        stack_outputs(read_deployment({"version": 3, "deployment": None}), "", lambda: SPEC)
 
 
 @pytest.mark.parametrize("wrong", [{}, {"deployment": {"resources": [{}]}}, {"deployment": {"resources": 3}}])
@@ -138,7 +138,9 @@ def test_a_node_of_several_infrastructures_has_its_place_by_its_machine_and_the_
     spec["fleets"][0]["infrastructures"] = ["local", "aws", spot]
     outputs = {**OUTPUTS, "spec": spec, "places": {"cpu": {"aws/spot": "cpu-[1-2]", "local": "cpu-3"}}}
     instances = [resource("aws:ec2/instance:Instance", f"cpu-{number}") for number in (1, 4)]
-    at = told(read_deployment(document(*instances, machine("cpu-2"), outputs=outputs)), "", lambda: SPEC)
+    at = stack_outputs(
+        read_deployment(document(*instances, machine("cpu-2"), outputs=outputs)), "", lambda: SPEC
+    )
     assert {name: record.location for name, record in at.recorded.items()} == {
         "cpu-1": "aws/spot",
         "cpu-2": "local",
@@ -196,13 +198,13 @@ def test_machines_of_pools_are_told_with_the_role_that_they_have() -> None:
     }
     assert not found.recorded, "they are no fleet's"
     assert found.role_urns["shared-1"].endswith("$tidepool:pool:Role::shared-1")
-    assert told(found, "1", lambda: SPEC).roles == found.roles
+    assert stack_outputs(found, "1", lambda: SPEC).roles == found.roles
 
 
 def test_the_way_to_kubernetes_is_told() -> None:
     outputs = {**OUTPUTS, "kubernetes": {"access": "admin", "server": "https://10.77.0.9:6443"}}
     assert (
-        told(read_deployment(document(outputs=outputs)), "1", lambda: SPEC).kubernetes
+        stack_outputs(read_deployment(document(outputs=outputs)), "1", lambda: SPEC).kubernetes
         == outputs["kubernetes"]
     )
-    assert told(read_deployment(document()), "1", lambda: SPEC).kubernetes == {}
+    assert stack_outputs(read_deployment(document()), "1", lambda: SPEC).kubernetes == {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidepool.scaling.stack.turn import forget_turns, person_turn, try_turn
+from tidepool.scaling.stack.turn import person_turn, remove_turns, try_turn
 
 _LONG_S = 20
 
@@ -100,7 +100,7 @@ def test_who_waits_for_what_is_forgotten_looks_again(tmp_path: Path) -> None:
     with a_person(tmp_path) as (waits, has, _):
         assert waits.wait(_LONG_S)
         # A `down` that removes the stack's folder.
-        forget_turns(tmp_path)
+        remove_turns(tmp_path)
         assert list(tmp_path.iterdir()) == []
         let_go(turn)
         assert has.wait(_LONG_S)

@@ -13,7 +13,7 @@ from tests.simulation.scene import SPEC, Scene
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.journal import open_journal
-from tidepool.scaling.ports import SeenJob
+from tidepool.scaling.ports import JobRecord
 from tidepool.simulation.replay import Trace, TracedJob, TraceError, read_trace, replay
 from tidepool.simulation.replay.figures import Ran, figures
 from tidepool.simulation.replay.fitting import fitted
@@ -109,16 +109,16 @@ def test_jobs_that_cannot_run_here_are_counted_and_hold_up_nothing() -> None:
     assert list(found.refused) == ["2"]
 
 
-def seen(job_id: int, **more: Any) -> SeenJob:
+def seen(job_id: int, **more: Any) -> JobRecord:
     asked: dict[str, Any] = {"nodes": 1, "cpus": 2, "min_memory_mib": 100, "tres": {"mem": "100M"}, **more}
     submitted = BEGIN + timedelta(seconds=job_id)
-    return SeenJob(
+    return JobRecord(
         job_id, submitted, submitted + timedelta(seconds=5), submitted + timedelta(seconds=65), asked
     )
 
 
 def test_recorded_jobs_are_a_trace() -> None:
-    unfinished = SeenJob(9, BEGIN, None, None, {})
+    unfinished = JobRecord(9, BEGIN, None, None, {})
     found = read_recorded(
         [seen(2, partitions=["main"], tres_per_node={"gres/gpu": "1"}), seen(1), unfinished]
     )

@@ -20,7 +20,7 @@ from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.observe.kubernetes_watch import AtOnce
-from tidepool.scaling.observe.observation import Seen
+from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Observer, Unseen
 from tidepool.scaling.ports import Intent, Kept
 from tidepool.scaling.ports import Stack as ScaledStack
@@ -92,7 +92,7 @@ def _decided(stack: Stack, source: Source, record: Record) -> Record:
     return record.recomputed(state, decide(state, kept.memory))
 
 
-def _state(seen: Seen, kept: Kept, doing: Collection[Intent]) -> ClusterState:
+def _state(seen: Observation, kept: Kept, doing: Collection[Intent]) -> ClusterState:
     """Return the state of the cluster that the daemon would decide on."""
     wish = adopted(
         kept.desired or {},

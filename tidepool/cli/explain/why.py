@@ -41,7 +41,7 @@ from tidepool.cluster.spec import ClusterSpec, Fleet
 
 if TYPE_CHECKING:
     from tidepool.conversion.record import Conversion
-    from tidepool.scaling.ports import Intent, SeenJob
+    from tidepool.scaling.ports import Intent, JobRecord
 
 Kind = Literal["job", "node", "fleet", "pod"]
 
@@ -173,7 +173,7 @@ class _Asker:
         with closing(journal):
             return journal.conversions(node=node, limit=_EVENTS if node else _ACTIONS)
 
-    def _noted_job(self, job_id: int) -> SeenJob | None:
+    def _noted_job(self, job_id: int) -> JobRecord | None:
         journal = self.source.journal
         known = journal.jobs(job_id=job_id) if journal else ()
         # The newest: slurmctld may have lost its state, and begun to count anew.

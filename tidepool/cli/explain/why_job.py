@@ -15,7 +15,7 @@ from tidepool.cli.formats import ago, between, clock, hosts, number
 from tidepool.clients.slurm import Job, JobState
 from tidepool.scaling.decision import Launch, Standing
 from tidepool.scaling.phase import Phase
-from tidepool.scaling.ports import Intent, SeenJob
+from tidepool.scaling.ports import Intent, JobRecord
 
 _STANDINGS: Final[dict[Standing, str]] = {
     "never": "it can never run",
@@ -72,7 +72,7 @@ class JobWhy:
 
 
 def why_job(
-    record: Record, job: Job | None, seen: SeenJob | None, intents: Sequence[Intent], fits: Iterable[Fit]
+    record: Record, job: Job | None, seen: JobRecord | None, intents: Sequence[Intent], fits: Iterable[Fit]
 ) -> JobWhy:
     """Explain the job that Slurm lists as ``job`` and the journal has as ``seen``; one of them is there.
 
@@ -132,14 +132,14 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
     yield source_line(why.health, why.is_afresh, why.seen, why.now)
 
 
-def _title(job_id: int, job: Job | None, seen: SeenJob | None) -> str:
+def _title(job_id: int, job: Job | None, seen: JobRecord | None) -> str:
     name = job.name if job else str(seen.request.get("name", "")) if seen else ""
     user = job.user if job else str(seen.request.get("user", "")) if seen else ""
     tasks = f", {number(job.size, 'task')} of an array" if job and job.array_tasks and job.size > 1 else ""
     return f"job {job_id}" + (f" ({name})" if name else "") + (f" of {user}" if user else "") + tasks
 
 
-def _state(job: Job | None, seen: SeenJob | None) -> str:
+def _state(job: Job | None, seen: JobRecord | None) -> str:
     if job:
         return str(job.state)
     return "ended" if seen and seen.ended else ""
@@ -180,7 +180,7 @@ def _way(why: JobWhy) -> Iterator[Fact]:
         yield Fact("waited", between(times.submitted, times.started) + launched)
 
 
-def _times(job: Job | None, seen: SeenJob | None, launches: Sequence[Intent]) -> Times:
+def _times(job: Job | None, seen: JobRecord | None, launches: Sequence[Intent]) -> Times:
     waits = job is not None and job.state is JobState.PENDING
     started = (job.start_time if job and not waits else None) or (seen.started if seen else None)
     # Its last launches before it began: an earlier life of the job had others.

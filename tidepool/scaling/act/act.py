@@ -121,7 +121,7 @@ class Hands:
         repaired = {
             name for intent in intents if isinstance(intent.action, Repair) for name in intent.action.nodes
         }
-        fresh = self._observer.fresh(removed | repaired, machines=True) if removed | repaired else None
+        recheck = self._observer.recheck(removed | repaired, machines=True) if removed | repaired else None
         nodes: dict[str, str] = {}
         overtaken: dict[str, str] = {}
         for intent in intents:
@@ -129,10 +129,10 @@ class Hands:
             assert isinstance(action, Launch | Remove | Repair)
             for name in action.nodes:
                 wrong = ""
-                if fresh is not None and isinstance(action, Remove):
-                    wrong = wrong_remove(fresh, name)
-                elif fresh is not None and isinstance(action, Repair):
-                    wrong = wrong_repair(fresh, name, name in desired.get(action.fleet, HostSet()))
+                if recheck is not None and isinstance(action, Remove):
+                    wrong = wrong_remove(recheck, name)
+                elif recheck is not None and isinstance(action, Repair):
+                    wrong = wrong_repair(recheck, name, name in desired.get(action.fleet, HostSet()))
                 if wrong:
                     overtaken[name] = wrong
                 else:
@@ -142,8 +142,8 @@ class Hands:
     # One by one
 
     def _drain(self, intent: Intent, action: Drain, memory: Memory, was_idle: Collection[str]) -> Intent:
-        fresh = self._observer.fresh(action.nodes)
-        wrong = {name: wrong_drain(fresh, name, was_idle) for name in action.nodes}
+        recheck = self._observer.recheck(action.nodes)
+        wrong = {name: wrong_drain(recheck, name, was_idle) for name in action.nodes}
         by_reason: defaultdict[str, list[str]] = defaultdict(list)
         for name in action.nodes:
             if not wrong[name]:
@@ -156,8 +156,8 @@ class Hands:
         return self._ended(intent, action.nodes, wrong, failed)
 
     def _undrain(self, intent: Intent, action: Undrain) -> Intent:
-        fresh = self._observer.fresh(action.nodes)
-        wrong = {name: wrong_undrain(fresh, name) for name in action.nodes}
+        recheck = self._observer.recheck(action.nodes)
+        wrong = {name: wrong_undrain(recheck, name) for name in action.nodes}
         right = [name for name in action.nodes if not wrong[name]]
         return self._ended(intent, action.nodes, wrong, _for_each(right, self._observer.slurm.undrain))
 
@@ -169,15 +169,15 @@ class Hands:
         return self._ended(intent, action.nodes, {}, failed)
 
     def _release_slot(self, intent: Intent, action: ReleaseSlot) -> Intent:
-        fresh = self._observer.fresh(action.nodes, machines=True)
-        wrong = {name: wrong_release_slot(fresh, name) for name in action.nodes}
+        recheck = self._observer.recheck(action.nodes, machines=True)
+        wrong = {name: wrong_release_slot(recheck, name) for name in action.nodes}
         right = [name for name in action.nodes if not wrong[name]]
         return self._ended(intent, action.nodes, wrong, _for_each(right, self._observer.slurm.to_future))
 
     def _delete_orphan(self, intent: Intent, action: DeleteOrphan) -> Intent:
         key = action.machine
-        fresh = self._observer.fresh([key.node], machines=True)
-        if wrong := wrong_delete_orphan(fresh, key, self._stack.is_busy()):
+        recheck = self._observer.recheck([key.node], machines=True)
+        if wrong := wrong_delete_orphan(recheck, key, self._stack.is_busy()):
             return self._ended(intent, (key.node,), {key.node: wrong}, {})
         try:
             self._machines.delete(key)

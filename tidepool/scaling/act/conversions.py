@@ -18,7 +18,7 @@ from tidepool.scaling.act.validity import wrong_convert
 from tidepool.scaling.cluster_state import RecordedRole
 from tidepool.scaling.decision import Convert
 from tidepool.scaling.observe.observe import Observer, PoolsUnseen
-from tidepool.scaling.observe.recheck import FreshPools
+from tidepool.scaling.observe.recheck import PoolsRecheck
 from tidepool.scaling.ports import Intent
 
 #: They were idle a moment ago: what came meanwhile is not waited for, so that no `up` waits for it either.
@@ -59,7 +59,7 @@ class Conversions:
         self._now = now
         self._may_act = may_act
 
-    def moves(self, intents: Sequence[Intent], since_s: float) -> tuple[Moves, FreshPools] | None:
+    def moves(self, intents: Sequence[Intent], since_s: float) -> tuple[Moves, PoolsRecheck] | None:
         """What is still right of ``intents``, which are conversions, and what was seen of it.
 
         None: Kubernetes was not looked at yet since ``since_s``.
@@ -69,8 +69,8 @@ class Conversions:
             Unseen: Slurm cannot be asked.
         """
         actions = [intent.action for intent in intents if isinstance(intent.action, Convert)]
-        fresh = self._observer.fresh_pools([name for action in actions for name in action.nodes], since_s)
-        if fresh is None:
+        recheck = self._observer.recheck_pools([name for action in actions for name in action.nodes], since_s)
+        if recheck is None:
             return None
         found = Moves(tuple(intents), {}, {}, frozenset(), {})
         nodes: dict[str, str] = {}
@@ -78,14 +78,14 @@ class Conversions:
         overtaken: dict[str, str] = {}
         for action in actions:
             for name in action.nodes:
-                if wrong := wrong_convert(fresh, name, action.to, repairs=action.repairs):
+                if wrong := wrong_convert(recheck, name, action.to, repairs=action.repairs):
                     overtaken[name] = wrong
                 else:
                     nodes[name], to[name] = action.pool, action.to
         repaired = {name for action in actions if action.repairs for name in action.nodes if name in nodes}
-        return replace(found, nodes=nodes, to=to, refresh=frozenset(repaired), overtaken=overtaken), fresh
+        return replace(found, nodes=nodes, to=to, refresh=frozenset(repaired), overtaken=overtaken), recheck
 
-    def order(self, moves: Moves, fresh: FreshPools) -> Moves:
+    def order(self, moves: Moves, recheck: PoolsRecheck) -> Moves:
         """Write the orders down; without those that somebody else was quicker with.
 
         Raises:
@@ -99,12 +99,12 @@ class Conversions:
                 if (
                     name not in moves.nodes
                     or not self._may_act()
-                    or not self._needs_order(action, name, fresh)
+                    or not self._needs_order(action, name, recheck)
                 ):
                     continue
                 try:
                     self._observer.conversions.order(
-                        self._order(name, action), self._leaves(action, fresh.recorded.get(name))
+                        self._order(name, action), self._leaves(action, recheck.recorded.get(name))
                     )
                 except NotOrdered as error:
                     refused[name] = str(error)
@@ -122,12 +122,12 @@ class Conversions:
         except ConversionError:
             return  # Nobody carries it out, and after a while it gives way to another.
 
-    def _needs_order(self, action: Convert, name: str, fresh: FreshPools) -> bool:
+    def _needs_order(self, action: Convert, name: str, recheck: PoolsRecheck) -> bool:
         """Not where one stands there already, or where a look at the machine is enough."""
-        under_way = fresh.under_way.get(name)
+        under_way = recheck.under_way.get(name)
         if under_way is not None:
             return not _is_same(under_way, action)
-        record = fresh.recorded.get(name)
+        record = recheck.recorded.get(name)
         return record is None or not (
             action.repairs and record.role != action.to and self._is_done(name, action)
         )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tidepool.clients.slurm import Job, JobState
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
-from tidepool.scaling.ports import Journal, Lease, Sample, SeenJob, Trouble
+from tidepool.scaling.ports import JobRecord, Journal, Lease, Sample, Trouble
 
 #: While something changes, and while nothing does.
 _SAMPLE_S: Final = (0.5, 30.0)
@@ -47,7 +47,7 @@ _ASKED: Final = (
 )
 
 
-class Chronicle:
+class Audit:
     """Writes to ``journal`` what has changed since it wrote last."""
 
     def __init__(self, journal: Journal, monotonic_s: Callable[[], float]) -> None:
@@ -57,7 +57,7 @@ class Chronicle:
         self._sampled_at_s = float("-inf")
         self._pruned_at_s = monotonic_s()
         #: None: what another leader wrote last is not known yet.
-        self._running: dict[int, SeenJob] | None = None
+        self._running: dict[int, JobRecord] | None = None
         self._trouble: Trouble | None = None
         self._is_new = True
 
@@ -109,7 +109,7 @@ class Chronicle:
                 continue
             seen = self._running.get(job.job_id)
             if seen is None or seen.started != job.start_time:
-                seen = _seen(job, state.at)
+                seen = _record_of(job, state.at)
                 new.append(seen)
             running[job.job_id] = seen
         gone = [replace(seen, ended=state.at) for id, seen in self._running.items() if id not in running]
@@ -118,6 +118,6 @@ class Chronicle:
         self._running = running
 
 
-def _seen(job: Job, at: datetime) -> SeenJob:
+def _record_of(job: Job, at: datetime) -> JobRecord:
     request = {name: getattr(job, name) for name in _ASKED}
-    return SeenJob(job.job_id, job.submit_time or at, job.start_time, None, request)
+    return JobRecord(job.job_id, job.submit_time or at, job.start_time, None, request)

@@ -172,13 +172,15 @@ class Daemon:
             "role": turn.role,
             "text": turn.text,
             "lastTurn": at.isoformat(),
-            "lagSeconds": {k: round(v, 3) for k, v in (turn.seen.lag_s if turn.seen else {}).items()},
-            "complaints": dict(turn.seen.complaints) if turn.seen else {},
+            "lagSeconds": {
+                k: round(v, 3) for k, v in (turn.observation.lag_s if turn.observation else {}).items()
+            },
+            "complaints": dict(turn.observation.complaints) if turn.observation else {},
         }
 
     def _tell(self, turn: Turn) -> None:
         """Say what is new of it: the same trouble is said once, and that it is over."""
-        complaints = sorted(turn.seen.complaints.items()) if turn.seen else []
+        complaints = sorted(turn.observation.complaints.items()) if turn.observation else []
         text = "; ".join([turn.text, *(f"{source}: {what}" for source, what in complaints)]).strip("; ")
         told = f"{turn.role}|{text}"
         notify(self._environment, "WATCHDOG=1", f"STATUS={turn.role} {text}")

@@ -21,7 +21,7 @@ LEASE_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Edges:
+class Dependencies:
     """What the loop is handed. ``say`` is told of all that happens: a name, and what goes with it."""
 
     holder: str

@@ -15,15 +15,15 @@ from tidepool.scaling.act.act import Hands, is_for_the_stack, nodes_of
 from tidepool.scaling.act.adopted import adopted
 from tidepool.scaling.act.validity import names_with_jobs
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.daemon.audit import Chronicle
-from tidepool.scaling.daemon.dependencies import Edges
-from tidepool.scaling.daemon.operations import Ups
+from tidepool.scaling.daemon.audit import Audit
+from tidepool.scaling.daemon.dependencies import Dependencies
+from tidepool.scaling.daemon.operations import Operations
 from tidepool.scaling.daemon.state import State
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observe.observation import Seen
+from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Unseen
-from tidepool.scaling.observe.poll_interval import Pace, backoff_s
+from tidepool.scaling.observe.poll_interval import PollInterval, backoff_s
 from tidepool.scaling.ports import (
     Fenced,
     Intent,
@@ -31,13 +31,13 @@ from tidepool.scaling.ports import (
     Kept,
     Lease,
 )
-from tidepool.scaling.power.desired import Asked, asked
-from tidepool.scaling.power.power_requests import Heard
+from tidepool.scaling.power.desired import PowerDemand, power_demand
+from tidepool.scaling.power.power_requests import PowerRequests
 
-_LOOK: Final = {True: Pace(0.1, 0.1, 1), False: Pace(0.012, 0.5, 2)}
-_PAUSED: Final = Pace(0.02, 1, 10)
+_LOOK: Final = {True: PollInterval(0.1, 0.1, 1), False: PollInterval(0.012, 0.5, 2)}
+_PAUSED: Final = PollInterval(0.02, 1, 10)
 #: How often it is decided anew where nothing was seen to change: only time has gone by.
-_DECIDE: Final = {True: Pace(0.1, 0.2, 5), False: Pace(0.01, 1, 10)}
+_DECIDE: Final = {True: PollInterval(0.1, 0.2, 5), False: PollInterval(0.01, 1, 10)}
 #: For how long after a change others are awaited.
 _STIR_S: Final = 5.0
 _HOLD_STILL_S: Final = (0.5, 10.0)
@@ -53,18 +53,22 @@ class Turn:
     role: Role
     again_in_s: float
     text: str = ""
-    seen: Seen | None = None
+    observation: Observation | None = None
     decision: Decision | None = None
 
 
 class Loop:
     """The scaler's turns. `turn` and `stop` are called by one thread."""
 
-    def __init__(self, edges: Edges) -> None:
-        self._edges = edges
-        self._hands = Hands(edges.observer, edges.stack, edges.machines, edges.now, self._may_act)
-        self._ups = Ups(edges, self._hands, self._may_act, self._keep_at_once, self._tell_ended)
-        self._chronicle = Chronicle(edges.journal, edges.monotonic_s)
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._hands = Hands(
+            dependencies.observer, dependencies.stack, dependencies.machines, dependencies.now, self._may_act
+        )
+        self._operations = Operations(
+            dependencies, self._hands, self._may_act, self._write_kept_at_once, self._tell_ended
+        )
+        self._audit = Audit(dependencies.journal, dependencies.monotonic_s)
         self._lease: Lease | None = None
         self._lease_until_s = float("-inf")
         self._renew_at_s = float("-inf")
@@ -79,13 +83,13 @@ class Loop:
         self._decide_cost_s = 0.0
         self._decision: Decision | None = None
         self._is_down = False
-        self._heard = Heard(edges.open_requests, edges.say)
+        self._power_requests = PowerRequests(dependencies.open_requests, dependencies.say)
 
     def turn(self) -> Turn:
         """Look, decide and act, once."""
         try:
             if not self._leads():
-                return self._stands_by()
+                return self._waits_for_lease()
             turn = self._led()
         except Fenced:
             return self._fenced()
@@ -114,25 +118,25 @@ class Loop:
         """Take note of an `up` that has ended, and begin no other."""
         try:
             if self._state is not None and self._leads():
-                self._ups.collect(self._state)
+                self._operations.collect(self._state)
         except JournalError as error:
-            self._edges.say("journal-failed", text=str(error))
+            self._dependencies.say("journal-failed", text=str(error))
 
     def stop(self) -> None:
         """Let go of the lease, so that another need not wait."""
         lease, self._lease = self._lease, None
         if lease is not None:
             try:
-                self._edges.journal.release(lease)
-                self._edges.say("released", epoch=lease.epoch)
+                self._dependencies.journal.release(lease)
+                self._dependencies.say("released", epoch=lease.epoch)
             except JournalError as error:
-                self._edges.say("journal-failed", text=str(error))
-        self._edges.observer.close()
+                self._dependencies.say("journal-failed", text=str(error))
+        self._dependencies.observer.close()
 
     # The lease
 
     def _leads(self) -> bool:
-        now_s = self._edges.monotonic_s()
+        now_s = self._dependencies.monotonic_s()
         if self._lease is not None and now_s < self._renew_at_s:
             return True
         lease = self._acquired()
@@ -141,42 +145,53 @@ class Loop:
             return False
         if self._lease is None or lease.epoch != self._lease.epoch:
             self._state = None
-            self._edges.say("leads", epoch=lease.epoch)
-            self._edges.prepare()
+            self._dependencies.say("leads", epoch=lease.epoch)
+            self._dependencies.prepare()
         self._lease = lease
         # From before it was asked for: it may have been given at once, and the answer have come late.
-        self._lease_until_s, self._renew_at_s = now_s + self._edges.lease_s, now_s + self._edges.lease_s / 3
+        self._lease_until_s, self._renew_at_s = (
+            now_s + self._dependencies.lease_s,
+            now_s + self._dependencies.lease_s / 3,
+        )
         return True
 
     def _acquired(self) -> Lease | None:
-        edges = self._edges
-        lease = edges.journal.acquire(edges.holder, edges.now(), edges.lease_s)
-        if lease is None and (leader := edges.journal.leader()) and edges.is_gone(leader.holder):
+        dependencies = self._dependencies
+        lease = dependencies.journal.acquire(dependencies.holder, dependencies.now(), dependencies.lease_s)
+        if (
+            lease is None
+            and (leader := dependencies.journal.leader())
+            and dependencies.is_gone(leader.holder)
+        ):
             # It was killed: nobody comes back for the rest of its time.
-            edges.journal.release(leader)
-            lease = edges.journal.acquire(edges.holder, edges.now(), edges.lease_s)
+            dependencies.journal.release(leader)
+            lease = dependencies.journal.acquire(
+                dependencies.holder, dependencies.now(), dependencies.lease_s
+            )
         return lease
 
     def _may_act(self) -> bool:
         """Whether the lease holds, by the time and by the journal. Asked before each effect."""
-        if self._lease is None or self._edges.monotonic_s() >= self._lease_until_s:
+        if self._lease is None or self._dependencies.monotonic_s() >= self._lease_until_s:
             return False
-        leader = self._edges.journal.leader()
+        leader = self._dependencies.journal.leader()
         return leader is not None and (leader.holder, leader.epoch) == (self._lease.holder, self._lease.epoch)
 
     def _drop(self) -> None:
         if self._lease is not None:
-            self._edges.say("lost-the-lease", epoch=self._lease.epoch)
+            self._dependencies.say("lost-the-lease", epoch=self._lease.epoch)
         self._lease, self._state, self._decision, self._decided_for = None, None, None, None
 
-    def _stands_by(self) -> Turn:
-        leader = self._edges.journal.leader()
+    def _waits_for_lease(self) -> Turn:
+        leader = self._dependencies.journal.leader()
         who = f"{'/'.join(leader.holder.split('/')[:2])} leads" if leader else "another leads"
-        return Turn("stands by", self._edges.lease_s / 3, who)
+        return Turn("stands by", self._dependencies.lease_s / 3, who)
 
     def _fenced(self) -> Turn:
         self._drop()
-        return Turn("stands by", self._edges.lease_s / 3, "the lease was taken by another daemon, or is gone")
+        return Turn(
+            "stands by", self._dependencies.lease_s / 3, "the lease was taken by another daemon, or is gone"
+        )
 
     # Turns that do nothing
 
@@ -185,7 +200,7 @@ class Loop:
             if error.is_down:
                 return self._waits(str(error))
             if self._lease is not None:
-                self._chronicle.troubled(self._lease, [str(error)], self._edges.now())
+                self._audit.troubled(self._lease, [str(error)], self._dependencies.now())
         except Fenced:
             return self._fenced()
         except JournalError as journal_error:
@@ -201,14 +216,16 @@ class Loop:
         state = self._state or self._taken_over()
         if not self._is_down:
             assert self._lease is not None
-            open_ones = {each.id: each for each in [*self._edges.journal.open_intents(), *state.pending]}
+            open_ones = {
+                each.id: each for each in [*self._dependencies.journal.open_intents(), *state.pending]
+            }
             if open_ones:
-                at = self._edges.now()
-                self._edges.journal.ended(
+                at = self._dependencies.now()
+                self._dependencies.journal.ended(
                     self._lease,
                     [replace(each, result="overtaken", ended=at, text=text) for each in open_ones.values()],
                 )
-            self._edges.journal.keep(
+            self._dependencies.journal.write_kept(
                 self._lease,
                 Kept({}, Memory(spent=state.memory.spent), state.power_up, state.power_down),
             )
@@ -218,42 +235,42 @@ class Loop:
     # The turn of the leader
 
     def _led(self) -> Turn:
-        edges = self._edges
+        dependencies = self._dependencies
         if self._state is None:
             self._state = self._taken_over()
         state = self._state
-        self._ups.collect(state)
-        paused = edges.journal.paused()
-        seen = edges.observer.look(is_active=self._is_active, reads_stack=state.running is None)
+        self._operations.collect(state)
+        paused = dependencies.journal.paused()
+        observation = dependencies.observer.look(is_active=self._is_active, reads_stack=state.running is None)
         self._is_down = False
-        self._adopt(state, seen)
-        if seen.spec.scaling.mode == "power_save":
-            self._hear(state, seen)
-        cluster = self._cluster_state(state, seen)
+        self._adopt(state, observation)
+        if observation.spec.scaling.mode == "power_save":
+            self._hear(state, observation)
+        cluster = self._cluster_state(state, observation)
         if paused is not None:
-            return self._paused(state, seen, cluster, paused.by, paused.reason)
+            return self._paused(state, observation, cluster, paused.by, paused.reason)
         if state.inherited:
             inherited, state.inherited = state.inherited, ()
             self._act(state, inherited, {node.name for node in cluster.nodes})
-            return Turn("leads", 0, "", seen, self._decision)
+            return Turn("leads", 0, "", observation, self._decision)
         decision = self._decided(state, cluster)
         if decision is not None:
             if decision.actions:
                 self._take(state, cluster, decision)
             # Afterwards: of a very large cluster it takes a third of a second.
-            self._look_back(cluster, decision, seen.complaints.values())
-        self._ups.begin(state, seen)
-        self._keep(state)
+            self._look_back(cluster, decision, observation.complaints.values())
+        self._operations.begin(state, observation)
+        self._write_kept(state)
         self._unwritten = ""
-        self._is_active = self._is_something_going_on(state)
-        again_in_s = _LOOK[self._is_active].interval_s(edges.observer.cost_s)
-        return Turn("leads", again_in_s, "", seen, self._decision)
+        self._is_active = self._is_active_now(state)
+        again_in_s = _LOOK[self._is_active].interval_s(dependencies.observer.cost_s)
+        return Turn("leads", again_in_s, "", observation, self._decision)
 
     def _taken_over(self) -> State:
-        kept = self._edges.journal.kept()
-        inherited = self._edges.journal.open_intents()
+        kept = self._dependencies.journal.kept()
+        inherited = self._dependencies.journal.open_intents()
         if inherited:
-            self._edges.say("inherited", intents=len(inherited))
+            self._dependencies.say("inherited", intents=len(inherited))
         return State(
             desired=dict(kept.desired or {}),
             memory=kept.memory,
@@ -262,9 +279,9 @@ class Loop:
             inherited=inherited,
         )
 
-    def _cluster_state(self, state: State, seen: Seen) -> ClusterState:
-        return seen.cluster_state(
-            self._edges.now(),
+    def _cluster_state(self, state: State, observation: Observation) -> ClusterState:
+        return observation.cluster_state(
+            self._dependencies.now(),
             desired=state.desired,
             under_way=nodes_of(self._open(state)),
             power_up=state.power_up,
@@ -275,49 +292,55 @@ class Loop:
         running = state.running.batch.intents if state.running else ()
         return (*running, *state.pending, *filter(is_for_the_stack, state.inherited))
 
-    def _adopt(self, state: State, seen: Seen) -> None:
+    def _adopt(self, state: State, observation: Observation) -> None:
         """Take over what a person did to the stack since it was read last."""
-        if seen.told.version == state.version or seen.recorded is None:
+        if observation.told.version == state.version or observation.recorded is None:
             return
-        state.version = seen.told.version
+        state.version = observation.told.version
         doing = self._open(state)
         desired = adopted(
-            state.desired, seen.told.fleets, seen.recorded, nodes_of(doing, Launch), nodes_of(doing, Remove)
+            state.desired,
+            observation.told.fleets,
+            observation.recorded,
+            nodes_of(doing, Launch),
+            nodes_of(doing, Remove),
         )
         if _some(desired) != _some(state.desired):
-            self._edges.say(
+            self._dependencies.say(
                 "adopted",
                 before={f: str(h) for f, h in state.desired.items()},
                 after={f: str(h) for f, h in desired.items()},
             )
             state.desired = desired
-            self._keep(state, at_once=True)
+            self._write_kept(state, at_once=True)
 
-    def _hear(self, state: State, seen: Seen) -> None:
+    def _hear(self, state: State, observation: Observation) -> None:
         """Take note of what Slurm's power saving asks for: in the journal, and only then where it was asked."""
-        calls = self._heard.calls(seen.told.controller)
-        now = asked(Asked(state.power_up, state.power_down), seen, state.desired, calls)
+        calls = self._power_requests.calls(observation.told.controller)
+        now = power_demand(PowerDemand(state.power_up, state.power_down), observation, state.desired, calls)
         if (now.up, now.down) != (state.power_up, state.power_down):
             state.power_up, state.power_down = now.up, now.down
-            self._keep(state, at_once=True)
+            self._write_kept(state, at_once=True)
         if calls:
-            self._heard.done(calls)
-            self._edges.observer.expect()
+            self._power_requests.done(calls)
+            self._dependencies.observer.expect()
 
-    def _paused(self, state: State, seen: Seen, cluster: ClusterState, by: str, reason: str) -> Turn:
+    def _paused(
+        self, state: State, observation: Observation, cluster: ClusterState, by: str, reason: str
+    ) -> Turn:
         """Decide, and do nothing. What is remembered of it would be of things that were never done."""
-        began_s = self._edges.monotonic_s()
-        decision = self._edges.decide(cluster, state.memory)
-        cost_s = self._edges.monotonic_s() - began_s
-        self._look_back(cluster, decision, seen.complaints.values())
+        began_s = self._dependencies.monotonic_s()
+        decision = self._dependencies.decide(cluster, state.memory)
+        cost_s = self._dependencies.monotonic_s() - began_s
+        self._look_back(cluster, decision, observation.complaints.values())
         # Afterwards all waits begin anew.
         pools = replace(state.memory.pools, idle_since={}, abandoned={}, has_room_since={})
         state.memory = replace(
             state.memory, idle_since={}, ill_since={}, has_room_since={}, strays={}, pools=pools
         )
-        self._keep(state)
+        self._write_kept(state)
         text = f"paused by {by}: {reason}" if reason else f"paused by {by}"
-        return Turn("paused", _PAUSED.interval_s(cost_s), text, seen, decision)
+        return Turn("paused", _PAUSED.interval_s(cost_s), text, observation, decision)
 
     # Deciding
 
@@ -338,16 +361,16 @@ class Loop:
             cluster.power_down,
             cluster.pools,
         )
-        now_s = self._edges.monotonic_s()
+        now_s = self._dependencies.monotonic_s()
         wait_s = _DECIDE[self._is_active].interval_s(self._decide_cost_s)
         if made_of != self._decided_for:
             self._changed_at_s = now_s
         elif now_s - self._decided_at_s < wait_s:
             return None
-        decision = self._edges.decide(cluster, state.memory)
-        self._decide_cost_s = self._edges.monotonic_s() - now_s
+        decision = self._dependencies.decide(cluster, state.memory)
+        self._decide_cost_s = self._dependencies.monotonic_s() - now_s
         self._decided_at_s, self._decided_for, self._decision = now_s, made_of, decision
-        self._edges.say("decided", actions=len(decision.actions), took_s=self._decide_cost_s)
+        self._dependencies.say("decided", actions=len(decision.actions), took_s=self._decide_cost_s)
         if not decision.actions:
             state.memory, state.desired = decision.memory, decision.desired
         return decision
@@ -355,18 +378,18 @@ class Loop:
     def _take(self, state: State, cluster: ClusterState, decision: Decision) -> None:
         """Write the decision down, and act on it."""
         assert self._lease is not None
-        intents = self._edges.journal.decided(self._lease, cluster, state.memory, decision)
+        intents = self._dependencies.journal.decided(self._lease, cluster, state.memory, decision)
         state.memory, state.desired = decision.memory, decision.desired
-        state.kept, state.kept_at_s = state.to_keep(), self._edges.monotonic_s()
+        state.kept, state.kept_at_s = state.to_kept(), self._dependencies.monotonic_s()
         for intent in intents:
-            self._edges.say("intends", intent=intent)
+            self._dependencies.say("intends", intent=intent)
         idle = {node.name for node in cluster.nodes} - names_with_jobs(cluster.nodes)
         self._act(state, intents, idle)
 
     def _look_back(self, cluster: ClusterState, decision: Decision, complaints: Iterable[str]) -> None:
         assert self._lease is not None
-        self._chronicle.looked(self._lease, cluster, decision)
-        self._chronicle.troubled(self._lease, complaints, cluster.at)
+        self._audit.looked(self._lease, cluster, decision)
+        self._audit.troubled(self._lease, complaints, cluster.at)
 
     # Acting
 
@@ -387,34 +410,34 @@ class Loop:
         if not intents:
             return
         assert self._lease is not None
-        self._edges.journal.ended(self._lease, intents)
+        self._dependencies.journal.ended(self._lease, intents)
         for intent in intents:
-            self._edges.say("ended", intent=intent)
+            self._dependencies.say("ended", intent=intent)
 
     # What is kept
 
-    def _keep_at_once(self, state: State) -> None:
-        self._keep(state, at_once=True)
+    def _write_kept_at_once(self, state: State) -> None:
+        self._write_kept(state, at_once=True)
 
-    def _keep(self, state: State, *, at_once: bool = False) -> None:
-        now_s = self._edges.monotonic_s()
-        if state.kept == state.to_keep():
+    def _write_kept(self, state: State, *, at_once: bool = False) -> None:
+        now_s = self._dependencies.monotonic_s()
+        if state.kept == state.to_kept():
             return
         desired_changed = state.kept is None or state.kept.desired != state.desired
         if not (at_once or desired_changed) and now_s - state.kept_at_s < _KEEP_S:
             return
         assert self._lease is not None
-        kept = state.to_keep()
-        self._edges.journal.keep(self._lease, kept)
+        kept = state.to_kept()
+        self._dependencies.journal.write_kept(self._lease, kept)
         state.kept, state.kept_at_s = kept, now_s
 
-    def _is_something_going_on(self, state: State) -> bool:
+    def _is_active_now(self, state: State) -> bool:
         """Whether the next look is worth more than one at rest. What is amiss for good is not looked at more for that."""
         if state.running is not None or state.pending or state.inherited or state.memory.launches:
             return True
         if state.memory.pools.moving:
             return True
-        return self._edges.monotonic_s() - self._changed_at_s < _STIR_S
+        return self._dependencies.monotonic_s() - self._changed_at_s < _STIR_S
 
 
 def _some(fleets: Mapping[str, HostSet]) -> dict[str, HostSet]:

@@ -114,14 +114,14 @@ class Metrics:
         for role in _ROLES:
             self._role.labels(role).set(role == turn.role)
         self._turned.set(at.timestamp())
-        if turn.seen is None:
+        if turn.observation is None:
             return
-        for source, lag_s in turn.seen.lag_s.items():
+        for source, lag_s in turn.observation.lag_s.items():
             self._lag.labels(source).set(lag_s)
         decision = turn.decision
         waiting = decision.waiting if decision else {}
         jobs: Counter[tuple[str, str]] = Counter()
-        for job in turn.seen.jobs:
+        for job in turn.observation.jobs:
             if job.state is JobState.PENDING:
                 standing = waiting[job.job_id].standing if job.job_id in waiting else "unknown"
                 jobs["pending", standing] += job.size
@@ -134,14 +134,14 @@ class Metrics:
         if decision is None:
             return
         nodes: Counter[tuple[str, str]] = Counter()
-        for fleet in turn.seen.spec.fleets:
+        for fleet in turn.observation.spec.fleets:
             nodes.update({(fleet.name, phase): 0 for phase in Phase if phase is not Phase.ABSENT})
         for name, view in decision.nodes.items():
             nodes[name.rpartition("-")[0], view.phase] += 1
         self._nodes.clear()
         for place, count in nodes.items():
             self._nodes.labels(*place).set(count)
-        self._show_pools(turn.seen.spec.pools, decision)
+        self._show_pools(turn.observation.spec.pools, decision)
         self._cost.set(decision.cost.usd_per_hour)
         self._month.set(decision.cost.month_usd)
         self._projected.set(decision.cost.month_projected_usd)

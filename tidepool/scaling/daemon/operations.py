@@ -13,11 +13,11 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.act.act import Batch, Hands, ended, nodes_of
 from tidepool.scaling.act.adopted import applied
 from tidepool.scaling.act.conversions import Conversions, Moves, serving
-from tidepool.scaling.daemon.dependencies import Edges
+from tidepool.scaling.daemon.dependencies import Dependencies
 from tidepool.scaling.daemon.state import Running, State
 from tidepool.scaling.decide.remember import moved, unmoved
 from tidepool.scaling.decision import Convert, Remove
-from tidepool.scaling.observe.observation import Seen
+from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import PoolsUnseen
 from tidepool.scaling.observe.poll_interval import backoff_s
 from tidepool.scaling.ports import Failure, Intent, Occupied, StackError, UpOutcome
@@ -25,29 +25,29 @@ from tidepool.scaling.ports import Failure, Intent, Occupied, StackError, UpOutc
 _RETRY_S: Final = (0.25, 4.0)
 
 
-class Ups:
+class Operations:
     """Begins and ends them. ``keep`` writes down where the daemon is, ``tell_ended`` what intents came to."""
 
     def __init__(
         self,
-        edges: Edges,
+        dependencies: Dependencies,
         hands: Hands,
         may_act: Callable[[], bool],
         keep: Callable[[State], None],
         tell_ended: Callable[[list[Intent]], None],
     ) -> None:
-        self._edges = edges
+        self._dependencies = dependencies
         self._hands = hands
-        self._conversions = Conversions(edges.observer, edges.now, may_act)
+        self._conversions = Conversions(dependencies.observer, dependencies.now, may_act)
         self._may_act = may_act
-        self._keep = keep
+        self._write_kept = keep
         self._tell_ended = tell_ended
         self._retries = 0
         self._after_s = float("-inf")
 
-    def begin(self, state: State, seen: Seen) -> None:
+    def begin(self, state: State, observation: Observation) -> None:
         """Begin an `up` for all that is pending, where none is under way."""
-        if state.running is not None or not state.pending or self._edges.monotonic_s() < self._after_s:
+        if state.running is not None or not state.pending or self._dependencies.monotonic_s() < self._after_s:
             return
         roles = [intent for intent in state.pending if isinstance(intent.action, Convert)]
         nodes = [intent for intent in state.pending if not isinstance(intent.action, Convert)]
@@ -55,9 +55,11 @@ class Ups:
         if roles and not (state.has_moved and nodes) and self._begin_moves(state, roles, nodes):
             return
         if nodes:
-            self._begin_nodes(state, seen, nodes, roles)
+            self._begin_nodes(state, observation, nodes, roles)
 
-    def _begin_nodes(self, state: State, seen: Seen, intents: list[Intent], others: list[Intent]) -> None:
+    def _begin_nodes(
+        self, state: State, observation: Observation, intents: list[Intent], others: list[Intent]
+    ) -> None:
         batch = self._hands.batch(intents, state.desired)
         if batch.overtaken:
             self._leave(state, batch)
@@ -66,14 +68,14 @@ class Ups:
             return
         if not self._may_act():
             return
-        desired = applied(seen.told.fleets, state.desired, batch.nodes)
+        desired = applied(observation.told.fleets, state.desired, batch.nodes)
         locations = state.memory.locations
         self._run(
             state,
             batch,
             others,
-            self._edges.beside.submit(
-                self._edges.stack.up,
+            self._dependencies.beside.submit(
+                self._dependencies.stack.up,
                 desired,
                 frozenset(batch.nodes),
                 locations={name: locations[name] for name in batch.nodes if name in locations},
@@ -83,12 +85,12 @@ class Ups:
 
     def _begin_moves(self, state: State, intents: list[Intent], others: list[Intent]) -> bool:
         """Whether it did something about ``intents``: where Kubernetes is still to be looked at, others go first."""
-        if self._edges.stack.is_busy():
+        if self._dependencies.stack.is_busy():
             # Nothing is ordered that nobody could carry out.
             self._wait("an operation is under way on the stack")
             return True
         if state.moves_since_s is None:
-            state.moves_since_s = self._edges.monotonic_s()
+            state.moves_since_s = self._dependencies.monotonic_s()
         try:
             looked = self._conversions.moves(intents, state.moves_since_s)
             if looked is None:
@@ -112,8 +114,8 @@ class Ups:
             state,
             moves,
             others,
-            self._edges.beside.submit(
-                self._edges.stack.convert,
+            self._dependencies.beside.submit(
+                self._dependencies.stack.convert,
                 serving(fresh.recorded, moves),
                 frozenset(moves.nodes),
                 refresh=moves.refresh,
@@ -124,34 +126,34 @@ class Ups:
     def _run(
         self, state: State, batch: Batch | Moves, others: list[Intent], future: Future[UpOutcome]
     ) -> None:
-        self._edges.say("up-begins", nodes=tuple(batch.nodes), refresh=tuple(batch.refresh))
+        self._dependencies.say("up-begins", nodes=tuple(batch.nodes), refresh=tuple(batch.refresh))
         state.pending, state.running = others, Running(future, batch)
         state.has_moved = isinstance(batch, Moves)
-        future.add_done_callback(lambda _: self._edges.wake())
+        future.add_done_callback(lambda _: self._dependencies.wake())
 
     def _end_overtaken(self, state: State, batch: Batch | Moves, others: list[Intent]) -> None:
         """Nothing of it is right any more."""
         state.pending = others
-        at = self._edges.now()
+        at = self._dependencies.now()
         self._tell_ended([ended(i, nodes_of([i]), batch.overtaken, {}, at) for i in batch.intents])
 
     def _stay(self, state: State, moves: Moves) -> None:
         """Machines that were to move stay what they are."""
         for name, why in moves.overtaken.items():
-            self._edges.say("overtaken", node=name, text=why)
+            self._dependencies.say("overtaken", node=name, text=why)
         self._conversions.withdraw(moves.overtaken)
         state.memory = unmoved(state.memory, moves.overtaken)
-        self._keep(state)
+        self._write_kept(state)
 
     def _wait(self, text: str) -> None:
         self._retries += 1
-        self._after_s = self._edges.monotonic_s() + backoff_s(self._retries, *_RETRY_S)
-        self._edges.say("occupied", text=text, retries=self._retries)
+        self._after_s = self._dependencies.monotonic_s() + backoff_s(self._retries, *_RETRY_S)
+        self._dependencies.say("occupied", text=text, retries=self._retries)
 
     def _leave(self, state: State, batch: Batch) -> None:
         """Nodes that were to go and stay are wished again."""
         for name, why in batch.overtaken.items():
-            self._edges.say("overtaken", node=name, text=why)
+            self._dependencies.say("overtaken", node=name, text=why)
         desired = dict(state.desired)
         for intent in batch.intents:
             if isinstance(intent.action, Remove):
@@ -159,7 +161,7 @@ class Ups:
                 desired[intent.action.fleet] = desired.get(intent.action.fleet, HostSet()) | back
         if desired != state.desired:
             state.desired = desired
-            self._keep(state)
+            self._write_kept(state)
 
     def collect(self, state: State) -> None:
         """Take note of what an `up` came to."""
@@ -167,8 +169,8 @@ class Ups:
         if running is None or not running.future.done():
             return
         state.running = None
-        self._edges.observer.expect()
-        batch, at = running.batch, self._edges.now()
+        self._dependencies.observer.expect()
+        batch, at = running.batch, self._dependencies.now()
         try:
             outcome = running.future.result()
         except Occupied as error:
@@ -181,17 +183,17 @@ class Ups:
         except Exception as error:  # noqa: BLE001 - a fault of ours in an `up` must not end the daemon, and is told
             outcome = self._failed(batch, f"a fault of Tidepool: {error!r}")
         self._retries = 0
-        self._edges.say("up-ended", outcome=outcome)
+        self._dependencies.say("up-ended", outcome=outcome)
         if isinstance(batch, Moves):
             state.memory = moved(state.memory, batch.nodes, outcome, at)
             self._conversions.withdraw(batch.nodes)
         else:
-            state.memory = self._edges.remember(state.memory, outcome, at)
+            state.memory = self._dependencies.remember(state.memory, outcome, at)
         failed = {name: failure.text for name, failure in outcome.failed.items()}
         done = [ended(each, nodes_of([each]), batch.overtaken, failed, at) for each in batch.intents]
-        self._keep(state)
+        self._write_kept(state)
         self._tell_ended(done)
 
     def _failed(self, batch: Batch | Moves, text: str) -> UpOutcome:
-        self._edges.say("up-failed", text=text)
+        self._dependencies.say("up-failed", text=text)
         return UpOutcome(failed={name: Failure("transient", text) for name in batch.nodes})

@@ -41,6 +41,6 @@ class State:
     kept_at_s: float = 0.0
     kept: Kept | None = None
 
-    def to_keep(self) -> Kept:
+    def to_kept(self) -> Kept:
         """What the next daemon has to know."""
         return Kept(self.desired, self.memory, self.power_up, self.power_down)

@@ -27,7 +27,7 @@ from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Wants, wants
 from tidepool.scaling.decide.pools.converge import Convergence, Wanted
 from tidepool.scaling.decide.pools.machine_status import apart
-from tidepool.scaling.decide.power_save import asked_up, follow
+from tidepool.scaling.decide.power_save import follow, powered_up
 from tidepool.scaling.decide.reconcile import Reconciled, hosts_by_fleet, reconcile
 from tidepool.scaling.decide.reconcile_words import NodeAction, RequestStatus
 from tidepool.scaling.decide.shrink import shrink
@@ -53,7 +53,7 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
     state, reconciled = _put_right(state, memory)
     cost = books(state, memory, reconciled)
     wanted = wants(state.spec, state.at)
-    asked_for = asked_up(state)
+    asked_for = powered_up(state)
     plan = Plan.begin(state, memory, remembered(state, memory, reconciled, asked_for))
     excess = find_excess(state, plan.memory.idle_since, reconciled, cost)
     plan = plan.with_steps(upkeep(state, reconciled, excess, plan, asked_for))
@@ -126,7 +126,7 @@ def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Recon
     that could not be made and of which nothing is there: their names are free at once.
     """
     reconciled = reconcile(state, memory)
-    asked_for = asked_up(state)
+    asked_for = powered_up(state)
     more = hosts_by_fleet(
         entry.name
         for entry in reconciled.entries.values()

@@ -34,7 +34,7 @@ def find_excess(
     state: ClusterState, idle_since: Mapping[str, datetime], reconciled: Reconciled, books: Books
 ) -> Excess:
     """Those that should go. Of nodes that are alike, the idle go before those that run jobs."""
-    found = dict(_out_of_place(state, reconciled))
+    found = dict(_not_in_the_spec(state, reconciled))
     if not _is_limited(state):
         return Excess(found)
     order = removal_order(state, idle_since)
@@ -60,7 +60,7 @@ def _is_limited(state: ClusterState) -> bool:
     )
 
 
-def _out_of_place(state: ClusterState, reconciled: Reconciled) -> Iterable[tuple[str, str]]:
+def _not_in_the_spec(state: ClusterState, reconciled: Reconciled) -> Iterable[tuple[str, str]]:
     fleets = {fleet.name: fleet for fleet in state.spec.fleets}
     for entry in reconciled.entries.values():
         fleet = fleets.get(entry.fleet)

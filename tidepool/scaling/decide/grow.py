@@ -15,11 +15,11 @@ from tidepool.scaling.decide.demand.layout import Layout, Layouts, Queues, Refus
 from tidepool.scaling.decide.demand.pending import Pending, Wanted, pending
 from tidepool.scaling.decide.packing.bins import DRAINED, UP, Bins
 from tidepool.scaling.decide.packing.group import Group
-from tidepool.scaling.decide.packing.launch_limits import Closed, Gate, Purpose, Spare
+from tidepool.scaling.decide.packing.launch_limits import Closed, LaunchLimits, Purpose, Spare
 from tidepool.scaling.decide.packing.pack import FOLLOWS, Request, Served, pack
-from tidepool.scaling.decide.packing.placement import Placer
+from tidepool.scaling.decide.packing.placement import Packer
 from tidepool.scaling.decide.packing.there import there
-from tidepool.scaling.decide.packing.time_packing import Timed, busy_until, lanes, served
+from tidepool.scaling.decide.packing.time_packing import Timed, busy_until, pack_by_time, served
 from tidepool.scaling.decide.vacancy import quarantined, vacancies
 from tidepool.scaling.decision import Launch, Standing, Undrain, Waiting
 from tidepool.scaling.memory import Memory
@@ -97,14 +97,14 @@ def grow(
         free[name] = each.names
         closed[name] = Closed(state.spec.pool(name).machines, spare=each)
 
-    def start() -> Placer:
-        return Placer(Bins(offers, nodes, free), Gate(allowance, closed, state.at))
+    def start() -> Packer:
+        return Packer(Bins(offers, nodes, free), LaunchLimits(allowance, closed, state.at))
 
     if horizon_s is None:
         outcomes = pack(demand.groups, demand.requests, start, first=demand.awaited(memory))
     else:
         timed = demand.timed()
-        found = lanes(demand.groups, timed, horizon_s, _later(state, phases, horizon_s), offers)
+        found = pack_by_time(demand.groups, timed, horizon_s, _later(state, phases, horizon_s), offers)
         awaited = demand.awaited(memory)
         first = [
             number
@@ -219,7 +219,7 @@ class _Demand:
             if wanted.job_id in jobs or not jobs.isdisjoint(wanted.jobs)
         )
 
-    def room_since(self, wanted: Wanted) -> datetime | None:
+    def fits_since(self, wanted: Wanted) -> datetime | None:
         """Since when there has been room for it, where that goes on to count."""
         since = self._since.get(wanted.job_id)
         return since if since is not None and self._at - since < TRIED_AGAIN_AFTER else None
@@ -258,7 +258,7 @@ def _growth(
             those = used.setdefault(name, [])
             if len(those) < _FEW:
                 those += jobs
-        since = demand.room_since(wanted)
+        since = demand.fits_since(wanted)
         if (
             wanted.same.rules.blames_nodes
             and outcome.copies == wanted.copies

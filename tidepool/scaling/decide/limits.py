@@ -155,7 +155,7 @@ class Limits:
         most = self.spec.limits.price_usd_per_hour
         if most is not None and any(capacity.usd_per_hour > 0 for capacity, _, _ in ahead):
             taken = self.usd_per_hour + self._usd_per_hour(launched)
-            nodes, price = _within(
+            nodes, price = _affordable(
                 most - taken, [(count, capacity.usd_per_hour) for capacity, count, _ in ahead]
             )
             yield Grant(
@@ -174,7 +174,7 @@ class Limits:
             # Until the month's end, which is the most that they can cost.
             launched_usd = node_usd(self._usd_per_hour(launched), None, self.at)
         taken = self.projected_usd + launched_usd
-        nodes, usd = _within(most - taken, [(count, usd) for _, count, usd in ahead])
+        nodes, usd = _affordable(most - taken, [(count, usd) for _, count, usd in ahead])
         yield Grant(
             nodes,
             f"the month may cost {most:g} USD (limits.budget_usd_per_month): {taken:.2f} are spent or bound, and a node "
@@ -197,7 +197,7 @@ def _dearest(ahead: _Ahead, nodes: int) -> float:
     return max(costs, default=0.0)
 
 
-def _within(left: float, ahead: Iterable[tuple[int, float]]) -> tuple[int, float]:
+def _affordable(left: float, ahead: Iterable[tuple[int, float]]) -> tuple[int, float]:
     """How many of those ahead ``left`` is enough for, and what the first costs that it is not enough for."""
     found, cost = 0, 0.0
     for count, cost in ahead:

@@ -24,7 +24,7 @@ _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 _ASKED: Final = frozenset({NodeFlag.POWERING_UP, NodeFlag.POWER_UP})
 
 
-def asked_up(state: ClusterState) -> frozenset[str]:
+def powered_up(state: ClusterState) -> frozenset[str]:
     """The nodes that Slurm's power saving wants to be there. None in the other mode."""
     if state.spec.scaling.mode != "power_save":
         return frozenset()
@@ -44,7 +44,7 @@ def follow(plan: Plan, state: ClusterState, memory: Memory, reconciled: Reconcil
     """
     plan = _powered_up(plan, state, memory, reconciled, limits)
     plan = plan.with_steps(_given_up(plan, state))
-    wanted = asked_up(state)
+    wanted = powered_up(state)
     steps = []
     for entry in reconciled.entries.values():
         if entry.phase in _DRAINED and entry.name in plan.desired and entry.name in wanted:
@@ -66,7 +66,7 @@ def _powered_up(
     usd = 0.0
     new: list[NewNodes] = []
     failed: list[Step] = []
-    for fleet_name, number, name in sorted(_slots(asked_up(state))):
+    for fleet_name, number, name in sorted(_slots(powered_up(state))):
         entry = reconciled.entries.get(name)
         if name in plan.desired:
             continue

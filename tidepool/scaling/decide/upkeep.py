@@ -35,7 +35,7 @@ _AMISS: Final = frozenset({NodeAction.REMOVE, NodeAction.REPLACE, NodeAction.REP
 
 
 def remembered(
-    state: ClusterState, memory: Memory, reconciled: Reconciled, asked_up: Collection[str]
+    state: ClusterState, memory: Memory, reconciled: Reconciled, powered_up: Collection[str]
 ) -> Memory:
     """Return what still holds of ``memory``, by what is observed of nodes now."""
     there = reconciled.entries
@@ -69,7 +69,7 @@ def remembered(
         awaited={
             name: until
             for name, until in memory.awaited.items()
-            if (name in there and there[name].action in _AWAITED) or (name in asked_up and until > state.at)
+            if (name in there and there[name].action in _AWAITED) or (name in powered_up and until > state.at)
         },
         ill_since={
             name: memory.ill_since.get(name, state.at)
@@ -86,12 +86,12 @@ def remembered(
 
 
 def upkeep(
-    state: ClusterState, reconciled: Reconciled, excess: Excess, plan: Plan, asked_up: Collection[str]
+    state: ClusterState, reconciled: Reconciled, excess: Excess, plan: Plan, powered_up: Collection[str]
 ) -> Iterator[Step]:
     """Return what the table says of each node; but not of those that Slurm's power saving asks for anew."""
     saves_power = state.spec.scaling.mode == "power_save"
     for entry in reconciled.entries.values():
-        if entry.name in asked_up and not entry.is_desired:
+        if entry.name in powered_up and not entry.is_desired:
             continue
         why = excess.why(entry)
         if entry.action is NodeAction.MAKE and why is not None:

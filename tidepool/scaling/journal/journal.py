@@ -23,13 +23,13 @@ from tidepool.scaling.ports import (
     Decided,
     Fenced,
     Intent,
+    JobRecord,
     JournalError,
     Kept,
     Lease,
     Look,
     Pause,
     Sample,
-    SeenJob,
     Trouble,
 )
 
@@ -58,7 +58,7 @@ class _Body:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     """Where the daemon is, but for what Slurm's power saving asks for, which no decision changes."""
 
     desired: Mapping[str, HostSet] | None
@@ -82,7 +82,7 @@ class _Looked:
 
 
 #: The rows of `kept`. The newest look is in two: what seldom changes is large.
-_PLACE: Final = 1
+_POSITION: Final = 1
 _POWER: Final = 2
 _LOOK: Final = 3
 _LOOKED: Final = 4
@@ -138,9 +138,9 @@ class SqlJournal:
 
     # What the leader writes
 
-    def keep(self, lease: Lease, kept: Kept) -> None:
+    def write_kept(self, lease: Lease, kept: Kept) -> None:
         with self._leading(lease) as sql:
-            _put(sql, _PLACE, dumps(_Place, _Place(kept.desired, kept.memory)))
+            _put(sql, _POSITION, dumps(_Position, _Position(kept.desired, kept.memory)))
             _put(sql, _POWER, dumps(_Power, _Power(kept.power_up, kept.power_down)))
 
     def decided(
@@ -190,7 +190,7 @@ class SqlJournal:
                 "INSERT INTO intent_node (node, intent) VALUES (?, ?)",
                 [(_key(node), each.id) for each in intents for node in sorted(set(_nodes(each.action)))],
             )
-            _put(sql, _PLACE, dumps(_Place, _Place(decision.desired, decision.memory)))
+            _put(sql, _POSITION, dumps(_Position, _Position(decision.desired, decision.memory)))
         return intents
 
     def looked(self, lease: Lease, state: ClusterState, decision: Decision) -> None:
@@ -239,12 +239,12 @@ class SqlJournal:
                 [_us(sample.at), dumps(Sample, sample)],
             )
 
-    def saw(self, lease: Lease, jobs: Sequence[SeenJob]) -> None:
+    def saw(self, lease: Lease, jobs: Sequence[JobRecord]) -> None:
         with self._leading(lease, durable=False) as sql:
             sql.run_many(
                 "INSERT INTO job (job_id, submitted_us, body) VALUES (?, ?, ?) "
                 "ON CONFLICT (job_id, submitted_us) DO UPDATE SET body = excluded.body",
-                [(job.job_id, _us(job.submitted), dumps(SeenJob, job)) for job in jobs],
+                [(job.job_id, _us(job.submitted), dumps(JobRecord, job)) for job in jobs],
             )
 
     def prune(self, lease: Lease, before: datetime) -> None:
@@ -278,8 +278,8 @@ class SqlJournal:
 
     def kept(self) -> Kept:
         with self._database.reading() as sql:
-            rows = _rows(sql, _PLACE, _POWER)
-        place = self._read(_Place, rows[_PLACE]) if _PLACE in rows else _Place(None, Memory())
+            rows = _rows(sql, _POSITION, _POWER)
+        place = self._read(_Position, rows[_POSITION]) if _POSITION in rows else _Position(None, Memory())
         power = self._read(_Power, rows[_POWER]) if _POWER in rows else _Power(frozenset(), frozenset())
         return Kept(place.desired, place.memory, power.up, power.down)
 
@@ -347,13 +347,13 @@ class SqlJournal:
             )
         return tuple(self._read(Sample, body) for (body,) in rows)
 
-    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[SeenJob, ...]:
+    def jobs(self, since: datetime | None = None, *, job_id: int | None = None) -> tuple[JobRecord, ...]:
         with self._database.reading() as sql:
             rows = sql.run(
                 "SELECT body FROM job WHERE submitted_us >= ? AND (? < 0 OR job_id = ?) ORDER BY submitted_us, job_id",
                 [_since(since), -1 if job_id is None else job_id, -1 if job_id is None else job_id],
             )
-        return tuple(self._read(SeenJob, body) for (body,) in rows)
+        return tuple(self._read(JobRecord, body) for (body,) in rows)
 
     def close(self) -> None:
         self._database.close()

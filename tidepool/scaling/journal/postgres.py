@@ -62,7 +62,7 @@ class PostgresDatabase:
         self._where = f"postgresql://{place}, schema {self._schema}"
         self._lock = threading.RLock()
         self._connection: psycopg.Connection[Row] | None = None
-        with self._lock, self._errors_told():
+        with self._lock, self._errors_described():
             self._opened()
 
     @property
@@ -84,7 +84,7 @@ class PostgresDatabase:
     def now_us(self) -> int | None:
         if not self._has_own_clock:
             return None
-        with self._lock, self._errors_told():
+        with self._lock, self._errors_described():
             # Not the beginning of the transaction: it may have waited for another since.
             ((now_us,),) = self._opened().execute(
                 "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -93,16 +93,16 @@ class PostgresDatabase:
 
     def close(self) -> None:
         with self._lock:
-            self._forget()
+            self._disconnect()
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
-        with self._lock, self._errors_told():
+        with self._lock, self._errors_described():
             asked = time.monotonic()
             try:
                 connection = self._begun(begin)
             except psycopg.OperationalError:
-                self._forget()
+                self._disconnect()
                 if time.monotonic() - asked >= self._answer_timeout_s:
                     raise
                 # It was cut since the last call, and nothing was done by this one.
@@ -136,7 +136,7 @@ class PostgresDatabase:
         try:
             connection.execute("ROLLBACK")
         except psycopg.Error:
-            self._forget()  # the server does it, as the connection is gone
+            self._disconnect()  # the server does it, as the connection is gone
 
     def _opened(self) -> psycopg.Connection[Row]:
         if self._connection is None or self._connection.closed:
@@ -182,18 +182,18 @@ class PostgresDatabase:
         ((version,),) = statements.run("SELECT version FROM tidepool_journal")
         return int(version)
 
-    def _forget(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     @contextmanager
-    def _errors_told(self) -> Iterator[None]:
+    def _errors_described(self) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
             if self._connection is not None and self._connection.closed:
-                self._forget()
+                self._disconnect()
             # The cause is not told along: it may hold the password.
             raise JournalError(self._said(error)) from None
 

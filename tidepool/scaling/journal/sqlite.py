@@ -61,7 +61,7 @@ class SqliteDatabase:
 
     def close(self) -> None:
         with self._lock:
-            self._forget()
+            self._disconnect()
 
     @contextmanager
     def _transaction(self, begin: str, *, synchronous: bool = False) -> Iterator[Transaction]:
@@ -78,7 +78,7 @@ class SqliteDatabase:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
             except sqlite3.Error as error:
-                self._forget()
+                self._disconnect()
                 raise self._said(error) from error
 
     def _opened(self) -> sqlite3.Connection:
@@ -86,7 +86,7 @@ class SqliteDatabase:
             # Who writes into a file that was deleted keeps nothing, and another daemon would not see its lease.
             if _identity(self._path) == self._file:
                 return self._connection
-            self._forget()
+            self._disconnect()
             raise JournalError(
                 f"the journal {self._path} was moved away or replaced while it was in use; put it back, or leave it so: "
                 "then it begins anew"
@@ -139,7 +139,7 @@ class SqliteDatabase:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 
-    def _forget(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import KubernetesReader
 from tidepool.clients.kubernetes.errors import KubernetesError
-from tidepool.scaling.cluster_state import KubernetesSeen
-from tidepool.scaling.observe.poll_interval import Pace
+from tidepool.scaling.cluster_state import KubernetesState
+from tidepool.scaling.observe.poll_interval import PollInterval
 
 #: While something is going on, and while nothing is.
-_LOOKS: Final = {True: Pace(0.2, 0.3, 5), False: Pace(0.05, 1, 10)}
+_LOOKS: Final = {True: PollInterval(0.2, 0.3, 5), False: PollInterval(0.05, 1, 10)}
 #: After a failure.
 _AGAIN_S: Final = 1.0
 #: What was seen longer ago is not known any more: three looks at the most.
@@ -40,11 +40,11 @@ class KubernetesWatch:
         self._access: Mapping[str, Any] | None = None
         self._machines: frozenset[str] = frozenset()
         self._client: KubernetesReader | None = None
-        self._look: Future[KubernetesSeen] | None = None
+        self._look: Future[KubernetesState] | None = None
         self._began_s = float("-inf")
         self._is_expected = False
         self._cost_s = 0.0
-        self._seen: KubernetesSeen | None = None
+        self._seen: KubernetesState | None = None
         self._seen_at_s = float("-inf")
         self._failure = ""
 
@@ -58,9 +58,9 @@ class KubernetesWatch:
         """Why it cannot be seen, in words; empty where it can, or was not looked at yet."""
         return self._failure
 
-    def seen(
+    def latest(
         self, access: Mapping[str, Any], machines: Collection[str], *, is_active: bool
-    ) -> tuple[KubernetesSeen | None, str]:
+    ) -> tuple[KubernetesState | None, str]:
         """What was seen last; None where it is not known, and why, in words. Another look begins where one is due.
 
         ``machines`` are the nodes whose pods are told of.
@@ -76,7 +76,7 @@ class KubernetesWatch:
             self._seen, self._failure = None, f"Kubernetes has not answered for {_BELIEVED_S:.0f} s"
         return self._seen, "" if self._seen is not None else self._failure or _NOT_YET
 
-    def since(self, moment_s: float) -> tuple[KubernetesSeen | None, str]:
+    def since(self, moment_s: float) -> tuple[KubernetesState | None, str]:
         """What was seen by a look that began after a moment, of the machines that were named last.
 
         None: not yet, ask again; and where it cannot be seen, why.
@@ -127,7 +127,7 @@ class KubernetesWatch:
         except KubernetesError as error:
             self._seen, self._failure = None, str(error)
 
-    def _looked(self, machines: frozenset[str]) -> KubernetesSeen:
+    def _looked(self, machines: frozenset[str]) -> KubernetesState:
         client = self._client
         if client is None:
             assert self._access is not None, "nothing was looked at yet"
@@ -135,7 +135,7 @@ class KubernetesWatch:
         nodes = client.nodes()
         # After the nodes: a pod is never on one that is not told of.
         pods = client.pods()
-        return KubernetesSeen(
+        return KubernetesState(
             nodes,
             tuple(pod for pod in pods if not pod.has_ended and (not pod.node or pod.node in machines)),
         )

@@ -10,15 +10,15 @@ from tidepool.clients.slurm import Job, Node, Partition, Reservation
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Machine
-from tidepool.scaling.cluster_state import ClusterState, PoolsSeen, Recorded
-from tidepool.scaling.ports import Told
+from tidepool.scaling.cluster_state import ClusterState, PoolsState, Recorded
+from tidepool.scaling.ports import StackOutputs
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """One look. ``lag_s`` says, by source, how old what it says is."""
 
-    told: Told
+    told: StackOutputs
     spec: ClusterSpec
     nodes: tuple[Node, ...]
     jobs: tuple[Job, ...]
@@ -26,7 +26,7 @@ class Seen:
     reservations: tuple[Reservation, ...]
     machines: tuple[Machine, ...] | None
     recorded: Mapping[str, Recorded] | None
-    pools: PoolsSeen
+    pools: PoolsState
     lag_s: Mapping[str, float]
     #: What could not be seen, or is odd, in words: one for each source.
     complaints: Mapping[str, str]

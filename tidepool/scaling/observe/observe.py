@@ -21,25 +21,25 @@ from tidepool.conversion.ports import ConversionError, Journal
 from tidepool.conversion.record import Conversion
 from tidepool.infrastructures import Infrastructure, Machine
 from tidepool.infrastructures.several import Listing, listing
-from tidepool.scaling.cluster_state import PoolsSeen
+from tidepool.scaling.cluster_state import PoolsState
 from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
-from tidepool.scaling.observe.observation import Seen
-from tidepool.scaling.observe.plausibility import Doubt, lost_nodes, unexplained
+from tidepool.scaling.observe.observation import Observation
+from tidepool.scaling.observe.plausibility import Plausibility, lost_nodes, unexplained
 from tidepool.scaling.observe.policies_file import PoliciesFile
-from tidepool.scaling.observe.poll_interval import Pace
-from tidepool.scaling.observe.recheck import Fresh, FreshPools
-from tidepool.scaling.ports import NotUp, Stack, StackError, Told
+from tidepool.scaling.observe.poll_interval import PollInterval
+from tidepool.scaling.observe.recheck import PoolsRecheck, Recheck
+from tidepool.scaling.ports import NotUp, Stack, StackError, StackOutputs
 
 _T = TypeVar("_T")
 
 #: While something is going on, and while nothing is.
-_NODES: Final = {True: Pace(0.1, 0.1, 5), False: Pace(0.006, 5, 30)}
-_MACHINES: Final = {True: Pace(0.05, 1, 20), False: Pace(0.004, 15, 120)}
-_PARTITIONS: Final = {True: Pace(0.02, 5, 30), False: Pace(0.002, 20, 120)}
+_NODES: Final = {True: PollInterval(0.1, 0.1, 5), False: PollInterval(0.006, 5, 30)}
+_MACHINES: Final = {True: PollInterval(0.05, 1, 20), False: PollInterval(0.004, 15, 120)}
+_PARTITIONS: Final = {True: PollInterval(0.02, 5, 30), False: PollInterval(0.002, 20, 120)}
 #: They say which nodes people want to have for themselves, and from when on.
-_RESERVATIONS: Final = {True: Pace(0.02, 2, 30), False: Pace(0.002, 10, 60)}
-_STACK: Final = Pace(0.1, 0, 5)
-_CONVERSIONS: Final = Pace(0.1, 0.1, 5)
+_RESERVATIONS: Final = {True: PollInterval(0.02, 2, 30), False: PollInterval(0.002, 10, 60)}
+_STACK: Final = PollInterval(0.1, 0, 5)
+_CONVERSIONS: Final = PollInterval(0.1, 0.1, 5)
 #: How far back those that ended are of interest; a stay may be longer.
 _CONVERSIONS_OF: Final = timedelta(hours=1)
 _MOST_CONVERSIONS: Final = 10_000
@@ -66,10 +66,10 @@ class _Source(Generic[_T]):
     at_s: float = float("-inf")
     cost_s: float = 0.0
 
-    def is_due(self, now_s: float, pace: Pace) -> bool:
-        return now_s - self.at_s >= pace.interval_s(self.cost_s)
+    def is_due(self, now_s: float, poll: PollInterval) -> bool:
+        return now_s - self.at_s >= poll.interval_s(self.cost_s)
 
-    def forget(self) -> None:
+    def expire(self) -> None:
         self.at_s = float("-inf")
 
 
@@ -80,7 +80,7 @@ class _Sources:
     partitions: _Source[tuple[Partition, ...]] = field(default_factory=_Source)
     reservations: _Source[tuple[Reservation, ...]] = field(default_factory=_Source)
     machines: _Source[Listing] = field(default_factory=_Source)
-    stack: _Source[Told] = field(default_factory=_Source)
+    stack: _Source[StackOutputs] = field(default_factory=_Source)
     conversions: _Source[tuple[Conversion, ...]] = field(default_factory=_Source)
 
 
@@ -97,7 +97,7 @@ class Observer:
     """Looks. ``open_slurm`` gives the client of the Slurm whose controller a connection names.
 
     ``machines`` is where the fleets' machines come from. Without ``pools``, nothing is known of machines of pools. Not
-    for several threads at once, but for `fresh`.
+    for several threads at once, but for `recheck`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Observer:
         self._sources = _Sources()
         self._names: frozenset[str] = frozenset()
         self._version = ""
-        self._doubts: dict[str, Doubt] = {}
+        self._answers: dict[str, Plausibility] = {}
         self._complaints: dict[str, str] = {}
 
     @property
@@ -139,7 +139,7 @@ class Observer:
         """How long the look at the queue took, which every look has."""
         return self._sources.jobs.cost_s
 
-    def look(self, *, is_active: bool, reads_stack: bool = True) -> Seen:
+    def look(self, *, is_active: bool, reads_stack: bool = True) -> Observation:
         """One look. ``is_active`` says that something is going on, so that more is looked at, and more often.
 
         Without ``reads_stack`` the stack is as it was: while it changes, its state says little.
@@ -162,7 +162,7 @@ class Observer:
         spec = self._policies.in_force(told.spec) if self._policies else told.spec
         self._complain("policies", self._policies.mistake if self._policies else "")
         pools = self._look_at_pools(told, is_active)
-        return Seen(
+        return Observation(
             told=told,
             spec=spec,
             nodes=nodes,
@@ -177,7 +177,7 @@ class Observer:
             complaints=dict(self._complaints),
         )
 
-    def fresh(self, names: Collection[str], *, machines: bool = False) -> Fresh:
+    def recheck(self, names: Collection[str], *, machines: bool = False) -> Recheck:
         """These nodes now. Those that Slurm does not know are missing.
 
         With ``machines``, also the machines that are listed, and what is recorded.
@@ -192,7 +192,7 @@ class Observer:
             recorded = self._stack.read().recorded if machines else {}
         except (SlurmError, InfrastructureError, StackError, OSError) as error:
             raise _unseen(error) from error
-        return Fresh(
+        return Recheck(
             {node.name: node for node in found},
             jobs,
             listed.machines if listed is not None else None,
@@ -200,7 +200,7 @@ class Observer:
             frozenset(listed.silent) if listed is not None else frozenset(),
         )
 
-    def fresh_pools(self, names: Collection[str], since_s: float) -> FreshPools | None:
+    def recheck_pools(self, names: Collection[str], since_s: float) -> PoolsRecheck | None:
         """These machines of pools, from all sides: of Kubernetes what a look that began after ``since_s`` saw.
 
         None: there is no such look yet. Another thread makes it; ask again.
@@ -224,7 +224,7 @@ class Observer:
             raise PoolsUnseen(str(error)) from error
         bound = tuple(pod for pod in seen.pods if pod.node)
         nodes = {node.name: node for node in seen.nodes}
-        return FreshPools(self.fresh(names), nodes, bound, under_way, recorded, self._now())
+        return PoolsRecheck(self.recheck(names), nodes, bound, under_way, recorded, self._now())
 
     @property
     def conversions(self) -> Journal:
@@ -246,7 +246,7 @@ class Observer:
             self._sources.stack,
             self._sources.conversions,
         ):
-            source.forget()
+            source.expire()
         if self._pools is not None:
             self._pools.kubernetes.expect()
 
@@ -279,7 +279,7 @@ class Observer:
 
     # Slurm
 
-    def _look_at_slurm(self, told: Told, is_active: bool) -> tuple[tuple[Job, ...], tuple[Node, ...]]:
+    def _look_at_slurm(self, told: StackOutputs, is_active: bool) -> tuple[tuple[Job, ...], tuple[Node, ...]]:
         if self._slurm is None or self._controller != told.controller:
             if self._slurm is not None:
                 self._slurm.close()
@@ -289,43 +289,43 @@ class Observer:
         if told.version != self._version:
             # A person may have taken fleets away, and their slots with them.
             self._names, self._version = frozenset(), told.version
-            self._sources.nodes.forget()
+            self._sources.nodes.expire()
         before = self._sources.jobs.value
-        jobs = self._ask(self._sources.jobs, Pace(1, 0, 0), self.slurm.jobs)
+        jobs = self._ask(self._sources.jobs, PollInterval(1, 0, 0), self.slurm.jobs)
         if jobs != before:
-            self._sources.nodes.forget()
+            self._sources.nodes.expire()
         nodes = self._ask(self._sources.nodes, _NODES[is_active], self.slurm.nodes)
         if unexplained(nodes, jobs):
             # What was looked at first may be older than what was looked at then.
-            jobs = self._ask(self._sources.jobs, Pace(1, 0, 0), self.slurm.jobs)
-            nodes = self._ask(self._sources.nodes, Pace(1, 0, 0), self.slurm.nodes)
-        self._doubt_nodes(told, nodes)
-        self._doubt_jobs(nodes, jobs)
+            jobs = self._ask(self._sources.jobs, PollInterval(1, 0, 0), self.slurm.jobs)
+            nodes = self._ask(self._sources.nodes, PollInterval(1, 0, 0), self.slurm.nodes)
+        self._check_nodes(told, nodes)
+        self._check_jobs(nodes, jobs)
         return jobs, nodes
 
-    def _doubt_nodes(self, told: Told, nodes: tuple[Node, ...]) -> None:
+    def _check_nodes(self, told: StackOutputs, nodes: tuple[Node, ...]) -> None:
         lost = lost_nodes(self._names, nodes)
         if told.spec.fleets and not nodes:
             lost = lost or frozenset({fleet.name for fleet in told.spec.fleets})
-        if self._is_doubted("nodes", lost):
-            self._sources.nodes.forget()
+        if self._is_implausible("nodes", lost):
+            self._sources.nodes.expire()
             raise Unseen(
                 f"Slurm tells of {len(nodes)} nodes, and not of {fold(sorted(lost))} any more; it is asked again"
             )
         self._names = frozenset(node.name for node in nodes)
 
-    def _doubt_jobs(self, nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> None:
+    def _check_jobs(self, nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> None:
         busy = unexplained(nodes, jobs)
-        if self._is_doubted("jobs", busy):
+        if self._is_implausible("jobs", busy):
             raise Unseen(f"Slurm tells of no job that runs, and {fold(busy)} has some; it is asked again")
 
-    def _is_doubted(self, source: str, answer: Collection[str]) -> bool:
+    def _is_implausible(self, source: str, answer: Collection[str]) -> bool:
         if not answer:
-            self._doubts.pop(source, None)
+            self._answers.pop(source, None)
             return False
-        doubt = self._doubts.get(source, Doubt()).again(answer)
-        self._doubts[source] = doubt
-        return not doubt.is_over
+        plausibility = self._answers.get(source, Plausibility()).again(answer)
+        self._answers[source] = plausibility
+        return not plausibility.is_over
 
     def _nodes_of(self, names: Collection[str]) -> tuple[Node, ...]:
         if not names:
@@ -338,7 +338,7 @@ class Observer:
 
     # The rest
 
-    def _read_stack(self, reads: bool) -> Told:
+    def _read_stack(self, reads: bool) -> StackOutputs:
         source, now_s = self._sources.stack, self._monotonic_s()
         if source.value is not None and not (reads and source.is_due(now_s, _STACK)):
             return source.value
@@ -370,23 +370,23 @@ class Observer:
         self._complain("machines", said)
         return found
 
-    def _look_at_pools(self, told: Told, is_active: bool) -> PoolsSeen:
+    def _look_at_pools(self, told: StackOutputs, is_active: bool) -> PoolsState:
         """After the stack was read: what a conversion came to is in its journal before it is in the state."""
         if not told.spec.pools or self._pools is None:
-            return PoolsSeen()
+            return PoolsState()
         conversions, unread = self._ended_and_under_way(told)
-        seen, unseen = self._pools.kubernetes.seen(told.kubernetes, told.roles, is_active=is_active)
+        seen, unseen = self._pools.kubernetes.latest(told.kubernetes, told.roles, is_active=is_active)
         self._complain("kubernetes", self._pools.kubernetes.failure)
         self._complain("conversions", unread)
         unknown = [self._complaints.get("stack", ""), unread, unseen]
-        return PoolsSeen(
+        return PoolsState(
             roles=None if "stack" in self._complaints else told.roles,
             kubernetes=seen,
             conversions=conversions,
             unseen="; ".join(filter(None, unknown)),
         )
 
-    def _ended_and_under_way(self, told: Told) -> tuple[tuple[Conversion, ...] | None, str]:
+    def _ended_and_under_way(self, told: StackOutputs) -> tuple[tuple[Conversion, ...] | None, str]:
         stays_s = max(pool.minimum_stay_s for pool in told.spec.pools)
         since = self._now() - max(_CONVERSIONS_OF, timedelta(seconds=stays_s))
         try:
@@ -403,9 +403,9 @@ class Observer:
         found = listing(self._infrastructure, self._name)
         return replace(found, machines=tuple(each for each in found.machines if _is_of_a_node(each)))
 
-    def _ask(self, source: _Source[_T], pace: Pace, ask: Callable[[], _T]) -> _T:
+    def _ask(self, source: _Source[_T], poll: PollInterval, ask: Callable[[], _T]) -> _T:
         began_s = self._monotonic_s()
-        if source.value is not None and not source.is_due(began_s, pace):
+        if source.value is not None and not source.is_due(began_s, poll):
             return source.value
         value = ask()
         now_s = self._monotonic_s()

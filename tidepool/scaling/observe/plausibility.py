@@ -17,15 +17,15 @@ TIMES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Plausibility:
     """What is doubted, and how often it was said in a row."""
 
     answer: object = None
     times: int = 0
 
-    def again(self, answer: object) -> Doubt:
+    def again(self, answer: object) -> Plausibility:
         """The doubt after it was said (once more)."""
-        return Doubt(answer, self.times + 1 if answer == self.answer else 1)
+        return Plausibility(answer, self.times + 1 if answer == self.answer else 1)
 
     @property
     def is_over(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PollInterval:
     """At most ``share`` of the time goes into it; not more often than every ``least_s``, nor less than ``most_s``."""
 
     share: float

@@ -16,7 +16,7 @@ from tidepool.scaling.cluster_state import Recorded, RecordedRole
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class Recheck:
     """Some nodes at this very moment. ``machines`` are None where they were not listed."""
 
     nodes: Mapping[str, Node]
@@ -31,7 +31,7 @@ class Fresh:
         node = self.nodes.get(name)
         if node is not None and (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags):
             return True
-        return any(name in _places(job) for job in self.jobs)
+        return any(name in _nodes_of(job) for job in self.jobs)
 
     def is_dead(self, name: str) -> bool:
         """Whether its machine was looked for, and does not run."""
@@ -67,10 +67,10 @@ class Fresh:
 
 
 @dataclass(frozen=True, slots=True)
-class FreshPools:
+class PoolsRecheck:
     """Some machines of pools at this very moment, from all sides."""
 
-    slurm: Fresh
+    slurm: Recheck
     #: By node name, as Kubernetes has them; and all pods that are bound to one and have not ended.
     nodes: Mapping[str, KubernetesNode]
     pods: tuple[Pod, ...]
@@ -85,7 +85,7 @@ class FreshPools:
         return any(pod.node == name and not (pod.is_daemon or pod.is_static) for pod in self.pods)
 
 
-def _places(job: Job) -> Collection[str]:
+def _nodes_of(job: Job) -> Collection[str]:
     if not job.nodelist or job.state is JobState.PENDING or job.state.has_ended:
         return ()
     try:

@@ -20,7 +20,7 @@ _GOING: Final = frozenset({NodeFlag.POWER_DOWN, NodeFlag.POWERING_DOWN, NodeFlag
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PowerDemand:
     """The nodes that Slurm waits for, and those that it gave back and of which there is something left."""
 
     up: frozenset[str] = frozenset()
@@ -40,7 +40,9 @@ class Look(Protocol):
     def machines(self) -> tuple[Machine, ...] | None: ...
 
 
-def asked(before: Asked, look: Look, desired: Mapping[str, HostSet], calls: Iterable[Request] = ()) -> Asked:
+def power_demand(
+    before: PowerDemand, look: Look, desired: Mapping[str, HostSet], calls: Iterable[Request] = ()
+) -> PowerDemand:
     """``before`` with what came since.
 
     ``look`` is later than ``before``. ``calls`` are not in ``before`` yet, and may be later than ``look``.
@@ -65,7 +67,7 @@ def asked(before: Asked, look: Look, desired: Mapping[str, HostSet], calls: Iter
         gains, loses = (coming, going) if call.what == "up" else (going, coming)
         gains.update(call.nodes)
         loses.difference_update(call.nodes)
-    return Asked(frozenset(coming & known), frozenset(going & known))
+    return PowerDemand(frozenset(coming & known), frozenset(going & known))
 
 
 def _there(look: Look, desired: Mapping[str, HostSet]) -> set[str]:

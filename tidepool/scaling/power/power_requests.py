@@ -9,7 +9,7 @@ from tidepool.clients.slurm import SlurmError
 from tidepool.scaling.power.spool import Request, Requests
 
 
-class Heard:
+class PowerRequests:
     """``open_requests`` leads to a controller by its connection; ``say`` is told of all that happens."""
 
     def __init__(

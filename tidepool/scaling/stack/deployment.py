@@ -17,7 +17,7 @@ from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.infrastructures.registry import descriptor, infrastructure_of_type
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.memory import at_location
-from tidepool.scaling.ports import NotUp, StackError, Told
+from tidepool.scaling.ports import NotUp, StackError, StackOutputs
 
 FLEET_TYPE: Final = "tidepool:components:ComputeFleet"
 NODE_TYPE: Final = "tidepool:slurm:Node"
@@ -124,7 +124,9 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
     )
 
 
-def told(deployment: Deployment, version: str, spec_of_file: Callable[[], ClusterSpec]) -> Told:
+def stack_outputs(
+    deployment: Deployment, version: str, spec_of_file: Callable[[], ClusterSpec]
+) -> StackOutputs:
     """What the scaler is told. ``spec_of_file`` gives the spec where the outputs have none.
 
     Raises:
@@ -147,7 +149,7 @@ def told(deployment: Deployment, version: str, spec_of_file: Callable[[], Cluste
         for fleet in spec.fleets
         for entry in fleet.infrastructures
     }
-    return Told(
+    return StackOutputs(
         version=version,
         spec=spec,
         controller=controller,
@@ -198,13 +200,13 @@ def _located(
     spanning = {fleet.name: fleet for fleet in spec.fleets if len(fleet.infrastructures) > 1}
     if not spanning:
         return recorded
-    told = {name: read_placements(of_fleet) for name, of_fleet in outputs.items()}
+    stack_outputs = {name: read_placements(of_fleet) for name, of_fleet in outputs.items()}
     located = dict(recorded)
     for node, record in recorded.items():
         name = fleet_and_number(node)[0]
         if name in spanning and record.infrastructure:
             keys = [each.key for each in spanning[name].infrastructures if each.name == record.infrastructure]
-            said = told.get(name, {}).get(node, "")
+            said = stack_outputs.get(name, {}).get(node, "")
             # One that is not in the list any more is still its place.
             location = said if said in keys else next(iter(keys), record.infrastructure)
             located[node] = replace(record, location=location)

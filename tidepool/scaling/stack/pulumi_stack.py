@@ -25,8 +25,14 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.warm import WarmPulumiCommand
 from tidepool.infrastructures.registry import failure_kind_of
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.ports import NotUp, Occupied, StackError, Told, UpOutcome
-from tidepool.scaling.stack.deployment import Deployment, infrastructure_at, read_deployment, told, urns_of
+from tidepool.scaling.ports import NotUp, Occupied, StackError, StackOutputs, UpOutcome
+from tidepool.scaling.stack.deployment import (
+    Deployment,
+    infrastructure_at,
+    read_deployment,
+    stack_outputs,
+    urns_of,
+)
 from tidepool.scaling.stack.folder import Folder, clear
 from tidepool.scaling.stack.outcome import outcome
 from tidepool.scaling.stack.turn import try_turn
@@ -87,19 +93,19 @@ class PulumiStack:
         self._command = command
         self._spec_of_file = spec_of_file
         self._lock = threading.Lock()
-        self._told: Told | None = None
+        self._outputs: StackOutputs | None = None
         self._deployment: Deployment | None = None
         self._read_at = 0.0
 
-    def read(self) -> Told:
+    def read(self) -> StackOutputs:
         with self._lock:
             version = self._version()
-            if self._told is None or version != self._told.version:
+            if self._outputs is None or version != self._outputs.version:
                 # The version from before: what changes meanwhile is read again.
                 self._deployment = self._exported()
-                self._told = told(self._deployment, version, self._spec_of_file)
+                self._outputs = stack_outputs(self._deployment, version, self._spec_of_file)
                 self._read_at = time.monotonic()
-            return self._told
+            return self._outputs
 
     def up(
         self,
@@ -143,7 +149,7 @@ class PulumiStack:
         finally:
             os.close(turn)
             with self._lock:
-                self._told = None
+                self._outputs = None
 
     def is_busy(self) -> bool:
         locks = self._location.locks
@@ -185,7 +191,7 @@ class PulumiStack:
 
     def _up(self, errand: _Errand, turn: int) -> UpOutcome:
         began = time.monotonic()
-        self._forget_what_was_cut_off(turn)
+        self._clear_cut_off_creations(turn)
         targets = errand.targets()
         if not targets:
             return UpOutcome()  # none is wished for, and none is there
@@ -218,7 +224,7 @@ class PulumiStack:
                 lambda node, text: self._cause(errand, node, text),
             )
 
-    def _forget_what_was_cut_off(self, turn: int) -> None:
+    def _clear_cut_off_creations(self, turn: int) -> None:
         """Take creations that were cut off from the list of those that nobody knows about, on which they stay for ever.
 
         They are carried out again, where they are still wished for, and take what is there. What is not wished for any
@@ -245,7 +251,7 @@ class PulumiStack:
             except EngineError as error:
                 raise StackError(str(error)) from error
         with self._lock:
-            self._told = None
+            self._outputs = None
 
     def _targets(
         self, nodes: Collection[str], desired: Mapping[str, HostSet], locations: Mapping[str, str]
@@ -314,8 +320,8 @@ class PulumiStack:
 
     def _version(self) -> str:
         if self._location.checkpoint is None:
-            fresh = self._told is not None and time.monotonic() - self._read_at < _BELIEVED_S
-            return self._told.version if fresh and self._told else f"{time.monotonic_ns()}"
+            fresh = self._outputs is not None and time.monotonic() - self._read_at < _BELIEVED_S
+            return self._outputs.version if fresh and self._outputs else f"{time.monotonic_ns()}"
         try:
             status = self._location.checkpoint.stat()
         except FileNotFoundError:

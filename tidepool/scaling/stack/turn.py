@@ -68,7 +68,7 @@ def try_turn(folder: Path) -> int | None:
     return turn
 
 
-def forget_turns(folder: Path) -> None:
+def remove_turns(folder: Path) -> None:
     """Remove both files. Only for who has the turn: whoever waits for a file that is gone looks again."""
     for name in (_NEXT, _OPERATION):
         (folder / name).unlink(missing_ok=True)

@@ -36,7 +36,7 @@ from tidepool.clients.kubernetes.objects import (
 )
 from tidepool.clients.kubernetes.signing import refuse_unless_of
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.simulation.kubernetes.state import FakeCluster, Told
+from tidepool.simulation.kubernetes.state import FakeCluster, PodEvent
 
 _LETTERS: Final = string.ascii_lowercase + string.digits
 
@@ -84,42 +84,42 @@ class FakeKubernetes(FakeCluster):
     # Looking
 
     def version(self) -> str:
-        self._asked()
+        self._begin_call()
         return "v1.36.3"
 
     def missing_rights(self, rights: Iterable[Right] = NEEDED) -> tuple[Right, ...]:
-        self._asked()
+        self._begin_call()
         return tuple(right for right in rights if right in self.denied)
 
     def nodes(self, pool: str | None = None) -> tuple[Node, ...]:
-        self._asked(Right("list", "nodes"))
+        self._begin_call(Right("list", "nodes"))
         return tuple(
             node for node in self._nodes.values() if pool is None or node.labels.get(POOL_LABEL) == pool
         )
 
     def node(self, name: str) -> Node | None:
-        self._asked(Right("get", "nodes"))
+        self._begin_call(Right("get", "nodes"))
         return self._nodes.get(name)
 
     def pods(self, node: str | None = None) -> tuple[Pod, ...]:
-        self._asked(Right("list", "pods"))
+        self._begin_call(Right("list", "pods"))
         return tuple(self._pods.values()) if node is None else self._pods.on(node)
 
     def pods_in(self, namespace: str, labels: Mapping[str, str] | None = None) -> tuple[Pod, ...]:
-        self._asked(Right("list", "pods", "", namespace))
+        self._begin_call(Right("list", "pods", "", namespace))
         wanted = dict(labels or {}).items()
         return tuple(
             pod for pod in self.shown() if pod.namespace == namespace and wanted <= dict(pod.labels).items()
         )
 
     def namespace(self, name: str) -> Namespace | None:
-        self._asked(Right("get", "namespaces", name=name))
+        self._begin_call(Right("get", "namespaces", name=name))
         return self.namespaces.get(name)
 
     def cluster_machines(
         self, namespace: str, labels: Mapping[str, str] | None = None
     ) -> tuple[ClusterMachine, ...]:
-        self._asked(Right("list", "machines", CLUSTER_API, namespace))
+        self._begin_call(Right("list", "machines", CLUSTER_API, namespace))
         if not self.has_cluster_api:
             raise NotFound("the API server knows no machines.cluster.x-k8s.io: install Cluster API")
         wanted = dict(labels or {}).items()
@@ -130,20 +130,20 @@ class FakeKubernetes(FakeCluster):
         )
 
     def pending_pods(self) -> tuple[Pod, ...]:
-        self._asked(Right("list", "pods"))
+        self._begin_call(Right("list", "pods"))
         return tuple(pod for pod in self._pods.on("") if not pod.has_ended)
 
     def budgets(self) -> tuple[Budget, ...]:
-        self._asked(Right("list", "poddisruptionbudgets", "policy"))
+        self._begin_call(Right("list", "poddisruptionbudgets", "policy"))
         return tuple(map(self.counted, self._guards.values()))
 
     def lease(self, node: str) -> Lease | None:
-        self._asked(Right("get", "leases", "coordination.k8s.io", "kube-node-lease"))
+        self._begin_call(Right("get", "leases", "coordination.k8s.io", "kube-node-lease"))
         kept = self._leases.get(node)
         return replace(kept, renewed=self._at) if kept and node in self._kubelets else kept
 
     def signing_requests(self) -> tuple[SigningRequest, ...]:
-        self._asked(Right("list", "certificatesigningrequests", _CERTIFICATES))
+        self._begin_call(Right("list", "certificatesigningrequests", _CERTIFICATES))
         return tuple(self._requests.values())
 
     def close(self) -> None:
@@ -152,26 +152,26 @@ class FakeKubernetes(FakeCluster):
     # Nodes
 
     def cordon(self, node: str, reason: str) -> None:
-        self._asked(Right("get", "nodes"), Right("patch", "nodes"))
+        self._begin_call(Right("get", "nodes"), Right("patch", "nodes"))
         seen = self._known(node)
         if not seen.unschedulable or seen.reason:
             self._put(replace(seen, unschedulable=True, reason=reason))
         self._changed()
 
     def uncordon(self, node: str) -> None:
-        self._asked(Right("patch", "nodes"))
+        self._begin_call(Right("patch", "nodes"))
         self._put(replace(self._known(node), unschedulable=False, reason=""))
         self._changed()
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> None:
-        self._asked(Right("patch", "nodes"))
+        self._begin_call(Right("patch", "nodes"))
         both = {**self._known(node).labels, **labels}
         kept = FrozenDict({key: value for key, value in both.items() if value is not None})
         self._put(replace(self._known(node), labels=kept))
         self._changed()
 
     def taint(self, node: str, taints: Iterable[Taint], remove: Iterable[str] = ()) -> None:
-        self._asked(Right("get", "nodes"), Right("patch", "nodes"))
+        self._begin_call(Right("get", "nodes"), Right("patch", "nodes"))
         new, gone = tuple(taints), frozenset(remove)
         seen = self._known(node)
         same = {(taint.key, taint.effect) for taint in new}
@@ -181,7 +181,7 @@ class FakeKubernetes(FakeCluster):
 
     def delete_node(self, node: str, uid: str | None = None) -> None:
         lease = Right("delete", "leases", "coordination.k8s.io", "kube-node-lease")
-        self._asked(Right("delete", "nodes"), lease)
+        self._begin_call(Right("delete", "nodes"), lease)
         seen = self._nodes.get(node)
         if seen is not None and uid not in (None, seen.uid):
             raise Conflict(f"the node {node} is another one by now: its uid is {seen.uid}, not {uid}")
@@ -197,7 +197,7 @@ class FakeKubernetes(FakeCluster):
     # Pods
 
     def evict(self, pod: Pod, grace_s: int | None = None) -> None:
-        self._asked(Right("create", "pods/eviction"))
+        self._begin_call(Right("create", "pods/eviction"))
         seen = self._same(pod)
         if seen is not None and seen.phase == "Running" and seen.deleting_until is None:
             about = [guard.budget for guard in self._guards.values() if guards(guard.budget, seen)]
@@ -215,14 +215,14 @@ class FakeKubernetes(FakeCluster):
         self._changed()
 
     def delete_pod(self, pod: Pod, grace_s: int | None = None) -> None:
-        self._asked(Right("delete", "pods"))
+        self._begin_call(Right("delete", "pods"))
         if (seen := self._same(pod)) is not None:
             self.log.append(("delete pod", pod.key))
             self._delete(seen, grace_s)
         self._changed()
 
     def delete_cluster_machine(self, machine: ClusterMachine) -> None:
-        self._asked(Right("delete", "machines", CLUSTER_API, machine.namespace))
+        self._begin_call(Right("delete", "machines", CLUSTER_API, machine.namespace))
         seen = self.machines.get((machine.namespace, machine.name))
         if seen is not None and seen.uid == machine.uid:
             self.log.append(("delete machine", f"{machine.namespace}/{machine.name}"))
@@ -230,26 +230,26 @@ class FakeKubernetes(FakeCluster):
         self._changed()
 
     def tell(self, pod: Pod, reason: str, message: str) -> None:
-        self._asked(Right("create", "events"))
-        self.told.append(Told(pod.key, pod.uid, reason, message))
+        self._begin_call(Right("create", "events"))
+        self.told.append(PodEvent(pod.key, pod.uid, reason, message))
         self._changed()
 
     # Joining
 
     def create_token(self, node: str, until: datetime, token_id: str = "") -> BootstrapToken:
-        self._asked(Right("create", "secrets", "", "kube-system"))
+        self._begin_call(Right("create", "secrets", "", "kube-system"))
         token = BootstrapToken(token_id or _random(6), _random(16), until, node)
         self._tokens[token.id] = token
         self._changed()
         return token
 
     def delete_token(self, token_id: str) -> None:
-        self._asked(Right("delete", "secrets", "", "kube-system"))
+        self._begin_call(Right("delete", "secrets", "", "kube-system"))
         self._tokens.pop(token_id, None)
         self._changed()
 
     def approve(self, request: SigningRequest, node: str, token_id: str) -> None:
-        self._asked(*_APPROVING)
+        self._begin_call(*_APPROVING)
         seen = self._requests.get(request.name)
         if seen is None:
             raise NotFound(f"there is no request {request.name}")
@@ -258,7 +258,7 @@ class FakeKubernetes(FakeCluster):
         self._changed()
 
     def delete_signing_request(self, name: str) -> None:
-        self._asked(Right("delete", "certificatesigningrequests", _CERTIFICATES))
+        self._begin_call(Right("delete", "certificatesigningrequests", _CERTIFICATES))
         self._requests.pop(name, None)
         self._changed()
 
@@ -269,7 +269,7 @@ class FakeKubernetes(FakeCluster):
             raise NotFound(f"there is no node {name}")
         return self._nodes[name]
 
-    def _asked(self, *rights: Right) -> None:
+    def _begin_call(self, *rights: Right) -> None:
         self.settle()
         self.at("asked")
         if self._failures:

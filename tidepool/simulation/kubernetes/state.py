@@ -28,7 +28,7 @@ UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PodEvent:
     """An Event at a pod."""
 
     pod: str
@@ -64,7 +64,7 @@ class FakeCluster(FakePods):
     #: What the credential is not allowed to.
     denied: set[Right] = field(default_factory=set)
     #: All Events, in order.
-    told: list[Told] = field(default_factory=list)
+    told: list[PodEvent] = field(default_factory=list)
     #: Names of nodes and keys of pods that were taken away by a client, in order, with how.
     log: list[tuple[str, str]] = field(default_factory=list)
 

@@ -15,13 +15,13 @@ class PodTable(dict[str, Pod]):
         self._taken: dict[str, Resources] = {}
 
     def __setitem__(self, key: str, pod: Pod) -> None:
-        self._forget(key)
+        self._unindex(key)
         super().__setitem__(key, pod)
         self._by_node.setdefault(pod.node, {})[key] = pod
         self._taken.pop(pod.node, None)
 
     def __delitem__(self, key: str) -> None:
-        self._forget(key)
+        self._unindex(key)
         super().__delitem__(key)
 
     def on(self, node: str) -> tuple[Pod, ...]:
@@ -38,7 +38,7 @@ class PodTable(dict[str, Pod]):
             self._taken[node] = both
         return self._taken[node]
 
-    def _forget(self, key: str) -> None:
+    def _unindex(self, key: str) -> None:
         if (before := self.get(key)) is not None:
             del self._by_node[before.node][key]
             self._taken.pop(before.node, None)

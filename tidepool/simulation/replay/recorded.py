@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidepool.scaling.ports import SeenJob
+from tidepool.scaling.ports import JobRecord
 from tidepool.simulation.replay.trace import Broken, Trace, TracedJob, TraceError
 
 
-def read_recorded(jobs: Sequence[SeenJob]) -> Trace:
+def read_recorded(jobs: Sequence[JobRecord]) -> Trace:
     """The trace of ``jobs``. Those that have not ended yet are counted as not run.
 
     Raises:
@@ -33,7 +33,7 @@ def read_recorded(jobs: Sequence[SeenJob]) -> Trace:
     return Trace(begin, tuple(traced), tuple(broken), not_run)
 
 
-def _job(job: SeenJob, submit_s: float) -> TracedJob:
+def _job(job: JobRecord, submit_s: float) -> TracedJob:
     assert job.started is not None
     assert job.ended is not None
     asked = job.request

@@ -9,7 +9,7 @@ from typing import Final
 
 from tidepool.clients.slurm.job import Job
 from tidepool.clients.slurm.node import Node
-from tidepool.simulation.slurm.placement import Need, Room, has_features
+from tidepool.simulation.slurm.placement import FreeResources, Need, has_features
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -23,24 +23,29 @@ class Shadow:
 
 
 def shadow(
-    wanted: Need, nodes: Iterable[Node], rooms: Mapping[str, Room], running: Mapping[int, Job]
+    wanted: Need,
+    nodes: Iterable[Node],
+    free_resources: Mapping[str, FreeResources],
+    running: Mapping[int, Job],
 ) -> Shadow | None:
     """Where a job with such needs will begin, given what runs; None where the nodes that are up cannot hold it."""
     fit = [node for node in nodes if has_features(node, wanted.features) and _whole(node).fits(wanted, 0)]
     if len(fit) < wanted.nodes:
         return None
-    free_at = sorted((_free(rooms.get(node.name), running), place) for place, node in enumerate(fit))
+    free_at = sorted(
+        (_free(free_resources.get(node.name), running), nodes_for) for nodes_for, node in enumerate(fit)
+    )
     chosen = free_at[: wanted.nodes]
     if chosen[-1][0] == _NEVER:
         return None
-    return Shadow(chosen[-1][0], frozenset(fit[place].name for _, place in chosen))
+    return Shadow(chosen[-1][0], frozenset(fit[nodes_for].name for _, nodes_for in chosen))
 
 
-def _whole(node: Node) -> Room:
-    return Room.of(node)
+def _whole(node: Node) -> FreeResources:
+    return FreeResources.of(node)
 
 
-def _free(room: Room | None, running: Mapping[int, Job]) -> datetime:
+def _free(room: FreeResources | None, running: Mapping[int, Job]) -> datetime:
     ends = [_ends(running[job_id]) for job_id in room.shares] if room else []
     return max(ends, default=datetime.min.replace(tzinfo=UTC))
 

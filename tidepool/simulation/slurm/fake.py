@@ -42,7 +42,7 @@ class FakeSlurm(FakeState):
         licenses: how many there are of each; none are counted if not said.
 
     Beside the client's operations: `boot`, `register_short`, `unplug` and `replug` are what machines do; `finish`,
-    `preempt` and `forget_since` what happens to jobs; `drain_by` and `flag` what others do to nodes. ``controller``
+    `preempt` and `lose_since` what happens to jobs; `drain_by` and `flag` what others do to nodes. ``controller``
     makes slurmctld ``up``, ``down`` or ``hanging``, or answer with lists that are ``empty``, or with an error and
     exit code 0 (``garbled``). ``backup`` is the host of a second slurmctld, empty where there is none. `fail` has the
     next call end with an error. ``told`` is what jobs' owners were told.
@@ -56,11 +56,11 @@ class FakeSlurm(FakeState):
         return (first, Controller("backup", self.backup, answers)) if self.backup else (first,)
 
     def version(self) -> str:
-        self._asked()
+        self._begin_call()
         return "22.05.8"
 
     def nodes(self, names: str = "") -> tuple[Node, ...]:
-        self._asked()
+        self._begin_call()
         if self.controller == "empty":
             return ()
         if names:
@@ -68,7 +68,7 @@ class FakeSlurm(FakeState):
         return tuple(self._nodes.values())
 
     def jobs(self, states: Collection[JobState] = ()) -> tuple[Job, ...]:
-        self._asked()
+        self._begin_call()
         if self.controller == "empty":
             return ()
         if not states:
@@ -76,15 +76,15 @@ class FakeSlurm(FakeState):
         return tuple(job for job in self._all_jobs() if job.state in states)
 
     def job(self, job_id: int) -> tuple[Job, ...]:
-        self._asked()
+        self._begin_call()
         return tuple(self._records(job_id))
 
     def partitions(self) -> tuple[Partition, ...]:
-        self._asked()
-        return tuple(self._partition(name, place == 0) for place, name in enumerate(self._partitions))
+        self._begin_call()
+        return tuple(self._partition(name, nodes_for == 0) for nodes_for, name in enumerate(self._partitions))
 
     def reservations(self) -> tuple[Reservation, ...]:
-        self._asked()
+        self._begin_call()
         now = self._now()
         return tuple(
             replace(kept, is_active=kept.start_time <= now)
@@ -99,7 +99,7 @@ class FakeSlurm(FakeState):
 
     def create_slots(self, slots: Slots) -> None:
         slots.arguments()
-        self._asked()
+        self._begin_call()
         names, addresses = expand(slots.names), expand(slots.addresses)
         room = self._max_nodes - len(self._nodes)
         new = [pair for pair in zip(names, addresses, strict=True) if pair[0] not in self._nodes]
@@ -176,10 +176,10 @@ class FakeSlurm(FakeState):
             self._flag(name, add=flags, reason=self._reason(reason))
 
     def reconfigure(self) -> None:
-        self._asked()
+        self._begin_call()
 
     def takeover(self) -> None:
-        self._asked()
+        self._begin_call()
         if not self.backup:
             raise ControllerDown("no backup answers", where=_WHERE, remedy="name one")
         self.has_taken_over = True
@@ -188,7 +188,7 @@ class FakeSlurm(FakeState):
 
     def create_reservation(self, request: ReservationRequest) -> str:
         request.arguments()
-        self._asked()
+        self._begin_call()
         kept, now = self.queue.reservations, self._now()
         name = request.name or f"root_{len(kept) + 1}"
         if name in kept:
@@ -220,7 +220,7 @@ class FakeSlurm(FakeState):
         return name
 
     def delete_reservation(self, name: str) -> None:
-        self._asked()
+        self._begin_call()
         if name not in self.queue.reservations:
             self._missing("Requested reservation is invalid")
         self._release(name, NodeFlag.MAINTENANCE, NodeFlag.RESERVED)
@@ -229,7 +229,7 @@ class FakeSlurm(FakeState):
 
     def submit(self, request: JobRequest) -> Submitted:
         request.arguments()
-        self._asked()
+        self._begin_call()
         job = submitted(request, self.queue.next_id, self._now(), next(iter(self._partitions)))
         if any(name not in self._partitions for name in job.partitions):
             self._missing("Batch job submission failed: Invalid partition name specified")
@@ -241,13 +241,13 @@ class FakeSlurm(FakeState):
         return Submitted(job.job_id)
 
     def cancel(self, job_id: int, *, array_id: str = "") -> None:
-        self._asked()
+        self._begin_call()
         for job in self._tasks(job_id, array_id):
             if not job.state.has_ended:
                 self.finish(job.job_id, JobState.CANCELLED)
 
     def requeue(self, job_id: int, *, array_id: str = "") -> None:
-        self._asked()
+        self._begin_call()
         for job in self._tasks(job_id, array_id):
             if job.state is JobState.RUNNING:
                 if self.queue.requests[job.job_id].requeue is False:
@@ -255,7 +255,7 @@ class FakeSlurm(FakeState):
                 self.queue.put_back(job.job_id, self._now(), JobState.CANCELLED)
 
     def tell(self, job_id: int, message: str, *, array_id: str = "") -> None:
-        self._asked()
+        self._begin_call()
         for job in self._tasks(job_id, array_id):
             said = self.told.setdefault(job.job_id, [])
             if message not in said:
@@ -267,7 +267,7 @@ class FakeSlurm(FakeState):
 
     # Inside
 
-    def _asked(self) -> None:
+    def _begin_call(self) -> None:
         """What every call begins with: it may fail, and time has passed."""
         if self._failures:
             raise self._failures.pop(0)
@@ -290,7 +290,7 @@ class FakeSlurm(FakeState):
 
     def _named(self, nodes: str) -> list[str]:
         names = expand(node_names(nodes))
-        self._asked()
+        self._begin_call()
         return [self._node(name).name for name in names]
 
     def _idle(self, nodes: str) -> list[str]:

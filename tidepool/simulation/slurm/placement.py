@@ -90,7 +90,7 @@ class _Share:
 
 
 @dataclass(slots=True)
-class Room:
+class FreeResources:
     """What is free of a node, and which jobs have the rest."""
 
     cpus: int
@@ -99,7 +99,7 @@ class Room:
     shares: dict[int, _Share] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, node: Node) -> Room:
+    def of(cls, node: Node) -> FreeResources:
         """All of ``node``."""
         return cls(node.cpus, node.memory_mib, gres_of(node))
 
@@ -153,20 +153,20 @@ class Room:
 def could_hold(node: Node, job: Job) -> bool:
     """Whether a share of ``job`` fits on ``node`` when nothing else is there."""
     wanted = need(job)
-    return has_features(node, job.features) and Room.of(node).fits(wanted, 0)
+    return has_features(node, job.features) and FreeResources.of(node).fits(wanted, 0)
 
 
-def place(
+def nodes_for(
     wanted: Need,
     nodes: Iterable[Node],
-    rooms: Mapping[str, Room],
+    free_resources: Mapping[str, FreeResources],
     allowed: Callable[[Node], bool],
 ) -> tuple[str, ...]:
     """The names of the first of ``nodes`` that can take such a job now and are ``allowed``; none if too few."""
     chosen: list[str] = []
     for node in nodes:
         if (
-            rooms[node.name].fits(wanted, node.memory_mib)
+            free_resources[node.name].fits(wanted, node.memory_mib)
             and (not wanted.features or has_features(node, wanted.features))
             and allowed(node)
         ):

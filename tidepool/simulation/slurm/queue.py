@@ -22,7 +22,7 @@ from tidepool.cluster.hostlist import expand
 from tidepool.simulation.slurm.array_tasks import ArrayTasks
 from tidepool.simulation.slurm.backfill import Shadow, shadow
 from tidepool.simulation.slurm.holds import is_begun, licensed, usable
-from tidepool.simulation.slurm.placement import Need, Room, need, place
+from tidepool.simulation.slurm.placement import FreeResources, Need, need, nodes_for
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.MIXED, NodeBase.ALLOCATED})
 #: Slurm looks at no more of the waiting jobs at a time (default_queue_depth).
@@ -70,7 +70,7 @@ class FakeQueue:
         self._completing_s = completing_s
         self._backfill = backfill
         self._licenses = licenses
-        self._rooms: dict[str, Room] = {}
+        self._free_resources: dict[str, FreeResources] = {}
         self._needs: dict[int, Need] = {}
         self._tasks: dict[int, ArrayTasks] = {}
         self._of_array: dict[int, dict[int, None]] = {}
@@ -134,7 +134,7 @@ class FakeQueue:
         """Those of a job, or of an array."""
         ids = self._of_array.get(job_id, {job_id: None})
         places = (self.waiting, self.running, self.ended)
-        return [place[each] for each in ids for place in places if each in place]
+        return [nodes_for[each] for each in ids for nodes_for in places if each in nodes_for]
 
     def change(self, job_id: int, **fields: object) -> None:
         """Change what a waiting job says: its priority, its reason."""
@@ -148,7 +148,7 @@ class FakeQueue:
         self.ended[job_id] = job._replace(state=state, reason="", end_time=now)
         self.touch()
         if self._remember_s < inf:
-            self.at(now + timedelta(seconds=self._remember_s), lambda _: self.forget(job_id))
+            self.at(now + timedelta(seconds=self._remember_s), lambda _: self.expire(job_id))
         self.finished(self.ended[job_id])
 
     def put_back(self, job_id: int, now: datetime, otherwise: JobState) -> None:
@@ -172,7 +172,7 @@ class FakeQueue:
         self.at(begin, lambda _: self.touch())
         self.touch()
 
-    def forget(self, job_id: int) -> None:
+    def expire(self, job_id: int) -> None:
         """Slurm remembers ended jobs for a while only (MinJobAge)."""
         job = self.ended.pop(job_id, None) or self.waiting.pop(job_id, None)
         if job is None:
@@ -188,7 +188,7 @@ class FakeQueue:
 
     def on(self, name: str) -> list[int]:
         """The jobs that have a part of a node."""
-        room = self._rooms.get(name)
+        room = self._free_resources.get(name)
         return list(room.shares) if room else []
 
     def die(self, name: str) -> None:
@@ -208,7 +208,7 @@ class FakeQueue:
 
     def new_shape(self, name: str) -> None:
         """A node was declared, or is another now."""
-        self._rooms.pop(name, None)
+        self._free_resources.pop(name, None)
         self._dead.discard(name)
 
     # Inside
@@ -216,7 +216,7 @@ class FakeQueue:
     def _stop(self, job_id: int, now: datetime) -> Job:
         job = self.running.pop(job_id)
         for name in expand(job.nodelist):
-            self._rooms[name].give_back(job_id)
+            self._free_resources[name].give_back(job_id)
             self._nodes[name] = self._nodes[name]._replace(last_busy_time=now)
             self._show(name)
             if self._completing_s:
@@ -238,7 +238,7 @@ class FakeQueue:
 
     def _show(self, name: str) -> None:
         """Write what jobs take of a node."""
-        node, room = self._nodes[name], self._rooms[name]
+        node, room = self._nodes[name], self._free_resources[name]
         cpus = node.cpus - room.cpus
         base = node.state.base
         if base in _UP:
@@ -265,8 +265,8 @@ class FakeQueue:
             if node.state.base in _UP and node.state.base is not NodeBase.ALLOCATED and node.state.takes_jobs
         ]
         for node in open_nodes:
-            if node.name not in self._rooms:
-                self._rooms[node.name] = Room.of(node)
+            if node.name not in self._free_resources:
+                self._free_resources[node.name] = FreeResources.of(node)
         a_pass = _Pass(self, now, open_nodes)
         for job_id in self._order[:_DEPTH]:
             if job_id in self.waiting:
@@ -327,7 +327,7 @@ class FakeQueue:
         self.running[job_id] = started
         self.changes += 1
         for name in names:
-            self._rooms[name].take(job_id, wanted, self._nodes[name])
+            self._free_resources[name].take(job_id, wanted, self._nodes[name])
             self._show(name)
         self._end_in_time(started, now)
         self.began(started)
@@ -364,16 +364,16 @@ class FakeQueue:
         """When, and where, a job that waits will begin at the latest."""
         job, wanted = self.waiting[job_id], self._needs[job_id]
         up = [node for node in self._nodes.values() if node.state.takes_jobs]
-        return shadow(wanted, self.usable(up, job, now), self._rooms, self.running)
+        return shadow(wanted, self.usable(up, job, now), self._free_resources, self.running)
 
     def need(self, job_id: int) -> Need:
         """What a job that waits asks of each of its nodes."""
         return self._needs[job_id]
 
     @property
-    def rooms(self) -> dict[str, Room]:
+    def free_resources(self) -> dict[str, FreeResources]:
         """What is free, by node."""
-        return self._rooms
+        return self._free_resources
 
     @property
     def backfills(self) -> bool:
@@ -411,12 +411,14 @@ class _Pass:
             if most is not None and queue.tasks_running(job_id) >= most:
                 return "JobArrayTaskLimit"
             candidates = self._candidates_for(job)
-            names = place(wanted, candidates, queue.rooms, lambda node: self._delays_nobody(node, job))
+            names = nodes_for(
+                wanted, candidates, queue.free_resources, lambda node: self._delays_nobody(node, job)
+            )
             if not names:
                 self._hopeless.add((wanted, job.time_limit_s))
                 return self._block(job_id, job)
             queue.begin(job_id, names, self._now)
-            if not any(queue.rooms[name].cpus for name in names):
+            if not any(queue.free_resources[name].cpus for name in names):
                 taken = set(names)
                 candidates[:] = [node for node in candidates if node.name not in taken]
         return ""

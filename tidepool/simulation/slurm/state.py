@@ -110,7 +110,7 @@ class FakeState:
         """Slurm stops a job for one of higher priority, and puts it back into the queue."""
         self.queue.put_back(job_id, self._now(), JobState.PREEMPTED)
 
-    def forget_since(self, moment: datetime) -> tuple[int, ...]:
+    def lose_since(self, moment: datetime) -> tuple[int, ...]:
         """The controller was killed before it had saved: jobs submitted since are gone, those begun since begin again.
 
         Returns:
@@ -120,7 +120,7 @@ class FakeState:
         for job_id in lost:
             if job_id in self.queue.running:
                 self.queue.end(job_id, JobState.CANCELLED, self._now())
-            self.queue.forget(job_id)
+            self.queue.expire(job_id)
         for job in list(self.queue.running.values()):
             if job.start_time is not None and job.start_time >= moment:
                 self.queue.put_back(job.job_id, self._now(), JobState.NODE_FAIL)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.scaling.decide.cluster_states import fleet, spec
 from tests.scaling.decide.demand.test_ask import PLAIN
 from tidepool.scaling.decide.demand.ask import Ask
-from tidepool.scaling.decide.demand.fit import Need, Room, empty, most_tasks, need, taken
+from tidepool.scaling.decide.demand.fit import FreeResources, Need, empty, most_tasks, need, taken
 from tidepool.scaling.decide.demand.offer import Offer, offers, preferred
 
 
@@ -109,7 +109,7 @@ def test_those_of_a_type_are_kept_for_who_asks_for_it() -> None:
 
 
 _ROOMS = st.builds(
-    Room, st.integers(0, 9), st.integers(0, 9), st.tuples(st.integers(0, 4), st.integers(0, 4))
+    FreeResources, st.integers(0, 9), st.integers(0, 9), st.tuples(st.integers(0, 4), st.integers(0, 4))
 )
 _PLACES = st.sampled_from([(0,), (1,), (0, 1)])
 _NEEDS = st.builds(
@@ -121,7 +121,7 @@ _NEEDS = st.builds(
 
 
 @given(_ROOMS, _NEEDS)
-def test_as_often_as_it_fits_one_after_another(room: Room, asked: Need) -> None:
+def test_as_often_as_it_fits_one_after_another(room: FreeResources, asked: Need) -> None:
     times, left = 0, room
     while asked.fits(left):
         left = asked.from_(left)
@@ -147,4 +147,4 @@ def test_where_nobody_ordered_fleets_they_come_by_what_they_waste_and_cost() -> 
     )
     assert preferred(cluster, cluster.partitions[0]) == ("cheap", "dear", "gpu")
     assert preferred(cluster, cluster.partitions[1]) == ("dear", "gpu")
-    assert empty(offers(cluster)["gpu"]) == Room(4, 4000, (1,))
+    assert empty(offers(cluster)["gpu"]) == FreeResources(4, 4000, (1,))

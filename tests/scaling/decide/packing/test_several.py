@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.scaling.decide.cluster_states import fleet, spec
 from tests.scaling.decide.queues import Enough
-from tidepool.scaling.decide.demand.fit import Need, Room
+from tidepool.scaling.decide.demand.fit import FreeResources, Need
 from tidepool.scaling.decide.demand.layout import Layout, Part
 from tidepool.scaling.decide.demand.offer import offers
 from tidepool.scaling.decide.packing.bins import UP, Bins, Kind
 from tidepool.scaling.decide.packing.group import Group
-from tidepool.scaling.decide.packing.launch_limits import Closed, Gate, Purpose
-from tidepool.scaling.decide.packing.placement import Placer
+from tidepool.scaling.decide.packing.launch_limits import Closed, LaunchLimits, Purpose
+from tidepool.scaling.decide.packing.placement import Packer
 
 OFFERS = offers(spec(fleet("cpu", 1, max_nodes=6, shape={"cpus": 4, "memory": 4000})))
 
@@ -31,17 +31,19 @@ OFFERS = offers(spec(fleet("cpu", 1, max_nodes=6, shape={"cpus": 4, "memory": 40
 def test_as_many_as_there_is_room_for(free: Mapping[int, int], new: int, jobs: int, nodes: int) -> None:
     """``free``: by CPUs that are free on a node, how many such nodes; ``new`` nodes of 4 CPUs may be launched."""
     there = {
-        Kind("cpu", UP, cpus == 4, "", Room(cpus, 4000)): [f"cpu-{cpus}{number}" for number in range(count)]
+        Kind("cpu", UP, cpus == 4, "", FreeResources(cpus, 4000)): [
+            f"cpu-{cpus}{number}" for number in range(count)
+        ]
         for cpus, count in free.items()
     }
     vacant = {"cpu": [f"cpu-{number}" for number in range(1, 7)]}
-    gate = Gate(Enough(new), {"cpu": Closed(6)}, datetime(2026, 11, 21, tzinfo=UTC))
+    launch_limits = LaunchLimits(Enough(new), {"cpu": Closed(6)}, datetime(2026, 11, 21, tzinfo=UTC))
     group = Group(((Layout((Part(nodes, (("cpu", Need(1, 0)),)),), "main"),),), Purpose(None))
-    placed, refusal = Placer(Bins(OFFERS, there, vacant), gate).place(group, jobs)
-    sets = [names for each in placed for names in each.sets]
+    placements, refusal = Packer(Bins(OFFERS, there, vacant), launch_limits).pack(group, jobs)
+    sets = [names for each in placements for names in each.sets]
     load = Counter(name for names in sets for name in names)
     assert all(len(set(names)) == nodes == len(names) for names in sets)
-    room = {name: kind.room.cpus for kind, names in there.items() for name in names}
+    room = {name: kind.resources.cpus for kind, names in there.items() for name in names}
     launched = [name for name in load if name not in room]
     assert len(launched) <= new
     assert all(load[name] <= room.get(name, 4) for name in load)

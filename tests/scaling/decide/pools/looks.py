@@ -19,7 +19,7 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion, Order
-from tidepool.scaling.cluster_state import ClusterState, KubernetesSeen, PoolsSeen, RecordedRole
+from tidepool.scaling.cluster_state import ClusterState, KubernetesState, PoolsState, RecordedRole
 from tidepool.scaling.memory import Backoff, Memory, Moving, PoolMemory
 
 MIB = 1 << 20
@@ -133,9 +133,9 @@ def look(
     }
     slurm |= nodes or {}
     kubernetes |= kube_nodes or {}
-    seen = PoolsSeen(
+    seen = PoolsState(
         roles={name: RecordedRole(role, machine=True) for name, role in roles.items()},
-        kubernetes=KubernetesSeen(tuple(filter(None, kubernetes.values())), pods),
+        kubernetes=KubernetesState(tuple(filter(None, kubernetes.values())), pods),
         conversions=conversions,
     )
     fields: dict[str, Any] = {
@@ -212,7 +212,11 @@ def _a_look(chance: Random) -> tuple[ClusterState, Memory]:
     roles = {name: role for name in names if (role := chance.choice(_ROLES)) is not None}
     in_slurm = [name for name, role in roles.items() if role == "slurm"]
     in_kubernetes = [name for name, role in roles.items() if role == "kubernetes"]
-    jobs = [running(100 + place, name, cpus=4) for place, name in enumerate(in_slurm) if _one_in(4, chance)]
+    jobs = [
+        running(100 + assign_pods, name, cpus=4)
+        for assign_pods, name in enumerate(in_slurm)
+        if _one_in(4, chance)
+    ]
     jobs += [
         job(
             number,
@@ -223,8 +227,8 @@ def _a_look(chance: Random) -> tuple[ClusterState, Memory]:
         for number in range(1, 1 + chance.randint(0, 4))
     ]
     pods = [
-        bound(f"on-{place}", name, is_daemon=_one_in(2, chance))
-        for place, name in enumerate(in_kubernetes)
+        bound(f"on-{assign_pods}", name, is_daemon=_one_in(2, chance))
+        for assign_pods, name in enumerate(in_kubernetes)
         if _one_in(3, chance)
     ]
     pods += [
@@ -239,8 +243,8 @@ def _a_look(chance: Random) -> tuple[ClusterState, Memory]:
         for number in range(chance.randint(0, 5))
     ]
     conversions = [
-        _a_conversion(name, roles.get(name), place + 1, chance)
-        for place, name in enumerate(names)
+        _a_conversion(name, roles.get(name), assign_pods + 1, chance)
+        for assign_pods, name in enumerate(names)
         if _one_in(2, chance)
     ]
     odd = {

@@ -10,7 +10,7 @@ from tidepool.scaling.decide.demand.ask import Ask
 from tidepool.scaling.decide.demand.offer import Offer
 
 
-class Room(NamedTuple):
+class FreeResources(NamedTuple):
     """What is free on a node: CPUs, MiB, and each gres in the order of the fleet's `Offer`."""
 
     cpus: int
@@ -25,18 +25,18 @@ class Need(NamedTuple):
     memory_mib: int
     gres: tuple[tuple[tuple[int, ...], int], ...] = ()
 
-    def fits(self, room: Room) -> bool:
-        """Whether ``room`` is enough."""
-        if self.cpus > room.cpus or self.memory_mib > room.memory_mib:
+    def fits(self, resources: FreeResources) -> bool:
+        """Whether ``resources`` is enough."""
+        if self.cpus > resources.cpus or self.memory_mib > resources.memory_mib:
             return False
-        return not self.gres or self._gres_times(room.gres, 1) > 0
+        return not self.gres or self._gres_times(resources.gres, 1) > 0
 
-    def times_in(self, room: Room) -> int:
-        """How many such needs ``room`` is enough for."""
-        found = room.cpus // self.cpus
+    def times_in(self, resources: FreeResources) -> int:
+        """How many such needs ``resources`` is enough for."""
+        found = resources.cpus // self.cpus
         if self.memory_mib:
-            found = min(found, room.memory_mib // self.memory_mib)
-        return self._gres_times(room.gres, found) if self.gres and found else found
+            found = min(found, resources.memory_mib // self.memory_mib)
+        return self._gres_times(resources.gres, found) if self.gres and found else found
 
     def _gres_times(self, free: tuple[int, ...], most: int) -> int:
         for places, count in self.gres:
@@ -48,11 +48,13 @@ class Need(NamedTuple):
                 most -= 1
         return most
 
-    def from_(self, room: Room, times: int = 1) -> Room:
-        """What is left of ``room``, which is enough."""
-        gres = taken(room.gres, self.gres, times) if self.gres else room.gres
+    def from_(self, resources: FreeResources, times: int = 1) -> FreeResources:
+        """What is left of ``resources``, which is enough."""
+        gres = taken(resources.gres, self.gres, times) if self.gres else resources.gres
         assert gres is not None
-        return Room(room.cpus - self.cpus * times, room.memory_mib - self.memory_mib * times, gres)
+        return FreeResources(
+            resources.cpus - self.cpus * times, resources.memory_mib - self.memory_mib * times, gres
+        )
 
 
 def taken(
@@ -74,9 +76,9 @@ def taken(
     return tuple(left)
 
 
-def empty(offer: Offer) -> Room:
+def empty(offer: Offer) -> FreeResources:
     """All of a node."""
-    return Room(offer.cpus, offer.memory_mib, offer.gres)
+    return FreeResources(offer.cpus, offer.memory_mib, offer.gres)
 
 
 def need(ask: Ask, offer: Offer, tasks: int, nodes: int) -> Need | None:
@@ -108,13 +110,15 @@ def least(ask: Ask, offer: Offer) -> tuple[int, int]:
 def most_tasks(ask: Ask, offer: Offer, nodes: int) -> int:
     """How many tasks of a job of ``nodes`` nodes an empty node of the fleet takes; 0 where it takes none."""
     most = min(ask.tasks_per_node or ask.tasks, ask.tasks, offer.cpus // ask.cpus_per_task)
-    room = empty(offer)
+    resources = empty(offer)
 
     def fit(tasks: int) -> bool:
         asked = need(ask, offer, tasks, nodes)
         # What an exclusive job asks for counts too, though it gets all of the node.
         cpus = _cpus(ask, offer, tasks)
-        return asked is not None and asked.fits(room) and memory_mib(ask, offer, cpus) <= offer.memory_mib
+        return (
+            asked is not None and asked.fits(resources) and memory_mib(ask, offer, cpus) <= offer.memory_mib
+        )
 
     return bisect_left(range(1, most + 1), True, key=lambda tasks: not fit(tasks))
 

@@ -95,7 +95,7 @@ def pending(state: ClusterState, capped: Collection[str] = (), *, by_time: bool 
         if job.state is not JobState.PENDING:
             continue
         key = (
-            job.request or _asked(job),
+            job.request or _request_key(job),
             job.reason,
             job.partitions,
             job.reservation,
@@ -120,20 +120,20 @@ def pending(state: ClusterState, capped: Collection[str] = (), *, by_time: bool 
         elif held:
             found.waiting[job.job_id] = Waiting(job.job_id, "held", held)
         else:
-            found.wanted.append(Wanted(_place(job, same), job.job_id, copies, same))
+            found.wanted.append(Wanted(_turn(job, same), job.job_id, copies, same))
     for components in het.values():
         _add_components(sorted(components, key=lambda each: each[0].job_id), found)
     found.wanted.sort(key=itemgetter(0))
     return found
 
 
-def _asked(job: Job) -> tuple[object, ...]:
+def _request_key(job: Job) -> tuple[object, ...]:
     """What it asks for, where squeue did not write it. Of mappings it is only known that one is itself."""
     mappings = (job.tres, job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task)
     return (*_SAME(job), *map(id, mappings))
 
 
-def _place(job: Job, same: Same) -> int:
+def _turn(job: Job, same: Same) -> int:
     """Higher tiers first, then higher priorities, then who came first. One number, for it is quick to sort by."""
     return job.job_id - (job.priority << 40) - (same.tier << 80)
 
@@ -180,7 +180,7 @@ def _add_components(components: list[tuple[Job, Same, str]], found: Pending) -> 
     same = Same(
         tuple(ask for _, same, _ in components for ask in same.asks), next(blaming, first.rules), first.tier
     )
-    found.wanted.append(Wanted(_place(leader, same), jobs[0], 1, same, jobs))
+    found.wanted.append(Wanted(_turn(leader, same), jobs[0], 1, same, jobs))
 
 
 @lru_cache(maxsize=65_536)

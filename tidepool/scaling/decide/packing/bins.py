@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from tidepool.scaling.decide.demand.fit import Need, Room
+from tidepool.scaling.decide.demand.fit import FreeResources, Need
 from tidepool.scaling.decide.demand.offer import Offer
 
 #: Up; drained by the scaler, and put back into service at once. After these come those that are being made, the
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
     rank: int
     whole: bool
     sole: str
-    room: Room
+    resources: FreeResources
 
 
 class Option(NamedTuple):
@@ -84,11 +84,15 @@ class Bins:
             for bin in self._bins[fleet].values():
                 kind = bin.kind
                 if kind.whole:
-                    if not bin.names or not need.fits(kind.room):
+                    if not bin.names or not need.fits(kind.resources):
                         continue
                     found.append(((kind.rank, 1, 0, preference), bin, option))
-                elif not whole_only and kind.sole == sole != "job" and bin.names and need.fits(kind.room):
-                    found.append(((kind.rank, 0, _left(kind.room, need, offer), preference), bin, option))
+                elif (
+                    not whole_only and kind.sole == sole != "job" and bin.names and need.fits(kind.resources)
+                ):
+                    found.append(
+                        ((kind.rank, 0, _left(kind.resources, need, offer), preference), bin, option)
+                    )
         found.sort(key=itemgetter(0))
         return [(bin, option) for _, bin, option in found]
 
@@ -141,10 +145,10 @@ class Bins:
 
     def put(self, was: Kind, names: list[str], need: Need, times: int, sole: str) -> None:
         """Give ``need``, ``times`` times, on each of these nodes, and put them where they belong with what is left."""
-        room = need.from_(was.room, times)
-        if not room.cpus:
+        resources = need.from_(was.resources, times)
+        if not resources.cpus:
             return
-        kind = Kind(was.fleet, was.rank, False, sole, room)
+        kind = Kind(was.fleet, was.rank, False, sole, resources)
         bin = self._bins[was.fleet].get(kind)
         if bin is None:
             bin = self._bins[was.fleet][kind] = Bin(kind, [])
@@ -153,14 +157,14 @@ class Bins:
     def new(self, fleet: str) -> Kind:
         """What new nodes of a fleet are."""
         offer = self.offers[fleet]
-        return Kind(fleet, NEW, True, "", Room(offer.cpus, offer.memory_mib, offer.gres))
+        return Kind(fleet, NEW, True, "", FreeResources(offer.cpus, offer.memory_mib, offer.gres))
 
 
-def _left(room: Room, need: Need, offer: Offer) -> int:
+def _left(resources: FreeResources, need: Need, offer: Offer) -> int:
     """How much is left of a node's room, in shares of what the node is; less is a better fit."""
-    left = (room.cpus - need.cpus) * _SCALE // offer.cpus
-    left += (room.memory_mib - need.memory_mib) * _SCALE // offer.memory_mib
-    if room.gres:
+    left = (resources.cpus - need.cpus) * _SCALE // offer.cpus
+    left += (resources.memory_mib - need.memory_mib) * _SCALE // offer.memory_mib
+    if resources.gres:
         asked = sum(count for _, count in need.gres)
-        left += (sum(room.gres) - asked) * _SCALE // sum(offer.gres)
+        left += (sum(resources.gres) - asked) * _SCALE // sum(offer.gres)
     return left

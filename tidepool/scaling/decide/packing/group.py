@@ -10,7 +10,7 @@ from tidepool.scaling.decide.packing.bins import Option
 from tidepool.scaling.decide.packing.launch_limits import Purpose
 
 
-class Placed(NamedTuple):
+class Placement(NamedTuple):
     """``per_set`` jobs run on each of these sets of nodes. ``rank`` is the latest of the nodes' (`bins`)."""
 
     rank: int

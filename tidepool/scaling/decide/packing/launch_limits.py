@@ -40,7 +40,7 @@ class Closed:
     spare: Spare | None = None
 
 
-class Gate:
+class LaunchLimits:
     """Asked for each new node; counts what accounts with a cap were given."""
 
     def __init__(self, allowance: Allowance, closed: Mapping[str, Closed], at: datetime) -> None:

@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from tidepool.scaling.decide.allowance import Grant
-from tidepool.scaling.decide.packing.group import Group, Placed
-from tidepool.scaling.decide.packing.placement import Placer
+from tidepool.scaling.decide.packing.group import Group, Placement
+from tidepool.scaling.decide.packing.placement import Packer
 
 #: Above so many changes from one group to another in the queue's order, priority is kept between tiers alone.
 _MOST_TURNS: Final = 2000
@@ -45,17 +45,17 @@ class Served(NamedTuple):
 class _Dealt:
     """What was placed of a group, dealt out to its requests: first what is there at once."""
 
-    placed: list[Placed] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
     refusal: Grant | None = None
-    _cards: Iterator[tuple[Placed, tuple[str, ...], int]] | None = None
-    _card: tuple[Placed, tuple[str, ...], int] | None = None
+    _cards: Iterator[tuple[Placement, tuple[str, ...], int]] | None = None
+    _card: tuple[Placement, tuple[str, ...], int] | None = None
     #: All is dealt: what became of every request from then on.
     _none: Served | None = None
 
     def deal(self, copies: int) -> Served:
         if self._cards is None:
-            self.placed.sort(key=lambda each: each.rank)
-            self._cards = ((each, nodes, each.per_set) for each in self.placed for nodes in each.sets)
+            self.placements.sort(key=lambda each: each.rank)
+            self._cards = ((each, nodes, each.per_set) for each in self.placements for nodes in each.sets)
         if self._none is not None:
             return self._none
         nodes: dict[str, None] | tuple[str, ...] = ()
@@ -64,11 +64,11 @@ class _Dealt:
             card = self._card or next(self._cards, None)
             if card is None:
                 break
-            placed, names, left = card
+            placements, names, left = card
             part = min(left, copies - served)
-            self._card = (placed, names, left - part) if left > part else None
+            self._card = (placements, names, left - part) if left > part else None
             served += part
-            rank = max(rank, placed.rank)
+            rank = max(rank, placements.rank)
             nodes = names if not nodes else dict.fromkeys((*nodes, *names))
         if not served:
             self._none = Served(0, rank, (), self.refusal)
@@ -79,7 +79,7 @@ class _Dealt:
 def pack(
     groups: Sequence[Group],
     requests: Sequence[Request],
-    start: Callable[[], Placer],
+    start: Callable[[], Packer],
     *,
     first: Collection[int] = (),
 ) -> list[Served]:
@@ -110,7 +110,7 @@ class _Look:
         self,
         groups: Sequence[Group],
         requests: Sequence[Request],
-        start: Callable[[], Placer],
+        start: Callable[[], Packer],
         first: Collection[int],
     ) -> None:
         self._groups = groups
@@ -129,23 +129,29 @@ class _Look:
         """
         if not self._first or all(group.purpose.time_limit_s is None for group in self._groups):
             return _by_size(self._groups, requests)
-        awaited = [requests[place] for place in sorted(self._first)]
-        others = [each for place, each in enumerate(requests) if place not in self._first]
+        awaited = [requests[pack] for pack in sorted(self._first)]
+        others = [each for pack, each in enumerate(requests) if pack not in self._first]
         return _by_size(self._groups, awaited) + _by_size(self._groups, others)
 
     def at(self, opened: Opened) -> tuple[list[_Dealt], Opened]:
         """What is dealt when nodes were ``opened`` before; and which of those and of others are used."""
-        placer = self._placer(opened)
+        packer = self._packer(opened)
         dealt = [_Dealt() for _ in self._groups]
-        if not _all_placed(placer, self._groups, self._all, dealt):
-            placer = self._placer(opened)
+        if not _all_packed(packer, self._groups, self._all, dealt):
+            packer = self._packer(opened)
             dealt = [_Dealt() for _ in self._groups]
             for tier in self._tiers():
-                _place(placer, self._groups, tier, dealt)
+                _pack_tier(packer, self._groups, tier, dealt)
         if not opened:
-            return dealt, placer.opened
-        used = {name for each in dealt for placed in each.placed for nodes in placed.sets for name in nodes}
-        left = {fleet: [name for name in names if name in used] for fleet, names in placer.opened.items()}
+            return dealt, packer.opened
+        used = {
+            name
+            for each in dealt
+            for placements in each.placements
+            for nodes in placements.sets
+            for name in nodes
+        }
+        left = {fleet: [name for name in names if name in used] for fleet, names in packer.opened.items()}
         return dealt, {fleet: names for fleet, names in left.items() if names}
 
     @property
@@ -157,18 +163,18 @@ class _Look:
         """
         return bool(self._by_priority) and all(group.purpose.time_limit_s is None for group in self._groups)
 
-    def _placer(self, opened: Opened) -> Placer:
-        placer = self._start()
+    def _packer(self, opened: Opened) -> Packer:
+        packer = self._start()
         if opened:
-            placer.decided(opened)
-        return placer
+            packer.decided(opened)
+        return packer
 
     def _tiers(self) -> Sequence[Sequence[Request]]:
         if not self._by_priority:
-            first = [self._requests[place] for place in sorted(self._first)]
+            first = [self._requests[pack] for pack in sorted(self._first)]
             others = self._requests
             if first:
-                others = [each for place, each in enumerate(others) if place not in self._first]
+                others = [each for pack, each in enumerate(others) if pack not in self._first]
             self._by_priority = [_by_size(self._groups, tier) for tier in (first, *_tiers(others))]
         return self._by_priority
 
@@ -181,25 +187,25 @@ def _tiers(requests: Sequence[Request]) -> Iterable[Sequence[Request]]:
     return [requests[first : first + size] for first in range(0, len(requests), size)]
 
 
-def _all_placed(
-    placer: Placer, groups: Sequence[Group], wanted: Sequence[Request], dealt: Sequence[_Dealt]
+def _all_packed(
+    packer: Packer, groups: Sequence[Group], wanted: Sequence[Request], dealt: Sequence[_Dealt]
 ) -> bool:
     """Whether there is enough for all; it goes no further when there is not."""
     for group, copies in wanted:
-        placed, refusal = placer.place(groups[group], copies)
-        dealt[group].placed += placed
+        placements, refusal = packer.pack(groups[group], copies)
+        dealt[group].placements += placements
         if refusal is not None:
             return False
     return True
 
 
-def _place(
-    placer: Placer, groups: Sequence[Group], wanted: Sequence[Request], dealt: Sequence[_Dealt]
+def _pack_tier(
+    packer: Packer, groups: Sequence[Group], wanted: Sequence[Request], dealt: Sequence[_Dealt]
 ) -> None:
     for group, copies in wanted:
         if dealt[group].refusal is None:
-            placed, dealt[group].refusal = placer.place(groups[group], copies)
-            dealt[group].placed += placed
+            placements, dealt[group].refusal = packer.pack(groups[group], copies)
+            dealt[group].placements += placements
 
 
 def _by_size(groups: Sequence[Group], requests: Sequence[Request]) -> list[tuple[int, int]]:

@@ -9,8 +9,8 @@ from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.demand.fit import Need, empty
 from tidepool.scaling.decide.demand.layout import Layout, Part
 from tidepool.scaling.decide.packing.bins import NEW, Bin, Bins, Option
-from tidepool.scaling.decide.packing.group import Group, Placed, both, options
-from tidepool.scaling.decide.packing.launch_limits import Gate
+from tidepool.scaling.decide.packing.group import Group, Placement, both, options
+from tidepool.scaling.decide.packing.launch_limits import LaunchLimits
 from tidepool.scaling.decide.packing.several import Several
 
 
@@ -26,12 +26,12 @@ class _Move(NamedTuple):
     usd: float = 0
 
 
-class Placer:
+class Packer:
     """Places group after group; what one takes, the next does not have."""
 
-    def __init__(self, bins: Bins, gate: Gate) -> None:
+    def __init__(self, bins: Bins, launch_limits: LaunchLimits) -> None:
         self._bins = bins
-        self._gate = gate
+        self._launch_limits = launch_limits
 
     @property
     def opened(self) -> Mapping[str, Sequence[str]]:
@@ -42,43 +42,43 @@ class Placer:
         """Begin with nodes that were opened before (`Bins.decided`)."""
         self._bins.decided(opened)
 
-    def place(self, group: Group, jobs: int) -> tuple[list[Placed], Grant | None]:
+    def pack(self, group: Group, jobs: int) -> tuple[list[Placement], Grant | None]:
         """Place up to ``jobs`` of a group; where fewer were placed, what is in the way."""
         alike = group.alike
         if alike and any(layout.parts[0].nodes > 1 for layout in alike):
-            return Several(self._bins, self._gate, group).place(jobs)
-        placed: list[Placed] = []
+            return Several(self._bins, self._launch_limits, group).pack(jobs)
+        placements: list[Placement] = []
         left = jobs
         if alike:
-            placed = self._singles(alike, group, left)
-            left -= sum(each.jobs for each in placed)
+            placements = self._singles(alike, group, left)
+            left -= sum(each.jobs for each in placements)
         while left:
             found = self._plan_single(alike, group) if alike else self._plan(group)
             if isinstance(found, Grant):
-                return placed, found
+                return placements, found
             done = self._carry_out(found, group, left)
             if done is None:
-                return placed, Grant(0, "its account has as many nodes as the policy allows it")
-            placed.append(done)
+                return placements, Grant(0, "its account has as many nodes as the policy allows it")
+            placements.append(done)
             left -= done.jobs
-        return placed, None
+        return placements, None
 
     # Jobs of one node, most of all: one look is enough for all of them.
 
-    def _singles(self, layouts: Sequence[Layout], group: Group, jobs: int) -> list[Placed]:
-        found: list[Placed] = []
+    def _singles(self, layouts: Sequence[Layout], group: Group, jobs: int) -> list[Placement]:
+        found: list[Placement] = []
         every = [option for layout in layouts for option in options(layout, layout.parts[0])]
         for bin, (_, need, sole) in self._bins.fitting(every, whole_only=group.fresh):
-            times = 1 if group.fresh else need.times_in(bin.kind.room)
+            times = 1 if group.fresh else need.times_in(bin.kind.resources)
             while jobs and bin.names:
                 per_node = min(times, jobs)
-                most = self._gate.nodes_for(group.purpose, min(len(bin.names), jobs // per_node))
+                most = self._launch_limits.nodes_for(group.purpose, min(len(bin.names), jobs // per_node))
                 if not most:
                     return found
                 names = self._bins.take(bin, most)
                 self._bins.put(bin.kind, names, need, per_node, sole)
-                self._gate.used(group.purpose, names)
-                found.append(Placed(bin.kind.rank, per_node, [(name,) for name in names]))
+                self._launch_limits.used(group.purpose, names)
+                found.append(Placement(bin.kind.rank, per_node, [(name,) for name in names]))
                 jobs -= per_node * most
             if not jobs:
                 break
@@ -177,7 +177,7 @@ class Placer:
             if move.bin is None:
                 planned[move.fleet] = planned.get(move.fleet, 0) + move.nodes
                 usd += move.usd * move.nodes
-        return self._gate.granted(fleet, nodes, group.purpose, self._bins, planned, usd)
+        return self._launch_limits.granted(fleet, nodes, group.purpose, self._bins, planned, usd)
 
     def _named(
         self,
@@ -215,7 +215,7 @@ class Placer:
         nodes = sum(part.nodes for part in layout.parts)
         # The parts differ by a task at most; the first is the largest.
         for fleet, need in layout.parts[0].needs:
-            for first in range(1, self._gate.last_slot(fleet) - nodes + 2):
+            for first in range(1, self._launch_limits.last_slot(fleet) - nodes + 2):
                 moves = list(before)
                 for number in range(first, first + nodes):
                     move = self._named(f"{fleet}-{number}", {fleet: need}, layout, group, moves, new=new)
@@ -226,7 +226,7 @@ class Placer:
                     return moves
         return Grant(0, f"no {nodes} nodes in a row are to be had")
 
-    def _carry_out(self, moves: list[_Move], group: Group, jobs: int) -> Placed | None:
+    def _carry_out(self, moves: list[_Move], group: Group, jobs: int) -> Placement | None:
         per_set, sets = self._repeats(moves, group, jobs)
         if not sets:
             return None
@@ -237,23 +237,23 @@ class Placer:
         for move, names in zip(moves, taken, strict=True):
             was = move.bin.kind if move.bin else self._bins.new(move.fleet)
             self._bins.put(was, names, move.need, per_set, move.sole)
-            self._gate.used(group.purpose, names)
-            self._gate.launched(move.usd * len(names))
-            for place, those in enumerate(found):
-                those += names[place * move.nodes : (place + 1) * move.nodes]
-        return Placed(rank, per_set, [tuple(those) for those in found])
+            self._launch_limits.used(group.purpose, names)
+            self._launch_limits.launched(move.usd * len(names))
+            for pack, those in enumerate(found):
+                those += names[pack * move.nodes : (pack + 1) * move.nodes]
+        return Placement(rank, per_set, [tuple(those) for those in found])
 
     def _times(self, move: _Move, group: Group) -> int:
         """How many jobs of the group one of the nodes takes."""
         if group.fresh or move.sole == "job":
             return 1
-        room = move.bin.kind.room if move.bin else empty(self._bins.offers[move.fleet])
-        return move.need.times_in(room)
+        resources = move.bin.kind.resources if move.bin else empty(self._bins.offers[move.fleet])
+        return move.need.times_in(resources)
 
     def _repeats(self, moves: list[_Move], group: Group, jobs: int) -> tuple[int, int]:
         """How many such jobs go onto the same nodes, and onto how many sets of such nodes."""
         nodes = sum(move.nodes for move in moves)
-        most_sets = self._gate.nodes_for(group.purpose, nodes * jobs) // nodes
+        most_sets = self._launch_limits.nodes_for(group.purpose, nodes * jobs) // nodes
         if any(move.name for move in moves):
             return 1, min(1, most_sets)
         per_set = jobs
@@ -267,7 +267,7 @@ class Placer:
             if isinstance(source, Bin):
                 most_sets = min(most_sets, len(source.names) // count)
             elif most_sets > 1:
-                grant = self._gate.granted(source, count * most_sets, group.purpose, self._bins, {})
+                grant = self._launch_limits.granted(source, count * most_sets, group.purpose, self._bins, {})
                 most_sets = max(1, grant.nodes // count)
         if most_sets > 1 and len([source for source in wanted if isinstance(source, str)]) > 1:
             most_sets = 1  # What may be launched of one fleet depends on the others.

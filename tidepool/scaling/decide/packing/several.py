@@ -14,8 +14,8 @@ from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.demand.fit import empty
 from tidepool.scaling.decide.demand.layout import Layout
 from tidepool.scaling.decide.packing.bins import NEW, Bin, Bins, Option
-from tidepool.scaling.decide.packing.group import Group, Placed, both, options
-from tidepool.scaling.decide.packing.launch_limits import Gate
+from tidepool.scaling.decide.packing.group import Group, Placement, both, options
+from tidepool.scaling.decide.packing.launch_limits import LaunchLimits
 
 
 class _Source(NamedTuple):
@@ -35,31 +35,31 @@ class _Source(NamedTuple):
 class Several:
     """Places jobs of a group whose nodes are alike."""
 
-    def __init__(self, bins: Bins, gate: Gate, group: Group) -> None:
+    def __init__(self, bins: Bins, launch_limits: LaunchLimits, group: Group) -> None:
         self._bins = bins
-        self._gate = gate
+        self._launch_limits = launch_limits
         self._group = group
 
-    def place(self, jobs: int) -> tuple[list[Placed], Grant | None]:
+    def pack(self, jobs: int) -> tuple[list[Placement], Grant | None]:
         """Place up to ``jobs``; where fewer were placed, what is in the way."""
-        placed: list[Placed] = []
+        placements: list[Placement] = []
         refusal: Grant | None = None
         # Whoever can begin on what is there earlier does not wait for what comes later. What this decision opened for
         # others comes together with what it opens here: the next decision sees both as one.
         for rank in self._ranks():
             for layout in self._group.alike:
-                jobs -= self._place(layout, self._there(layout, rank), jobs, placed)
+                jobs -= self._pack(layout, self._there(layout, rank), jobs, placements)
         for layout in self._group.alike:
             if not jobs:
                 break
             there = self._there(layout, NEW)
             new, grant = self._new(layout, there, jobs)
-            jobs -= self._place(layout, [*there, *new], jobs, placed)
+            jobs -= self._pack(layout, [*there, *new], jobs, placements)
             if grant is not None:
                 refusal = both(refusal, grant)
         if jobs and refusal is None:
             refusal = Grant(0, "its account has as many nodes as the policy allows it")
-        return placed, refusal if jobs else None
+        return placements, refusal if jobs else None
 
     def _ranks(self) -> Iterable[int]:
         every = [option for layout in self._group.alike for option in options(layout, layout.parts[0])]
@@ -78,8 +78,8 @@ class Several:
     def _times(self, bin: Bin | None, option: Option) -> int:
         if self._group.fresh or option.sole == "job":
             return 1
-        room = bin.kind.room if bin is not None else empty(self._bins.offers[option.fleet])
-        return option.need.times_in(room)
+        resources = bin.kind.resources if bin is not None else empty(self._bins.offers[option.fleet])
+        return option.need.times_in(resources)
 
     def _new(self, layout: Layout, there: Sequence[_Source], jobs: int) -> tuple[list[_Source], Grant | None]:
         """The new nodes that are needed beside what is there; why they are not enough, where they are not."""
@@ -94,7 +94,9 @@ class Several:
             wanted = -(-missing // min(times, jobs))
             planned = {source.option.fleet: source.nodes for source in found}
             usd = sum(source.usd * source.nodes for source in found)
-            grant = self._gate.granted(option.fleet, wanted, self._group.purpose, self._bins, planned, usd)
+            grant = self._launch_limits.granted(
+                option.fleet, wanted, self._group.purpose, self._bins, planned, usd
+            )
             if grant.nodes:
                 found.append(_Source(None, option, times, grant.nodes, grant.usd_per_node))
                 missing -= found[-1].shares(jobs)
@@ -102,7 +104,9 @@ class Several:
                 refusal = both(refusal, grant)
         return found, refusal if missing > 0 else None
 
-    def _place(self, layout: Layout, sources: Sequence[_Source], jobs: int, placed: list[Placed]) -> int:
+    def _pack(
+        self, layout: Layout, sources: Sequence[_Source], jobs: int, placements: list[Placement]
+    ) -> int:
         """Place as many of ``jobs`` as have all of their nodes; their number."""
         nodes = layout.parts[0].nodes
 
@@ -110,7 +114,7 @@ class Several:
             if sum(source.shares(count) for source in sources) < count * nodes:
                 return True
             used = sum(part for _, part, _ in _parts(sources, count, nodes))
-            return self._gate.nodes_for(self._group.purpose, used) < used
+            return self._launch_limits.nodes_for(self._group.purpose, used) < used
 
         jobs = bisect_left(range(1, jobs + 1), True, key=too_many)
         if not jobs:
@@ -125,12 +129,12 @@ class Several:
             taken.append((source, names, times))
             rank = max(rank, bin.kind.rank if bin else NEW)
             slots += [name for name in names for _ in range(times)]
-            self._gate.used(self._group.purpose, names)
-            self._gate.launched(source.usd * count)
+            self._launch_limits.used(self._group.purpose, names)
+            self._launch_limits.launched(source.usd * count)
         for source, names, times in taken:
             was = source.bin.kind if source.bin else self._bins.new(source.option.fleet)
             self._bins.put(was, names, source.option.need, times, source.option.sole)
-        placed.append(Placed(rank, 1, [tuple(slots[job::jobs]) for job in range(jobs)]))
+        placements.append(Placement(rank, 1, [tuple(slots[job::jobs]) for job in range(jobs)]))
         return jobs
 
 

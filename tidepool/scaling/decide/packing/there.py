@@ -8,7 +8,7 @@ from tidepool.clients.slurm import Job, JobState, Node
 from tidepool.cluster.hostlist import HostlistError, HostSet
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.demand.ask import Ask, ask_of
-from tidepool.scaling.decide.demand.fit import Room, empty, need, taken
+from tidepool.scaling.decide.demand.fit import FreeResources, empty, need, taken
 from tidepool.scaling.decide.demand.offer import Offer
 from tidepool.scaling.decide.packing.bins import DRAINED, LAUNCHING, UP, Kind
 from tidepool.scaling.memory import Memory
@@ -36,7 +36,7 @@ def there(
             kind = _up(nodes[name], offer, _RANKS[phase], sole.get(name), gres.get(name))
         else:
             continue
-        if kind.room.cpus > 0:
+        if kind.resources.cpus > 0:
             found.setdefault(kind, []).append(name)
     for names in found.values():
         names.sort(key=_number)
@@ -54,18 +54,18 @@ def _up(node: Node, offer: Offer, rank: int, sole: str | None, gres: tuple[int, 
     memory_mib = node.memory_mib - node.memory_alloc_mib if offer.counts_memory else node.memory_mib
     free = _free_gres(node, offer, gres)
     whole = sole is None and cpus == node.cpus and memory_mib == node.memory_mib and free == offer.gres
-    room = Room(0 if sole == "job" else max(cpus, 0), max(memory_mib, 0), free)
-    return Kind(offer.fleet, rank, whole, sole or "", room)
+    resources = FreeResources(0 if sole == "job" else max(cpus, 0), max(memory_mib, 0), free)
+    return Kind(offer.fleet, rank, whole, sole or "", resources)
 
 
 def _free_gres(node: Node, offer: Offer, by_jobs: tuple[int, ...] | None) -> tuple[int, ...]:
     """What is left of a node's gres: by what its jobs asked for, and by TRES, where Slurm counts it there."""
     free = offer.gres if by_jobs is None else by_jobs
-    for place, (name, type) in enumerate(offer.gres_kinds):
+    for pack, (name, type) in enumerate(offer.gres_kinds):
         counted = node.tres_alloc.get(f"gres/{name}:{type}" if type else f"gres/{name}", "")
         if counted.isdecimal():
-            left = max(0, offer.gres[place] - int(counted))
-            free = (*free[:place], min(free[place], left), *free[place + 1 :])
+            left = max(0, offer.gres[pack] - int(counted))
+            free = (*free[:pack], min(free[pack], left), *free[pack + 1 :])
     return free
 
 
@@ -108,6 +108,6 @@ def _without(free: tuple[int, ...], ask: Ask, offer: Offer, nodes: int) -> tuple
 def _generations(memory: Memory) -> Mapping[str, int]:
     """By node that is being made: the how manieth time of launching it is of, the oldest being 0."""
     times = {
-        since: place for place, since in enumerate(sorted({each.since for each in memory.launches.values()}))
+        since: pack for pack, since in enumerate(sorted({each.since for each in memory.launches.values()}))
     }
     return {name: times[launch.since] for name, launch in memory.launches.items()}

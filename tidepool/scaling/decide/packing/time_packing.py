@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.hostlist import HostlistError, HostSet
-from tidepool.scaling.decide.demand.fit import Room, empty
+from tidepool.scaling.decide.demand.fit import FreeResources, empty
 from tidepool.scaling.decide.demand.layout import Part
 from tidepool.scaling.decide.demand.offer import Offer
 from tidepool.scaling.decide.packing.group import Group
@@ -33,7 +33,7 @@ Member = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Lanes:
+class TimePacking:
     """What is left to pack: a request for each lane, and who is in it; and who follows jobs that run now."""
 
     requests: list[Request] = field(default_factory=list)
@@ -47,21 +47,21 @@ class _Busy:
 
     name: str
     lasting_s: float
-    room: Room
+    resources: FreeResources
 
 
-def lanes(
+def pack_by_time(
     groups: Sequence[Group],
     timed: Sequence[Timed],
     horizon_s: int,
     later: Mapping[str, Mapping[str, float]],
     offers: Mapping[str, Offer],
-) -> Lanes:
+) -> TimePacking:
     """Put requests, the first of which has the highest priority, into lanes.
 
     ``later`` tells by fleet of nodes that are busy now how many seconds of the horizon they will be free.
     """
-    found = Lanes()
+    found = TimePacking()
     busy = {
         fleet: [
             _Busy(name, lasting, empty(offers[fleet]))
@@ -70,9 +70,9 @@ def lanes(
         for fleet, nodes in later.items()
     }
     queues: dict[int, _Durations] = {}
-    for place, ((group, copies), limit_s) in enumerate(timed):
+    for pack, ((group, copies), limit_s) in enumerate(timed):
         durations = queues.setdefault(group, _Durations())
-        durations.add(horizon_s if limit_s is None else min(limit_s, horizon_s), (place, copies))
+        durations.add(horizon_s if limit_s is None else min(limit_s, horizon_s), (pack, copies))
     filled: list[tuple[int, int, list[Member]]] = []
     for group in sorted(queues, key=lambda group: groups[group].size, reverse=True):
         durations = queues[group]
@@ -86,21 +86,21 @@ def lanes(
     return found
 
 
-def served(timed: Sequence[Timed], found: Lanes, outcomes: Sequence[Served]) -> list[Served]:
+def served(timed: Sequence[Timed], found: TimePacking, outcomes: Sequence[Served]) -> list[Served]:
     """What became of each request, by what became of the lanes. The first in a lane starts at once, others follow."""
     pieces: list[list[Served]] = [[] for _ in timed]
-    for (place, copies), names in found.following:
-        pieces[place].append(Served(copies, FOLLOWS, names, None))
+    for (pack, copies), names in found.following:
+        pieces[pack].append(Served(copies, FOLLOWS, names, None))
     for members, outcome in zip(found.members, outcomes, strict=True):
-        for number, (place, copies) in enumerate(members):
+        for number, (pack, copies) in enumerate(members):
             if outcome.copies:
-                pieces[place].append(
+                pieces[pack].append(
                     Served(min(copies, 1), FOLLOWS if number else outcome.rank, outcome.nodes, None)
                 )
                 if copies > 1:
-                    pieces[place].append(Served(copies - 1, FOLLOWS, outcome.nodes, None))
+                    pieces[pack].append(Served(copies - 1, FOLLOWS, outcome.nodes, None))
             else:
-                pieces[place].append(outcome)
+                pieces[pack].append(outcome)
     return list(map(_together, pieces))
 
 
@@ -128,12 +128,12 @@ class _Durations:
         for limit_s in sorted(self._jobs, reverse=True):
             waiting = self._jobs[limit_s]
             while waiting and limit_s <= lasting_s:
-                place, copies = waiting.popleft()
+                pack, copies = waiting.popleft()
                 part = min(copies, int(lasting_s // limit_s))
-                lane.append((place, part))
+                lane.append((pack, part))
                 lasting_s -= part * limit_s
                 if part < copies:
-                    waiting.appendleft((place, copies - part))
+                    waiting.appendleft((pack, copies - part))
             if not waiting:
                 del self._jobs[limit_s]
         return lane
@@ -144,10 +144,10 @@ def _on_busy(
 ) -> Iterator[tuple[Member, tuple[str, ...]]]:
     for part in _parts(group):
         for fleet, need in part.needs:
-            fit = [node for node in busy.get(fleet, ()) if need.fits(node.room)]
+            fit = [node for node in busy.get(fleet, ()) if need.fits(node.resources)]
             for first in range(0, len(fit) - part.nodes + 1, part.nodes):
                 nodes = fit[first : first + part.nodes]
-                times = min(need.times_in(node.room) for node in nodes)
+                times = min(need.times_in(node.resources) for node in nodes)
                 names = tuple(node.name for node in nodes)
                 used = 0
                 # They are sorted: the last is free for the shortest time.
@@ -157,7 +157,7 @@ def _on_busy(
                 if not used:
                     break
                 for node in nodes:
-                    node.room = need.from_(node.room, used)
+                    node.resources = need.from_(node.resources, used)
 
 
 def _parts(group: Group) -> Iterable[Part]:

@@ -11,13 +11,13 @@ from tidepool.scaling.decide.policies.wants import Floor, Wants
 
 def schedule(policy: Schedule, at: datetime) -> Wants:
     """So many, within its hours."""
-    if not is_within(policy, at):
+    if not holds_at(policy, at):
         return Wants()
     reason = f"{policy.nodes} are scheduled from {policy.begin} to {policy.end} {policy.timezone}"
     return Wants(floors=(Floor(policy.fleet, policy.nodes, reason),))
 
 
-def is_within(policy: Schedule, at: datetime) -> bool:
+def holds_at(policy: Schedule, at: datetime) -> bool:
     """Whether ``at`` is within the hours, by the clock of their time zone.
 
     Hours that end on the next day belong to the day on which they begin.

@@ -22,8 +22,8 @@ from tidepool.cluster.roles import Role
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.packing.launch_limits import Spare
 from tidepool.scaling.decide.pools.leave import Leaving, full, leaving, missing, other, stays
-from tidepool.scaling.decide.pools.machine_status import Stand, Survey, survey
-from tidepool.scaling.decide.pools.placing import Ground, Placed, fitting, never, place
+from tidepool.scaling.decide.pools.machine_status import MachineStatus, Survey, survey
+from tidepool.scaling.decide.pools.placing import PodNodes, PodPlacement, assign_pods, fitting, never
 from tidepool.scaling.decide.pools.pod_ask import offer_of
 from tidepool.scaling.decide.pools.pod_bins import COMING, COULD_COME, THERE
 from tidepool.scaling.decide.pools.pod_queue import TRIED_AGAIN_AFTER, PodQueue, pod_queue
@@ -84,12 +84,12 @@ class Convergence:
         self._queue: PodQueue = pod_queue(pods, memory.pools.has_room_since, state.at)
         extended = self._queue.extended
         self._offers = {pool.name: offer_of(pool, self._survey, extended) for pool in self._pools}
-        self._ground = Ground(self._survey, self._offers, extended)
+        self._pod_nodes = PodNodes(self._survey, self._offers, extended)
         #: Step 1: what pods take, and who goes for them.
         preferring = [pool for pool in self._pools if pool.prefers == "kubernetes"]
         self._first_leaving = {pool.name: self._leaving(pool, "kubernetes") for pool in preferring}
         could_come = {name: each.names for name, each in self._first_leaving.items()}
-        self._first = place(self._queue, self._ground.shelves((), could_come))
+        self._first = assign_pods(self._queue, self._pod_nodes.pod_bins((), could_come))
         self._going = frozenset(self._first.chosen(COULD_COME))
         self._taken = frozenset(self._first.chosen(THERE))
         #: Step 2: who may come to Slurm.
@@ -98,13 +98,13 @@ class Convergence:
     def phases(self) -> dict[str, Phase]:
         """Of the machines of pools that Slurm has, or will have; as `grow` wants them."""
         found = {}
-        for stand in self._survey.stands.values():
-            if stand.standing == "moving" and stand.to == "slurm":
-                found[stand.name] = Phase.LAUNCHING
-            elif stand.name in self._going:
-                found[stand.name] = Phase.LEAVING
-            elif stand.role == "slurm":
-                found[stand.name] = _PHASES.get(stand.standing, Phase.UNKNOWN)
+        for status in self._survey.statuses.values():
+            if status.standing == "moving" and status.to == "slurm":
+                found[status.name] = Phase.LAUNCHING
+            elif status.name in self._going:
+                found[status.name] = Phase.LEAVING
+            elif status.role == "slurm":
+                found[status.name] = _PHASES.get(status.standing, Phase.UNKNOWN)
         return found
 
     def spare(self) -> Mapping[str, Spare]:
@@ -118,14 +118,14 @@ class Convergence:
         gone = {name for each in wanted for name in each.names}
         to_kubernetes = {pool.name: self._kubernetes_side(pool, gone, needed) for pool in self._pools}
         could_come = {name: each.names for name, each in to_kubernetes.items()}
-        placed = place(self._queue, self._ground.shelves(gone, could_come))
-        converts = [*self._owed, *(self._for_jobs(each) for each in wanted), *self._for_pods(placed)]
+        placement = assign_pods(self._queue, self._pod_nodes.pod_bins(gone, could_come))
+        converts = [*self._owed, *(self._for_jobs(each) for each in wanted), *self._for_pods(placement)]
         converts.sort(key=lambda each: (each.pool, each.to, each.nodes))
         now = {name: convert for convert in converts for name in convert.nodes}
-        machines = self._views(now, {*needed, *placed.chosen(THERE)})
-        waiting = self._waiting(placed, to_kubernetes)
+        machines = self._views(now, {*needed, *placement.chosen(THERE)})
+        waiting = self._waiting(placement, to_kubernetes)
         return Settled(
-            tuple(converts), FrozenDict(waiting), FrozenDict(machines), self._remembered(now, placed)
+            tuple(converts), FrozenDict(waiting), FrozenDict(machines), self._remembered(now, placement)
         )
 
     # Who may go
@@ -139,7 +139,7 @@ class Convergence:
         )
 
     def _slurm_side(self, pool: ConvergedPool) -> Leaving:
-        names = {stand.name for stand in self._survey.of(pool.name)}
+        names = {status.name for status in self._survey.of(pool.name)}
         if names & self._going:
             return Leaving((), f"machines of pool {pool.name} are just going to Kubernetes")
         mine = self._taken & names
@@ -150,7 +150,7 @@ class Convergence:
     def _kubernetes_side(
         self, pool: ConvergedPool, gone: Collection[str], needed: Collection[str]
     ) -> Leaving:
-        if any(stand.name in gone for stand in self._survey.of(pool.name)):
+        if any(status.name in gone for status in self._survey.of(pool.name)):
             return Leaving((), f"machines of pool {pool.name} are just going to Slurm")
         # Who was chosen in the first step is chosen again, before those that jobs do not need.
         needed = set(needed) - self._going
@@ -161,13 +161,13 @@ class Convergence:
     def _for_jobs(self, wanted: Wanted) -> Convert:
         return Convert(wanted.pool, wanted.names, "slurm", wanted.reason, jobs=wanted.jobs)
 
-    def _for_pods(self, placed: Placed) -> list[Convert]:
+    def _for_pods(self, placement: PodPlacement) -> list[Convert]:
         names: defaultdict[str, list[str]] = defaultdict(list)
-        for name in placed.chosen(COULD_COME):
-            names[self._survey.stands[name].pool].append(name)
+        for name in placement.chosen(COULD_COME):
+            names[self._survey.statuses[name].pool].append(name)
         found = []
         for pool, those in names.items():
-            pods = [pod.key for name in those for pod in placed.used[name]]
+            pods = [pod.key for name in those for pod in placement.used[name]]
             found.append(
                 Convert(pool, self._by_number(those), "kubernetes", _need(pods), pods=tuple(pods[:_FEW]))
             )
@@ -189,53 +189,57 @@ class Convergence:
         if self._survey.unseen:
             return []
         found = []
-        for stand in self._survey.stands.values():
-            if stand.repair is None or stand.name in self._under_way:
+        for status in self._survey.statuses.values():
+            if status.repair is None or status.name in self._under_way:
                 continue
-            backoff = self._memory.backoffs.get(stand.name)
+            backoff = self._memory.backoffs.get(status.name)
             if backoff is None or backoff.until <= self._at:
-                why = f"it is gone on with: {stand.why}"
-                found.append(Convert(stand.pool, (stand.name,), stand.repair, why, repairs=True))
+                why = f"it is gone on with: {status.why}"
+                found.append(Convert(status.pool, (status.name,), status.repair, why, repairs=True))
         return found
 
     def _by_number(self, names: Collection[str]) -> tuple[str, ...]:
-        return tuple(sorted(names, key=lambda name: self._survey.stands[name].number))
+        return tuple(sorted(names, key=lambda name: self._survey.statuses[name].number))
 
     # What is told
 
     def _views(self, now: Mapping[str, Convert], needed: Collection[str]) -> dict[str, MachineView]:
         pools = {pool.name: pool for pool in self._pools}
         return {
-            stand.name: self._view(stand, pools[stand.pool], now.get(stand.name), stand.name in needed)
-            for stand in self._survey.stands.values()
+            status.name: self._view(status, pools[status.pool], now.get(status.name), status.name in needed)
+            for status in self._survey.statuses.values()
         }
 
-    def _view(self, stand: Stand, pool: ConvergedPool, convert: Convert | None, needed: bool) -> MachineView:
-        view = MachineView(stand.pool, stand.role, stand.standing, stand.why, stand.to, stand.since)
+    def _view(
+        self, status: MachineStatus, pool: ConvergedPool, convert: Convert | None, needed: bool
+    ) -> MachineView:
+        view = MachineView(status.pool, status.role, status.standing, status.why, status.to, status.since)
         if convert is not None:
             return view._replace(standing="moving", to=convert.to, reason=f"it moves now: {convert.reason}")
-        if stand.standing == "busy" and self._survey.unseen:
-            return view._replace(reason=f"{stand.why}; {self._survey.unseen}")
-        if stand.standing != "idle":
+        if status.standing == "busy" and self._survey.unseen:
+            return view._replace(reason=f"{status.why}; {self._survey.unseen}")
+        if status.standing != "idle":
             return view
         if needed:
-            what = "job" if stand.role == "slurm" else "pod"
+            what = "job" if status.role == "slurm" else "pod"
             return view._replace(standing="needed", reason=f"idle; a {what} that waits will run on it")
-        why = stays(stand, pool, self._memory.backoffs, self._at)
-        idle_s = (self._at - (stand.idle_since or self._at)).total_seconds()
+        why = stays(status, pool, self._memory.backoffs, self._at)
+        idle_s = (self._at - (status.idle_since or self._at)).total_seconds()
         free = f"idle for {idle_s:.0f} s, and no demand on the other side that it could serve"
         obstacle = why or free
         if not why and self._survey.unseen:
             obstacle = f"idle for {idle_s:.0f} s; {self._survey.unseen}, so it stays"
-        elif not why and (limit := full(pool, self._survey, other(stand.role or "slurm"))):
+        elif not why and (limit := full(pool, self._survey, other(status.role or "slurm"))):
             obstacle = f"idle for {idle_s:.0f} s; it stays: {limit}"
         return view._replace(reason=obstacle)
 
-    def _waiting(self, placed: Placed, to_kubernetes: Mapping[str, Leaving]) -> dict[str, WaitingPod]:
+    def _waiting(
+        self, placement: PodPlacement, to_kubernetes: Mapping[str, Leaving]
+    ) -> dict[str, WaitingPod]:
         waiting = dict(self._queue.waiting)
         for group in self._queue.groups:
             for pod in group.pods:
-                rank, node = placed.nodes.get(pod.key, (None, ""))
+                rank, node = placement.nodes.get(pod.key, (None, ""))
                 if rank == THERE:
                     told = WaitingPod(
                         pod.key, "room", f"there is room on {node}, and Kubernetes starts it", (node,)
@@ -248,7 +252,7 @@ class Convergence:
                     continue
                 waiting[pod.key] = told
         offers, extended = self._offers.values(), self._queue.extended
-        for group, left in placed.left:
+        for group, left in placement.left:
             standing: Standing = "never"
             reason = never(group, offers, extended)
             if not reason and not group.moves:
@@ -260,12 +264,12 @@ class Convergence:
             waiting.update({pod.key: WaitingPod(pod.key, standing, reason) for pod in left})
         return dict(sorted(waiting.items()))
 
-    def _remembered(self, now: Mapping[str, Convert], placed: Placed) -> PoolMemory:
-        at, stands, before = self._at, self._survey.stands, self._memory
+    def _remembered(self, now: Mapping[str, Convert], placement: PodPlacement) -> PoolMemory:
+        at, machines, before = self._at, self._survey.statuses, self._memory
         idle = {
-            name: stand.idle_since or at
-            for name, stand in stands.items()
-            if stand.standing == "idle" and name not in now
+            name: status.idle_since or at
+            for name, status in machines.items()
+            if status.standing == "idle" and name not in now
         }
         if self._survey.unseen:
             # What was idle may have been busy while nobody saw it: it begins anew.
@@ -273,14 +277,14 @@ class Convergence:
         moving = {
             name: _waited_for(each, at) if name in self._under_way else each
             for name, each in before.moving.items()
-            if name in stands and (at < each.until or name in self._under_way)
+            if name in machines and (at < each.until or name in self._under_way)
         }
         for name, convert in now.items():
             moving[name] = Moving(convert.to, at, at + PATIENCE, convert.jobs, convert.pods)
         rooms = {uid: before.has_room_since[uid] for uid in self._queue.given_up}
         for group in self._queue.groups:
             for pod in group.pods if group.moves else ():
-                rank, since = placed.nodes.get(pod.key, (None, ""))[0], before.has_room_since.get(pod.uid)
+                rank, since = placement.nodes.get(pod.key, (None, ""))[0], before.has_room_since.get(pod.uid)
                 if rank is not None and since is not None and at - since < TRIED_AGAIN_AFTER:
                     rooms[pod.uid] = since
                 elif rank == THERE:
@@ -288,7 +292,7 @@ class Convergence:
         return PoolMemory(
             idle_since=_sorted(idle),
             moving=_sorted(moving),
-            backoffs=_sorted({name: each for name, each in before.backoffs.items() if name in stands}),
+            backoffs=_sorted({name: each for name, each in before.backoffs.items() if name in machines}),
             abandoned=self._survey.abandoned,
             has_room_since=_sorted(rooms),
         )

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
-from tidepool.scaling.decide.pools.machine_status import Stand, Survey
+from tidepool.scaling.decide.pools.machine_status import MachineStatus, Survey
 from tidepool.scaling.memory import Backoff
 
 #: What a person moved, or kept from moving, stays for so long at least, where `minimum_stay_s` is shorter.
@@ -42,20 +42,20 @@ def missing(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
     return (too_few, f"{to}_min is {least}") if too_few >= too_many else (too_many, f"{away}_max is {most}")
 
 
-def stays(stand: Stand, pool: ConvergedPool, backoffs: Mapping[str, Backoff], at: datetime) -> str:
+def stays(status: MachineStatus, pool: ConvergedPool, backoffs: Mapping[str, Backoff], at: datetime) -> str:
     """Why a machine that is idle does not leave its side yet, in words; empty where it may."""
-    backoff = backoffs.get(stand.name)
+    backoff = backoffs.get(status.name)
     if backoff is not None and backoff.until > at:
         return f"left alone until {backoff.until:%H:%M:%S} UTC, for its conversion failed: {backoff.text}"
-    if stand.since is not None:
+    if status.since is not None:
         stay = timedelta(seconds=pool.minimum_stay_s)
-        if stand.wanted and stay < PERSONS_STAY:
-            stay, why = PERSONS_STAY, stand.wanted
+        if status.wanted and stay < PERSONS_STAY:
+            stay, why = PERSONS_STAY, status.wanted
         else:
             why = f"minimum_stay_s is {pool.minimum_stay_s}"
-        if at < stand.since + stay:
-            return f"stays until {stand.since + stay:%H:%M:%S} UTC: {why}"
-    idle_s = (at - (stand.idle_since or at)).total_seconds()
+        if at < status.since + stay:
+            return f"stays until {status.since + stay:%H:%M:%S} UTC: {why}"
+    idle_s = (at - (status.idle_since or at)).total_seconds()
     return f"idle for {idle_s:.0f} of {pool.idle_s} s" if idle_s < pool.idle_s else ""
 
 
@@ -72,22 +72,22 @@ def leaving(
     """Who may go to ``to``. ``needed`` stay for what waits on their own side; those in ``last`` go after all others."""
     if survey.unseen:
         return Leaving((), f"{survey.unseen}, so no machine of pool {pool.name} moves", "setback")
-    free: list[Stand] = []
+    free: list[MachineStatus] = []
     why_not: dict[str, list[str]] = {}
-    for stand in survey.of(pool.name):
-        if stand.side == to:
+    for status in survey.of(pool.name):
+        if status.side == to:
             continue
-        why = _busy(stand) if stand.standing != "idle" else stays(stand, pool, backoffs, at)
-        if not why and stand.name in needed:
+        why = _busy(status) if status.standing != "idle" else stays(status, pool, backoffs, at)
+        if not why and status.name in needed:
             why = "needed there"
         if why:
-            why_not.setdefault(why, []).append(stand.name)
+            why_not.setdefault(why, []).append(status.name)
         else:
-            free.append(stand)
+            free.append(status)
     free.sort(key=lambda each: (each.name in last, bool(each.wanted), each.idle_since, each.number))
-    room, limit = _room(pool, survey, to)
-    names = tuple(stand.name for stand in free[: max(0, room)])
-    obstacles = [limit] if room < len(free) + len(why_not) and room <= len(names) else []
+    headroom, limit = _headroom(pool, survey, to)
+    names = tuple(status.name for status in free[: max(0, headroom)])
+    obstacles = [limit] if headroom < len(free) + len(why_not) and headroom <= len(names) else []
     obstacles += [f"{fold(those)} {why}" for why, those in _grouped(why_not.items())]
     more = len(why_not) - _GROUPS
     obstacles += [f"and {more} reasons more"] if more > 0 else []
@@ -99,35 +99,35 @@ def leaving(
 
 def full(pool: ConvergedPool, survey: Survey, to: Role) -> str:
     """The limit by which no machine may go to ``to``; empty where one may."""
-    room, limit = _room(pool, survey, to)
-    return limit if room <= 0 else ""
+    headroom, limit = _headroom(pool, survey, to)
+    return limit if headroom <= 0 else ""
 
 
-def _room(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
+def _headroom(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
     """How many more there may be on a side, and the limit that says so."""
     away = other(to)
     least, most = pool.least(away), pool.most(to)
     # What comes does not serve yet, and what is ill may not come back.
-    here = sum(stand.role == away and stand.standing in _SERVES for stand in survey.of(pool.name))
+    here = sum(status.role == away and status.standing in _SERVES for status in survey.of(pool.name))
     to_spare, to_fill = here - least, most - _on(pool, survey, to)
     return (to_spare, f"{away}_min is {least}") if to_spare <= to_fill else (to_fill, f"{to}_max is {most}")
 
 
 def _on(pool: ConvergedPool, survey: Survey, role: Role) -> int:
     """How many machines are, or will be, on a side."""
-    return sum(stand.side == role for stand in survey.of(pool.name))
+    return sum(status.side == role for status in survey.of(pool.name))
 
 
-def _busy(stand: Stand) -> str:
-    match stand.standing:
+def _busy(status: MachineStatus) -> str:
+    match status.standing:
         case "busy":
             return "busy"
         case "moving":
-            return f"on the way to {stand.to}"
+            return f"on the way to {status.to}"
         case "unknown":
             return "not to be seen"
         case _:
-            return f"{stand.standing} ({stand.why})"
+            return f"{status.standing} ({status.why})"
 
 
 def _grouped(why_not: Iterable[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:

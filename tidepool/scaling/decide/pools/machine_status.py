@@ -34,7 +34,7 @@ _NAMED: Final = 3
 _NOBODYS: Final = ("", "scaler", "up")
 
 
-class Stand(NamedTuple):
+class MachineStatus(NamedTuple):
     """One machine. ``role`` is what it is now, ``to`` what it is about to be.
 
     ``since``: since when it has had its role, where a conversion tells; ``wanted``: why a person wants it to have it, in
@@ -64,7 +64,7 @@ class Stand(NamedTuple):
 class Survey:
     """All machines of pools, by name, in the order of pools and numbers."""
 
-    stands: Mapping[str, Stand]
+    statuses: Mapping[str, MachineStatus]
     #: What could not be seen, so that no machine moves; empty where all was.
     unseen: str
     #: By node, its pods that have not ended; and the node as Kubernetes has it.
@@ -73,18 +73,18 @@ class Survey:
     #: Machines whose conversion nobody seems to drive, and since when.
     abandoned: Mapping[str, datetime]
 
-    def of(self, pool: str) -> Iterator[Stand]:
+    def of(self, pool: str) -> Iterator[MachineStatus]:
         """Those of one pool."""
-        return (stand for stand in self.stands.values() if stand.pool == pool)
+        return (status for status in self.statuses.values() if status.pool == pool)
 
     def moving(self, to: Mapping[str, Role]) -> Survey:
         """The same, where these are about to serve another role; what is moving already goes where it goes."""
         gone = {
-            name: self.stands[name]._replace(standing="moving", to=role)
+            name: self.statuses[name]._replace(standing="moving", to=role)
             for name, role in to.items()
-            if self.stands[name].standing != "moving"
+            if self.statuses[name].standing != "moving"
         }
-        return replace(self, stands={**self.stands, **gone})
+        return replace(self, statuses={**self.statuses, **gone})
 
 
 def apart(state: ClusterState) -> ClusterState:
@@ -149,11 +149,13 @@ class _Look:
         self._abandoned: dict[str, datetime] = {}
 
     def survey(self) -> Survey:
-        stands = {}
+        statuses = {}
         for pool in self._state.spec.pools:
             for slot in pool.slots():
-                stands[slot.node_name] = self._stand(pool, slot.number, slot.node_name)
-        return Survey(stands, self._unseen(), self._pods, self._known, dict(sorted(self._abandoned.items())))
+                statuses[slot.node_name] = self._status(pool, slot.number, slot.node_name)
+        return Survey(
+            statuses, self._unseen(), self._pods, self._known, dict(sorted(self._abandoned.items()))
+        )
 
     def _unseen(self) -> str:
         pools = self._state.pools
@@ -170,44 +172,46 @@ class _Look:
         ]
         return f"{' and '.join(missing)} cannot be seen" if missing else ""
 
-    def _stand(self, pool: ConvergedPool, number: int, name: str) -> Stand:
+    def _status(self, pool: ConvergedPool, number: int, name: str) -> MachineStatus:
         record = (self._state.pools.roles or {}).get(name)
         role = record.role if record is not None else None
-        stand = Stand(name, pool.name, number, role, "unknown", "")
+        status = MachineStatus(name, pool.name, number, role, "unknown", "")
         if self._state.pools.roles is None or self._state.pools.conversions is None:
-            return self._as_slurm_has_it(stand)
+            return self._as_slurm_has_it(status)
         if record is None or not record.machine:
-            return stand._replace(role=None, standing="ill", why="it has no machine; `tidepool up` makes it")
+            return status._replace(role=None, standing="ill", why="it has no machine; `tidepool up` makes it")
         if conversion := self._under_way.get(name):
-            return self._converting(stand, conversion)
+            return self._converting(status, conversion)
         moving = self._memory.moving.get(name)
         if moving is not None and (self._state.at < moving.until or name in self._state.under_way):
-            return stand._replace(standing="moving", to=moving.to, why=f"it is about to serve {moving.to}")
+            return status._replace(standing="moving", to=moving.to, why=f"it is about to serve {moving.to}")
         if name in self._state.under_way:
-            return stand._replace(standing="moving", why="an operation on it is under way")
+            return status._replace(standing="moving", why="an operation on it is under way")
         ended, done = self._ended.get(name), self._done.get(name)
         if done is not None and done.order.to == role:
             moved = "" if done.order.by in _NOBODYS else f"a {done.order.by} moved it"
-            stand = stand._replace(since=done.ended, wanted=moved)
+            status = status._replace(since=done.ended, wanted=moved)
         if ended is not None and ended.phase == "stopped" and ended.cancel_by not in _NOBODYS:
-            stand = stand._replace(since=ended.ended, wanted=f"{ended.cancel_by} cancelled its move")
-        return self._amiss(stand, record, ended) or self._serving(stand)
+            status = status._replace(since=ended.ended, wanted=f"{ended.cancel_by} cancelled its move")
+        return self._amiss(status, record, ended) or self._serving(status)
 
-    def _converting(self, stand: Stand, conversion: Conversion) -> Stand:
+    def _converting(self, status: MachineStatus, conversion: Conversion) -> MachineStatus:
         order, at = conversion.order, self._state.at
         is_going_back = bool(conversion.cancel_by) or conversion.phase == "restoring"
         is_here = conversion.phase in CANCELLABLE or is_going_back
         to = conversion.leaves if is_going_back and conversion.leaves else order.to
         text = f"; {conversion.text}" if conversion.text else ""
         why = f"{order.by} has it converted to {order.to} ({order.reason}): {conversion.phase}{text}"
-        stand = stand._replace(standing="moving", why=why, to=to, role=conversion.leaves if is_here else None)
+        status = status._replace(
+            standing="moving", why=why, to=to, role=conversion.leaves if is_here else None
+        )
         is_driven = conversion.driver_until is not None and conversion.driver_until > at
-        moving = self._memory.moving.get(stand.name)
-        if is_driven or stand.name in self._state.under_way or (moving is not None and at < moving.until):
-            return stand
-        if self._is_abandoned(stand.name) and self._is_short(conversion):
-            return stand._replace(repair=order.to, why=f"{why}; whoever drove it is gone")
-        return stand
+        moving = self._memory.moving.get(status.name)
+        if is_driven or status.name in self._state.under_way or (moving is not None and at < moving.until):
+            return status
+        if self._is_abandoned(status.name) and self._is_short(conversion):
+            return status._replace(repair=order.to, why=f"{why}; whoever drove it is gone")
+        return status
 
     def _is_short(self, conversion: Conversion) -> bool:
         """Whether going on with it takes seconds: nothing is waited for that may last."""
@@ -218,95 +222,97 @@ class _Look:
             return True
         return not self._has_jobs(order.node) and not self._working_pods(order.node)
 
-    def _amiss(self, stand: Stand, record: RecordedRole, ended: Conversion | None) -> Stand | None:
+    def _amiss(
+        self, status: MachineStatus, record: RecordedRole, ended: Conversion | None
+    ) -> MachineStatus | None:
         """Where what was begun was not brought to its end."""
         if ended is not None and ended.phase == "failed":
-            found = stand._replace(
+            found = status._replace(
                 role=None,
                 why=f"its conversion to {ended.order.to} failed: {ended.text}",
                 repair=ended.order.to,
             )
-        elif ended is not None and ended.phase == "done" and ended.order.to != stand.role:
-            found = stand._replace(
+        elif ended is not None and ended.phase == "done" and ended.order.to != status.role:
+            found = status._replace(
                 role=ended.order.to,
                 why=f"it was converted to {ended.order.to}, and that is not recorded yet",
                 repair=ended.order.to,
             )
-        elif record.pending or stand.role is None:
-            found = stand._replace(why="an operation on it was cut off", repair=stand.role)
+        elif record.pending or status.role is None:
+            found = status._replace(why="an operation on it was cut off", repair=status.role)
         else:
             return None
         found = found._replace(standing="ill")
-        return found if self._is_abandoned(stand.name) else found._replace(repair=None)
+        return found if self._is_abandoned(status.name) else found._replace(repair=None)
 
     def _is_abandoned(self, name: str) -> bool:
         since = self._abandoned[name] = self._memory.abandoned.get(name, self._state.at)
         return self._state.at - since >= ABANDONED_AFTER
 
-    def _serving(self, stand: Stand) -> Stand:
-        if self._state.pools.kubernetes is None and stand.role == "kubernetes":
-            return stand._replace(why=self._unseen())
-        stand = self._in_slurm(stand) if stand.role == "slurm" else self._in_kubernetes(stand)
-        if stand.standing != "idle":
-            return stand
-        return stand._replace(idle_since=self._idle_since(stand))
+    def _serving(self, status: MachineStatus) -> MachineStatus:
+        if self._state.pools.kubernetes is None and status.role == "kubernetes":
+            return status._replace(why=self._unseen())
+        status = self._in_slurm(status) if status.role == "slurm" else self._in_kubernetes(status)
+        if status.standing != "idle":
+            return status
+        return status._replace(idle_since=self._idle_since(status))
 
-    def _as_slurm_has_it(self, stand: Stand) -> Stand:
+    def _as_slurm_has_it(self, status: MachineStatus) -> MachineStatus:
         """Where its role is not known. Jobs go to a node that is up, whatever else is to be seen."""
-        is_up = slurm_status(self._nodes.get(stand.name)) is SlurmStatus.UP
-        found = stand._replace(role="slurm" if is_up else None, why=self._unseen())
-        return self._busy_with_jobs(found) if is_up and self._has_jobs(stand.name) else found
+        is_up = slurm_status(self._nodes.get(status.name)) is SlurmStatus.UP
+        found = status._replace(role="slurm" if is_up else None, why=self._unseen())
+        return self._busy_with_jobs(found) if is_up and self._has_jobs(status.name) else found
 
-    def _in_slurm(self, stand: Stand) -> Stand:
-        node = self._nodes.get(stand.name)
+    def _in_slurm(self, status: MachineStatus) -> MachineStatus:
+        node = self._nodes.get(status.name)
         how = slurm_status(node)
-        if (known := self._known.get(stand.name)) is not None:
-            ill = stand._replace(
+        if (known := self._known.get(status.name)) is not None:
+            ill = status._replace(
                 standing="ill", why="it serves Slurm, and Kubernetes has it as a node as well"
             )
             is_a_persons = known.unschedulable and not known.reason
-            is_ours = known.labels.get(POOL_LABEL) == stand.pool
+            is_ours = known.labels.get(POOL_LABEL) == status.pool
             return self._repaired(ill) if is_ours and not is_a_persons else ill
-        if how is SlurmStatus.UP and stand.name in self._reserved:
-            return stand._replace(standing="held", why=self._reserved[stand.name])
+        if how is SlurmStatus.UP and status.name in self._reserved:
+            return status._replace(standing="held", why=self._reserved[status.name])
         match how:
-            case SlurmStatus.UP if self._has_jobs(stand.name):
-                return self._busy_with_jobs(stand)
+            case SlurmStatus.UP if self._has_jobs(status.name):
+                return self._busy_with_jobs(status)
             case SlurmStatus.UP:
-                return stand._replace(standing="idle")
+                return status._replace(standing="idle")
             case SlurmStatus.THEIRS if node is not None:
-                return stand._replace(standing="held", why=holder(node))
+                return status._replace(standing="held", why=holder(node))
             case _:
                 reason = f" ({node.reason.text})" if node is not None and node.reason else ""
-                ill = stand._replace(standing="ill", why=f"it serves Slurm, and there it is {how}{reason}")
+                ill = status._replace(standing="ill", why=f"it serves Slurm, and there it is {how}{reason}")
                 return self._repaired(ill) if how is SlurmStatus.SLOT or _is_held_by_a_move(node) else ill
 
-    def _in_kubernetes(self, stand: Stand) -> Stand:
-        how = slurm_status(self._nodes.get(stand.name))
-        node = self._known.get(stand.name)
+    def _in_kubernetes(self, status: MachineStatus) -> MachineStatus:
+        how = slurm_status(self._nodes.get(status.name))
+        node = self._known.get(status.name)
         if how not in _NOT_THERE:
-            ill = stand._replace(
+            ill = status._replace(
                 standing="ill", why=f"it serves Kubernetes, and in Slurm it is {how} as well"
             )
             return ill if how is SlurmStatus.THEIRS else self._repaired(ill)
         if node is None:
             return self._repaired(
-                stand._replace(standing="ill", why="it serves Kubernetes, which has no such node")
+                status._replace(standing="ill", why="it serves Kubernetes, which has no such node")
             )
         if not node.ready:
-            return stand._replace(standing="ill", why=f"its node is not ready: {node.message}")
+            return status._replace(standing="ill", why=f"its node is not ready: {node.message}")
         if node.unschedulable and node.reason:
             return self._repaired(
-                stand._replace(standing="ill", why=f"its node is cordoned by us: {node.reason}")
+                status._replace(standing="ill", why=f"its node is cordoned by us: {node.reason}")
             )
         if node.unschedulable:
-            return stand._replace(standing="held", why="its node is cordoned")
-        pods = self._working_pods(stand.name)
+            return status._replace(standing="held", why="its node is cordoned")
+        pods = self._working_pods(status.name)
         if not pods:
-            return stand._replace(standing="idle")
-        return stand._replace(standing="busy", why=f"it runs the pods {_some([pod.key for pod in pods])}")
+            return status._replace(standing="idle")
+        return status._replace(standing="busy", why=f"it runs the pods {_some([pod.key for pod in pods])}")
 
-    def _repaired(self, ill: Stand) -> Stand:
+    def _repaired(self, ill: MachineStatus) -> MachineStatus:
         """It is given its role again, and that alone: a side has forgotten what a conversion did there.
 
         slurmctld does, of the last seconds before a `kill -9`; and somebody may have deleted a Node. What a person holds back
@@ -314,10 +320,10 @@ class _Look:
         """
         return ill._replace(repair=ill.role) if self._is_abandoned(ill.name) else ill
 
-    def _busy_with_jobs(self, stand: Stand) -> Stand:
-        jobs = self._jobs.get(stand.name, ())
+    def _busy_with_jobs(self, status: MachineStatus) -> MachineStatus:
+        jobs = self._jobs.get(status.name, ())
         what = f"it runs the jobs {_some([str(job.job_id) for job in jobs])}" if jobs else "it runs jobs"
-        return stand._replace(standing="busy", why=what)
+        return status._replace(standing="busy", why=what)
 
     def _has_jobs(self, name: str) -> bool:
         node: Node | None = self._nodes.get(name)
@@ -332,16 +338,16 @@ class _Look:
             key=lambda pod: pod.key,
         )
 
-    def _idle_since(self, stand: Stand) -> datetime:
+    def _idle_since(self, status: MachineStatus) -> datetime:
         at = self._state.at
-        known = self._memory.idle_since.get(stand.name)
-        node = self._nodes.get(stand.name) if stand.role == "slurm" else None
+        known = self._memory.idle_since.get(status.name)
+        node = self._nodes.get(status.name) if status.role == "slurm" else None
         busy = node.last_busy_time if node is not None else None
         if busy is not None and busy > at:
             busy = None  # Slurm's clock may be ahead of ours.
         if known is None:
             # Where nothing is remembered: since its last job, or since it came. When its last pod ended nobody says.
-            times = [] if stand.role == "kubernetes" else [busy, stand.since]
+            times = [] if status.role == "kubernetes" else [busy, status.since]
             known = max((time for time in times if time is not None), default=at)
         elif busy is not None:
             known = max(known, busy)  # a job that began and ended between two looks

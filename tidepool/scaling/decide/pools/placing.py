@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidepool.clients.kubernetes.objects import Pod
-from tidepool.scaling.decide.pools.machine_status import Stand, Survey
+from tidepool.scaling.decide.pools.machine_status import MachineStatus, Survey
 from tidepool.scaling.decide.pools.pod_ask import (
     PodOffer,
     Vector,
+    capacity_of,
     labels_of,
     minus,
     mismatch,
     need_of,
-    room_of,
     taints_of,
     too_large,
 )
-from tidepool.scaling.decide.pools.pod_bins import COMING, COULD_COME, THERE, Shelf
+from tidepool.scaling.decide.pools.pod_bins import COMING, COULD_COME, THERE, PodBin
 from tidepool.scaling.decide.pools.pod_queue import PodGroup, PodQueue
 
 #: From here on, a `Vector` has extended resources.
@@ -28,7 +28,7 @@ _OTHERS: Final = 3
 
 
 @dataclass(slots=True)
-class Placed:
+class PodPlacement:
     """Where pods go. ``used``: by machine, the first pods that it is for, in the order in which machines were chosen."""
 
     #: By a pod's key: the rank of its node, and the node; of those that go nowhere, nothing.
@@ -42,7 +42,7 @@ class Placed:
         return list(dict.fromkeys(node for r, node in self.nodes.values() if r == rank))
 
 
-class Ground:
+class PodNodes:
     """What is there for pods whatever is decided: the offers of pools, and the nodes that serve Kubernetes or will."""
 
     def __init__(self, survey: Survey, offers: Mapping[str, PodOffer], extended: tuple[str, ...]) -> None:
@@ -50,69 +50,71 @@ class Ground:
         self._there: list[tuple[str, PodOffer, Vector, bool]] = []
         self._coming: defaultdict[str, list[str]] = defaultdict(list)
         alike: dict[object, PodOffer] = {}
-        for stand in survey.stands.values():
-            if stand.role == "kubernetes" and stand.standing in ("idle", "busy"):
-                self._add(stand, survey, extended, alike)
-            elif stand.standing == "moving" and stand.to == "kubernetes" and stand.pool in offers:
-                self._coming[stand.pool].append(stand.name)
+        for status in survey.statuses.values():
+            if status.role == "kubernetes" and status.standing in ("idle", "busy"):
+                self._add(status, survey, extended, alike)
+            elif status.standing == "moving" and status.to == "kubernetes" and status.pool in offers:
+                self._coming[status.pool].append(status.name)
 
     def _add(
-        self, stand: Stand, survey: Survey, extended: tuple[str, ...], alike: dict[object, PodOffer]
+        self, status: MachineStatus, survey: Survey, extended: tuple[str, ...], alike: dict[object, PodOffer]
     ) -> None:
-        node = survey.nodes[stand.name]
-        room = room_of(node.allocatable, extended)
-        for pod in survey.pods.get(stand.name, ()):
-            room = minus(room, need_of(pod.requests, extended))
+        node = survey.nodes[status.name]
+        capacity = capacity_of(node.allocatable, extended)
+        for pod in survey.pods.get(status.name, ()):
+            capacity = minus(capacity, need_of(pod.requests, extended))
         labels, taints = labels_of(node), taints_of(node)
-        key = (stand.pool, frozenset(labels.items()), taints)
+        key = (status.pool, frozenset(labels.items()), taints)
         offer = alike.get(key)
         if offer is None:
-            offer = alike[key] = PodOffer(stand.pool, labels, taints, room_of(node.allocatable, extended))
-        self._there.append((stand.name, offer, room, stand.standing == "busy"))
+            offer = alike[key] = PodOffer(
+                status.pool, labels, taints, capacity_of(node.allocatable, extended)
+            )
+        self._there.append((status.name, offer, capacity, status.standing == "busy"))
 
-    def shelves(self, gone: Collection[str], could_come: Mapping[str, Sequence[str]]) -> list[Shelf]:
+    def pod_bins(self, gone: Collection[str], could_come: Mapping[str, Sequence[str]]) -> list[PodBin]:
         """In the order in which pods go to them. ``gone`` serve Slurm instead; ``could_come``: by pool, the first first."""
-        there: dict[int, Shelf] = {}
-        for name, offer, room, used in self._there:
+        there: dict[int, PodBin] = {}
+        for name, offer, capacity, used in self._there:
             if name not in gone:
-                shelf = there.setdefault(id(offer), Shelf(offer, THERE))
-                shelf.add([name], room, used=used)
+                bin = there.setdefault(id(offer), PodBin(offer, THERE))
+                bin.add([name], capacity, used=used)
         found = list(there.values())
         for rank, of in ((COMING, self._coming), (COULD_COME, could_come)):
             for pool in self.offers:
                 if names := of.get(pool):
-                    shelf = Shelf(self.offers[pool], rank)
-                    shelf.add(names, self.offers[pool].room, used=False)
-                    found.append(shelf)
+                    bin = PodBin(self.offers[pool], rank)
+                    bin.add(names, self.offers[pool].capacity, used=False)
+                    found.append(bin)
         return found
 
 
-def place(queue: PodQueue, shelves: Sequence[Shelf], *, most: int = COULD_COME) -> Placed:
+def assign_pods(queue: PodQueue, pod_bins: Sequence[PodBin], *, most: int = COULD_COME) -> PodPlacement:
     """Place all that waits, group by group; nobody goes to a rank above ``most``."""
-    found = Placed()
+    found = PodPlacement()
     # Of the same rank, nodes with extended resources come last for pods that ask for none of them.
-    plain = sorted(shelves, key=lambda shelf: (shelf.rank, any(shelf.offer.room[_OTHERS:])))
+    plain = sorted(pod_bins, key=lambda each: (each.rank, any(each.offer.capacity[_OTHERS:])))
     takes: dict[tuple[object, ...], list[bool]] = {}
     for group in queue.groups:
         left = list(group.pods)
         # What comes was sent for somebody, who would be given another machine for one that the scheduler has not looked at.
         highest = min(most, COULD_COME if group.moves else THERE)
         asks_more = any(group.ask.need[_OTHERS:])
-        in_order = shelves if asks_more else plain
+        in_order = pod_bins if asks_more else plain
         # Pods differ in what they take more than in where they may be.
         kind = (group.ask.selector, group.ask.affinity, group.ask.tolerations, asks_more)
         fits = takes.get(kind)
         if fits is None:
-            fits = takes[kind] = [not mismatch(group.ask, shelf.offer) for shelf in in_order]
-        for shelf, may in zip(in_order, fits, strict=True):
+            fits = takes[kind] = [not mismatch(group.ask, bin.offer) for bin in in_order]
+        for bin, may in zip(in_order, fits, strict=True):
             if not left:
                 break
-            if not may or shelf.rank > highest:
+            if not may or bin.rank > highest:
                 continue
-            for name, count in shelf.place(group.ask, len(left), alone=group.alone):
+            for name, count in bin.fill(group.ask, len(left), alone=group.alone):
                 those, left = left[:count], left[count:]
                 found.used.setdefault(name, []).extend(those)
-                found.nodes.update({pod.key: (shelf.rank, name) for pod in those})
+                found.nodes.update({pod.key: (bin.rank, name) for pod in those})
         if left:
             found.left.append((group, left))
     return found

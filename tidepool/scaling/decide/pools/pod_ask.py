@@ -53,7 +53,7 @@ class PodOffer(NamedTuple):
     pool: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
-    room: Vector
+    capacity: Vector
     guessed: bool = False
 
 
@@ -68,7 +68,7 @@ def need_of(resources: Resources, extended: tuple[str, ...]) -> Vector:
     return (resources.cpu_milli, resources.memory_bytes, 1, *(more.get(name, 0) for name in extended))
 
 
-def room_of(resources: Resources, extended: tuple[str, ...]) -> Vector:
+def capacity_of(resources: Resources, extended: tuple[str, ...]) -> Vector:
     """What a node has for pods."""
     more = resources.extended
     return (
@@ -97,23 +97,23 @@ def offer_of(pool: ConvergedPool, survey: Survey, extended: tuple[str, ...]) -> 
 
     What the pods take that are on every node is taken of it already.
     """
-    for stand in survey.of(pool.name):
-        node = survey.nodes.get(stand.name)
-        if stand.role == "kubernetes" and node is not None and node.ready:
-            room = room_of(node.allocatable, extended)
-            for pod in survey.pods.get(stand.name, ()):
+    for status in survey.of(pool.name):
+        node = survey.nodes.get(status.name)
+        if status.role == "kubernetes" and node is not None and node.ready:
+            capacity = capacity_of(node.allocatable, extended)
+            for pod in survey.pods.get(status.name, ()):
                 if pod.is_daemon or pod.is_static:
-                    room = minus(room, need_of(pod.requests, extended))
-            return PodOffer(pool.name, labels_of(node), taints_of(node), room)
+                    capacity = minus(capacity, need_of(pod.requests, extended))
+            return PodOffer(pool.name, labels_of(node), taints_of(node), capacity)
     gres = {each.name: each.count for each in reversed(pool.shape.gres)}
-    room = (
+    capacity = (
         pool.shape.cpus * 1000,
         pool.shape.memory_mib * _MIB,
         _MOST_PODS,
         *(_of_gres(name, gres) for name in extended),
     )
     labels = FrozenDict({**pool.labels, POOL_LABEL: pool.name})
-    return PodOffer(pool.name, labels, (), room, guessed=True)
+    return PodOffer(pool.name, labels, (), capacity, guessed=True)
 
 
 def labels_of(node: Node) -> Mapping[str, str]:
@@ -126,15 +126,15 @@ def taints_of(node: Node) -> tuple[Taint, ...]:
     return tuple(taint for taint in node.taints if not taint.key.startswith(LIFECYCLE))
 
 
-def minus(room: Vector, need: Vector, times: int = 1) -> Vector:
-    """What is left of ``room``; below nothing, where there is not enough."""
-    return tuple(have - take * times for have, take in zip(room, need, strict=True))
+def minus(capacity: Vector, need: Vector, times: int = 1) -> Vector:
+    """What is left of ``capacity``; below nothing, where there is not enough."""
+    return tuple(have - take * times for have, take in zip(capacity, need, strict=True))
 
 
-def times_in(need: Vector, room: Vector) -> int:
-    """How many of ``need`` go into ``room``."""
-    found = room[_PODS]
-    for have, take in zip(room, need, strict=True):
+def times_in(need: Vector, capacity: Vector) -> int:
+    """How many of ``need`` go into ``capacity``."""
+    found = capacity[_PODS]
+    for have, take in zip(capacity, need, strict=True):
         if take and (times := have // take) < found:
             found = times
     return max(0, found)
@@ -156,7 +156,7 @@ def mismatch(ask: PodAsk, offer: PodOffer) -> str:
 
 def too_large(ask: PodAsk, offer: PodOffer, extended: tuple[str, ...]) -> str:
     """What of it an empty such node has too little of, in words; empty where it has enough."""
-    (cpus, memory, _, *others), (has_cpus, has_memory, _, *has_others) = ask.need, offer.room
+    (cpus, memory, _, *others), (has_cpus, has_memory, _, *has_others) = ask.need, offer.capacity
     if cpus > has_cpus:
         return f"it asks for {cpus / 1000:g} CPUs, and they have {has_cpus / 1000:g}"
     if memory > has_memory:
