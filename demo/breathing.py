@@ -59,7 +59,7 @@ class Ran:
         return bool(self.records) and all(record.state.has_ended for record in self.records)
 
     def states(self) -> Mapping[JobState, int]:
-        """How many of its tasks are in which state."""
+        """Return how many of its tasks are in which state."""
         counts: dict[JobState, int] = {}
         for record in self.records:
             counts[record.state] = counts.get(record.state, 0) + record.size
@@ -68,7 +68,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Breathed:
-    """What came of it: jobs with their outputs, and what the scaler wrote down."""
+    """Outcome of the demo: jobs with their outputs, and what the scaler wrote down."""
 
     ran: tuple[Ran, ...]
     #: The nodes that are left, and how many there may be, which fleets always have.
@@ -92,7 +92,7 @@ class Breathed:
 
     @property
     def said(self) -> Sequence[str]:
-        """What those between two nodes say of the way between."""
+        """Return what the ranks on two nodes say of the way between them."""
         return self.outputs.get("pingpong.out", "").splitlines()[:1]
 
 
@@ -125,7 +125,7 @@ def breathe(
 
 
 def complaints(breathed: Breathed) -> Iterator[str]:
-    """What is not as it should be."""
+    """Return all that is not as it should be."""
     for each in breathed.ran:
         states = each.states()
         if set(states) != {JobState.COMPLETED}:
@@ -143,7 +143,7 @@ def complaints(breathed: Breathed) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Watched:
-    """What is shown; ``nodes`` is how many there were at the last look."""
+    """The live view, and what it shows; ``nodes`` is how many there were at the last look."""
 
     shown: Shown
     nodes: int = 0
@@ -227,13 +227,13 @@ def new_folder(login: Transport) -> str:
 
 
 def outputs(login: Transport, folder: str, names: Sequence[str]) -> Mapping[str, str]:
-    """What stands in the files; one that is not there is missing."""
+    """Return what stands in the files; one that is not there is missing."""
     there = {*run(login, ["ls", folder]).split()}
     return {name: run(login, ["cat", f"{folder}/{name}"]).strip() for name in names if name in there}
 
 
 def run(login: Transport, argv: Sequence[str], stdin: str = "") -> str:
-    """What a command says that must succeed."""
+    """Return what a command says that must succeed."""
     done = login.run(argv, stdin=stdin, timeout_s=_CALL_S)
     if done.exit_code:
         raise SystemExit(f"{argv[0]} failed {login.where}: {done.stderr.strip()}")

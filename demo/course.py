@@ -42,7 +42,7 @@ _ERRORS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What came of it: ``tables`` and ``lines`` for a person, what is ``wrong``, and what is said where nothing is.
+    """Outcome of a demo: ``tables`` and ``lines`` for a person, what is ``wrong``, and what is said where nothing is.
 
     ``go_on`` is what a person may do then, with places for ``tidepool`` and ``stack``.
     """

@@ -70,7 +70,7 @@ class PodTurn:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What came of it. ``outputs`` is by file of a task what it says."""
+    """Outcome of the demo. ``outputs`` is by file of a task what it says."""
 
     pool: str
     jobs: tuple[JobTurn, ...]
@@ -125,7 +125,7 @@ def move(
 
 
 def complaints(moved: Moved) -> Iterator[str]:
-    """What is not as it should be."""
+    """Return all that is not as it should be."""
     for each in moved.jobs:
         states = {record.state for record in each.records}
         if states != {JobState.COMPLETED}:
@@ -148,7 +148,7 @@ def complaints(moved: Moved) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Turns:
-    """What was submitted so far."""
+    """The turns that were submitted so far."""
 
     slurm: Slurm
     kubernetes: Pods

@@ -39,7 +39,7 @@ class PodRecord:
 
 
 class Pods:
-    """Those of the namespace `default`."""
+    """Pods of the namespace `default`."""
 
     def __init__(self, data: Path, stack: str, access: str = ADMIN) -> None:
         way = load_access(data, stack, access)

@@ -1,4 +1,4 @@
-"""What the demo tells at its end: the jobs, the times, the chart."""
+"""The end of the demo: the jobs, the times, the chart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def numbers(ran: Sequence[Ran]) -> Table:
 
 
 def table_of_times(breathed: Breathed) -> Table:
-    """How long jobs waited, how long idle nodes stayed, how many machines were started."""
+    """Return a table of how long jobs waited, how long idle nodes stayed, how many machines were started."""
     told = times(breathed.stamps, _ends(breathed), breathed.intents)
     table = Table("", "number", "p50", "p95", "longest", box=None)
     for column in table.columns[1:]:

@@ -1,4 +1,4 @@
-"""How a demo is shown while it runs: on a terminal the live view; else a line whenever something changed."""
+"""The view of a demo while it runs: on a terminal the live view; else a line whenever something changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINE_S: Final = 1.0
 
 @dataclass(slots=True)
 class Shown:
-    """What the scaler of ``stack`` does, and beside it what the demo itself knows of its work."""
+    """A view of what the scaler of ``stack`` does, and beside it what the demo itself knows of its work."""
 
     live: Live
     journal: Journal
@@ -32,7 +32,7 @@ class Shown:
     told_s: float = 0.0
 
     def view(self) -> WatchView:
-        """What is known now."""
+        """Return what is known now."""
         return watching(read_record(self.journal, self.stack, datetime.now(UTC).astimezone()))
 
     def show(self, view: WatchView, progress: Sequence[str], line: str, *, is_last: bool = False) -> None:

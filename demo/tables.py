@@ -1,4 +1,4 @@
-"""What the demo of pools tells at its end: how long jobs and pods waited, how long conversions took; a table, box plots."""
+"""The end of the demo of pools: times that jobs, pods and conversions took, in a table and as box plots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidepool.conversion.report import quantiles, rows, said_way, write_table
 
 
 def waits_table(moved: Moved) -> Table:
-    """How long tasks and pods waited for a machine."""
+    """Return a table of how long tasks and pods waited for a machine."""
     table = _table("", "number", "p50", "p95", "longest")
     for name, waits in (
         ("tasks: submitted -> running", moved.job_waits_s),

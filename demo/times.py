@@ -1,4 +1,4 @@
-"""How long jobs waited, how long idle nodes stayed, how many machines were started: worked out of what was written down."""
+"""Figures of how long jobs waited, how long idle nodes stayed, how many machines were started: from what was written down."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Times:
 def times(
     stamps: Iterable[tuple[float, Stamp]], ends: Mapping[str, Sequence[float]], intents: Iterable[Intent]
 ) -> Times:
-    """What the demo's table tells.
+    """Return the figures of the table.
 
     Args:
         stamps: of each small task, when it was submitted, and what it said. All times are in seconds since the epoch.

@@ -39,7 +39,7 @@ class Tasks:
         )
 
     def complaints(self, said: Mapping[str, str]) -> list[str]:
-        """What is wrong with what they wrote."""
+        """Return what is wrong with what they wrote."""
         return [
             f"{name} says {said.get(name, '')!r}" for name in self.outputs if not is_stamp(said.get(name, ""))
         ]
@@ -59,13 +59,13 @@ class PodWave:
 
     @property
     def script(self) -> str:
-        """What each runs."""
+        """Return what each runs."""
         return _POD.format(run_s=RUN_S)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What comes at one moment; it is submitted as soon as what came ``after`` has begun to run, or has ended."""
+    """Work that is submitted together; it is submitted as soon as what came ``after`` has begun to run, or has ended."""
 
     what: str
     tasks: Tasks | None = None
@@ -86,7 +86,7 @@ def turns(machines: int, most: int | None = None) -> tuple[Turn, ...]:
 
 
 def is_stamp(line: str) -> bool:
-    """Whether it is what a task or a pod leaves that ran to its end."""
+    """Return whether it is what a task or a pod leaves that ran to its end."""
     try:
         stamp = Stamp.parse(line)
     except ValueError:

@@ -35,7 +35,7 @@ class DemoJob:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a small task says of itself: on which node it ran, from when to when, in seconds since the epoch."""
+    """Times that a small task tells of itself: where it ran, from when to when, in seconds since the epoch."""
 
     node: str
     began_s: float

@@ -24,7 +24,7 @@ def checked(name, *arguments):
 
 
 def number_of(name):
-    """What MPI_Comm_rank or MPI_Comm_size says."""
+    """Return what MPI_Comm_rank or MPI_Comm_size says."""
     number = ctypes.c_int()
     checked(name, WORLD, ctypes.byref(number))
     return number.value

@@ -1,4 +1,4 @@
-"""What was seen at one moment: of Slurm, Kubernetes, the infrastructure, Pulumi's state; and what a person wants."""
+"""The state of a cluster at one moment: of Slurm, Kubernetes, the infrastructure, Pulumi's state; and what a person wants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What Pulumi's state holds of one node: its Machine, its Node (the membership), made from which image's digest.
+    """The record of one node in Pulumi's state: its Machine, its Node (the membership), made from which image's digest.
 
     ``pending``: an operation on one of them was cut off. ``infrastructure`` is that of the machine, where it is known, and
     ``location`` which of its fleet's it is, by key; empty where the fleet has one. ``machine_id`` is the infrastructure's own
@@ -53,7 +53,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRole:
-    """What Pulumi's state holds of one machine of a converged pool: its Machine, and the role that it should have.
+    """The record of one machine of a converged pool in Pulumi's state: its Machine, and the role that it should have.
 
     ``role`` is None where it has no Role. ``pending``: an operation on one of them was cut off.
     """
@@ -65,7 +65,7 @@ class RecordedRole:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesState:
-    """What Kubernetes has: all its nodes; of its pods that have not ended those without a node, and those on pools'."""
+    """All nodes of Kubernetes; of its pods that have not ended those without a node, and those on pools'."""
 
     nodes: tuple[KubernetesNode, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -73,7 +73,7 @@ class KubernetesState:
 
 @dataclass(frozen=True, slots=True)
 class PoolsState:
-    """What was seen of converged pools. Where one of the three is None, it could not be seen, and no machine moves."""
+    """The state of converged pools. Where one of the three is None, it could not be seen, and no machine moves."""
 
     #: By node name, every machine of every pool that is recorded.
     roles: Mapping[str, RecordedRole] | None = None

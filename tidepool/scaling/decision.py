@@ -1,4 +1,4 @@
-"""What `decide` gives: actions, and for every job and pod that waits, why. Each says its reason in words."""
+"""The decision: actions, and for every job and pod that waits, why. Each says its reason in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Make these nodes of a fleet: they join the wish.
+    """Make these nodes of a fleet: they are desired.
 
     ``location`` is where, the key of one of the fleet's infrastructures; empty where it has one.
     """
@@ -52,7 +52,7 @@ class Undrain:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Take these nodes away: they leave the wish. They are drained and empty, or their machines are dead."""
+    """Take these nodes away: they are desired no more. They are drained and empty, or their machines are dead."""
 
     fleet: str
     nodes: tuple[str, ...]
@@ -166,7 +166,7 @@ MachineStanding = Literal["busy", "idle", "needed", "moving", "held", "ill", "un
 
 
 class MachineView(NamedTuple):
-    """Where a machine of a converged pool stands, and why it stays or moves, in words.
+    """The standing of a machine of a converged pool, and why it stays or moves, in words.
 
     ``role`` is what it is now, None where it is nothing or that is not known; ``since`` when it has been so; ``to`` what
     it is to be, where it moves.
@@ -181,7 +181,7 @@ class MachineView(NamedTuple):
 
 
 class NodeView(NamedTuple):
-    """Where a node stands, and why it is kept, drained or taken away, in words."""
+    """The phase of a node, and why it is kept, drained or taken away, in words."""
 
     phase: Phase
     reason: str
@@ -198,7 +198,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What should be done, what is left waiting, and what is to be remembered. The same input gives the same."""
+    """All that should be done, that is left waiting, and what is to be remembered. The same input gives the same."""
 
     at: datetime
     actions: tuple[Action, ...]

@@ -1,4 +1,4 @@
-"""What is remembered from one look to the next. Frozen: `decide` and `remember` give the next one.
+"""The memory that goes from one look to the next. Frozen: `decide` and `remember` give the next one.
 
 It is kept in the journal as JSON, so that a daemon that was killed goes on from there. Times are in UTC.
 """
@@ -60,13 +60,13 @@ class Backoff:
 
     @property
     def is_of_no_machine(self) -> bool:
-        """Whether it says that nothing was made: no answer was lost, and nothing is half-made."""
+        """Return whether it says that nothing was made: no answer was lost, and nothing is half-made."""
         return self.cause in ("capacity", "permanent")
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What this calendar month's machines have cost until ``until``, in US dollars. ``month`` is ``2026-11``."""
+    """The costs of this calendar month's machines until ``until``, in US dollars. ``month`` is ``2026-11``."""
 
     month: str
     usd: float
@@ -89,7 +89,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class PoolMemory:
-    """What is remembered of converged pools; by node name, where nothing else is said."""
+    """The memory of converged pools; by node name, where nothing else is said."""
 
     #: Without a job or a pod, on the side that it serves.
     idle_since: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)

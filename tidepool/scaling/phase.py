@@ -1,4 +1,4 @@
-"""Where a node stands in its life, as Slurm, infrastructure and Pulumi's state together tell it."""
+"""The phase of a node, as Slurm, infrastructure and Pulumi's state together tell it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the daemon is handed: the stack that it changes and the journal that it writes.
+"""Interfaces of the daemon: the stack that it changes and the journal that it writes.
 
 Slurm is `SlurmClient`, machines are `tidepool.infrastructures.Infrastructure`, the clock is a function that gives the
 time in UTC.
@@ -38,7 +38,7 @@ class NotUp(StackError):
 
 @dataclass(frozen=True, slots=True)
 class StackOutputs:
-    """What the stack's outputs and state say. ``version`` changes when either does."""
+    """The stack as its outputs and state have it. ``version`` changes when either does."""
 
     version: str
     #: What a person brought up last: edits of the file that were not brought up are not in it.
@@ -67,7 +67,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class UpOutcome:
-    """What an `up` came to, by node. Nodes that were asked for and are in none of these were as they should be."""
+    """The outcome of an `up`, by node. Nodes that were asked for and are in none of these were as they should be."""
 
     made: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ class Stack(Protocol):
     """One stack, through `pulumi.automation`."""
 
     def read(self) -> StackOutputs:
-        """What it says now. Quick where nothing changed.
+        """Return what it says now. Quick where nothing changed.
 
         Raises:
             NotUp: there is no cluster.
@@ -125,7 +125,7 @@ class Stack(Protocol):
         ...
 
     def is_busy(self) -> bool:
-        """Whether an operation is under way, whoever's it is, as far as can be seen from here."""
+        """Return whether an operation is under way, whoever's it is, as far as can be seen from here."""
         ...
 
     def preview(
@@ -135,7 +135,7 @@ class Stack(Protocol):
         *,
         locations: Mapping[str, str] = _NOTHING,
     ) -> str:
-        """What `up` would do, in Pulumi's words, for people.
+        """Return what `up` would do, in Pulumi's words, for people.
 
         Raises:
             StackError: as for `up`.
@@ -169,7 +169,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where the last daemon was."""
+    """The point at which the last daemon was."""
 
     #: None before the first decision: then the stack's outputs say it.
     desired: Mapping[str, HostSet] | None = field(default=None, metadata={"stored_as": "wish"})
@@ -242,7 +242,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What the leader cannot see, or finds odd, in words for people, since when: for that it holds still, or in part."""
+    """Complaints of the leader, in words for people, and since when: for that it holds still, or in part."""
 
     since: datetime
     complaints: tuple[str, ...]
@@ -278,7 +278,7 @@ class JobRecord:
 
 
 class Journal(Protocol):
-    """What the scaler was about, durable: a file beside the stack, or a database that several daemons share.
+    """The scaler's journal, durable: a file beside the stack, or a database that several daemons share.
 
     Every writing call of the leader names its lease, and is refused with `Fenced` when there is a later epoch.
     All may raise `JournalError`. Reading needs no lease, and works while another process writes.
@@ -293,11 +293,11 @@ class Journal(Protocol):
         ...
 
     def leader(self) -> Lease | None:
-        """Who had it last, expired, let go of or not."""
+        """Return who had it last, expired, let go of or not."""
         ...
 
     def kept(self) -> Kept:
-        """Where the last daemon was."""
+        """Return the point at which the last daemon was."""
         ...
 
     def decided(
@@ -343,19 +343,19 @@ class Journal(Protocol):
         ...
 
     def paused(self) -> Pause | None:
-        """Whether a person did."""
+        """Return whether a person did."""
         ...
 
     def open_intents(self) -> tuple[Intent, ...]:
-        """Those without a result, oldest first: where a daemon that was killed goes on."""
+        """Return those without a result, oldest first: where a daemon that was killed goes on."""
         ...
 
     def last_look(self) -> Look | None:
-        """What was `looked` last."""
+        """Return what was `looked` last."""
         ...
 
     def trouble(self) -> Trouble | None:
-        """What the leader complains of."""
+        """Return what the leader complains of."""
         ...
 
     def last_decision(self) -> Decided | None:
@@ -369,7 +369,7 @@ class Journal(Protocol):
     def intents(
         self, *, node: str = "", fleet: str = "", since: datetime | None = None, limit: int = 100
     ) -> tuple[Intent, ...]:
-        """Those about a node or a fleet, or all; the newest first."""
+        """Return those about a node or a fleet, or all; the newest first."""
         ...
 
     def samples(self, since: datetime | None = None) -> tuple[Sample, ...]:

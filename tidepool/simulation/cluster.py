@@ -43,7 +43,7 @@ class Killed(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """How long things take, in seconds.
+    """Durations, in seconds.
 
     ``look`` is the shortest time between two looks of the daemon, and between a change and the look that sees it.
     ``latest`` is the longest. Without ``echoes`` it does not look again and again after a change, which is quicker where nothing goes wrong.
@@ -114,7 +114,7 @@ class SimulatedCluster:
 
     @property
     def spec(self) -> ClusterSpec:
-        """What a person brought up last."""
+        """Return what a person brought up last."""
         return self.stack.spec
 
     def bring_up(self, spec: ClusterSpec) -> None:
@@ -244,7 +244,7 @@ class Daemon:
 
     @property
     def can_look(self) -> bool:
-        """Whether it runs, and is not in the midst of a look."""
+        """Return whether it runs, and is not in the midst of a look."""
         return not self.stopped and not self._looking
 
     def wake(self) -> None:
@@ -303,7 +303,7 @@ class _InSimulatedTime(Executor):
 
 
 def price(fleet: Fleet) -> float:
-    """What a node of the fleet costs, in US dollars an hour."""
+    """Return what a node of the fleet costs, in US dollars an hour."""
     return fleet.infrastructures[0].price_usd_per_hour
 
 
@@ -313,5 +313,5 @@ def sleeping(seconds: float) -> str:
 
 
 def run_time_s(request: JobRequest) -> float:
-    """How long a job of `sleeping` runs once it began."""
+    """Return how long a job of `sleeping` runs once it began."""
     return float(request.script.rpartition("sleep ")[2])

@@ -132,7 +132,7 @@ class FakeInfrastructure:
     # What can be seen from elsewhere
 
     def registered(self) -> tuple[Machine, ...]:
-        """Those that run and whose slurmd has registered by now, by key."""
+        """Return those that run and whose slurmd has registered by now, by key."""
         now = self._now()
         return tuple(
             made.machine
@@ -146,7 +146,7 @@ class FakeInfrastructure:
         return made.machine if made is not None else None
 
     def is_mute(self, node: str) -> bool:
-        """Whether machines of this name never register."""
+        """Return whether machines of this name never register."""
         return node in self._mute
 
     # The contract

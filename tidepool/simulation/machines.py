@@ -16,7 +16,7 @@ from tidepool.simulation.slurm.fake import FakeSlurm
 
 @dataclass(slots=True)
 class Bill:
-    """What a fleet's machines have come to."""
+    """Costs of a fleet's machines."""
 
     made: int = 0
     node_s: float = 0
@@ -108,7 +108,7 @@ class SimulatedMachines:
         self._since[self._at(like).haunt(old, like)] = self._clock.true
 
     def running(self) -> builtins.list[MachineKey]:
-        """Those that run in truth, seen or not."""
+        """Return those that run in truth, seen or not."""
         return builtins.list(self._since)
 
     def restart_slurmd(self, key: MachineKey, seconds: float) -> None:

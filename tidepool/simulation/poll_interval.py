@@ -32,7 +32,7 @@ _QUARTER: Final = 15
 
 
 class Pacing:
-    """Of one daemon. ``least_s`` and ``most_s`` are the shortest and the longest distance of two looks.
+    """Poll intervals of one daemon. ``least_s`` and ``most_s`` are the shortest and the longest distance of two looks.
 
     Without ``echoes`` one look sees all.
     """

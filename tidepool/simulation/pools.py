@@ -75,7 +75,7 @@ class PoolMachine:
         return ()
 
     def hand_over(self, token: BootstrapToken) -> None:
-        """What its kubelet is to ask with."""
+        """Return what its kubelet is to ask with."""
         self.token = token.text
 
     def _register(self, start: int) -> None:
@@ -119,7 +119,7 @@ class SimulatedPools:
         )
 
     def give(self, name: str, to: Role, wait: Callable[[float], None]) -> tuple[Role | None, str]:
-        """What the provider does with a Role: the role that the machine has then, and why it has not ``to``.
+        """Return what the provider does with a Role: the role that the machine has then, and why it has not ``to``.
 
         ``wait`` lets time go by; what it raises is a kill of whoever drives the conversion.
         """
@@ -151,7 +151,7 @@ class SimulatedPools:
         return _came(ended, to)
 
     def gives_work(self, name: str) -> set[Role]:
-        """Which sides would give the machine work now, in truth: never both."""
+        """Return which sides would give the machine work now, in truth: never both."""
         found: set[Role] = set()
         node = self._slurm.look(name)
         if node is not None and node.state.takes_jobs:

@@ -192,7 +192,7 @@ class SimulatedStack:
         return UpOutcome(frozenset(operation.made), frozenset(), operation.failed, took_s)
 
     def _refuse(self, kubernetes: Mapping[str, HostSet]) -> None:
-        """What the program does with a wish that cannot be."""
+        """Fail as the program does with a wish that cannot be."""
         for name, hosts in kubernetes.items():
             pool = self.spec.pool(name)
             served = (
@@ -315,7 +315,7 @@ class SimulatedStack:
         operation.failed[node] = Failure("boot", text)
 
     def _drifted(self, key: MachineKey) -> bool:
-        """Whether a look finds that it is not as it is recorded."""
+        """Return whether a look finds that it is not as it is recorded."""
         node = self._node(key.node)
         if not self._runs(key):
             return True

@@ -44,7 +44,7 @@ StackAction = Launch | Remove | Repair | Convert
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one `up` is to do: nodes by name, with their fleets; and those that are not to be touched any more."""
+    """The nodes of one `up`: by name, with their fleets; and those that are not to be touched any more."""
 
     intents: tuple[Intent, ...]
     nodes: Mapping[str, str]
@@ -65,7 +65,7 @@ class Batch:
 
 
 class Hands:
-    """What the scaler acts with. ``may_act`` says, before each effect, whether the lease still holds."""
+    """Carries out decisions. ``may_act`` says, before each effect, whether the lease still holds."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Hands:
         return ended
 
     def batch(self, intents: Sequence[Intent], desired: Mapping[str, HostSet]) -> Batch:
-        """What the next `up` of fleets' nodes is to do of ``intents``.
+        """Return what the next `up` of fleets' nodes is to do of ``intents``.
 
         Raises:
             Unseen: it cannot be looked at once more.
@@ -192,7 +192,7 @@ class Hands:
 
 
 def is_for_the_stack(intent: Intent) -> bool:
-    """Whether an `up` carries it out."""
+    """Return whether an `up` carries it out."""
     return isinstance(intent.action, StackAction)
 
 

@@ -32,7 +32,7 @@ def adopted(
 def applied(
     fleets: Mapping[str, HostSet], desired: Mapping[str, HostSet], nodes: Mapping[str, str]
 ) -> dict[str, HostSet]:
-    """What the stack should have after an `up` of ``nodes`` (by name, their fleets), and of no others.
+    """Return what the stack should have after an `up` of ``nodes`` (by name, their fleets), and of no others.
 
     Others are as the outputs' ``fleets`` have them: what is hosts besides is for another `up`.
     """

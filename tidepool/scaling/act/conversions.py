@@ -29,7 +29,7 @@ US: Final = "scaler"
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What one `up` of roles is to do: by machine its pool, and the role that it is to have.
+    """The moves of one `up` of roles: by machine its pool, and the role that it is to have.
 
     ``refresh`` are those of which the state may not know what they are, ``overtaken`` those that are left, and why.
     """
@@ -52,7 +52,7 @@ class Moves:
 
 
 class Conversions:
-    """What the scaler moves machines with. ``may_act`` says, before each effect, whether the lease still holds."""
+    """Moves machines of pools. ``may_act`` says, before each effect, whether the lease still holds."""
 
     def __init__(self, observer: Observer, now: Callable[[], datetime], may_act: Callable[[], bool]) -> None:
         self._observer = observer
@@ -60,7 +60,7 @@ class Conversions:
         self._may_act = may_act
 
     def moves(self, intents: Sequence[Intent], since_s: float) -> tuple[Moves, PoolsRecheck] | None:
-        """What is still right of ``intents``, which are conversions, and what was seen of it.
+        """Return what is still right of ``intents``, which are conversions, and what was seen of it.
 
         None: Kubernetes was not looked at yet since ``since_s``.
 

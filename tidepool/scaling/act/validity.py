@@ -1,4 +1,4 @@
-"""Whether an action is still right, by a look from just before it is taken. Pure.
+"""Checks that an action is still right, by a look from just before it is taken. Pure.
 
 Between a decision and its effect a job may have started, a person may have drained a node, another may have brought the
 cluster up. What is not right any more is left, and decided anew.
@@ -152,7 +152,7 @@ def _wrong_to_leave_kubernetes(recheck: PoolsRecheck, name: str) -> str:
 
 
 def names_with_jobs(nodes: Iterable[Node]) -> frozenset[str]:
-    """Those on which something runs, or is at its end."""
+    """Return those on which something runs, or is at its end."""
     return frozenset(
         node.name for node in nodes if node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags
     )

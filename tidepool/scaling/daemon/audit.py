@@ -1,4 +1,4 @@
-"""What the leader writes down for people, beside what it needs itself: the last look, charts, jobs as they went by."""
+"""Records that the leader writes for people, beside its own: the last look, charts, jobs as they went by."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Audit:
             self._journal.prune(lease, state.at - _KEPT)
 
     def troubled(self, lease: Lease, complaints: Iterable[str], at: datetime) -> None:
-        """What it complains of, or of nothing."""
+        """Write down what it complains of, or that it complains of nothing."""
         told = tuple(complaints)
         if not self._is_new and told == (self._trouble.complaints if self._trouble else ()):
             return

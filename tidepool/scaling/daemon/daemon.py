@@ -35,14 +35,14 @@ _LAST_UP_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where the health pages are served."""
+    """The address of the health pages."""
 
     host: str = "127.0.0.1"
     port: int = 0
 
 
 class NoAddress(Exception):
-    """Where the health pages should be, they cannot be; says why."""
+    """The health pages cannot be where they should be; the text says why."""
 
 
 class Voice:
@@ -162,7 +162,7 @@ class Daemon:
         return turn
 
     def health(self) -> tuple[bool, Mapping[str, Any]]:
-        """Whether it turns, and is not held still by something that is wrong; and how it is."""
+        """Return whether it turns, and is not held still by something that is wrong; and how it is."""
         turn, at = self._last, self._last_at
         if turn is None or at is None:
             return False, {"role": "begins"}

@@ -1,4 +1,4 @@
-"""What the daemon's turns are handed."""
+"""Dependencies of the daemon's turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEASE_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What the loop is handed. ``say`` is told of all that happens: a name, and what goes with it."""
+    """Dependencies of the loop. ``say`` is told of all that happens: a name, and what goes with it."""
 
     holder: str
     journal: Journal

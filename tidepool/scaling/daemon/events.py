@@ -1,4 +1,4 @@
-"""What the daemon says of what it does: an event as a line for a person, and as a document for programs. Pure."""
+"""Events of the daemon: each as a line for a person, and as a document for programs. Pure."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Health = Callable[[], tuple[bool, Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What they show: whether all is well, with a document that says how; and the metrics as text."""
+    """Pages of health: whether all is well, with a document that says how; and the metrics as text."""
 
     health: Health
     metrics: Callable[[], bytes]

@@ -1,4 +1,4 @@
-"""Who holds a lease: a process, named so that others on its machine can tell whether it is gone.
+"""The holder of a lease: a process, named so that others on its machine can tell whether it is gone.
 
 A lease of a process that was killed would be waited for to its end.
 """
@@ -16,7 +16,7 @@ def this_process() -> str:
 
 
 def is_gone(holder: str) -> bool:
-    """Whether ``holder`` has certainly ended, as far as can be told from here: not on another machine's behalf."""
+    """Return whether ``holder`` has certainly ended, as far as can be told from here: not on another machine's behalf."""
     host, _, rest = holder.partition("/")
     pid, _, life = rest.partition("/")
     if host != socket.gethostname() or not pid.isdecimal() or life.rpartition("/")[0] != _here():
@@ -25,7 +25,7 @@ def is_gone(holder: str) -> bool:
 
 
 def _life(pid: int) -> str:
-    """Where its id counts, and when it began; without the latter where there is no such process, or only its remains."""
+    """Return the namespace of its id, and when it began; that is missing where it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -48,7 +48,7 @@ Role = Literal["leads", "paused", "stands by", "holds still", "waits"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn came to, and when the next is due."""
+    """Outcome of a turn, and when the next is due."""
 
     role: Role
     again_in_s: float
@@ -111,7 +111,7 @@ class Loop:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether an `up` is running."""
+        """Return whether an `up` is running."""
         return self._state is not None and self._state.running is not None
 
     def finish(self) -> None:
@@ -171,7 +171,7 @@ class Loop:
         return lease
 
     def _may_act(self) -> bool:
-        """Whether the lease holds, by the time and by the journal. Asked before each effect."""
+        """Return whether the lease holds, by the time and by the journal. Asked before each effect."""
         if self._lease is None or self._dependencies.monotonic_s() >= self._lease_until_s:
             return False
         leader = self._dependencies.journal.leader()
@@ -432,7 +432,7 @@ class Loop:
         state.kept, state.kept_at_s = kept, now_s
 
     def _is_active_now(self, state: State) -> bool:
-        """Whether the next look is worth more than one at rest. What is amiss for good is not looked at more for that."""
+        """Return whether the next look is worth more than one at rest. What is amiss for good is not looked at more for that."""
         if state.running is not None or state.pending or state.inherited or state.memory.launches:
             return True
         if state.memory.pools.moving:

@@ -1,4 +1,4 @@
-"""What Prometheus is told of the daemon."""
+"""Metrics of the daemon for Prometheus."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Operations:
         )
 
     def _begin_moves(self, state: State, intents: list[Intent], others: list[Intent]) -> bool:
-        """Whether it did something about ``intents``: where Kubernetes is still to be looked at, others go first."""
+        """Return whether something was done about ``intents``: where Kubernetes is still to be looked at, others go first."""
         if self._dependencies.stack.is_busy():
             # Nothing is ordered that nobody could carry out.
             self._wait("an operation is under way on the stack")

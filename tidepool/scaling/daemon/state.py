@@ -1,4 +1,4 @@
-"""What the leader has in its head between two turns."""
+"""The state of the leader between two turns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Running:
 
 @dataclass(slots=True)
 class State:
-    """What the leader has in its head; the journal has all of it."""
+    """The state of the leader; the journal has all of it."""
 
     desired: Mapping[str, HostSet]
     memory: Memory
@@ -42,5 +42,5 @@ class State:
     kept: Kept | None = None
 
     def to_kept(self) -> Kept:
-        """What the next daemon has to know."""
+        """Return what the next daemon has to know."""
         return Kept(self.desired, self.memory, self.power_up, self.power_down)

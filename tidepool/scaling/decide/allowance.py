@@ -1,4 +1,4 @@
-"""How many nodes more there may be: limits, prices and budget, asked by whoever would launch."""
+"""The contract of limits on launches: limits, prices and budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """How many of the nodes that were asked for may be launched; where they are fewer, why, in words."""
+    """Permission to launch so many of the nodes that were asked for; where they are fewer, why, in words."""
 
     nodes: int
     reason: str = ""
@@ -19,7 +19,7 @@ class Grant:
 
 
 class Allowance(Protocol):
-    """What limits allow beside all that is there already. It answers and remembers nothing: the asker counts."""
+    """Limits beside all that is there already. It answers and remembers nothing: the asker counts."""
 
     def more(
         self,
@@ -31,7 +31,7 @@ class Allowance(Protocol):
         account: str,
         launched_usd: float | None = None,
     ) -> Grant:
-        """How many of ``nodes`` more of ``fleet`` may be launched, beside those ``launched`` (by fleet) just now.
+        """Return how many of ``nodes`` more of ``fleet`` may be launched, beside those ``launched`` (by fleet) just now.
 
         They are for jobs of ``account`` that may run ``time_limit_s`` (None: without end). Granting fewer to more
         ``launched`` nodes, never more, is what the asker counts on. ``launched_usd`` is the sum of

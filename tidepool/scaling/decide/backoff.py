@@ -47,7 +47,7 @@ def of_fleet(before: Backoff | None, cause: Cause, text: str, at: datetime) -> B
 
 
 def is_forgiven(backoff: Backoff) -> bool:
-    """Whether a fleet goes on as if nothing had been: it may be the machines' fault, one by one."""
+    """Return whether a fleet goes on as if nothing had been: it may be the machines' fault, one by one."""
     return backoff.cause == "boot" and backoff.failures <= BOOTS_FORGIVEN
 
 

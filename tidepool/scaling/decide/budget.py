@@ -1,4 +1,4 @@
-"""What machines cost: what this month has cost, and what it is bound to cost until its end. Months are in UTC."""
+"""Costs of machines: what this month has cost, and what it is bound to cost until its end. Months are in UTC."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Books:
 
     @property
     def projected_usd(self) -> float:
-        """What the month comes to, if nothing more is launched."""
+        """Return what the month comes to, if nothing more is launched."""
         return self.spent.usd + self.committed_usd
 
 
 def books(state: ClusterState, memory: Memory, reconciled: Reconciled) -> Books:
-    """What there is costs this much."""
+    """Return what all that is there costs."""
     prices = node_prices(state.spec)
     own = own_usd_per_hour(state.spec)
     rate = own + sum(price_of(entry, prices) for entry in reconciled.entries.values() if has_machine(entry))
@@ -45,24 +45,24 @@ def books(state: ClusterState, memory: Memory, reconciled: Reconciled) -> Books:
 
 
 def has_machine(entry: Entry) -> bool:
-    """Whether a machine is paid for, as far as can be seen."""
+    """Return whether a machine is paid for, as far as can be seen."""
     return entry.phase is not Phase.ABSENT and entry.action is not NodeAction.RELEASE_SLOT
 
 
 def price_of(entry: Entry, prices: Mapping[tuple[str, str], float]) -> float:
-    """What the machine of a node costs an hour where it is, by `node_prices`."""
+    """Return what the machine of a node costs an hour where it is, by `node_prices`."""
     return prices.get((entry.fleet, entry.location), prices.get((entry.fleet, ""), 0.0))
 
 
 def own_usd_per_hour(spec: ClusterSpec) -> float:
-    """What the cluster's own machines cost an hour."""
+    """Return what the cluster's own machines cost an hour."""
     controller = spec.controller
     machines = 1 + int(controller.backup) + int(controller.accounting is not None) + controller.login_machines
     return machines * controller.infrastructure.price_usd_per_hour
 
 
 def spent(before: Spent | None, at: datetime, usd_per_hour: float) -> Spent:
-    """What the month has cost by ``at``, when there was so much an hour since ``before``."""
+    """Return what the month has cost by ``at``, when there was so much an hour since ``before``."""
     month = f"{at:%Y-%m}"
     if before is None:
         return Spent(month, 0, at)
@@ -85,7 +85,7 @@ def month_end(at: datetime) -> datetime:
 
 
 def node_usd(price_usd_per_hour: float, lasting: timedelta | None, at: datetime) -> float:
-    """What a node that is there so long (None: without end) costs of what is left of the month."""
+    """Return what a node that is there so long (None: without end) costs of what is left of the month."""
     left = month_end(at) - at
     there = left if lasting is None else min(left, max(lasting, timedelta()))
     return price_usd_per_hour * (there / _HOUR)
@@ -94,7 +94,7 @@ def node_usd(price_usd_per_hour: float, lasting: timedelta | None, at: datetime)
 def _of_nodes(
     state: ClusterState, memory: Memory, reconciled: Reconciled, prices: Mapping[tuple[str, str], float]
 ) -> tuple[float, float]:
-    """What the nodes that there are will have cost, with what they are idle; and what of it cannot be saved."""
+    """Return what the nodes that there are will have cost, with what they are idle; and what of it cannot be saved."""
     by_fleet: dict[str, list[float]] = {}
     idle = {fleet.name: timedelta(seconds=fleet.idle_timeout_s) for fleet in state.spec.fleets}
     bound = 0.0

@@ -1,7 +1,7 @@
 """Rooms: how many more nodes of a fleet each of its infrastructures may have now, and which node gets which.
 
 Nodes of a fleet are alike, so growth counts them for the fleet; where each is, is decided here, in the fleet's order. One that
-failed is probed when its set-back is over: a single node goes there, and the others go on to the next, until a node has come.
+failed is probed when its backoff is over: a single node goes there, and the others go on to the next, until a node has come.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidepool.scaling.memory import Backoff, Memory, at_location
 
 #: So many nodes are asked of one that failed, before it is asked for all again.
 PROBES: Final = 1
-#: What is launched where a set-back is over is launched later than that, and all else before it by its whole pause.
+#: What is launched where a backoff is over is launched later than that, and all else before it by its whole pause.
 _LATER: Final = timedelta(seconds=-1)
 
 
@@ -44,12 +44,12 @@ class Capacity:
 
     @property
     def left(self) -> int:
-        """How many more may be made there now."""
+        """Return how many more may be made there now."""
         return 0 if self.backoff is not None else max(0, self.most - self.taken)
 
     @property
     def first(self) -> int:
-        """How many of these may be made before the rooms behind it have their turn."""
+        """Return how many of these may be made before the rooms behind it have their turn."""
         return self.left if self.failed is None else min(self.left, self.probes)
 
     @property
@@ -65,7 +65,7 @@ class Capacity:
 def capacities_of(
     fleet: Fleet, taken: Mapping[tuple[str, str], int], memory: Memory, at: datetime
 ) -> tuple[Capacity, ...]:
-    """Those of a fleet, in its order. ``taken``: how many nodes there are, by fleet and key."""
+    """Return the capacities of a fleet, in its order. ``taken``: how many nodes there are, by fleet and key."""
     spans = len(fleet.infrastructures) > 1
     found = []
     for entry in fleet.infrastructures:
@@ -89,7 +89,7 @@ def capacities_of(
 
 
 def _probed(fleet: Fleet, key: str, over: Backoff, memory: Memory) -> int:
-    """How many nodes are being made there since the set-back is over."""
+    """Return how many nodes are being made there since the backoff is over."""
     return sum(
         memory.locations.get(name, "") == key and launch.since - over.until > _LATER
         for name, launch in memory.launches.items()
@@ -98,7 +98,7 @@ def _probed(fleet: Fleet, key: str, over: Backoff, memory: Memory) -> int:
 
 
 def next_capacities(capacities: Sequence[Capacity], skip: int, nodes: int) -> Iterator[tuple[Capacity, int]]:
-    """Where the next ``nodes`` nodes go, behind ``skip`` others that were given out already: so many to each room.
+    """Return where the next ``nodes`` nodes go, behind ``skip`` others that were given out already: so many to each room.
 
     What is only to be probed gets more where no other has room: a job of several nodes would wait for ever.
     """
@@ -127,7 +127,7 @@ def why_not_first(capacities: Sequence[Capacity], key: str) -> str:
 
 
 def closing_backoff(fleet: Fleet, memory: Memory, at: datetime) -> Backoff | None:
-    """What keeps the whole fleet closed: of several infrastructures the set-back that is over first, if none is open."""
+    """Return the backoff that closes a whole fleet: of several the one that is over first, if none is open."""
     capacities = capacities_of(fleet, {}, memory, at)
     closed = [capacity.backoff for capacity in capacities if capacity.backoff is not None]
     if len(capacities) > len(closed):
@@ -136,7 +136,7 @@ def closing_backoff(fleet: Fleet, memory: Memory, at: datetime) -> Backoff | Non
 
 
 def node_prices(spec: ClusterSpec) -> dict[tuple[str, str], float]:
-    """What a machine costs an hour, by fleet and key; where it is not known where it is, what the first one asks."""
+    """Return what a machine costs an hour, by fleet and key; where it is not known where it is, what the first one asks."""
     found = {}
     for fleet in spec.fleets:
         found[fleet.name, ""] = fleet.infrastructures[0].price_usd_per_hour

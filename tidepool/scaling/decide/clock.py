@@ -1,4 +1,4 @@
-"""What is remembered, when the clock has jumped, or when time went by in which nothing could be done."""
+"""Corrections of memory, where the clock has jumped, or time went by in which nothing could be done."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _no_later(times: Mapping[str, datetime], at: datetime) -> Mapping[str, datet
 
 
 def _waited_for_its_turn(memory: Memory, state: ClusterState) -> Memory:
-    """What the next `up` will do has its time from then on, for there is one at a time."""
+    """Give what the next `up` will do its time from then on, for there is one at a time."""
     if not state.under_way:
         return memory
     patience = _patience(state)

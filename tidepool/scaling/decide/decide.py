@@ -2,7 +2,7 @@
 
 The order is: what each node comes to (ledger); the nodes that are there anyhow (floors); nodes for jobs (growth), as
 far as limits allow; spare nodes; what nobody needs (shrinking). In mode `power_save` Slurm itself says what comes and
-goes. Machines of converged pools are none of the ledger's: they take part in growth, and `pools` says which of them move.
+goes. Machines of converged pools are none of the reconcile table's: they take part in growth, and `pools` says which of them move.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SLURM_ASKS = "Slurm's power saving asks for nodes by itself"
 
 
 def decide(state: ClusterState, memory: Memory) -> Decision:
-    """What should be done now. The same input gives the same, in whatever order it is listed.
+    """Decide what should be done now. The same input gives the same, in whatever order it is listed.
 
     On the world that it was just made of, with its wish and its memory, there is nothing more to do.
     """

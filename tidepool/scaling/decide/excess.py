@@ -33,7 +33,7 @@ class Excess:
 def find_excess(
     state: ClusterState, idle_since: Mapping[str, datetime], reconciled: Reconciled, books: Books
 ) -> Excess:
-    """Those that should go. Of nodes that are alike, the idle go before those that run jobs."""
+    """Return the nodes that should go. Of nodes that are alike, the idle go before those that run jobs."""
     found = dict(_not_in_the_spec(state, reconciled))
     if not _is_limited(state):
         return Excess(found)

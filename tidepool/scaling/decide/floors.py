@@ -58,15 +58,15 @@ class Outlook:
                 yield from (name for slot in fleet.slots() if (name := slot.node_name) not in names)
 
     def there(self, fleet: str) -> set[str]:
-        """Those that stay: in service, held, coming, launched or undrained just now."""
+        """Return the nodes that stay: in service, held, coming, launched or undrained just now."""
         return self._staying(fleet, _THERE)
 
     def spare(self, fleet: str, needed: Collection[str]) -> set[str]:
-        """Those that no job has or gets."""
+        """Return the nodes that no job has or gets."""
         return self._staying(fleet, _SPARE) - set(needed)
 
     def undrainable(self, fleet: str, phases: Collection[Phase]) -> list[Entry]:
-        """Those that the scaler drained, and that may take jobs again; the lowest slot first."""
+        """Return the nodes that the scaler drained and that may take jobs again; the lowest slot first."""
         return [
             entry
             for entry in self.reconciled.entries.values()
@@ -105,7 +105,7 @@ def serve(
 
 
 def _of(floors: Iterable[Floor], fleet: Fleet, *, spare: bool) -> list[Floor]:
-    """Those of a fleet, the highest last."""
+    """Return the floors of a fleet, the highest last."""
     return sorted(
         (floor for floor in floors if floor.fleet == fleet.name and floor.is_spare is spare),
         key=lambda floor: (floor.nodes, floor.reason),

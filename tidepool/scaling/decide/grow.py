@@ -38,7 +38,7 @@ _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What is to be made for the jobs that wait."""
+    """Nodes for the jobs that wait."""
 
     #: One for each fleet, and for each pool whose machines should come to Slurm; names are in order.
     launches: tuple[Launch, ...]
@@ -67,9 +67,9 @@ def grow(
 
     Args:
         state: what was observed.
-        memory: of it, set-backs of fleets and of nodes, what is being made, and since when there has been room for
+        memory: of it, backoffs of fleets and of nodes, what is being made, and since when there has been room for
             jobs.
-        phases: of every node that is more than a slot, in the words of the ledger; others are absent.
+        phases: of every node that is more than a slot, in the words of the reconcile table; others are absent.
         allowance: what limits and budget allow to launch.
         horizon_s: None gives every job nodes at once (`queue`). A number of seconds lets jobs follow one another on
             a node as long as their time limits end within it (`backlog`).
@@ -306,7 +306,7 @@ def _standing(wanted: Wanted, outcome: Served, pools: Collection[str]) -> tuple[
 def _by_fleet(
     state: ClusterState, names: Collection[str], used: Mapping[str, list[int]]
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[int, ...]]]:
-    """Of each fleet, in the spec's order: its nodes by number, and the jobs that they are for by their place."""
+    """Return for each fleet, in the spec's order: its nodes by number, and the jobs that they are for by their place."""
     of_fleet: dict[str, list[str]] = {}
     for name in names:
         of_fleet.setdefault(name.rpartition("-")[0], []).append(name)

@@ -1,4 +1,4 @@
-"""How many nodes more the limits of the spec, its prices and its budget allow. It is growth's `Allowance`."""
+"""The number of nodes that the limits of the spec, its prices and its budget allow. It is growth's `Allowance`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DUST: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is there already, and what that leaves. It answers and remembers nothing."""
+    """The nodes that are there, and what the limits leave beside them. It answers and remembers nothing."""
 
     spec: ClusterSpec
     at: datetime
@@ -53,7 +53,7 @@ class Limits:
         account: str = "",
         launched_usd: float | None = None,
     ) -> Grant:
-        """How many of ``nodes`` more of ``fleet`` may be launched beside ``launched``: see `Allowance`."""
+        """Return how many of ``nodes`` more of ``fleet`` may be launched beside ``launched``: see `Allowance`."""
         found = next((each for each in self.spec.fleets if each.name == fleet), None)
         if found is None:
             return Grant(0, f"there is no fleet {fleet}")
@@ -75,7 +75,7 @@ class Limits:
         return replace(least, nodes=granted, usd_per_node=_dearest(ahead, granted))
 
     def with_launched(self, launched: Mapping[str, int], launched_usd: float) -> Limits:
-        """What is left when so many are launched."""
+        """Return what is left when so many are launched."""
         present, since = Counter(self.present), Counter(self.since)
         present.update(launched)
         since.update(launched)
@@ -88,7 +88,7 @@ class Limits:
         )
 
     def usd_of(self, fleet: Fleet, lasting_s: Iterable[int | None]) -> float:
-        """What new nodes of a fleet could cost of this month, the next ones: each with how long its job may run."""
+        """Return what new nodes of a fleet could cost of this month, the next ones: each with how long its job may run."""
         ahead = list(lasting_s)
         found = 0.0
         for capacity, count in next_capacities(
@@ -99,7 +99,7 @@ class Limits:
         return found
 
     def _usd(self, fleet: Fleet, usd_per_hour: float, time_limit_s: int | None) -> float:
-        """What a new node could cost of this month: until it is up, for its job, and idle behind it."""
+        """Return what a new node could cost of this month: until it is up, for its job, and idle behind it."""
         beside = timedelta(seconds=self.spec.scaling.boot_timeout_s + fleet.idle_timeout_s)
         lasting = None if time_limit_s is None else timedelta(seconds=time_limit_s) + beside
         return node_usd(usd_per_hour, lasting, self.at)
@@ -108,7 +108,7 @@ class Limits:
         return self.since.get(fleet, 0) + launched.get(fleet, 0)
 
     def _usd_per_hour(self, launched: Mapping[str, int]) -> float:
-        """What so many more cost an hour, where they would be."""
+        """Return what so many more cost an hour, where they would be."""
         return sum(
             capacity.usd_per_hour * here
             for fleet, count in launched.items()
@@ -187,7 +187,7 @@ _Ahead = Sequence[tuple[Capacity, int, float]]
 
 
 def _dearest(ahead: _Ahead, nodes: int) -> float:
-    """What the dearest of the first ``nodes`` costs; where there are none, what the next one would."""
+    """Return what the dearest of the first ``nodes`` costs; where there are none, what the next one would."""
     costs = []
     for _, count, usd in ahead:
         costs.append(usd)
@@ -198,7 +198,7 @@ def _dearest(ahead: _Ahead, nodes: int) -> float:
 
 
 def _affordable(left: float, ahead: Iterable[tuple[int, float]]) -> tuple[int, float]:
-    """How many of those ahead ``left`` is enough for, and what the first costs that it is not enough for."""
+    """Return how many of those ahead ``left`` is enough for, and what the first costs that it is not enough for."""
     found, cost = 0, 0.0
     for count, cost in ahead:
         if cost <= 0:
@@ -220,7 +220,7 @@ def limits(
     books: Books,
     caps: Mapping[str, int],
 ) -> Limits:
-    """What is left beside all that is there. ``caps``: by account, how many nodes its jobs may have."""
+    """Return what is left beside all that is there. ``caps``: by account, how many nodes its jobs may have."""
     there = [entry for entry in reconciled.entries.values() if has_machine(entry)]
     present = Counter(entry.fleet for entry in there)
     spanning = {fleet.name: fleet for fleet in spec.fleets if len(fleet.infrastructures) > 1}

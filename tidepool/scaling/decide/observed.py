@@ -1,4 +1,4 @@
-"""How Slurm has a node: from its state, its flags and its reason to one word of the ledger."""
+"""The status of a node in Slurm: from its state, its flags and its reason to one word of the reconcile table."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def slurm_status(node: Node | None) -> SlurmStatus:
 
 
 def holder(node: Node) -> str:
-    """Who holds a node that is somebody's, and why, in words."""
+    """Return who holds a node that is somebody's, and why, in words."""
     flags = ", ".join(sorted(node.state.flags & _THEIRS))
     by = f" by {node.reason.user}" if node.reason and node.reason.user else ""
     why = f": {node.reason.text}" if node.reason and node.reason.text else ""
@@ -114,7 +114,7 @@ def _is_somebodys(node: Node) -> bool:
 
 
 def is_taken_back(node: Node | None) -> bool:
-    """Whether its infrastructure takes its machine back, and has said so before."""
+    """Return whether its infrastructure takes its machine back, and has said so before."""
     return (
         node is not None
         and node.reason is not None

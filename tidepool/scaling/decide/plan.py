@@ -76,7 +76,7 @@ class NewNodes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is decided so far: actions, the nodes that should be there, and what is remembered then."""
+    """The decision so far: actions, the nodes that should be there, and what is remembered then."""
 
     at: datetime
     #: How long what is asked for may take.

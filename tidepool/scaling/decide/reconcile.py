@@ -86,7 +86,7 @@ class Reconciled:
 
 
 def reconcile(state: ClusterState, memory: Memory) -> Reconciled:
-    """What every node comes to."""
+    """Return what every node comes to."""
     return _Look(state, memory).reconciled()
 
 
@@ -252,7 +252,7 @@ class _Look:
         return how, ""
 
     def _is_being_deleted(self, node: Node) -> bool:
-        """Whether an operation of somebody else's has just begun to take it away.
+        """Return whether an operation of somebody else's has just begun to take it away.
 
         One that was cut off leaves such a drain behind, which is as good as one of ours then.
         """
@@ -269,7 +269,7 @@ class _Look:
         return (record.location if record else "") or self._memory.locations.get(name, "")
 
     def _infrastructure(self, name: str) -> str:
-        """Where its machine is, or is to be made; empty where that is not known."""
+        """Return the infrastructure of its machine, now or to be; empty where that is not known."""
         record = (self._state.recorded or {}).get(name)
         if record is not None and record.infrastructure:
             return record.infrastructure
@@ -299,7 +299,7 @@ class _Look:
         return Power.RUNNING if any(each.state == "running" for each in listed) else Power.STOPPED
 
     def _was_refused(self, name: str) -> bool:
-        """Whether it is known without a look that there is no machine: nothing is recorded, and none was to be had."""
+        """Return whether it is known without a look that there is no machine: nothing is recorded, and none was to be had."""
         backoff = self._memory.node_backoffs.get(name)
         return (
             self._state.recorded is not None
@@ -330,7 +330,7 @@ class _Look:
         return record.image if record else ""
 
     def _request(self, name: str, *, has_come: bool) -> RequestStatus:
-        """What was asked for it. A launch is over when it has come."""
+        """Return what was asked for it. A launch is over when it has come."""
         at = self._state.at
         if name in self._state.under_way:
             return RequestStatus.UNDER_WAY
@@ -344,7 +344,7 @@ class _Look:
         return RequestStatus.FAILED if backoff is not None and backoff.until > at else RequestStatus.NONE
 
     def _strays(self, entry: Entry) -> Iterable[Machine]:
-        """Of the machines of a node's name, those that may go, were it not for grace."""
+        """Return the machines of a node's name that may go, were it not for grace."""
         listed = self._listed(entry.name)
         if entry.action is NodeAction.DELETE_ORPHAN:
             yield from self._machines.get(entry.name, ())

@@ -1,4 +1,4 @@
-"""The page of documentation that the ledger's table writes of itself."""
+"""The page of documentation that the reconcile table's table writes of itself."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MEANING: Final = {
     NodeAction.WAIT: "Something was asked for and has time still, or more has to be seen first.",
     NodeAction.SERVE: "Jobs may have it. Idle for long enough, it is drained.",
     NodeAction.KEEP: "Jobs may have it, and it stays, for something cannot be seen.",
-    NodeAction.ADOPT: "It joins the wish, whoever made it.",
+    NodeAction.ADOPT: "It is desired, whoever made it.",
     NodeAction.MAKE: "An `up` makes it, and it has its time to come up.",
     NodeAction.REPAIR: "An `up` looks again at what is recorded of it, and makes it as it is wished: there, or gone.",
     NodeAction.DRAIN: "It takes no more jobs.",
     NodeAction.LEAVE: "A job that needs it undrains it. Empty, it is removed.",
-    NodeAction.REMOVE: "It leaves the wish, and an `up` takes it away.",
-    NodeAction.DROP: "It leaves the wish. There is nothing to take away.",
+    NodeAction.REMOVE: "It is desired no more, and an `up` takes it away.",
+    NodeAction.DROP: "It is desired no more. There is nothing to take away.",
     NodeAction.REPLACE: "It is removed, its name is left alone for a while, and the failure is counted for its fleet.",
     NodeAction.DELETE_ORPHAN: "Its machine is deleted, after a grace of two minutes in which no `up` is under way.",
     NodeAction.RELEASE_SLOT: "Slurm makes a slot of it.",

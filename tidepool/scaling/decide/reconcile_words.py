@@ -9,7 +9,7 @@ from tidepool.scaling.phase import Phase
 
 
 class SlurmStatus(StrEnum):
-    """How Slurm has a node."""
+    """The state of a node in Slurm."""
 
     UNLISTED = "not listed"
     SLOT = "slot"
@@ -31,7 +31,7 @@ class SlurmStatus(StrEnum):
 
 
 class Power(StrEnum):
-    """How the infrastructure has its machine."""
+    """The state of a node's machine in the infrastructure."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -40,7 +40,7 @@ class Power(StrEnum):
 
 
 class Record(StrEnum):
-    """What Pulumi's state has of it."""
+    """The record of a node in Pulumi's state."""
 
     NONE = "nothing"
     MACHINE = "machine"
@@ -50,7 +50,7 @@ class Record(StrEnum):
 
 
 class RequestStatus(StrEnum):
-    """What was asked for, and whether its time is over."""
+    """The request for a node, and whether its time is over."""
 
     NONE = "nothing"
     UNDER_WAY = "under way"
@@ -63,7 +63,7 @@ class RequestStatus(StrEnum):
 
 
 class NodeAction(StrEnum):
-    """What is to be done about it."""
+    """The action on a node."""
 
     NOTHING = "nothing"
     #: Something was asked for and has time still, or more has to be known first.
@@ -81,7 +81,7 @@ class NodeAction(StrEnum):
     #: Undrain it when a job needs it; remove it when it is empty.
     LEAVE = "leave"
     REMOVE = "remove"
-    #: It leaves the wish, and nothing is there that an `up` could take away.
+    #: It is desired no more, and nothing is there that an `up` could take away.
     DROP = "drop"
     #: Remove it, count it as a failure of its fleet, and take another name for a while.
     REPLACE = "replace"
@@ -116,5 +116,5 @@ class Row(NamedTuple):
     why: str
 
     def fits(self, cell: Cell) -> bool:
-        """Whether ``cell`` is one of them."""
+        """Return whether ``cell`` is one of them."""
         return all(value in values for value, values in zip(cell, self[:6], strict=True))

@@ -1,4 +1,4 @@
-"""What an `up` came to, of nodes or of roles, as what is remembered from then on. Pure."""
+"""Outcomes of an `up`, of nodes or of roles, as what is remembered from then on. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GRAVEST: Final[tuple[Cause, ...]] = ("permanent", "capacity", "boot", "transien
 def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
     """``memory`` after an `up`.
 
-    Success ends set-backs. A node that was made has its time to come up from then on: until a machine answered that boots
+    Success ends backoffs. A node that was made has its time to come up from then on: until a machine answered that boots
     slowly, it may be over. A node that could not be made is no launch any more, so that the next decision has it leave
     the wish; its name is left alone for a while, and its fleet backs off, once for each `up`; of a fleet on several
     infrastructures, only that one on which it failed. What could not be taken away, or mended, is tried again after a

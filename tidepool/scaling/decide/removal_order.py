@@ -1,4 +1,4 @@
-"""Which nodes go first, of those that may go."""
+"""The order in which nodes are removed."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def removal_order(state: ClusterState, idle_since: Mapping[str, datetime]) -> Ca
 
 
 def is_of_older_image(entry: Entry, state: ClusterState) -> bool:
-    """Whether its fleet's machines are made from another image by now."""
+    """Return whether its fleet's machines are made from another image by now."""
     now = state.images.get(at_location(entry.fleet, entry.location), "")
     return bool(entry.image and now and entry.image != now)

@@ -19,7 +19,7 @@ def vacancies(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: dat
 
 
 def quarantined(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: datetime) -> int:
-    """How many slots of ``fleet`` that nothing has are left alone for a while, for they failed."""
+    """Return how many slots of ``fleet`` that nothing has are left alone for a while, for they failed."""
     if not memory.node_backoffs:
         return 0
     return sum(is_quarantined(fleet, name, memory, at) for name in _absent(fleet, phases))
@@ -31,7 +31,7 @@ def _absent(fleet: Fleet, phases: Mapping[str, Phase]) -> Iterator[str]:
 
 
 def is_quarantined(fleet: Fleet, name: str, memory: Memory, at: datetime) -> bool:
-    """Whether a name is left alone.
+    """Return whether a name is left alone.
 
     One that an infrastructure had no machine for is free for the others, until that one has machines again. Where a machine
     may be there all the same, whose answer was lost, the name is not: it would have two.

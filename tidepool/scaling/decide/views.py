@@ -1,4 +1,4 @@
-"""Where each node stands, in words, once a decision is made."""
+"""Phases and reasons of nodes, in words, once a decision is made."""
 
 from __future__ import annotations
 

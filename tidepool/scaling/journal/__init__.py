@@ -1,4 +1,4 @@
-"""What the scaler was about, durable: SQLite beside the stack, or PostgreSQL where a stack's daemon is doubled.
+"""The scaler's journal, durable: SQLite beside the stack, or PostgreSQL where a stack's daemon is doubled.
 
 journal = open_journal(data / stack / "scaler", os.environ)
 """

@@ -1,4 +1,4 @@
-"""Which database the journal of a stack is in."""
+"""The choice of the database for a stack's journal."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _Step = Callable[[Any], Any]
 
 
 class Unreadable(Exception):
-    """What was written cannot be read: it is damaged, or of a release that had other fields."""
+    """A value in the journal cannot be read: it is damaged, or of a release that had other fields."""
 
 
 def dumps(kind: Any, value: Any) -> bytes:
@@ -257,7 +257,7 @@ def _moment(value: datetime) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold, and times, whatever they are in."""
+    """Return what JSON can hold, and times, whatever they are in."""
     if isinstance(value, datetime):
         return {_TIME: _moment(value)}
     if isinstance(value, Mapping):

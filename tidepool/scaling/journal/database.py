@@ -1,4 +1,4 @@
-"""What the journal asks of a database: transactions. What differs between SQLite and PostgreSQL stands behind it."""
+"""The contract of the journal's database: transactions. What differs between SQLite and PostgreSQL stands behind it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Database(Protocol):
 
     @property
     def where(self) -> str:
-        """Which it is, for people: without a password."""
+        """Return which it is, for people: without a password."""
         ...
 
     def reading(self) -> AbstractContextManager[Transaction]:

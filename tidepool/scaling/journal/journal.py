@@ -48,7 +48,7 @@ _EARLIEST_US: Final = -(1 << 62)
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """What of a decision is not searched for."""
+    """The part of a decision that is not searched for."""
 
     actions: tuple[Action, ...]
     waiting: Mapping[int, Waiting]
@@ -59,7 +59,7 @@ class _Body:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where the daemon is, but for what Slurm's power saving asks for, which no decision changes."""
+    """The point at which the daemon is, but for what Slurm's power saving asks for, which no decision changes."""
 
     desired: Mapping[str, HostSet] | None
     memory: Memory
@@ -73,7 +73,7 @@ class _Power:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What of the newest look changes with every look, also where nothing happens."""
+    """The part of the newest look that changes with every look, also where nothing happens."""
 
     epoch: int
     at: datetime
@@ -359,7 +359,7 @@ class SqlJournal:
         self._database.close()
 
     def _is_small(self, state: ClusterState) -> bool:
-        """Whether it is kept whole."""
+        """Return whether it is kept whole."""
         about_bytes = len(state.jobs) * _BYTES_OF_A_JOB + len(state.nodes) * _BYTES_OF_A_NODE
         if state.pools.kubernetes is not None:
             about_bytes += len(state.pools.kubernetes.pods) * _BYTES_OF_A_POD
@@ -421,7 +421,7 @@ class SqlJournal:
 
 
 def _of_this_release(kind: Any, written: bytes | None) -> Any:
-    """What is of the past; None where another release, which had other fields, wrote it."""
+    """Return what is of the past; None where another release, which had other fields, wrote it."""
     if written is None:
         return None
     try:

@@ -50,7 +50,7 @@ class KubernetesWatch:
 
     @property
     def lag_s(self) -> float:
-        """How old what was seen last is, in seconds."""
+        """Return how old what was seen last is, in seconds."""
         return self._monotonic_s() - self._seen_at_s
 
     @property
@@ -61,7 +61,7 @@ class KubernetesWatch:
     def latest(
         self, access: Mapping[str, Any], machines: Collection[str], *, is_active: bool
     ) -> tuple[KubernetesState | None, str]:
-        """What was seen last; None where it is not known, and why, in words. Another look begins where one is due.
+        """Return what was seen last; None where it is not known, and why, in words. Another look begins where one is due.
 
         ``machines`` are the nodes whose pods are told of.
         """
@@ -77,7 +77,7 @@ class KubernetesWatch:
         return self._seen, "" if self._seen is not None else self._failure or _NOT_YET
 
     def since(self, moment_s: float) -> tuple[KubernetesState | None, str]:
-        """What was seen by a look that began after a moment, of the machines that were named last.
+        """Return what was seen by a look that began after a moment, of the machines that were named last.
 
         None: not yet, ask again; and where it cannot be seen, why.
         """

@@ -1,4 +1,4 @@
-"""What a look came to, and the World that is decided on when what is remembered is put beside it. Pure."""
+"""The outcome of a look, and the state that is decided on when what is remembered is put beside it. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Observation:
         power_up: frozenset[str],
         power_down: frozenset[str],
     ) -> ClusterState:
-        """What is decided on at ``at``: this look, and what nobody but the scaler knows."""
+        """Return what is decided on at ``at``: this look, and what nobody but the scaler knows."""
         return ClusterState(
             at=at,
             spec=self.spec,

@@ -86,7 +86,7 @@ class _Sources:
 
 @dataclass(frozen=True, slots=True)
 class PoolDoors:
-    """What is needed where there are converged pools: looks at their Kubernetes, and the journal of conversions."""
+    """Access to converged pools: looks at their Kubernetes, and the journal of conversions."""
 
     kubernetes: KubernetesWatch
     #: Called where there is a pool; it may raise `ConversionError`.
@@ -136,7 +136,7 @@ class Observer:
 
     @property
     def cost_s(self) -> float:
-        """How long the look at the queue took, which every look has."""
+        """Return how long the look at the queue took, which every look has."""
         return self._sources.jobs.cost_s
 
     def look(self, *, is_active: bool, reads_stack: bool = True) -> Observation:
@@ -251,7 +251,7 @@ class Observer:
             self._pools.kubernetes.expect()
 
     def lag_s(self) -> Mapping[str, float]:
-        """How old what each source said last is, in seconds."""
+        """Return how old what each source said last is, in seconds."""
         now_s = self._monotonic_s()
         sources: Mapping[str, _Source[Any]] = {
             "jobs": self._sources.jobs,
@@ -452,7 +452,7 @@ def _as_driven(conversion: Conversion) -> Conversion:
 
 
 def _is_of_a_node(machine: Machine) -> bool:
-    """Whether it is no machine of the cluster's own: ctl, login-1."""
+    """Return whether it is no machine of the cluster's own: ctl, login-1."""
     try:
         fleet, _ = fleet_and_number(machine.key.node)
     except ValueError:

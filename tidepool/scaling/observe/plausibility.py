@@ -18,7 +18,7 @@ TIMES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Plausibility:
-    """What is doubted, and how often it was said in a row."""
+    """An answer that is doubted, and how often it was said in a row."""
 
     answer: object = None
     times: int = 0
@@ -29,7 +29,7 @@ class Plausibility:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was said often enough."""
+        """Return whether it was said often enough."""
         return self.times >= TIMES
 
 

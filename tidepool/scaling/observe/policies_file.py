@@ -1,4 +1,4 @@
-"""How the cluster is to breathe, as the stack's file says it now: read when the file changes.
+"""The policies in force, as the stack's file says it now: read when the file changes.
 
 The rest of the spec is what was brought up last. Mistakes are told, all of them, and what was in force stays.
 """

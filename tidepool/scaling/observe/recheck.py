@@ -27,21 +27,21 @@ class Recheck:
     silent: frozenset[str] = frozenset()
 
     def has_jobs(self, name: str) -> bool:
-        """Whether something runs there, or is at its end."""
+        """Return whether something runs there, or is at its end."""
         node = self.nodes.get(name)
         if node is not None and (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags):
             return True
         return any(name in _nodes_of(job) for job in self.jobs)
 
     def is_dead(self, name: str) -> bool:
-        """Whether its machine was looked for, and does not run."""
+        """Return whether its machine was looked for, and does not run."""
         here = self._infrastructure(name)
         if self.machines is None or (here in self.silent if here else self.silent):
             return False
         return not any(each.state == "running" for each in self._own_machines(name))
 
     def may_have_machine(self, name: str) -> bool:
-        """Whether one of its name is listed, or could be where nothing can be seen."""
+        """Return whether one of its name is listed, or could be where nothing can be seen."""
         if self.machines is None or self.silent:
             return True
         return any(each.key.node == name for each in self.machines)
@@ -81,7 +81,7 @@ class PoolsRecheck:
     at: datetime
 
     def has_pods(self, name: str) -> bool:
-        """Whether pods run there, or are to, that somebody waits for."""
+        """Return whether pods run there, or are to, that somebody waits for."""
         return any(pod.node == name and not (pod.is_daemon or pod.is_static) for pod in self.pods)
 
 

@@ -1,4 +1,4 @@
-"""What Slurm's power saving asks for and gives back: its calls, and what it says of its nodes. Pure.
+"""Requests of Slurm's power saving: its calls, and what it says of its nodes. Pure.
 
 A call comes at once, and may come twice, or be of yesterday. What Slurm says of a node is what holds, and may be seen
 late. So a call counts until Slurm is seen to say something else.
@@ -28,7 +28,7 @@ class PowerDemand:
 
 
 class Look(Protocol):
-    """What is seen of nodes: by Slurm, in the stack's state (by name), and by the infrastructure."""
+    """A look at nodes: by Slurm, in the stack's state (by name), and by the infrastructure."""
 
     @property
     def nodes(self) -> tuple[Node, ...]: ...

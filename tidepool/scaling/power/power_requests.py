@@ -1,4 +1,4 @@
-"""Which requests wait on the controller that the stack has now."""
+"""The requests of power saving on the stack's controller of now."""
 
 from __future__ import annotations
 

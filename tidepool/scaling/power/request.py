@@ -1,4 +1,4 @@
-"""What Slurm's power saving calls: it writes down which nodes are asked for or given back, and ends.
+"""The program that Slurm's power saving calls: it writes down which nodes are asked for or given back, and ends.
 
 This file is on slurmctld's machine, where there is Python and nothing else of Tidepool's, and slurmctld waits for it:
 it imports `os` and what an interpreter has loaded anyway, and nothing of ours. There it is run as ``python3 -I -S``:
@@ -25,7 +25,7 @@ _DIGITS_OF_A_NAME = 20
 
 
 def is_request(name: str) -> bool:
-    """Whether a file of this name is one, and not something half-written or somebody's."""
+    """Return whether a file of this name is one, and not something half-written or somebody's."""
     moment, _, pid = name.partition("-")
     return len(moment) == _DIGITS_OF_A_NAME and moment.isdecimal() and pid.isdecimal()
 

@@ -24,10 +24,10 @@ class Request:
 
 
 class Requests(Protocol):
-    """Where requests come from."""
+    """A source of requests."""
 
     def take(self) -> tuple[Request, ...]:
-        """Those that wait, the oldest first; those that are `done` are forgotten there.
+        """Return those that wait, the oldest first; those that are `done` are forgotten there.
 
         Raises:
             SlurmError: the machine cannot be reached, or its answer cannot be read.

@@ -1,4 +1,4 @@
-"""What a stack's state says, in the form in which both engines export it. Pure."""
+"""The state of a stack, in the form in which both engines export it. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _PoolMachine:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What is recorded of nodes, with their URNs, and the outputs. Secrets in the outputs are left out."""
+    """The record of nodes, with their URNs, and the outputs. Secrets in the outputs are left out."""
 
     outputs: Mapping[str, Any]
     recorded: Mapping[str, Recorded]
@@ -66,7 +66,7 @@ class Deployment:
 
 
 def read_deployment(document: Mapping[str, Any]) -> Deployment:
-    """Of ``pulumi stack export``.
+    """Read the export of ``pulumi stack export``.
 
     Raises:
         StackError: it is not that.
@@ -127,7 +127,7 @@ def read_deployment(document: Mapping[str, Any]) -> Deployment:
 def stack_outputs(
     deployment: Deployment, version: str, spec_of_file: Callable[[], ClusterSpec]
 ) -> StackOutputs:
-    """What the scaler is told. ``spec_of_file`` gives the spec where the outputs have none.
+    """Return what the scaler is told. ``spec_of_file`` gives the spec where the outputs have none.
 
     Raises:
         NotUp: the outputs tell of no cluster.
@@ -257,7 +257,7 @@ def _parts(urn: str) -> tuple[str, str, str]:
 
 
 def _is_node(name: str, parent: str) -> bool:
-    """Whether it is of a node of its fleet, and not the fleet's own boot or slots."""
+    """Return whether it is of a node of its fleet, and not the fleet's own boot or slots."""
     try:
         fleet, _ = fleet_and_number(name)
     except ValueError:

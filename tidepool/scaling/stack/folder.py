@@ -65,7 +65,7 @@ def clear(parent: Path) -> None:
 
 
 def _readable(file: Path, last: Path, scratch: Path, project: str) -> bytes:
-    """What ``file`` says, where it can be read, which is then kept as ``last``; else what that says, or nothing."""
+    """Return what ``file`` says, where it can be read, which is then kept as ``last``; else what that says, or nothing."""
     try:
         said = file.read_bytes()
         # Of what was read, not of the file: that may be another one by now.

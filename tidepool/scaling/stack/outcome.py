@@ -1,4 +1,4 @@
-"""What an `up` came to, by node, from the events that the engine wrote: of either engine the same. Pure."""
+"""The outcome of an `up`, by node, from the events that the engine wrote: of either engine the same. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def outcome(
     said: str,
     cause_of: Callable[[str, str], Cause] = lambda _node, _text: "transient",
 ) -> UpOutcome:
-    """What became of ``nodes``. ``cause_of`` tells, by a node and what was said, the cause that is not marked.
+    """Return what became of ``nodes``. ``cause_of`` tells, by a node and what was said, the cause that is not marked.
 
     ``failed`` is whether the engine ended with an error, and ``said`` what it wrote then. A node that no event tells
     of is as it should be where the engine succeeded; else it was not come to, and that is a failure of its own.
@@ -81,7 +81,7 @@ def outcome(
 
 
 def _is_up(metadata: Mapping[str, Any]) -> bool:
-    """Whether the node was up when the operation went on: it does not wait for ever."""
+    """Return whether the node was up when the operation went on: it does not wait for ever."""
     new = metadata.get("new") or {}
     return (new.get("outputs") or {}).get("state", "up") in ("up", "serving")
 

@@ -49,7 +49,7 @@ _BELIEVED_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class StackLocation:
-    """Which stack, and what the engine is told of it."""
+    """The stack, and what the engine needs to know of it."""
 
     name: str
     project: str
@@ -71,7 +71,7 @@ class StackLocation:
 
 @dataclass(frozen=True, slots=True)
 class _Errand:
-    """What one `up` is for: the wish, the nodes it is about, and the URNs that it is limited to, once they are asked for."""
+    """One `up`: the desired state, the nodes it is about, and the URNs that it is limited to, once they are asked for."""
 
     desired: DesiredNodes
     nodes: frozenset[str]
@@ -284,7 +284,7 @@ class PulumiStack:
         return DesiredNodes(desired, HostSet.from_names(nodes), places=by_fleet)
 
     def _cause(self, errand: _Errand, node: str, text: str) -> Cause:
-        """Of a failure that its provider did not name, by what the node's infrastructure says in such cases."""
+        """Return the cause of a failure that its provider did not name, by what the node's infrastructure says in such cases."""
         at = self.read()
         recorded = at.recorded.get(node, Recorded())
         location = errand.locations.get(node) or recorded.location
@@ -366,7 +366,7 @@ def _documents(events: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _said(error: CommandError) -> str:
-    """What the engine said at its end, in a line or a few."""
+    """Return what the engine said at its end, in a line or a few."""
     text = str(error)
     _, _, stderr = text.partition("\n stderr: ")
     stdout = text.partition("\n stdout: ")[2].partition("\n stderr: ")[0]

@@ -75,7 +75,7 @@ def remove_turns(folder: Path) -> None:
 
 
 def _holder(folder: Path) -> bytes:
-    """What who holds the turn wrote of itself; nothing where it is the scaler."""
+    """Return what who holds the turn wrote of itself; nothing where it is the scaler."""
     try:
         return (folder / _OPERATION).read_bytes()
     except FileNotFoundError:

@@ -23,7 +23,7 @@ Listener = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an operation is run with: how long it may take, where its events go, and descriptors that it holds.
+    """Terms of an operation: how long it may take, where its events go, and descriptors that it holds.
 
     ``config`` is the stack's file that it is told of; None for the person's.
     """

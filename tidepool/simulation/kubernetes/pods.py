@@ -20,7 +20,7 @@ _EVERYWHERE: Final = (Toleration("", "Exists"),)
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """How a pod lives: how long it runs (for ever), is given to stop, and takes to stop; as what it is made again."""
+    """The life of a pod: how long it runs (for ever), is given to stop, and takes to stop; as what it is made again."""
 
     run_s: float | None
     grace_s: float
@@ -128,7 +128,7 @@ class FakePods:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """What is added within comes at one moment: the scheduler looks when all of it is there."""
+        """Let what is added within come at one moment: the scheduler looks when all of it is there."""
         self._is_waited_for = True
         try:
             yield
@@ -205,7 +205,7 @@ class FakePods:
         return replace(guard.budget, allowed=max(0, healthy - guard.min_available))
 
     def _take_up(self, pod: Pod) -> None:
-        """What its kubelet does with a pod that is bound to it."""
+        """Do what its kubelet does with a pod that is bound to it."""
         life = self._lives[pod.uid]
         if pod.deleting_until is not None:
             left = max(0.0, (pod.deleting_until - self._at).total_seconds())

@@ -1,4 +1,4 @@
-"""What happens in the fake without a client: machines whose kubelets ask, register, and are missed."""
+"""Events in the fake without a client: machines' kubelets ask, register, and are missed."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class FakeCluster(FakePods):
         return self._nodes[name]
 
     def alter_node(self, name: str, **changes: Any) -> None:
-        """What somebody else changes: ``unschedulable``, ``labels``, ``taints``."""
+        """Change what somebody else may: ``unschedulable``, ``labels``, ``taints``."""
         self.settle()
         self._put(replace(self._nodes[name], **changes))
         self.settle()

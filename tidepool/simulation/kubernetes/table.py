@@ -25,11 +25,11 @@ class PodTable(dict[str, Pod]):
         super().__delitem__(key)
 
     def on(self, node: str) -> tuple[Pod, ...]:
-        """Those that are bound to a node; to none, if it has no name."""
+        """Return those that are bound to a node; to none, if it has no name."""
         return tuple(self._by_node.get(node, {}).values())
 
     def taken(self, node: str) -> Resources:
-        """What those on a node that have not ended ask for together."""
+        """Return what those on a node that have not ended ask for together."""
         if node not in self._taken:
             both = Resources()
             for pod in self.on(node):

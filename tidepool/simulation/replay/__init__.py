@@ -1,4 +1,4 @@
-"""What a policy would have done with the jobs of the past: a trace, run in the simulated cluster by the same `decide`.
+"""Replay of the jobs of the past under a policy: a trace, run in the simulated cluster by the same `decide`.
 
 trace = read_trace(Path("KTH-SP2.swf.gz"))
 outcome = replay(trace, spec)

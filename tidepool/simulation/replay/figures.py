@@ -1,4 +1,4 @@
-"""What came of a replay, in figures. Pure."""
+"""Figures of a replay. Pure."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _mib(tres: Any) -> int | None:
 
 
 def _gres(asked: Any, nodes: int) -> str:
-    """What each node has to have, as ``--gres`` says it."""
+    """Return what each node has to have, as ``--gres`` says it."""
     for key, times in (("tres_per_node", 1), ("tres_per_job", nodes), ("tres_per_task", 1)):
         parts = []
         for name, count in (asked.get(key) or {}).items():

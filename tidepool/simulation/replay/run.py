@@ -25,7 +25,7 @@ _STANDSTILL: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of a trace under a spec. ``refused`` are jobs that Slurm would not take, with its words."""
+    """The outcome of a trace under a spec. ``refused`` are jobs that Slurm would not take, with its words."""
 
     figures: Figures
     samples: tuple[Sample, ...]

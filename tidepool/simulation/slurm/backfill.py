@@ -28,7 +28,7 @@ def shadow(
     free_resources: Mapping[str, FreeResources],
     running: Mapping[int, Job],
 ) -> Shadow | None:
-    """Where a job with such needs will begin, given what runs; None where the nodes that are up cannot hold it."""
+    """Return when and where a job with such needs will begin, given what runs; None where it fits on no nodes."""
     fit = [node for node in nodes if has_features(node, wanted.features) and _whole(node).fits(wanted, 0)]
     if len(fit) < wanted.nodes:
         return None

@@ -268,7 +268,7 @@ class FakeSlurm(FakeState):
     # Inside
 
     def _begin_call(self) -> None:
-        """What every call begins with: it may fail, and time has passed."""
+        """Begin a call: it may fail, and time has passed."""
         if self._failures:
             raise self._failures.pop(0)
         if self.controller == "down":

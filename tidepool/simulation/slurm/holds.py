@@ -1,4 +1,4 @@
-"""What keeps the fake's jobs from nodes that are free: partitions, reservations, licences."""
+"""Obstacles of the fake's jobs on nodes that are free: partitions, reservations, licences."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tidepool.cluster.hostlist import expand
 
 
 def is_begun(reservation: Reservation | None, now: datetime) -> bool:
-    """Whether jobs of a reservation may run."""
+    """Return whether jobs of a reservation may run."""
     return reservation is not None and reservation.start_time <= now < reservation.end_time
 
 
 def licensed(job: Job, running: Mapping[int, Job], licenses: Mapping[str, int]) -> bool:
-    """Whether there are as many licences as ``job`` asks for, beside those of ``running``."""
+    """Return whether there are as many licences as ``job`` asks for, beside those of ``running``."""
     used: dict[str, int] = {}
     for other in running.values():
         for name, amount in other.licenses.items():
@@ -35,7 +35,7 @@ def usable(
     reservations: Mapping[str, Reservation],
     in_partition: Callable[[Node, str], bool],
 ) -> list[Node]:
-    """Those of ``nodes`` that are in a partition of ``job``, and that no reservation keeps from it."""
+    """Return those of ``nodes`` that are in a partition of ``job``, and that no reservation keeps from it."""
     barred: set[str] = set()
     ends = inf if job.time_limit_s is None else now.timestamp() + job.time_limit_s
     for kept in reservations.values():

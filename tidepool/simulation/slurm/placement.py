@@ -1,4 +1,4 @@
-"""Where the fake puts a job: a first-fit stand-in for Slurm's choice of nodes.
+"""The fake's choice of nodes: a first-fit stand-in for Slurm's choice of nodes.
 
 It knows features joined by ``&`` and ``|``, CPUs, memory, gres with and without types, and exclusive nodes; it takes
 whole CPUs for every task, and spreads a job evenly over its nodes.
@@ -18,7 +18,7 @@ _GRES: Final = re.compile(r"([A-Za-z_][\w-]*)(?::([^:,()\d][^:,()]*))?:(\d+)")
 
 
 class Need(NamedTuple):
-    """What a job asks of each of its ``nodes``. Jobs that need the same are placed alike."""
+    """The need of a job on each of its ``nodes``. Jobs that need the same are placed alike."""
 
     nodes: int
     cpus: int
@@ -31,7 +31,7 @@ class Need(NamedTuple):
 
 
 def need(job: Job) -> Need:
-    """What ``job`` asks of each of its nodes. ``memory_mib`` is 0 for all that a node has."""
+    """Return what ``job`` asks of each of its nodes. ``memory_mib`` is 0 for all that a node has."""
     nodes = max(job.nodes, 1)
     return Need(
         nodes,
@@ -61,14 +61,14 @@ def _gres_per_node(job: Job, nodes: int) -> tuple[tuple[str, int], ...]:
 
 
 def has_features(node: Node, expression: str) -> bool:
-    """Whether ``node`` has what ``expression`` (``a&b``, ``a|b``) asks for."""
+    """Return whether ``node`` has what ``expression`` (``a&b``, ``a|b``) asks for."""
     if "|" in expression:
         return any(has_features(node, part) for part in expression.split("|"))
     return all(part in node.features for part in expression.split("&") if part)
 
 
 def gres_of(node: Node) -> dict[str, int]:
-    """What ``node`` is configured with: ``gpu:a100:2,gpu:1`` by name and type."""
+    """Return what ``node`` is configured with: ``gpu:a100:2,gpu:1`` by name and type."""
     found: dict[str, int] = {}
     for name, kind, count in _GRES.findall(node.gres):
         key = f"{name}:{kind}" if kind else name
@@ -77,7 +77,7 @@ def gres_of(node: Node) -> dict[str, int]:
 
 
 def gpus_of(node: Node) -> int:
-    """How many GPUs ``node`` is configured with."""
+    """Return how many GPUs ``node`` is configured with."""
     return sum(count for name, count in gres_of(node).items() if name.partition(":")[0] == "gpu")
 
 
@@ -91,7 +91,7 @@ class _Share:
 
 @dataclass(slots=True)
 class FreeResources:
-    """What is free of a node, and which jobs have the rest."""
+    """Free resources of a node, and the jobs that have the rest."""
 
     cpus: int
     memory_mib: int
@@ -104,7 +104,7 @@ class FreeResources:
         return cls(node.cpus, node.memory_mib, gres_of(node))
 
     def fits(self, wanted: Need, memory_of_node_mib: int) -> bool:
-        """Whether a share of a job fits in beside the others."""
+        """Return whether a share of a job fits in beside the others."""
         if wanted.cpus > self.cpus or (wanted.memory_mib or memory_of_node_mib) > self.memory_mib:
             return False
         if self.shares and (wanted.exclusive or any(share.exclusive for share in self.shares.values())):
@@ -136,7 +136,7 @@ class FreeResources:
             self.gres[name] += count
 
     def _choose(self, asked: Iterable[tuple[str, int]]) -> dict[str, int] | None:
-        """Which gres serve ``asked``: of its type where it names one, else of any."""
+        """Return which gres serve ``asked``: of its type where it names one, else of any."""
         chosen: dict[str, int] = {}
         for name, count in sorted(asked, key=lambda item: ":" not in item[0]):
             for kind, free in self.gres.items():
@@ -151,7 +151,7 @@ class FreeResources:
 
 
 def could_hold(node: Node, job: Job) -> bool:
-    """Whether a share of ``job`` fits on ``node`` when nothing else is there."""
+    """Return whether a share of ``job`` fits on ``node`` when nothing else is there."""
     wanted = need(job)
     return has_features(node, job.features) and FreeResources.of(node).fits(wanted, 0)
 

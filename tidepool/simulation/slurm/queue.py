@@ -102,7 +102,7 @@ class FakeQueue:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """What is submitted within comes at one moment: the scheduler looks when all of it is there."""
+        """Let what is submitted within come at one moment: the scheduler looks when all of it is there."""
         self._is_waited_for = True
         try:
             yield
@@ -131,7 +131,7 @@ class FakeQueue:
         self.touch()
 
     def records(self, job_id: int) -> list[Job]:
-        """Those of a job, or of an array."""
+        """Return those of a job, or of an array."""
         ids = self._of_array.get(job_id, {job_id: None})
         places = (self.waiting, self.running, self.ended)
         return [nodes_for[each] for each in ids for nodes_for in places if each in nodes_for]
@@ -203,7 +203,7 @@ class FakeQueue:
         self.touch()
 
     def is_dead(self, name: str) -> bool:
-        """Whether its machine is gone."""
+        """Return whether its machine is gone."""
         return name in self._dead
 
     def new_shape(self, name: str) -> None:
@@ -352,12 +352,12 @@ class FakeQueue:
         self.at(max(now, start + timedelta(seconds=min(runs_s, limit_s))), over)
 
     def tasks_running(self, job_id: int) -> int:
-        """How many tasks of an array run."""
+        """Return how many tasks of an array run."""
         array = self.waiting[job_id].array_job_id
         return sum(each in self.running for each in self._of_array[array])
 
     def usable(self, nodes: Iterable[Node], job: Job, now: datetime) -> list[Node]:
-        """Those of ``nodes`` on which partitions and reservations let ``job`` run."""
+        """Return those of ``nodes`` on which partitions and reservations let ``job`` run."""
         return usable(nodes, job, now, self.reservations, self._in_partition)
 
     def shadow(self, job_id: int, now: datetime) -> Shadow | None:
@@ -367,21 +367,21 @@ class FakeQueue:
         return shadow(wanted, self.usable(up, job, now), self._free_resources, self.running)
 
     def need(self, job_id: int) -> Need:
-        """What a job that waits asks of each of its nodes."""
+        """Return what a job that waits asks of each of its nodes."""
         return self._needs[job_id]
 
     @property
     def free_resources(self) -> dict[str, FreeResources]:
-        """What is free, by node."""
+        """Return what is free, by node."""
         return self._free_resources
 
     @property
     def backfills(self) -> bool:
-        """Whether later jobs may start before earlier ones."""
+        """Return whether later jobs may start before earlier ones."""
         return self._backfill
 
     def most_at_once(self, job_id: int) -> int | None:
-        """How many tasks of an array may run at a time."""
+        """Return how many tasks of an array may run at a time."""
         tasks = self._tasks.get(job_id)
         return tasks.most_at_once if tasks else None
 

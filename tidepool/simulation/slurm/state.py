@@ -1,4 +1,4 @@
-"""What the fake of Slurm knows, and what happens to it from outside: machines, accidents, people."""
+"""The state of the fake of Slurm, and what happens to it from outside: machines, accidents, people."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class FakeState:
         return [node for node in nodes if any(self._is_in(node, name) for name in partitions)]
 
     def _most_nodes(self, job: Job, wanted: Need) -> int:
-        """How many nodes could hold a share of ``job``, when they were up and nothing else was there."""
+        """Return how many nodes could hold a share of ``job``, when they were up and nothing else was there."""
         alike = self._alike()
         if wanted not in self._could_hold:
             self._could_hold[wanted] = sum(

@@ -1,4 +1,4 @@
-"""What the fake makes of a request: the job as squeue shows it."""
+"""The job that a request makes in the fake: the job as squeue shows it."""
 
 from __future__ import annotations
 

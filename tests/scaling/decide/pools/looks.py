@@ -212,11 +212,7 @@ def _a_look(chance: Random) -> tuple[ClusterState, Memory]:
     roles = {name: role for name in names if (role := chance.choice(_ROLES)) is not None}
     in_slurm = [name for name, role in roles.items() if role == "slurm"]
     in_kubernetes = [name for name, role in roles.items() if role == "kubernetes"]
-    jobs = [
-        running(100 + assign_pods, name, cpus=4)
-        for assign_pods, name in enumerate(in_slurm)
-        if _one_in(4, chance)
-    ]
+    jobs = [running(100 + index, name, cpus=4) for index, name in enumerate(in_slurm) if _one_in(4, chance)]
     jobs += [
         job(
             number,
@@ -227,8 +223,8 @@ def _a_look(chance: Random) -> tuple[ClusterState, Memory]:
         for number in range(1, 1 + chance.randint(0, 4))
     ]
     pods = [
-        bound(f"on-{assign_pods}", name, is_daemon=_one_in(2, chance))
-        for assign_pods, name in enumerate(in_kubernetes)
+        bound(f"on-{index}", name, is_daemon=_one_in(2, chance))
+        for index, name in enumerate(in_kubernetes)
         if _one_in(3, chance)
     ]
     pods += [
@@ -243,8 +239,8 @@ def _a_look(chance: Random) -> tuple[ClusterState, Memory]:
         for number in range(chance.randint(0, 5))
     ]
     conversions = [
-        _a_conversion(name, roles.get(name), assign_pods + 1, chance)
-        for assign_pods, name in enumerate(names)
+        _a_conversion(name, roles.get(name), index + 1, chance)
+        for index, name in enumerate(names)
         if _one_in(2, chance)
     ]
     odd = {

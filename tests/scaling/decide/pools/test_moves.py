@@ -34,10 +34,7 @@ LONG_IDLE = Memory(pools=PoolMemory(idle_since=dict.fromkeys(ALL, AT - seconds(1
 
 def roles(kubernetes: int = 0) -> dict[str, Role]:
     """Of the four, so many at the end serve Kubernetes."""
-    return {
-        name: "kubernetes" if assign_pods >= 4 - kubernetes else "slurm"
-        for assign_pods, name in enumerate(ALL)
-    }
+    return {name: "kubernetes" if index >= 4 - kubernetes else "slurm" for index, name in enumerate(ALL)}
 
 
 def moves(decision: Decision) -> dict[str, Role]:

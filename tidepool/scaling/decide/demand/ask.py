@@ -1,4 +1,4 @@
-"""What one job asks for, in Slurm's words made numbers. Equal asks are equal values, so that they can be counted."""
+"""The request of one job, in Slurm's words made numbers. Equal asks are equal values, so that they can be counted."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Ask(NamedTuple):
 
     @property
     def has_gres(self) -> bool:
-        """Whether it asks for any gres."""
+        """Return whether it asks for any gres."""
         return bool(self.gres_per_job or self.gres_per_node or self.gres_per_socket or self.gres_per_task)
 
 
 def ask_of(job: Job, *, account: bool = False) -> Ask:
-    """What a waiting job asks for. ``account`` says whether whose job it is matters."""
+    """Return the request of a waiting job. ``account`` says whether whose job it is matters."""
     # Where slurmctld has thought of a number of nodes by itself, TRES have the least that was asked for.
     nodes = max(1, int(job.tres.get("node", job.nodes)))
     tasks = max(job.tasks, nodes)

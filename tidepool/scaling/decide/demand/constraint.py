@@ -17,7 +17,7 @@ _OPERATORS = ("&", "|")
 
 
 class CannotTell(ValueError):
-    """What a job asks for cannot be known. The text says what, as part of a sentence."""
+    """The request of a job cannot be known. The text says what, as part of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Words:
     operators: tuple[str, ...] = ()
 
     def hold(self, features: frozenset[str]) -> bool:
-        """Whether a node with ``features`` has them."""
+        """Return whether a node with ``features`` has them."""
         found = True
         for operator, term in zip(("&", *self.operators), self.terms, strict=False):
             has = term.hold(features) if isinstance(term, Words) else term in features
@@ -41,7 +41,7 @@ _NO_WORDS = Words(())
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What the nodes of a job must have.
+    """Requirements on the nodes of a job.
 
     Each of them has ``every``; besides, all have the same of ``alike``; or, at least so many have each of ``counts``.
     ``exactly``: all nodes are of those counted (brackets); else others, with ``every`` alone, may make up the number.
@@ -54,7 +54,7 @@ class Constraint:
 
     @property
     def least_nodes(self) -> int:
-        """How many nodes it asks for by itself."""
+        """Return how many nodes it asks for by itself."""
         return sum(count for _, count in self.counts)
 
     def choices(self, nodes: int, fleets: Mapping[str, frozenset[str]]) -> Iterator[tuple[Choice, ...]]:

@@ -1,4 +1,4 @@
-"""What one node gives to a job, counted as Slurm counts it, and how many tasks of a job a node can take."""
+"""The share of one node that goes to a job, counted as Slurm counts it, and how many tasks of a job a node can take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidepool.scaling.decide.demand.offer import Offer
 
 
 class FreeResources(NamedTuple):
-    """What is free on a node: CPUs, MiB, and each gres in the order of the fleet's `Offer`."""
+    """Free resources of a node: CPUs, MiB, and each gres in the order of the fleet's `Offer`."""
 
     cpus: int
     memory_mib: int
@@ -19,20 +19,20 @@ class FreeResources(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What a node gives to some tasks of a job. ``gres``: so many, of any of the kinds in these places."""
+    """The share of a node for some tasks of a job. ``gres``: so many, of any of the kinds in these places."""
 
     cpus: int
     memory_mib: int
     gres: tuple[tuple[tuple[int, ...], int], ...] = ()
 
     def fits(self, resources: FreeResources) -> bool:
-        """Whether ``resources`` is enough."""
+        """Return whether ``resources`` is enough."""
         if self.cpus > resources.cpus or self.memory_mib > resources.memory_mib:
             return False
         return not self.gres or self._gres_times(resources.gres, 1) > 0
 
     def times_in(self, resources: FreeResources) -> int:
-        """How many such needs ``resources`` is enough for."""
+        """Return how many such needs ``resources`` is enough for."""
         found = resources.cpus // self.cpus
         if self.memory_mib:
             found = min(found, resources.memory_mib // self.memory_mib)
@@ -49,7 +49,7 @@ class Need(NamedTuple):
         return most
 
     def from_(self, resources: FreeResources, times: int = 1) -> FreeResources:
-        """What is left of ``resources``, which is enough."""
+        """Return what is left of ``resources``, which is enough."""
         gres = taken(resources.gres, self.gres, times) if self.gres else resources.gres
         assert gres is not None
         return FreeResources(
@@ -60,7 +60,7 @@ class Need(NamedTuple):
 def taken(
     free: Sequence[int], gres: Sequence[tuple[tuple[int, ...], int]], times: int = 1
 ) -> tuple[int, ...] | None:
-    """What is left of ``free`` gres when ``gres`` is taken ``times`` times; None where they do not suffice.
+    """Return what is left of ``free`` gres when ``gres`` is taken ``times`` times; None where they do not suffice.
 
     Those that ask for a type come first, so that the others get what is left.
     """
@@ -82,7 +82,7 @@ def empty(offer: Offer) -> FreeResources:
 
 
 def need(ask: Ask, offer: Offer, tasks: int, nodes: int) -> Need | None:
-    """What a node of the fleet gives to ``tasks`` tasks of a job that has ``nodes`` nodes; None without such gres."""
+    """Return what a node of the fleet gives to ``tasks`` tasks of a job that has ``nodes`` nodes; None without such gres."""
     gres = _gres(ask, offer, tasks, nodes)
     if gres is None:
         return None
@@ -93,7 +93,7 @@ def need(ask: Ask, offer: Offer, tasks: int, nodes: int) -> Need | None:
 
 
 def memory_mib(ask: Ask, offer: Offer, cpus: int) -> int:
-    """What memory goes with ``cpus`` on a node of the fleet."""
+    """Return what memory goes with ``cpus`` on a node of the fleet."""
     if not offer.counts_memory:
         return 0
     if ask.memory_per_cpu_mib:
@@ -108,7 +108,7 @@ def least(ask: Ask, offer: Offer) -> tuple[int, int]:
 
 
 def most_tasks(ask: Ask, offer: Offer, nodes: int) -> int:
-    """How many tasks of a job of ``nodes`` nodes an empty node of the fleet takes; 0 where it takes none."""
+    """Return how many tasks of a job of ``nodes`` nodes an empty node of the fleet takes; 0 where it takes none."""
     most = min(ask.tasks_per_node or ask.tasks, ask.tasks, offer.cpus // ask.cpus_per_task)
     resources = empty(offer)
 
@@ -124,7 +124,7 @@ def most_tasks(ask: Ask, offer: Offer, nodes: int) -> int:
 
 
 def _cpus(ask: Ask, offer: Offer, tasks: int) -> int:
-    """What Slurm takes for so many tasks of a node: whole cores, where it gives those out."""
+    """Return what Slurm takes for so many tasks of a node: whole cores, where it gives those out."""
     cpus = max(tasks * ask.cpus_per_task, ask.min_cpus_per_node)
     if not offer.whole_cores:
         return cpus

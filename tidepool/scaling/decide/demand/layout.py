@@ -1,4 +1,4 @@
-"""How the nodes of a job can look: how many, of which fleets, and what each of them gives."""
+"""Layouts of a job's nodes: how many, of which fleets, and what each of them gives."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Queues:
 
     @classmethod
     def of(cls, state: ClusterState) -> Queues:
-        """Those of ``state``."""
+        """Return the queues of ``state``."""
         spec = state.spec
         return cls(
             offers(spec),
@@ -73,7 +73,7 @@ class Layouts:
         self._found: dict[Ask, tuple[Layout, ...] | Refusal] = {}
 
     def of(self, ask: Ask) -> tuple[Layout, ...] | Refusal:
-        """Those of a job, the preferred one first; or why there is none."""
+        """Return the layouts of a job, the preferred one first; or why there is none."""
         closed = {name: _closed(ask, name, self._queues) for name in ask.partitions}
         refusals = [refusal for refusal in closed.values() if refusal is not None]
         if open := tuple(name for name, refusal in closed.items() if refusal is None):
@@ -161,7 +161,7 @@ def _in_partition(
 
 
 def _plain(ask: Ask, nodes: int, offered: Sequence[Offer]) -> Iterable[tuple[Part, ...]]:
-    """Where all nodes are alike in what they must have."""
+    """Return the layouts where all nodes must have the same."""
     if not ask.spreads:
         return [_even(ask, nodes, offered)]
     spread = [(size, offer) for offer in offered if (size := _spread(ask, nodes, offer)) is not None]
@@ -178,7 +178,7 @@ def _even(ask: Ask, nodes: int, offered: Sequence[Offer]) -> tuple[Part, ...]:
 
 
 def _spread(ask: Ask, nodes: int, offer: Offer) -> tuple[int, int] | None:
-    """How many nodes of the fleet it takes when none is to be more than needed, and the tasks on each."""
+    """Return how many nodes of the fleet it takes when none is to be more than needed, and the tasks on each."""
     for name, type, count in ask.gres_per_job:
         on_a_node = sum(offer.gres[place] for place in offer.kinds_of(name, type))
         nodes = max(nodes, -(-count // on_a_node) if on_a_node else 1)

@@ -1,4 +1,4 @@
-"""What an empty node of each fleet offers, and which fleets a partition has, in their order of preference.
+"""Offers of an empty node of each fleet, and the fleets of a partition in their order of preference.
 
 A converged pool is a fleet to Slurm: what is said of fleets here is said of pools too.
 """

@@ -21,7 +21,7 @@ SOON: Final = timedelta(seconds=15)
 
 
 class Same(NamedTuple):
-    """What many jobs have in common: what their components ask for (one, but for heterogeneous jobs), and its place.
+    """The common part of many jobs: what their components ask for (one, but for heterogeneous jobs), and its place.
 
     ``tier`` is the highest PriorityTier of their partitions. Where they cannot be read, there are no ``asks``.
     """
@@ -128,7 +128,7 @@ def pending(state: ClusterState, capped: Collection[str] = (), *, by_time: bool 
 
 
 def _request_key(job: Job) -> tuple[object, ...]:
-    """What it asks for, where squeue did not write it. Of mappings it is only known that one is itself."""
+    """Return a key of what it asks for, where squeue did not write it. Of mappings it is only known that one is itself."""
     mappings = (job.tres, job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task)
     return (*_SAME(job), *map(id, mappings))
 
@@ -147,7 +147,7 @@ def _read(job: Job, tiers: Mapping[str, int], capped: Collection[str]) -> Same:
 
 
 def _startable(job: Job, rules: Ruling, soon: datetime, running: Mapping[int, int]) -> tuple[int, str]:
-    """How many of its tasks may start, and, where none may, why."""
+    """Return how many of its tasks may start, and, where none may, why."""
     copies = 1
     if job.array_tasks:
         size, limit = _array(job.array_tasks)
@@ -185,7 +185,7 @@ def _add_components(components: list[tuple[Job, Same, str]], found: Pending) -> 
 
 @lru_cache(maxsize=65_536)
 def _array(tasks: str) -> tuple[int, int]:
-    """How many tasks, and how many of them may run at once; 0 where that is open."""
+    """Return how many tasks, and how many of them may run at once; 0 where that is open."""
     limit = tasks.partition("%")[2]
     try:
         size = array_size(tasks)

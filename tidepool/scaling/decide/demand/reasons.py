@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class Ruling(NamedTuple):
-    """What a reason of Slurm's means for the scaler. ``words`` tell a researcher why no node is made for the job.
+    """The meaning of a reason of Slurm's for the scaler. ``words`` tell a researcher why no node is made for the job.
 
     ``helps``: nodes would help. ``blames_nodes``: Slurm looked for nodes and found none, so that a job for which
     there seems to be room has none in Slurm's eyes.
@@ -82,7 +82,7 @@ _LONGEST_FIRST: Final = sorted(filter(None, RULINGS), key=len, reverse=True)
 
 @lru_cache(maxsize=4096)
 def ruling(reason: str) -> Ruling:
-    """What ``reason``, as squeue shows it, means. One that is not known tells nothing of nodes: none is made."""
+    """Return what ``reason``, as squeue shows it, means. One that is not known tells nothing of nodes: none is made."""
     if not reason:
         return RULINGS[""]
     for beginning in _LONGEST_FIRST:

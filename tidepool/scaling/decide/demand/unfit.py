@@ -1,4 +1,4 @@
-"""Which limit a job breaks that fits no fleet, in words."""
+"""The limit that a job breaks which fits no fleet, in words."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tidepool.scaling.decide.demand.offer import Offer
 
 
 def without_features(features: str, partition: str, offered: Sequence[Offer]) -> str:
-    """Where no fleet has what a job's constraint asks for."""
+    """Explain that no fleet has the features of a job's constraint."""
     known = ", ".join(sorted({feature for offer in offered for feature in offer.features}))
     return f"asks for the features {features}; no fleet of partition {partition} has them, there are {known}"
 
 
 def too_large(ask: Ask, nodes: int, partition: str, offered: Sequence[Offer]) -> str:
-    """Where fleets have the features, and not the size or the number. ``offered`` are those."""
+    """Explain that fleets have the features, and not the size or the number. ``offered`` are those."""
     if not offered:
         return f"partition {partition} has no fleets"
     tasks = 1 if ask.spreads else -(-ask.tasks // nodes)

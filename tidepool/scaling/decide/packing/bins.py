@@ -23,7 +23,7 @@ _SCALE: Final = 1000
 
 
 class Kind(NamedTuple):
-    """What nodes of a bin have in common. ``whole``: no job has any of it; else ``sole`` says with whom it is shared."""
+    """A kind of nodes that are alike. ``whole``: no job has any of it; else ``sole`` says with whom it is shared."""
 
     fleet: str
     rank: int
@@ -69,7 +69,7 @@ class Bins:
         self.opened: dict[str, list[str]] = {}
 
     def vacant(self, fleet: str) -> int:
-        """How many names are left for new nodes."""
+        """Return how many names are left for new nodes."""
         return len(self._vacant.get(fleet, ()))
 
     def fitting(self, options: Iterable[Option], *, whole_only: bool = False) -> list[tuple[Bin, Option]]:
@@ -101,7 +101,7 @@ class Bins:
         return next((bin for bin in self._bins[fleet].values() if name in bin.names), None)
 
     def is_vacant(self, name: str, fleet: str) -> bool:
-        """Whether a new node can have this name."""
+        """Return whether a new node can have this name."""
         return name in self._vacant.get(fleet, ())
 
     def take(self, bin: Bin, count: int) -> list[str]:
@@ -155,13 +155,13 @@ class Bins:
         bin.names.extend(reversed(names))
 
     def new(self, fleet: str) -> Kind:
-        """What new nodes of a fleet are."""
+        """Return the kind that new nodes of a fleet are."""
         offer = self.offers[fleet]
         return Kind(fleet, NEW, True, "", FreeResources(offer.cpus, offer.memory_mib, offer.gres))
 
 
 def _left(resources: FreeResources, need: Need, offer: Offer) -> int:
-    """How much is left of a node's room, in shares of what the node is; less is a better fit."""
+    """Return how much is left of a node's room, in shares of what the node is; less is a better fit."""
     left = (resources.cpus - need.cpus) * _SCALE // offer.cpus
     left += (resources.memory_mib - need.memory_mib) * _SCALE // offer.memory_mib
     if resources.gres:

@@ -19,7 +19,7 @@ class Placement(NamedTuple):
 
     @property
     def jobs(self) -> int:
-        """How many jobs these are."""
+        """Return how many jobs these are."""
         return self.per_set * len(self.sets)
 
 
@@ -51,7 +51,7 @@ def options(layout: Layout, part: Part) -> list[Option]:
 
 
 def both(one: Grant | None, other: Grant) -> Grant:
-    """What is in the way in either; a set-back where one of them is, for that ends by itself."""
+    """Return the grant with what is in the way in either; a backoff where one of them is, for that ends by itself."""
     if one is None or not one.reason or one.reason == other.reason:
         return other
     reason = f"{one.reason}; {other.reason}" if other.reason else one.reason

@@ -1,4 +1,4 @@
-"""Whether one more node may be launched: names that are left, set-backs, limits, caps of accounts."""
+"""Limits of launches: names that are left, backoffs, limits, caps of accounts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tidepool.scaling.memory import Backoff
 
 
 class Purpose(NamedTuple):
-    """What matters for limits of a job that nodes are for. ``account`` is empty where it has no cap."""
+    """The purpose of nodes, as far as limits ask for it. ``account`` is empty where it has no cap."""
 
     time_limit_s: int | None
     account: str = ""
 
 
 class Spare(NamedTuple):
-    """Of a converged pool: its machines that could come to Slurm, the first first; and why no others can."""
+    """Spare machines of a converged pool: its machines that could come to Slurm, the first first; and why no others can."""
 
     names: tuple[str, ...]
     obstacle: str
@@ -65,7 +65,7 @@ class LaunchLimits:
         planned: Mapping[str, int],
         planned_usd: float = 0,
     ) -> Grant:
-        """How many of ``nodes`` more may be launched, beside those that are taken and ``planned`` (by fleet)."""
+        """Return how many of ``nodes`` more may be launched, beside those that are taken and ``planned`` (by fleet)."""
         closed = self._closed[fleet]
         if closed.spare is not None:
             left = min(nodes, max(0, bins.vacant(fleet) - planned.get(fleet, 0)))
@@ -107,7 +107,7 @@ class LaunchLimits:
         self._launched_usd += usd
 
     def nodes_for(self, purpose: Purpose, nodes: int) -> int:
-        """How many of ``nodes`` an account may have."""
+        """Return how many of ``nodes`` an account may have."""
         left = self._left.get(purpose.account) if purpose.account else None
         return nodes if left is None else max(0, min(nodes, left))
 

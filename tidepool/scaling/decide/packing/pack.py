@@ -30,7 +30,7 @@ Opened = Mapping[str, Sequence[str]]
 
 
 class Served(NamedTuple):
-    """What became of a request: how many of its copies are placed, on which nodes, and the latest of their ranks.
+    """Outcome of a request: how many of its copies are placed, on which nodes, and the latest of their ranks.
 
     Where not all are, why.
     """
@@ -43,7 +43,7 @@ class Served(NamedTuple):
 
 @dataclass
 class _Dealt:
-    """What was placed of a group, dealt out to its requests: first what is there at once."""
+    """The placements of a group, dealt out to its requests: first what is there at once."""
 
     placements: list[Placement] = field(default_factory=list)
     refusal: Grant | None = None
@@ -134,7 +134,7 @@ class _Look:
         return _by_size(self._groups, awaited) + _by_size(self._groups, others)
 
     def at(self, opened: Opened) -> tuple[list[_Dealt], Opened]:
-        """What is dealt when nodes were ``opened`` before; and which of those and of others are used."""
+        """Return what is dealt when nodes were ``opened`` before; and which of those and of others are used."""
         packer = self._packer(opened)
         dealt = [_Dealt() for _ in self._groups]
         if not _all_packed(packer, self._groups, self._all, dealt):
@@ -156,7 +156,7 @@ class _Look:
 
     @property
     def is_short(self) -> bool:
-        """Whether there was not enough for all, so that who looks again may find it otherwise.
+        """Return whether there was not enough for all, so that who looks again may find it otherwise.
 
         A job of several nodes that was refused finds nodes that were opened for others after it, say. What a budget
         allows depends on the job, so what it allowed is not shared out anew.
@@ -190,7 +190,7 @@ def _tiers(requests: Sequence[Request]) -> Iterable[Sequence[Request]]:
 def _all_packed(
     packer: Packer, groups: Sequence[Group], wanted: Sequence[Request], dealt: Sequence[_Dealt]
 ) -> bool:
-    """Whether there is enough for all; it goes no further when there is not."""
+    """Return whether there is enough for all; it goes no further when there is not."""
     for group, copies in wanted:
         placements, refusal = packer.pack(groups[group], copies)
         dealt[group].placements += placements

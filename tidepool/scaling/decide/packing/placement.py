@@ -99,7 +99,7 @@ class Packer:
     # One job, all of it or nothing; and then as many like it as the same nodes and their like can take.
 
     def _plan(self, group: Group) -> list[_Move] | Grant:
-        """Where one job of the group goes; or why it cannot."""
+        """Return where one job of the group goes; or why it cannot."""
         moves: list[_Move] = []
         for layouts in group.components:
             found = self._lay_out_there(layouts, group, moves)
@@ -244,14 +244,14 @@ class Packer:
         return Placement(rank, per_set, [tuple(those) for those in found])
 
     def _times(self, move: _Move, group: Group) -> int:
-        """How many jobs of the group one of the nodes takes."""
+        """Return how many jobs of the group one of the nodes takes."""
         if group.fresh or move.sole == "job":
             return 1
         resources = move.bin.kind.resources if move.bin else empty(self._bins.offers[move.fleet])
         return move.need.times_in(resources)
 
     def _repeats(self, moves: list[_Move], group: Group, jobs: int) -> tuple[int, int]:
-        """How many such jobs go onto the same nodes, and onto how many sets of such nodes."""
+        """Return how many such jobs go onto the same nodes, and onto how many sets of such nodes."""
         nodes = sum(move.nodes for move in moves)
         most_sets = self._launch_limits.nodes_for(group.purpose, nodes * jobs) // nodes
         if any(move.name for move in moves):

@@ -28,7 +28,7 @@ class _Source(NamedTuple):
     usd: float = 0
 
     def shares(self, jobs: int) -> int:
-        """How many shares of so many jobs they have room for."""
+        """Return how many shares of so many jobs they have room for."""
         return min(self.times, jobs) * self.nodes
 
 
@@ -67,7 +67,7 @@ class Several:
         return sorted(found - {NEW})
 
     def _there(self, layout: Layout, rank: int) -> list[_Source]:
-        """What fits up to a rank, the best first."""
+        """Return what fits up to a rank, the best first."""
         fitting = self._bins.fitting(options(layout, layout.parts[0]), whole_only=self._group.fresh)
         return [
             _Source(bin, option, self._times(bin, option), len(bin.names))

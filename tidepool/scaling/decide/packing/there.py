@@ -1,4 +1,4 @@
-"""What is free on the nodes that are there or coming: the bins that packing begins with."""
+"""Free resources of the nodes that are there or coming: the bins that packing begins with."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _up(node: Node, offer: Offer, rank: int, sole: str | None, gres: tuple[int, 
 
 
 def _free_gres(node: Node, offer: Offer, by_jobs: tuple[int, ...] | None) -> tuple[int, ...]:
-    """What is left of a node's gres: by what its jobs asked for, and by TRES, where Slurm counts it there."""
+    """Return what is left of a node's gres: by what its jobs asked for, and by TRES, where Slurm counts it there."""
     free = offer.gres if by_jobs is None else by_jobs
     for pack, (name, type) in enumerate(offer.gres_kinds):
         counted = node.tres_alloc.get(f"gres/{name}:{type}" if type else f"gres/{name}", "")

@@ -34,7 +34,7 @@ Member = tuple[int, int]
 
 @dataclass(slots=True)
 class TimePacking:
-    """What is left to pack: a request for each lane, and who is in it; and who follows jobs that run now."""
+    """The lanes to pack: a request for each lane, and who is in it; and who follows jobs that run now."""
 
     requests: list[Request] = field(default_factory=list)
     members: list[list[Member]] = field(default_factory=list)
@@ -87,7 +87,7 @@ def pack_by_time(
 
 
 def served(timed: Sequence[Timed], found: TimePacking, outcomes: Sequence[Served]) -> list[Served]:
-    """What became of each request, by what became of the lanes. The first in a lane starts at once, others follow."""
+    """Return the outcome of each request, by what became of the lanes. The first in a lane starts at once, others follow."""
     pieces: list[list[Served]] = [[] for _ in timed]
     for (pack, copies), names in found.following:
         pieces[pack].append(Served(copies, FOLLOWS, names, None))
@@ -161,7 +161,7 @@ def _on_busy(
 
 
 def _parts(group: Group) -> Iterable[Part]:
-    """Those of jobs whose nodes are all alike, any of them."""
+    """Return the parts of jobs whose nodes are all alike, any of them."""
     (layouts, *others) = group.components
     if others or group.fresh:
         return

@@ -29,7 +29,7 @@ POLICIES: Final[Mapping[type[Any], Callable[[Any, datetime], Wants]]] = {
 
 
 def wants(spec: ClusterSpec, at: datetime) -> Wants:
-    """What all policies of ``spec`` ask for together at the time ``at``.
+    """Return what all policies of ``spec`` ask for together at the time ``at``.
 
     Of several caps of an account the lowest holds; of several floors of a fleet, the highest (`floors_of` of who
     reads them). Floors are no more than `max_nodes`.

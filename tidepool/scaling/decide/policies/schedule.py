@@ -18,7 +18,7 @@ def schedule(policy: Schedule, at: datetime) -> Wants:
 
 
 def holds_at(policy: Schedule, at: datetime) -> bool:
-    """Whether ``at`` is within the hours, by the clock of their time zone.
+    """Return whether ``at`` is within the hours, by the clock of their time zone.
 
     Hours that end on the next day belong to the day on which they begin.
     """

@@ -1,4 +1,4 @@
-"""What policies ask for: nodes that are there however empty the queue is, how the queue is served, and caps."""
+"""Requests of policies: nodes that are there however empty the queue is, how the queue is served, and caps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Floor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What one policy asks for, or all together."""
+    """Requests of one policy, or of all together."""
 
     #: Whether nodes are made for jobs; if so, all at once, or as few as have it done within ``horizon_s``.
     serves_jobs: bool = False

@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What it comes to, in the words of a `Decision`."""
+    """The decision about pools, in the words of a `Decision`."""
 
     converts: tuple[Convert, ...]
     waiting_pods: Mapping[str, WaitingPod]
@@ -96,7 +96,7 @@ class Convergence:
         self._to_slurm = {pool.name: self._slurm_side(pool) for pool in self._pools}
 
     def phases(self) -> dict[str, Phase]:
-        """Of the machines of pools that Slurm has, or will have; as `grow` wants them."""
+        """Return the phases of the machines of pools that Slurm has, or will have; as `grow` wants them."""
         found = {}
         for status in self._survey.statuses.values():
             if status.standing == "moving" and status.to == "slurm":
@@ -114,7 +114,7 @@ class Convergence:
         }
 
     def settle(self, wanted: Sequence[Wanted], needed: Collection[str]) -> Settled:
-        """What is done. ``wanted``: what jobs want to come; ``needed``: machines in Slurm that jobs will run on."""
+        """Return what is done. ``wanted``: what jobs want to come; ``needed``: machines in Slurm that jobs will run on."""
         gone = {name for each in wanted for name in each.names}
         to_kubernetes = {pool.name: self._kubernetes_side(pool, gone, needed) for pool in self._pools}
         could_come = {name: each.names for name, each in to_kubernetes.items()}
@@ -174,7 +174,7 @@ class Convergence:
         return found
 
     def _for_limits(self) -> list[Convert]:
-        """What minimums and maximums ask for, whatever is in demand."""
+        """Return the moves that minimums and maximums ask for, whatever is in demand."""
         found: list[Convert] = []
         for pool in self._pools:
             for to in ("slurm", "kubernetes"):
@@ -185,7 +185,7 @@ class Convergence:
         return found
 
     def _repaired(self) -> list[Convert]:
-        """What others began, and nobody brings to its end."""
+        """Return the moves that others began and nobody brings to an end."""
         if self._survey.unseen:
             return []
         found = []
@@ -299,7 +299,7 @@ class Convergence:
 
 
 def _waited_for(moving: Moving, at: datetime) -> Moving:
-    """What is under way has its time from the last look on: it may have waited for its turn."""
+    """Give what is under way its time from the last look on: it may have waited for its turn."""
     return replace(moving, until=max(moving.until, at + PATIENCE))
 
 

@@ -1,4 +1,4 @@
-"""Which machines may go to the other side now, which go first, and why the others stay, in words. Pure."""
+"""The machines that may leave a side now, in the order in which they go, and why the others stay, in words. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SERVES: Final = frozenset({"busy", "idle", "held"})
 
 
 class Leaving(NamedTuple):
-    """Of a pool and a direction: who may go, the first first, as far as there may be more there; and why no others.
+    """The machines of a pool that may go to a side: the first first, as far as there may be more there; and why no others.
 
     ``obstacle`` is empty where all may go that are not there already.
     """
@@ -35,7 +35,7 @@ def other(role: Role) -> Role:
 
 
 def missing(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
-    """How many machines are to go to ``to`` without any demand, and the limit that says so."""
+    """Return how many machines are to go to ``to`` without any demand, and the limit that says so."""
     away = other(to)
     least, most = pool.least(to), pool.most(away)
     too_few, too_many = least - _on(pool, survey, to), _on(pool, survey, away) - most
@@ -69,7 +69,7 @@ def leaving(
     backoffs: Mapping[str, Backoff],
     at: datetime,
 ) -> Leaving:
-    """Who may go to ``to``. ``needed`` stay for what waits on their own side; those in ``last`` go after all others."""
+    """Return who may go to ``to``. ``needed`` stay for what waits on their own side; those in ``last`` go after all others."""
     if survey.unseen:
         return Leaving((), f"{survey.unseen}, so no machine of pool {pool.name} moves", "setback")
     free: list[MachineStatus] = []
@@ -104,7 +104,7 @@ def full(pool: ConvergedPool, survey: Survey, to: Role) -> str:
 
 
 def _headroom(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
-    """How many more there may be on a side, and the limit that says so."""
+    """Return how many more there may be on a side, and the limit that says so."""
     away = other(to)
     least, most = pool.least(away), pool.most(to)
     # What comes does not serve yet, and what is ill may not come back.
@@ -114,7 +114,7 @@ def _headroom(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
 
 
 def _on(pool: ConvergedPool, survey: Survey, role: Role) -> int:
-    """How many machines are, or will be, on a side."""
+    """Return how many machines are, or will be, on a side."""
     return sum(status.side == role for status in survey.of(pool.name))
 
 
@@ -131,5 +131,5 @@ def _busy(status: MachineStatus) -> str:
 
 
 def _grouped(why_not: Iterable[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
-    """What holds most of them first."""
+    """Return the reasons that hold most of them first."""
     return sorted(why_not, key=lambda each: (-len(each[1]), each[0]))[:_GROUPS]

@@ -1,4 +1,4 @@
-"""Where each machine of each pool stands: its role as record, journal and both sides tell it, and what it does. Pure."""
+"""The status of each machine of each pool: its role as record, journal and both sides tell it, and what it does. Pure."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Survey:
     abandoned: Mapping[str, datetime]
 
     def of(self, pool: str) -> Iterator[MachineStatus]:
-        """Those of one pool."""
+        """Return the machines of one pool."""
         return (status for status in self.statuses.values() if status.pool == pool)
 
     def moving(self, to: Mapping[str, Role]) -> Survey:
@@ -116,7 +116,7 @@ def apart(state: ClusterState) -> ClusterState:
 
 
 def survey(state: ClusterState, memory: Memory) -> Survey:
-    """What every machine of every pool of the spec stands at."""
+    """Return the status of every machine of every pool of the spec."""
     if not state.spec.pools:
         return Survey({}, "", {}, {}, {})
     return _Look(state, memory).survey()
@@ -214,7 +214,7 @@ class _Look:
         return status
 
     def _is_short(self, conversion: Conversion) -> bool:
-        """Whether going on with it takes seconds: nothing is waited for that may last."""
+        """Return whether going on with it takes seconds: nothing is waited for that may last."""
         order = conversion.order
         if order.is_forced or conversion.cancel_by or conversion.phase not in CANCELLABLE:
             return True
@@ -225,7 +225,7 @@ class _Look:
     def _amiss(
         self, status: MachineStatus, record: RecordedRole, ended: Conversion | None
     ) -> MachineStatus | None:
-        """Where what was begun was not brought to its end."""
+        """Return the status where what was begun was not brought to its end."""
         if ended is not None and ended.phase == "failed":
             found = status._replace(
                 role=None,
@@ -258,7 +258,7 @@ class _Look:
         return status._replace(idle_since=self._idle_since(status))
 
     def _as_slurm_has_it(self, status: MachineStatus) -> MachineStatus:
-        """Where its role is not known. Jobs go to a node that is up, whatever else is to be seen."""
+        """Return the status where its role is not known. Jobs go to a node that is up, whatever else is to be seen."""
         is_up = slurm_status(self._nodes.get(status.name)) is SlurmStatus.UP
         found = status._replace(role="slurm" if is_up else None, why=self._unseen())
         return self._busy_with_jobs(found) if is_up and self._has_jobs(status.name) else found
@@ -332,7 +332,7 @@ class _Look:
         return node is not None and (node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags)
 
     def _working_pods(self, name: str) -> list[Pod]:
-        """Those that somebody waits for: a node's own, and those that are on every node, are none."""
+        """Return those that somebody waits for: a node's own, and those that are on every node, are none."""
         return sorted(
             (pod for pod in self._pods.get(name, ()) if not pod.is_daemon and not pod.is_static),
             key=lambda pod: pod.key,

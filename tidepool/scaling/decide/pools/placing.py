@@ -29,7 +29,7 @@ _OTHERS: Final = 3
 
 @dataclass(slots=True)
 class PodPlacement:
-    """Where pods go. ``used``: by machine, the first pods that it is for, in the order in which machines were chosen."""
+    """The nodes that pods go to. ``used``: by machine in the order of choice, the first pods that it is for."""
 
     #: By a pod's key: the rank of its node, and the node; of those that go nowhere, nothing.
     nodes: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class PodPlacement:
 
 
 class PodNodes:
-    """What is there for pods whatever is decided: the offers of pools, and the nodes that serve Kubernetes or will."""
+    """The nodes for pods whatever is decided: the offers of pools, and the nodes that serve Kubernetes or will."""
 
     def __init__(self, survey: Survey, offers: Mapping[str, PodOffer], extended: tuple[str, ...]) -> None:
         self.offers = offers

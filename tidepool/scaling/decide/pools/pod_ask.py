@@ -1,4 +1,4 @@
-"""What a pod asks of a node, as a value that equal pods share; and whether nodes of a kind would do, in words. Pure."""
+"""The request of a pod for a node, as a value that equal pods share; and whether nodes of a kind would do, in words. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Vector = tuple[int, ...]
 
 
 class PodAsk(NamedTuple):
-    """What pods have in common that ask for the same. ``names``: whether it matters what the node is called."""
+    """The common part of pods that ask for the same. ``names``: whether it matters what the node is called."""
 
     need: Vector
     selector: tuple[tuple[str, str], ...]
@@ -63,13 +63,13 @@ def extended_of(pods: Iterable[Pod]) -> tuple[str, ...]:
 
 
 def need_of(resources: Resources, extended: tuple[str, ...]) -> Vector:
-    """What one pod takes."""
+    """Return what one pod takes."""
     more = resources.extended
     return (resources.cpu_milli, resources.memory_bytes, 1, *(more.get(name, 0) for name in extended))
 
 
 def capacity_of(resources: Resources, extended: tuple[str, ...]) -> Vector:
-    """What a node has for pods."""
+    """Return what a node has for pods."""
     more = resources.extended
     return (
         resources.cpu_milli,
@@ -80,7 +80,7 @@ def capacity_of(resources: Resources, extended: tuple[str, ...]) -> Vector:
 
 
 def ask_of(pod: Pod, extended: tuple[str, ...]) -> PodAsk:
-    """What one pod asks for."""
+    """Return what one pod asks for."""
     selector = tuple(sorted(pod.node_selector.items()))
     keys = {key for key, _ in selector} | {part.key for term in pod.affinity for part in term}
     return PodAsk(
@@ -93,7 +93,7 @@ def ask_of(pod: Pod, extended: tuple[str, ...]) -> PodAsk:
 
 
 def offer_of(pool: ConvergedPool, survey: Survey, extended: tuple[str, ...]) -> PodOffer:
-    """What the next machine of a pool is as a node: as one of them that serves Kubernetes, else as the spec says.
+    """Return what the next machine of a pool is as a node: as one of them that serves Kubernetes, else as the spec says.
 
     What the pods take that are on every node is taken of it already.
     """
@@ -122,17 +122,17 @@ def labels_of(node: Node) -> Mapping[str, str]:
 
 
 def taints_of(node: Node) -> tuple[Taint, ...]:
-    """Those that somebody set, and not Kubernetes itself."""
+    """Return those that somebody set, and not Kubernetes itself."""
     return tuple(taint for taint in node.taints if not taint.key.startswith(LIFECYCLE))
 
 
 def minus(capacity: Vector, need: Vector, times: int = 1) -> Vector:
-    """What is left of ``capacity``; below nothing, where there is not enough."""
+    """Return what is left of ``capacity``; below nothing, where there is not enough."""
     return tuple(have - take * times for have, take in zip(capacity, need, strict=True))
 
 
 def times_in(need: Vector, capacity: Vector) -> int:
-    """How many of ``need`` go into ``capacity``."""
+    """Return how many of ``need`` go into ``capacity``."""
     found = capacity[_PODS]
     for have, take in zip(capacity, need, strict=True):
         if take and (times := have // take) < found:
@@ -155,7 +155,7 @@ def mismatch(ask: PodAsk, offer: PodOffer) -> str:
 
 
 def too_large(ask: PodAsk, offer: PodOffer, extended: tuple[str, ...]) -> str:
-    """What of it an empty such node has too little of, in words; empty where it has enough."""
+    """Return what of it an empty such node has too little of, in words; empty where it has enough."""
     (cpus, memory, _, *others), (has_cpus, has_memory, _, *has_others) = ask.need, offer.capacity
     if cpus > has_cpus:
         return f"it asks for {cpus / 1000:g} CPUs, and they have {has_cpus / 1000:g}"
@@ -168,7 +168,7 @@ def too_large(ask: PodAsk, offer: PodOffer, extended: tuple[str, ...]) -> str:
 
 
 def may_be_called(ask: PodAsk, name: str, offer: PodOffer) -> bool:
-    """Whether it may be on the node of this name."""
+    """Return whether it may be on the node of this name."""
     if not ask.by_name:
         return True
     known: dict[str, Any] = {**offer.labels, _HOSTNAME: name, _NAME: name}
