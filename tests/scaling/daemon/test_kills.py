@@ -14,8 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.scaling.daemon.processes import CONTEXT, Keeper, run_daemon
-from tidepool.scaling.journal import open_journal
-from tidepool.scaling.journal.choice import JOURNAL_FILE
+from tidepool.scaling.journal import JOURNAL_FILE, open_journal
 
 #: So long that a machine with other work does not keep a leader from renewing it.
 _LEASE_S: Final = 3.0

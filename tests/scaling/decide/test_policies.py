@@ -10,8 +10,7 @@ import pytest
 from tests.scaling.decide.cluster_states import AT, fleet, spec
 from tidepool.cluster.scaling import Backlog, Queue, Scaling, Schedule
 from tidepool.cluster.spec_fields import models_in
-from tidepool.scaling.decide.policies import POLICIES, Floor, wants
-from tidepool.scaling.decide.policies.schedule import holds_at
+from tidepool.scaling.decide.policies import POLICIES, Floor, holds_at, wants
 
 
 def asked(*policies: Any, **of: Any) -> Any:

@@ -13,9 +13,8 @@ from tidepool.clients.slurm import Completed, Here, Malformed, Unreachable
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.power_saving import REQUEST_PROGRAM
 from tidepool.scaling.power import request
-from tidepool.scaling.power.power_requests import PowerRequests
 from tidepool.scaling.power.request import write
-from tidepool.scaling.power.spool import Request, Spool
+from tidepool.scaling.power.spool import PowerRequests, Request, Spool
 
 
 @dataclass

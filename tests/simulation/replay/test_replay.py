@@ -16,8 +16,8 @@ from tidepool.scaling.journal import open_journal
 from tidepool.scaling.ports import JobRecord
 from tidepool.simulation.replay import Trace, TracedJob, TraceError, read_trace, replay
 from tidepool.simulation.replay.figures import Ran, figures
-from tidepool.simulation.replay.fitting import fitted
 from tidepool.simulation.replay.recorded import read_recorded
+from tidepool.simulation.replay.trace import fitted
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 

@@ -32,7 +32,7 @@ from tidepool.scaling.ports import (
     Lease,
 )
 from tidepool.scaling.power.desired import PowerDemand, power_demand
-from tidepool.scaling.power.power_requests import PowerRequests
+from tidepool.scaling.power.spool import PowerRequests
 
 _LOOK: Final = {True: PollInterval(0.1, 0.1, 1), False: PollInterval(0.012, 0.5, 2)}
 _PAUSED: Final = PollInterval(0.02, 1, 10)

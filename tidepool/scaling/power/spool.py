@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
-from tidepool.clients.slurm import Malformed, Transport
+from tidepool.clients.slurm import Malformed, SlurmError, Transport
 from tidepool.cluster.hostlist import HostlistError, HostSet
 from tidepool.cluster.power_saving import REQUEST_PROGRAM
 
@@ -74,3 +74,42 @@ class Spool:
             pass
         # A disk that fails: what Slurm wants, it says by the states of its nodes too (see `asked`).
         return Request(line.partition(" ")[0], "up", HostSet())
+
+
+class PowerRequests:
+    """``open_requests`` leads to a controller by its connection; ``say`` is told of all that happens."""
+
+    def __init__(
+        self, open_requests: Callable[[Mapping[str, Any]], Requests] | None, say: Callable[..., None]
+    ) -> None:
+        self._open = open_requests
+        self._say = say
+        self._controller: Mapping[str, Any] | None = None
+        self._requests: Requests | None = None
+        self._failure = ""
+
+    def calls(self, controller: Mapping[str, Any]) -> tuple[Request, ...]:
+        """The requests that wait. None where they cannot be taken: what Slurm says of its nodes says them too, later."""
+        if self._open is None:
+            return ()
+        if self._requests is None or self._controller != controller:
+            self._controller, self._requests = controller, self._open(controller)
+        try:
+            calls = self._requests.take()
+        except SlurmError as error:
+            self._tell(str(error))
+            return ()
+        self._tell("")
+        return calls
+
+    def done(self, calls: tuple[Request, ...]) -> None:
+        """They are in the journal."""
+        if self._requests is not None:
+            self._requests.done(calls)
+        for call in calls:
+            self._say("requested", what=call.what, nodes=str(call.nodes))
+
+    def _tell(self, failure: str) -> None:
+        if failure and failure != self._failure:
+            self._say("requests-unheard", text=failure)
+        self._failure = failure

@@ -15,8 +15,7 @@ from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.ports import Sample
 from tidepool.simulation.cluster import SimulatedCluster, Speeds
 from tidepool.simulation.replay.figures import Figures, Ran, figures
-from tidepool.simulation.replay.fitting import fitted
-from tidepool.simulation.replay.trace import Trace
+from tidepool.simulation.replay.trace import Trace, fitted
 from tidepool.simulation.scaler import simulated_scaler
 
 #: What is left after the last job came is given up after so long without any job that begins or ends.

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Final, NamedTuple
 
 from tidepool.clients.slurm.job import Job
 from tidepool.clients.slurm.node import Node
+from tidepool.clients.slurm.reservation import Reservation
+from tidepool.cluster.hostlist import expand
 
 _GRES: Final = re.compile(r"([A-Za-z_][\w-]*)(?::([^:,()\d][^:,()]*))?:(\d+)")
 
@@ -174,3 +178,88 @@ def nodes_for(
             if len(chosen) == wanted.nodes:
                 return tuple(chosen)
     return ()
+
+
+def is_begun(reservation: Reservation | None, now: datetime) -> bool:
+    """Return whether jobs of a reservation may run."""
+    return reservation is not None and reservation.start_time <= now < reservation.end_time
+
+
+def licensed(job: Job, running: Mapping[int, Job], licenses: Mapping[str, int]) -> bool:
+    """Return whether there are as many licences as ``job`` asks for, beside those of ``running``."""
+    used: dict[str, int] = {}
+    for other in running.values():
+        for name, amount in other.licenses.items():
+            used[name] = used.get(name, 0) + int(amount)
+    return all(
+        used.get(name, 0) + int(amount) <= licenses.get(name, 0) for name, amount in job.licenses.items()
+    )
+
+
+def usable(
+    nodes: Iterable[Node],
+    job: Job,
+    now: datetime,
+    reservations: Mapping[str, Reservation],
+    in_partition: Callable[[Node, str], bool],
+) -> list[Node]:
+    """Return those of ``nodes`` that are in a partition of ``job``, and that no reservation keeps from it."""
+    barred: set[str] = set()
+    ends = inf if job.time_limit_s is None else now.timestamp() + job.time_limit_s
+    for kept in reservations.values():
+        if job.reservation != kept.name and kept.end_time > now and ends > kept.start_time.timestamp():
+            barred.update(expand(kept.nodes))
+    own = reservations[job.reservation].nodes if job.reservation else ""
+    among = set(expand(own)) if own else None
+    return [
+        node
+        for node in nodes
+        if any(in_partition(node, name) for name in job.partitions)
+        and node.name not in barred
+        and (among is None or node.name in among)
+    ]
+
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """A job will begin on ``nodes`` when what runs there has reached its time limit."""
+
+    begins: datetime
+    nodes: frozenset[str]
+
+
+def shadow(
+    wanted: Need,
+    nodes: Iterable[Node],
+    free_resources: Mapping[str, FreeResources],
+    running: Mapping[int, Job],
+) -> Shadow | None:
+    """Return when and where a job with such needs will begin, given what runs; None where it fits on no nodes."""
+    fit = [node for node in nodes if has_features(node, wanted.features) and _whole(node).fits(wanted, 0)]
+    if len(fit) < wanted.nodes:
+        return None
+    free_at = sorted(
+        (_free(free_resources.get(node.name), running), nodes_for) for nodes_for, node in enumerate(fit)
+    )
+    chosen = free_at[: wanted.nodes]
+    if chosen[-1][0] == _NEVER:
+        return None
+    return Shadow(chosen[-1][0], frozenset(fit[nodes_for].name for _, nodes_for in chosen))
+
+
+def _whole(node: Node) -> FreeResources:
+    return FreeResources.of(node)
+
+
+def _free(room: FreeResources | None, running: Mapping[int, Job]) -> datetime:
+    ends = [_ends(running[job_id]) for job_id in room.shares] if room else []
+    return max(ends, default=datetime.min.replace(tzinfo=UTC))
+
+
+def _ends(job: Job) -> datetime:
+    if job.start_time is None or job.time_limit_s is None:
+        return _NEVER
+    return job.start_time + timedelta(seconds=job.time_limit_s)

@@ -19,10 +19,18 @@ from tidepool.clients.slurm.node import Node, NodeBase, NodeFlag, NodeState
 from tidepool.clients.slurm.request import JobRequest
 from tidepool.clients.slurm.reservation import Reservation
 from tidepool.cluster.hostlist import expand
-from tidepool.simulation.slurm.array_tasks import ArrayTasks
-from tidepool.simulation.slurm.backfill import Shadow, shadow
-from tidepool.simulation.slurm.holds import is_begun, licensed, usable
-from tidepool.simulation.slurm.placement import FreeResources, Need, need, nodes_for
+from tidepool.simulation.slurm.placement import (
+    FreeResources,
+    Need,
+    Shadow,
+    is_begun,
+    licensed,
+    need,
+    nodes_for,
+    shadow,
+    usable,
+)
+from tidepool.simulation.slurm.submission import ArrayTasks
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.MIXED, NodeBase.ALLOCATED})
 #: Slurm looks at no more of the waiting jobs at a time (default_queue_depth).
