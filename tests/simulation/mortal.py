@@ -10,7 +10,7 @@ EFFECTS = frozenset(
     {
         "acquire",
         "decided",
-        "keep",
+        "write_kept",
         "ended",
         "looked",
         "sample",

@@ -287,7 +287,9 @@ def test_what_cannot_be_written_down_is_not_done(scene: Scene) -> None:
     scene.until(lambda: scene.state(job) is JobState.COMPLETED)
 
 
-@pytest.mark.parametrize("failing", [(), ("looked",), ("sample",), ("decided", "sample", "keep", "saw")])
+@pytest.mark.parametrize(
+    "failing", [(), ("looked",), ("sample",), ("decided", "sample", "write_kept", "saw")]
+)
 def test_as_long_as_the_disk_is_full_it_says_nothing_else(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]
 ) -> None:

@@ -36,7 +36,7 @@ from tidepool.scaling.decide.reconcile_words import (
 from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
 
-PAGE = Path(__file__).parents[3] / "docs/ledger.md"
+PAGE = Path(__file__).parents[3] / "docs/reconcile.md"
 CELLS = [
     Cell(*each) for each in product(SlurmStatus, (True, False), Power, Record, (True, False), RequestStatus)
 ]
@@ -118,8 +118,8 @@ def test_a_machine_that_no_record_knows_is_swept_or_waited_for() -> None:
 
 
 def test_the_page_is_what_the_table_says() -> None:
-    command = "python -c 'from tidepool.scaling.decide.reconcile_page import ledger_page; print(ledger_page(), end=\"\")'"
-    assert PAGE.read_text() == reconcile_page(), f"write it anew: {command} >docs/ledger.md"
+    command = "python -c 'from tidepool.scaling.decide.reconcile_page import reconcile_page; print(reconcile_page(), end=\"\")'"
+    assert PAGE.read_text() == reconcile_page(), f"write it anew: {command} >docs/reconcile.md"
 
 
 @pytest.mark.parametrize(

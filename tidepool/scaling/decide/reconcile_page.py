@@ -10,9 +10,9 @@ from tidepool.scaling.decide.reconcile_table import ROWS
 from tidepool.scaling.decide.reconcile_words import NodeAction, Power, Record, RequestStatus, Row, SlurmStatus
 
 _TOP: Final = """\
-# The ledger
+# The reconcile table
 Slurm, the infrastructure and Pulumi's state each have their own idea of a node. The scaler lays the three side by side,
-with what is wished and what was asked for; this table says what every combination comes to. The first row that fits
+with what is desired and what was asked for; this table says what every combination comes to. The first row that fits
 holds. It is written from `tidepool/scaling/decide/reconcile_table.py`; a test holds it current, and others go through all
 combinations: each has a row, what is unknown removes nothing, and what has jobs is not touched, unless its machine is
 there and does not run.
@@ -44,7 +44,7 @@ _TABLE: Final = """
 processors, or of any job that it has there. Of several machines of one name, the one with the recorded id is meant; others
 are swept like those of no record.
 
-| | Slurm | jobs | machine | recorded | wished | asked for | phase | to do | why |
+| | Slurm | jobs | machine | recorded | desired | asked for | phase | to do | why |
 |---|---|---|---|---|---|---|---|---|---|
 """
 
