@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, cast
 
-from tidepool.infrastructures.registry import descriptor, resource_kind
+from tidepool.infrastructures.registry import BUILT_IN, descriptor, resource_kind
 from tidepool.resources.kind import AnyKind, Home
 from tidepool.resources.preflight import RETIRED
 
@@ -43,6 +43,12 @@ _REMOTE: Final = {
 #: What no other cluster waits for.
 _LATER: Final = {**_OF_POOLS, **_REMOTE}
 TOKENS: Final = frozenset({*_CLASSES, *_LATER})
+
+
+def public_tokens() -> frozenset[str]:
+    """Return the tokens of all resources that programs can register; those of retired types are not among them."""
+    of_infrastructures = (token for name in BUILT_IN for token in descriptor(name).kinds)
+    return (TOKENS | {*of_infrastructures}) - {*RETIRED.values()}
 
 
 class Kinds:

@@ -43,6 +43,8 @@ from tidepool.resources.values import UNKNOWN, Inputs, Plain, plain, property_va
 #: More than the engine runs at once: most of them only wait.
 _WORKERS: Final = 320
 
+VERSION: Final = "0.1.0"
+
 _Values = dict[str, PropertyValue]
 _T = TypeVar("_T")
 
@@ -77,8 +79,7 @@ class TidepoolProvider(Provider):
         self._cancelled = threading.Event()
 
     async def get_schema(self, request: GetSchemaRequest) -> GetSchemaResponse:
-        # Programs have typed classes of their own (tidepool.resources).
-        return GetSchemaResponse('{"name": "tidepool", "version": "0.1.0"}')
+        return GetSchemaResponse(await self._in_thread(self._schema, request))
 
     async def check_config(self, request: CheckRequest) -> CheckResponse:
         return CheckResponse(inputs=request.new_inputs)
@@ -123,6 +124,12 @@ class TidepoolProvider(Provider):
             raise
 
     # In threads
+
+    def _schema(self, request: GetSchemaRequest) -> str:
+        from tidepool.provider.kinds import public_tokens
+        from tidepool.provider.schema import schema_of
+
+        return schema_of([self._kind_of(token).resource for token in public_tokens()], VERSION)
 
     def _check(self, request: CheckRequest) -> CheckResponse:
         kind = self._kind(request.type)

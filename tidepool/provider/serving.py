@@ -26,11 +26,10 @@ from tidepool.cluster.failures import cause_of, marked
 from tidepool.infrastructures.connection import data_folder
 from tidepool.provider.engine_log import EngineLog
 from tidepool.provider.kinds import Kinds, import_ahead
-from tidepool.provider.provider import InitializationFailed, TidepoolProvider
+from tidepool.provider.provider import VERSION, InitializationFailed, TidepoolProvider
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home
 
-_VERSION: Final = "0.1.0"
 #: As the SDK's own servers have it: files may be large, and a call may wait for its turn (in seconds).
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", 400 << 20),
@@ -89,7 +88,7 @@ class Servicer(ProviderServicer):
     """The SDK's servicer, whose errors are for people. Faults of ours go to the file ``faults`` besides."""
 
     def __init__(self, faults: Path, provider: TidepoolProvider, log: EngineLog) -> None:
-        super().__init__([], _VERSION, provider, "")
+        super().__init__([], VERSION, provider, "")
         self._faults = faults
         self._log = log
         self._tidepool = provider
