@@ -85,7 +85,7 @@ def by_nfs(source: str, target: str, mode: str) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all machines of a cluster are told besides: who else there is, and where their addresses come from.
+    """Settings of all machines of a cluster besides: who else there is, and where their addresses come from.
 
     ``hosts`` are the cluster's own machines by name. With ``prefix``, the network's, a machine gives itself the address
     that its hardware address says, and asks nobody for one. ``mounting`` is how it comes to its volumes. With ``beside``
@@ -108,7 +108,7 @@ class Seed:
 
 
 def seed(boot: Boot, surroundings: Surroundings) -> Output[Seed]:
-    """What machines of that boot are told; secret, where a part of it is."""
+    """Return the seed of machines of that boot; secret, where a part of it is."""
     contents = Output.all(*(file.content for file in boot.files))
     sources = Output.all(*(mount.source for mount in boot.mounts))
     return Output.all(contents, sources).apply(

@@ -123,7 +123,7 @@ def packed(text: str) -> str:
 
 
 def key_of(path: str) -> str:
-    """What a file is called among others, without folders: ``etc.munge.munge.key``."""
+    """Return the name of a file among others, without folders: ``etc.munge.munge.key``."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", path.strip("/").replace("/", "."))
 
 

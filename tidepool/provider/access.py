@@ -27,7 +27,7 @@ _SETTLES_S: Final = 5.0
 
 
 def _resolved(wanted: AccessModel) -> Access:
-    """What is to be kept.
+    """Return the access that is to be kept.
 
     Raises:
         ValueError: it cannot be read, is no kubeconfig, or leads nowhere safe.

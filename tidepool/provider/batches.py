@@ -1,4 +1,4 @@
-"""What many threads ask for one by one, done for all of them at once."""
+"""Requests that many threads make one by one, done for all of them at once."""
 
 from __future__ import annotations
 

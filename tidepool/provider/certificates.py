@@ -22,7 +22,7 @@ _T = TypeVar("_T", AuthorityModel, CertificateModel)
 
 
 class _Lasting(Kind[_T], Generic[_T]):
-    """What ends at a time, and is made anew before."""
+    """A kind of what ends at a time, and is made anew before."""
 
     def __init__(self, home: Home, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""What a provider says while it works: the engine shows it beside the resource that it is about."""
+"""Messages of a provider while it works: the engine shows it beside the resource that it is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the machine behind a connection without running anything on it."""
+"""Facts of the machine behind a connection, without running anything on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOG_LINES: Final = 15
 
 
 def machine_runs(connection: Mapping[str, Any], data: Path) -> bool:
-    """Whether the machine runs, frozen or not; of one that cannot be known so, that it does."""
+    """Return whether the machine runs, frozen or not; of one that cannot be known so, that it does."""
     match connection:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
             found = kernel.read_machine(data, stack, machine)
@@ -22,7 +22,7 @@ def machine_runs(connection: Mapping[str, Any], data: Path) -> bool:
 
 
 def machine_is_gone(connection: Mapping[str, Any], data: Path) -> bool:
-    """Whether there is no such machine, and no disk of it; of one that cannot be known so, that it is not."""
+    """Return whether there is no such machine, and no disk of it; of one that cannot be known so, that it is not."""
     match connection:
         case {"kind": "local", "stack": str(stack), "machine": str(machine)}:
             return kernel.read_machine(data, stack, machine) is None

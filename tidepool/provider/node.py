@@ -70,7 +70,7 @@ _NO_ANSWER: Final = (ControllerDown, TimedOut, Unreachable)
 
 
 def is_up(node: Node, booted: datetime | None = None) -> bool:
-    """Whether the node is in service, or would be if nobody had drained it. Pure.
+    """Return whether the node is in service, or would be if nobody had drained it. Pure.
 
     With ``booted``, its machine's boot: registered since then.
     """
@@ -224,7 +224,7 @@ class NodeKind(Kind[NodeModel]):
 
 @dataclass(frozen=True)
 class _Cluster:
-    """What all nodes of one controller share."""
+    """Connection and looks that all nodes of one controller share."""
 
     slurm: Slurm
     look: SharedLook[Mapping[str, Node]]

@@ -20,7 +20,7 @@ _MOST_OF_SLOW_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What was seen of a node last; ``error`` where Slurm did not answer, ``node`` where it knows the node."""
+    """The last observation of a node; ``error`` where Slurm did not answer, ``node`` where it knows the node."""
 
     is_there: bool = False
     node: Node | None = None
@@ -96,7 +96,7 @@ class NodeWatch:
 
 
 def pause_s(took_s: float) -> float:
-    """How long to wait after a look that took so long. Pure.
+    """Return the seconds to wait after a look that took so long. Pure.
 
     A controller with little processor, as an emulated one, has half of the time for what is waited for.
     """

@@ -1,4 +1,4 @@
-"""What slurmctld is told of partitions while it runs, so that it need not read its files again for them. Pure."""
+"""Changes of partitions that slurmctld takes while it runs, so that it need not read its files again for them. Pure."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What has to be said to Slurm before anything else is known."""
+    """The orders to Slurm before anything else is known."""
 
     #: Those whose machine is gone: their jobs are put back into the queue by it.
     down: tuple[str, ...]
@@ -61,7 +61,7 @@ def first(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> First:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """What the look after the drain tells: these may go, these run jobs, these are about to be done with one."""
+    """The result of the look after the drain: these may go, these run jobs, these are about to be done with one."""
 
     free: tuple[str, ...]
     busy: tuple[str, ...]
@@ -92,7 +92,7 @@ def then(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> Then:
 
 
 def left_behind(names: Iterable[str], there: Mapping[str, Node]) -> tuple[str, ...]:
-    """Those that were leaving, and run nothing: a slurmctld whose power was cut has forgotten that they had left."""
+    """Return the nodes that were leaving, and run nothing: a slurmctld whose power was cut has forgotten that they had left."""
     return tuple(
         name
         for name in names
@@ -108,7 +108,7 @@ def left_behind(names: Iterable[str], there: Mapping[str, Node]) -> tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a node that was to go: it left, unless there is a ``reason`` why it stays.
+    """The outcome for a node that was to go: it left, unless there is a ``reason`` why it stays.
 
     With ``is_ending`` it stays for a moment only, and is drained meanwhile: ask again.
     """
@@ -157,7 +157,7 @@ def retire(slurm: SlurmClient, leaving: Sequence[Leaving]) -> dict[Leaving, Outc
 
 
 def why_it_stays(node: str, ids: Collection[int]) -> str:
-    """What a person is told of a node that runs the jobs ``ids``."""
+    """Return the refusal for a node that runs the jobs ``ids``."""
     if not ids:
         return f"node {node} is at work on the end of a job, and stays; try again when it is done"
     listed = ", ".join(map(str, ids))

@@ -35,7 +35,7 @@ class _CutOff(Exception):
 
 
 class RoleKind(Kind[RoleModel]):
-    """What a machine of a pool serves. All that is done to it goes by the journal of conversions."""
+    """The role of a machine of a pool. All that is done to it goes by the journal of conversions."""
 
     resource = Resource
 
@@ -177,7 +177,7 @@ class RoleKind(Kind[RoleModel]):
         return wait
 
     def _is_abandoned(self, inputs: Inputs) -> bool:
-        """Whether a conversion is under way that nobody drives. One that waits for its work holds up nobody else."""
+        """Return whether a conversion is under way that nobody drives. One that waits for its work holds up nobody else."""
         machine, node = inputs.get("machine"), inputs.get("node")
         stack = machine.get("stack") if isinstance(machine, dict) else None
         if not isinstance(stack, str) or not isinstance(node, str):

@@ -1,4 +1,4 @@
-"""What is done about a machine's role, and what it came to: by orders in the journal of conversions, and in no other way."""
+"""Changes of a machine's role, and their outcomes: by orders in the journal of conversions, and in no other way."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What a machine is in the end: its ``role``, None where it has none. With ``is_done`` it is as was ordered.
+    """The role of a machine in the end: its ``role``, None where it has none. With ``is_done`` it is as was ordered.
 
     With ``is_broken`` it serves nobody, or may not: it could be made neither what was ordered nor what it was.
     """
@@ -47,7 +47,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Amiss:
-    """How a machine differs from what is known of it: another role that it has, or what is wrong in words."""
+    """The difference of a machine from what is known of it: another role that it has, or what is wrong in words."""
 
     role: Role | None = None
     text: str = ""
@@ -93,7 +93,7 @@ def settle(
 
 
 def seen_amiss(role: Role, parties: Parties) -> Amiss:
-    """How the machine, and both sides, differ from its having ``role``.
+    """Compare the machine, and both sides, with its having ``role``.
 
     Raises:
         ConversionError: one of them cannot be asked.
@@ -205,7 +205,7 @@ def _came(ended: Conversion) -> Came:
 def _comes_up(
     role: Role, parties: Parties, now: Callable[[], datetime], pause: Callable[[float], None]
 ) -> bool:
-    """Whether it has that role alone, as it and both sides say, now or soon; held back by somebody or not."""
+    """Return whether it has that role alone, as it and both sides say, now or soon; held back by somebody or not."""
     until = now() + _BOOT
     while parties.machine.roles() == {role} and parties.sides[other(role)].see() == "absent":
         side = parties.sides[role]
@@ -233,7 +233,7 @@ def _refuse_to_lose_control(node: str, role: Role, parties: Parties, hands_over:
 
 
 def _is_free(node: str, role: Role, parties: Parties) -> bool:
-    """Whether no control plane needs it; as long as one does, another is told to take over."""
+    """Return whether no control plane needs it; as long as one does, another is told to take over."""
     if parties.control is None:
         return True
     found = verdict(node, role, parties.control.standing(role))

@@ -1,4 +1,4 @@
-"""Who takes part in the conversions of a machine, made of what its role's resource is told."""
+"""Parties of the conversions of a machine, made of the inputs of its role's resource."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Connection = Mapping[str, Any]
 
 
 def journal_path(data: Path, stack: str) -> Path:
-    """Where the conversions of a stack are written down."""
+    """Return the journal of a stack's conversions."""
     return data / stack / "conversions.db"
 
 
@@ -46,7 +46,7 @@ def _wait(seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a role's resource does things with: who takes part, for as long as they are needed, and the time in UTC."""
+    """Means of a role's resource: who takes part, for as long as they are needed, and the time in UTC."""
 
     parties: Callable[[RoleModel], AbstractContextManager[Parties]]
     #: Whether the machine runs.
@@ -123,7 +123,7 @@ class _Token:
 
 
 def _files(home: Home, wanted: RoleModel, role: Role, token: _Token) -> Sequence[RoleFile]:
-    """What the machine is given with a role: the files of that role's boot, and its own."""
+    """Return the files that the machine is given with a role: the files of that role's boot, and its own."""
     path = boot_path(home, wanted.stack, wanted.boots[role])
     try:
         parts = load_boot(path)

@@ -61,7 +61,7 @@ def plugin() -> None:
 
 
 def home_of(environment: Mapping[str, str]) -> Home:
-    """Where things are kept: in the data folder, and images in TIDEPOOL_IMAGES, or ``images`` of the data folder."""
+    """Return the folders that things are kept in: in the data folder, and images in TIDEPOOL_IMAGES, or ``images`` of the data folder."""
     data = data_folder(environment)
     images = Path(environment.get("TIDEPOOL_IMAGES") or data / "images").absolute()
     return Home(data, images, dict(environment))
@@ -140,7 +140,7 @@ def told(error: BaseException, faults: Path) -> str:
 
 
 def is_for_people(error: BaseException) -> bool:
-    """Whether the text of ``error`` was written for a person."""
+    """Return whether the text of ``error`` was written for a person."""
     if isinstance(error, Refusal):
         return True
     # Those that can be raised are imported by then; who starts up does not wait for them.

@@ -20,7 +20,7 @@ class SharedLook(Generic[T]):
         self._seen: Callable[[], T] = look
 
     def __call__(self) -> T:
-        """What a look that began after this call has seen, or raised."""
+        """Return the result of a look that began after this call, or raise its error."""
         with self._changed:
             wanted = self._begun + 1
             while self._ended < wanted and self._begun != self._ended:

@@ -1,4 +1,4 @@
-"""Which slots of a fleet are to be made, made anew, given other features, or forgotten. Pure."""
+"""Plans of a fleet's slots: to be made, made anew, given other features, or forgotten. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidepool.resources.slurm import SlotsModel
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """What to do, by names: in the order of the fields."""
+    """Names of slots by what is done to them, in the order of the fields."""
 
     forget: tuple[str, ...] = ()
     make: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class SlotPlan:
 
 
 def plan(addresses: Mapping[str, str], shape: SlotsModel, there: Mapping[str, Node]) -> SlotPlan:
-    """What to do so that all of ``addresses`` (by names, in order) are slots of that shape, or nodes in service.
+    """Plan what makes all of ``addresses`` (by names, in order) slots of that shape, or nodes in service.
 
     A slot of another shape is forgotten and made anew; a node in service stays as it is, but for its features.
     """
@@ -38,7 +38,7 @@ def plan(addresses: Mapping[str, str], shape: SlotsModel, there: Mapping[str, No
 
 
 def forgettable(names: Iterable[str], there: Mapping[str, Node]) -> tuple[str, ...]:
-    """Those that are slots."""
+    """Return the names of slots."""
     return tuple(name for name in names if name in there and there[name].state.is_slot)
 
 
@@ -60,7 +60,7 @@ def in_order(names: Iterable[str]) -> str:
 
 
 def _is_slot_of(shape: SlotsModel, node: Node) -> bool:
-    """Whether the slot has it, whatever its features are."""
+    """Return whether the slot has it, whatever its features are."""
     is_cloud = NodeFlag.CLOUD in node.state.flags
     return is_cloud == (shape.state == "CLOUD") and (
         node.cpus,

@@ -1,4 +1,4 @@
-"""What a change of Slurm's files asks for, and what it would take away. Pure.
+"""Effects of a change of Slurm's files, and what it would take away. Pure.
 
 slurm.conf(5) of 22.05 says which keys slurmctld reads at its start alone; partitions it can be told of; all else
 follows a reconfigure.
@@ -51,7 +51,7 @@ _PAIR = re.compile(r"(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>.*)")
 
 
 class Effect(IntEnum):
-    """What slurmctld has to do, from the least to the most. Jobs go on in any case."""
+    """The work of slurmctld, from the least to the most. Jobs go on in any case."""
 
     NOTHING = 0
     #: It is told of partitions, and reads nothing.
@@ -62,7 +62,7 @@ class Effect(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What a change asks for, the keys that it is because of, and the orders that it takes."""
+    """The effect of a change, the keys that it is because of, and the orders that it takes."""
 
     effect: Effect
     because: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Use:
 
 
 def impact(old: Mapping[str, str], new: Mapping[str, str]) -> Impact:
-    """What the change from the files ``old`` to ``new`` asks for; comments and white space say nothing."""
+    """Return the impact of the change from the files ``old`` to ``new``; comments and white space say nothing."""
     before, after = _Conf.read(old.get("slurm.conf", "")), _Conf.read(new.get("slurm.conf", ""))
     reasons = [
         after.spelling.get(key, before.spelling.get(key, key))

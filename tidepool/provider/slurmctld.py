@@ -61,7 +61,7 @@ class Slurmctld:
         return int(text) if read.exit_code == 0 and text.isdecimal() else None
 
     def is_up(self, *, takes_over: bool = False) -> bool:
-        """Whether the controller in charge answers. With ``takes_over`` this one is, afterwards.
+        """Return whether the controller in charge answers. With ``takes_over`` this one is, afterwards.
 
         A backup that only stands by answers as well, and commands that reach it then sleep for half a
         SlurmctldTimeout before they try again. One whose primary is not there is told to take over: it would wait for
@@ -127,7 +127,7 @@ class Slurmctld:
         self.host.run(["sh", "-c", _BEGIN], timeout_s=_TIMEOUT_S)
 
     def log_size(self) -> int:
-        """How much it has said so far."""
+        """Return the length of its log."""
         read = self.host.run(["stat", "--format=%s", self._log], timeout_s=_TIMEOUT_S)
         return int(read.stdout) if read.exit_code == 0 else 0
 

@@ -69,7 +69,7 @@ class SshMachineKind(Kind[SshMachineModel]):
         return Made(f"{wanted.stack}/{wanted.address}", {"connection": _connection(wanted)})
 
     def _more_time(self, task: Task) -> str:
-        """Where the time is one that a person can say: that of an infrastructure with an option for it."""
+        """Return the remedy where a person can set the time: that of an infrastructure with an option for it."""
         if task.timeout_s == self.timeout_s:
             return ""
         return ". A machine that is slower gets more time by `boot_timeout_s` of its infrastructure's options"

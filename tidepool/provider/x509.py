@@ -108,7 +108,7 @@ def ends(certificate: str) -> datetime:
 
 
 def is_due(certificate: str, now: datetime) -> bool:
-    """Whether a certificate is to be renewed: the last third of its time has begun."""
+    """Return whether a certificate is to be renewed: the last third of its time has begun."""
     read = x509.load_pem_x509_certificate(certificate.encode())
     lasts = read.not_valid_after_utc - read.not_valid_before_utc
     return read.not_valid_after_utc - now < lasts / _RENEWED_IN_LAST

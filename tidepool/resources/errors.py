@@ -1,4 +1,4 @@
-"""What a person is told when something did not work, and what Pulumi then has to know."""
+"""Errors for a person, with what Pulumi then has to know."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class AuthorityModel(Model):
 
 
 class Authority(Resource, AuthorityModel, token="tidepool:keys:Authority", delete_first=False):
-    """Who signs certificates. In the last third of its ``days`` an `up` renews its certificate; its key stays."""
+    """An authority that signs certificates. In the last third of its ``days`` an `up` renews its certificate; its key stays."""
 
 
 class CertificateModel(Model):

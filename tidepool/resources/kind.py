@@ -62,7 +62,7 @@ class Made:
 
 
 class Kind(ABC, Generic[T]):
-    """What a kind of resource does; ``T`` is its model.
+    """The work of a kind of resource; ``T`` is its model.
 
     All of it may be called from many threads at once. `mistakes`, `foreseen` and `diff` change nothing.
     `create`, `update` and `delete` may be called again after one that was cut off anywhere.
@@ -74,7 +74,7 @@ class Kind(ABC, Generic[T]):
     timeout_s: ClassVar[float] = 120.0
 
     def mistakes(self, wanted: T) -> Iterable[Mistake]:
-        """What is wrong with inputs that are all known, and each by itself right; asked before anything is made."""
+        """Find what is wrong with inputs that are all known, and each by itself right; asked before anything is made."""
         return ()
 
     def notes(self, wanted: T) -> Iterable[str]:
@@ -86,7 +86,7 @@ class Kind(ABC, Generic[T]):
         return {}
 
     def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
-        """What changes."""
+        """Return what changes."""
         return differences(self.resource.model, old, new)
 
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:

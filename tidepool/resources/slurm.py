@@ -1,4 +1,4 @@
-"""What Slurm has of a cluster: its configuration, the slots of its fleets, and the nodes that are in service.
+"""Resources of Slurm: its configuration, the slots of its fleets, and the nodes that are in service.
 
 ``controller`` is the connection of slurmctld's machine, as `tidepool.infrastructures.connection` reads it.
 """

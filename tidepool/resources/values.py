@@ -77,7 +77,7 @@ def _held(value: Plain) -> Any:
 
 
 def has_unknowns(value: Plain) -> bool:
-    """Whether something of it is not known yet."""
+    """Return whether something of it is not known yet."""
     if isinstance(value, Mapping):
         return any(has_unknowns(each) for each in value.values())
     if isinstance(value, list):

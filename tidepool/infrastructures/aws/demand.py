@@ -1,4 +1,4 @@
-"""What a spec asks of a region, offering by offering: what a preflight compares with what AWS says."""
+"""Demands of a spec on a region, offering by offering: a preflight compares them with what AWS says."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Demand:
 
     @property
     def price_path(self) -> str:
-        """Where a person writes what a machine costs."""
+        """The path at which a person writes what a machine costs."""
         return f"{self.path.partition('.options')[0]}.price_usd_per_hour"
 
 
@@ -58,7 +58,7 @@ class Demands:
 
 
 def architecture() -> str:
-    """What images are for: they are made by this machine, and for machines like it."""
+    """Return the architecture of images: they are made by this machine, and for machines like it."""
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 

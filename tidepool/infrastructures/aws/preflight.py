@@ -1,4 +1,4 @@
-"""What a region lacks of what is asked of it. AWS tells most of it only when a machine is launched."""
+"""Lacks of a region, compared with the demands on it. AWS tells most of it only when a machine is launched."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _of_size(found: TypeFacts, demand: Demand) -> Iterator[str]:
 
 
 def _of_quota(facts: Facts, found: TypeFacts, demand: Demand) -> Iterator[str]:
-    """Whether there can be one. How many there can be, a launch says: the scaler moves on when a quota is reached."""
+    """Check that there can be one. How many there can be, a launch says: the scaler moves on when a quota is reached."""
     code = quota_of(found.name, demand.market)
     quota = facts.vcpu_quotas.get(code)
     if quota is not None and quota < found.vcpus:

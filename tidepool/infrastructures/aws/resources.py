@@ -1,4 +1,4 @@
-"""What of AWS is done by ourselves; all else there is of the package pulumi-aws."""
+"""Resources of AWS that are made by ourselves; all else there is of the package pulumi-aws."""
 
 from __future__ import annotations
 

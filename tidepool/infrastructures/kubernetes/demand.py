@@ -1,4 +1,4 @@
-"""What a spec asks of a Kubernetes, fleet by fleet: what a preflight compares with what there is."""
+"""Demands of a spec on a Kubernetes, fleet by fleet: a preflight compares them with what there is."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Demands:
 
 
 def architecture() -> str:
-    """What images are for: they are built on this machine."""
+    """Return the architecture of images: they are built on this machine."""
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
 def uses_of(spec: ClusterSpec, options: Options) -> list[Use]:
-    """What a stack makes there, in the words of `Demands`."""
+    """Return the kinds of objects that a stack makes there."""
     place = options.place
     uses: dict[Use, bool] = {
         "pods": bool(options.fleets_of_pods) or has_own_machines(spec),

@@ -1,4 +1,4 @@
-"""What a Kubernetes lacks of what a stack asks of it: a comparison of two values, without asking anybody."""
+"""Lacks of a Kubernetes, compared with the demands of a stack: a comparison of two values, without asking anybody."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ARCHITECTURE = "kubernetes.io/arch"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there is. ``others`` are the names of pods and Machines in the namespace that are not this stack's."""
+    """Observation of a Kubernetes. ``others`` are the names of pods and Machines in the namespace that are not this stack's."""
 
     missing: tuple[Right, ...] = ()
     namespace: Namespace | None = None

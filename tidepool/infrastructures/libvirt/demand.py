@@ -1,4 +1,4 @@
-"""What a spec asks of one host, offering by offering: what a preflight compares with what the host has."""
+"""Demands of a spec on one host, offering by offering: a preflight compares them with what the host has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host lacks of what is asked of it. libvirt defines nearly every machine, and fails when it starts."""
+"""Lacks of a host, compared with the demands on it. libvirt defines nearly every machine, and fails when it starts."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _pages(demand: Demand) -> int:
 
 
 def _machines_on(demand: Demand, node: int) -> int:
-    """How many machines a node has at most: cells fill in their order, so a later one may have fewer."""
+    """Count the machines that a node has at most: cells fill in their order, so a later one may have fewer."""
     left = demand.machines
     for cell, cpus in (demand.cells or {}).items():
         here = min(left, len(cpus) // demand.cpus)

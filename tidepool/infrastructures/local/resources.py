@@ -65,7 +65,7 @@ class BootModel(Model):
 
 
 class Boot(Resource, BootModel, token="tidepool:local:Boot"):
-    """What machines of one kind do when they boot: written once, so that each machine only names it.
+    """The boot of machines of one kind: written once, so that each machine only names it.
 
     All is as in `tidepool.cluster.boot`. It is kept in the data folder, for root alone. A change is for the boots to come;
     machines that run go on as they are.

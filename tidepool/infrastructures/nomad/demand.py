@@ -1,4 +1,4 @@
-"""What a spec asks of Nomad: what a preflight compares with what is there."""
+"""Demands of a spec on Nomad: a preflight compares them with what is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Nomad lacks of what is asked of it. It takes jobs that no host can run, and lets them wait without a word."""
+"""Lacks of Nomad, compared with the demands on it. It takes jobs that no host can run, and lets them wait without a word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST: Final = (1, 11)
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """What Nomad has: its hosts, and which static ports of them others have, by host and port with the job's name."""
+    """Observation of Nomad: its hosts, and which static ports of them others have, by host and port with the job's name."""
 
     hosts: tuple[Host, ...]
     ports: Mapping[tuple[str, int], str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a spec asks of each host: what a preflight compares with what it has."""
+"""Demands of a spec on each host: a preflight compares them with what it has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidepool.infrastructures.ssh.reading import Options, connection_of, own_mac
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one host is to be. ``path`` is where a person wrote so, ``cpus`` and ``memory_mib`` what its node has."""
+    """Demand on one host. ``path`` is where a person wrote so, ``cpus`` and ``memory_mib`` what its node has."""
 
     path: str
     host: str
@@ -34,7 +34,7 @@ class Demands:
 
 
 def demands(spec: ClusterSpec, options: Options, stack: str) -> Demands:
-    """Of each host that can be a node, when every fleet is as large as it may be."""
+    """Return the demands on each host that can be a node, when every fleet is as large as it may be."""
     place = options.place
     users = {name: (each.uid, each.gid or each.uid) for name, each in place.users.items()}
     return Demands(stack, tuple(place.systems), users, tuple(_demands(spec, options)))

@@ -1,4 +1,4 @@
-"""What a host lacks to be a node, and whether it is somebody else's. Pure."""
+"""Lacks of a host that is to be a node; among them, that it is somebody else's. Pure."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _NEVER: Final = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfig
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far Kubernetes is with it: in words; whether there is no room for it; whether there never will be."""
+    """The progress of a machine: in words; whether there is no room for it; whether there never will be."""
 
     words: str
     is_without_room: bool = False

@@ -70,7 +70,7 @@ class BootKind(Kind[BootModel]):
 
 
 def boot_path(home: Home, stack: str, boot: str) -> Path:
-    """Where a boot is kept."""
+    """Return the file that a boot is kept in."""
     return home.data / stack / "boots" / f"{boot}.json"
 
 

@@ -117,7 +117,7 @@ class MachineKind(Kind[MachineModel]):
             wait_ready(self._home.data, wanted.stack, wanted.machine, task.left_s)
 
     def _takes_time_to_stop(self, state: MachineModel) -> bool:
-        """Whether a service of it was given more time than others to stop: it writes then what others will read."""
+        """Return whether a service of it was given more time than others to stop: it writes then what others will read."""
         try:
             services = load_boot(boot_path(self._home, state.stack, state.boot)).services
         except FileNotFoundError:

@@ -126,7 +126,7 @@ def run_play(play: Play, task: Task, folder: Path, *, check: bool = False) -> st
 
 
 def _followed(child: subprocess.Popen[str], task: Task) -> tuple[list[str], str]:
-    """What it says until it ends, or is ended; and why it was."""
+    """Return the output until it ends, or is ended; and why it was."""
     over = threading.Event()
     why: list[str] = []
 

@@ -66,7 +66,7 @@ class SshPlaybookKind(Kind[SshPlaybookModel]):
         return {}
 
     def delete(self, id: str, state: SshPlaybookModel, task: Task) -> None:
-        """What roles did stays, until the host is given back: `ssh_host` knows what was there before."""
+        """Leave what roles did, until the host is given back: `ssh_host` knows what was there before."""
 
     def _apply(self, wanted: SshPlaybookModel, task: Task) -> None:
         variables, files = dict(wanted.variables), dict[str, bytes]()
