@@ -11,7 +11,10 @@ import pytest
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Preflights
 from tidepool.infrastructures.ssh.ask import FACTS_S, ask
+from tidepool.infrastructures.ssh.checks import lacks_of_hosts
+from tidepool.infrastructures.ssh.demand import Demands
 from tidepool.infrastructures.ssh.errors import HostError
+from tidepool.resources.reading import read
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here
 
@@ -74,9 +77,7 @@ def test_all_hosts_are_told_of_at_once_in_a_preview(tmp_path: Path, sshd: Sshd) 
     assert any(each.startswith("fleets[2]: the host 127.0.0.1: the key") for each in said)
 
 
-def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(
-    tmp_path: Path, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(sshd: Sshd) -> None:
     """Both are asked as they are; of the one that answers, another cluster's claim is what it says besides."""
     elsewhere = {
         "key": {"stack": "chemistry", "fleet": "cpu", "node": "cpu-7", "generation": 1},
@@ -91,8 +92,9 @@ def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(
         host("fleets[0].hosts[0]", way(sshd)),
         host("fleets[0].hosts[1]", way(sshd, key=str(sshd.other_key))),
     ]
-    monkeypatch.setattr("tidepool.infrastructures.ssh.checks.ask", asked)
-    said = failures(tmp_path, *hosts)
+    demands = {"stack": "physics", "systems": ["debian 12"], "users": {}, "hosts": hosts}
+    found = lacks_of_hosts(read(Demands, demands).value, asked)
+    said = [f"{demand.path}: the host {demand.host}: {each}" for demand, lacks in found for each in lacks]
     assert any(
         each.startswith(
             "fleets[0].hosts[0]: the host 127.0.0.1: it is the node cpu-7 of the stack chemistry: give it back"
