@@ -14,6 +14,8 @@ from tests.processes import children
 from .recovered import check_nothing_forgotten, recovered
 from .stacks import CHAIN, Stack, await_line, ended, world_in
 
+pytestmark = pytest.mark.slow
+
 DYING = str(Path(__file__).with_name("dying.py"))
 KILLED = -9
 
