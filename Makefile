@@ -31,7 +31,8 @@ setup-tests:
 	@scripts/setup --tests
 
 .PHONY: demo
-demo: setup ## a real Slurm cluster on this machine that breathes: jobs in waves, nodes that come and go
+demo: ## a real Slurm cluster on this machine that breathes: jobs in waves, nodes that come and go
+	@scripts/setup --image debian-12
 	@$(AS_ROOT) $(PY) -m demo $(DEMO_ARGS)
 
 .PHONY: kubernetes

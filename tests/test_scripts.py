@@ -225,6 +225,20 @@ def test_setup_for_tests_is_one_for_all(clone: Clone) -> None:
     assert (again.returncode, again.stdout, clone.installs()) == (0, "", [])
 
 
+def test_setup_builds_an_image_beside_the_rest_and_goes_on_where_that_fails(clone: Clone) -> None:
+    programs = "all bash bash\nall no-such-ip iproute2\n"
+    (clone.path / "scripts/packages").write_text(programs)
+    fetch = clone.path / "scripts/fetch-packages"
+    fetch.write_text('#!/bin/bash\necho "fetch $*" >>"$CALLS"\nexit 1\n')
+    fetch.chmod(0o755)
+    clone.python.write_text(FAKE_PYTHON + "[[ $* != *tidepool.images* ]]\n")
+    done = clone.setup("--image", "debian-12", TIDEPOOL_DATA="/data")
+    assert done.returncode == 0, done.stdout
+    calls = clone.calls.read_text()
+    assert "fetch debian-12 /data/images\n" in calls
+    assert "-m tidepool.images build images/debian-12 --store /data/images\n" in calls
+
+
 def test_setup_takes_pips_settings_for_uv(clone: Clone) -> None:
     """Where packages come from is set for pip, on most machines."""
     settings = "case $* in *'config list'*) echo \"global.index-url='https://mirror.example/simple'\" ;; esac"
@@ -271,7 +285,7 @@ def test_setup_goes_on_without_what_it_cannot_install(clone: Clone, tmp_path: Pa
 
 def test_setup_knows_no_other_word(clone: Clone) -> None:
     done = clone.setup("--test")
-    assert (done.returncode, done.stdout) == (2, "usage: scripts/setup [--tests]\n")
+    assert (done.returncode, done.stdout) == (2, "usage: scripts/setup [--tests | --image NAME]\n")
 
 
 def test_setup_refuses_a_python_that_is_too_old(clone: Clone) -> None:
