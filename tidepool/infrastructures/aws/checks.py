@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.spec import ClusterSpec
@@ -13,7 +14,9 @@ from tidepool.infrastructures.aws.facts import Facts
 from tidepool.infrastructures.aws.preflight import lacks
 from tidepool.infrastructures.aws.reading import read_options
 from tidepool.infrastructures.finding import Finding, Preflight
-from tidepool.resources.kind import Home
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
 
 Ask = Callable[[Demands], Facts]
 

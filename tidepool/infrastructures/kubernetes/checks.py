@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from tidepool.clients.kubernetes.contract import KubernetesReader
 from tidepool.clients.kubernetes.errors import KubernetesError
@@ -17,7 +17,9 @@ from tidepool.infrastructures.kubernetes.looking import look
 from tidepool.infrastructures.kubernetes.preflight import lacks
 from tidepool.infrastructures.kubernetes.reading import read_options
 from tidepool.infrastructures.kubernetes_access import Access
-from tidepool.resources.kind import Home
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
 
 #: What reads a Kubernetes, by its kubeconfig and the data folder.
 Connect = Callable[[Path, Path], AbstractContextManager[KubernetesReader]]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding, Preflight
@@ -15,7 +16,9 @@ from tidepool.infrastructures.libvirt.demand import Demand, Demands, demands
 from tidepool.infrastructures.libvirt.errors import LibvirtError
 from tidepool.infrastructures.libvirt.preflight import lacks
 from tidepool.infrastructures.libvirt.reading import read_options
-from tidepool.resources.kind import Home
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
 
 Ask = Callable[[str], Host]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.cluster.spec import ClusterSpec
@@ -15,7 +16,9 @@ from tidepool.infrastructures.nomad.machines import api_of
 from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.infrastructures.nomad.preflight import lacks
 from tidepool.infrastructures.nomad.reading import read_options
-from tidepool.resources.kind import Home
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
 
 
 def lacks_there(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding, Preflight
@@ -14,7 +14,9 @@ from tidepool.infrastructures.ssh.demand import Demand, Demands, demands
 from tidepool.infrastructures.ssh.errors import HostError
 from tidepool.infrastructures.ssh.preflight import lacks
 from tidepool.infrastructures.ssh.reading import read_options
-from tidepool.resources.kind import Home
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
 
 #: So many are asked at a time: over SSH, each takes a second.
 _AT_ONCE: Final = 64
