@@ -100,9 +100,9 @@ def test_no_limit_is_passed_by_what_moves(came: Counter[str], look: tuple[Cluste
                 assert len(there) <= pool.most(role), f"{role}_max of {pool.name}"
 
 
-@comes(moved=40, converted=5, was_set_back=5, idle=5, held_by_a_setback=5, held_by_a_stay=3)
+@comes(moved=40, converted=5, was_set_back=5, idle=10, held_by_a_setback=5, held_by_a_stay=3)
 @given(looks())
-@_RUNS
+@runs(220)
 def test_who_has_just_moved_or_was_just_busy_stays(
     came: Counter[str], look: tuple[ClusterState, Memory]
 ) -> None:
