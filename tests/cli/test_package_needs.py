@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.standins import Person
 from tests.infrastructures.aws import specs as aws
@@ -18,6 +20,7 @@ from tests.infrastructures.kubernetes import specs as kubernetes
 from tests.infrastructures.libvirt import specs as libvirt
 from tests.infrastructures.nomad import specs as nomad
 from tidepool.cli import errors, stack_spec
+from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures.registry import BUILT_IN, descriptor
 
 ROOT = Path(__file__).parents[2]
@@ -139,3 +142,17 @@ def test_a_cluster_of_this_machine_needs_none(somebody: Person, monkeypatch: pyt
     monkeypatch.setattr(stack_spec, "preflight", lambda _data, _plans: ())
     bare = replace(somebody.context, env={**somebody.context.env, "PATH": "/nowhere"})
     assert somebody.runs("preview", env=bare.env).exit_code == 0
+
+
+def test_a_home_on_lustre_is_refused_until_the_image_has_its_client(tmp_path: Path) -> None:
+    described = yaml.safe_load((ROOT / "Pulumi.aws.yaml").read_text())["config"]["cluster:spec"]
+    described["controller"]["infrastructure"]["options"]["home"] = "lustre"
+    spec = read_spec(described)
+    (said,) = stack_spec.packages_not_held(spec, "aws", tmp_path)
+    assert "home: lustre: the image debian-12-cloud has no package lustre-client-*" in said
+    assert "name another home, or add the packages of your site's repository" in said
+    shutil.copytree(ROOT / "images/debian-12-cloud", tmp_path / "images/debian-12-cloud")
+    lock = tmp_path / "images/debian-12-cloud/packages.lock"
+    package = next(line for line in lock.read_text().splitlines() if line.startswith("munge "))
+    lock.write_text(lock.read_text() + package.replace("munge", "lustre-client-utils", 1) + "\n")
+    assert list(stack_spec.packages_not_held(spec, "aws", tmp_path)) == []

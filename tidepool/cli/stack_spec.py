@@ -18,9 +18,9 @@ from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
 from tidepool.engine.config import full_key, to_document
 from tidepool.engine.config_file import read
 from tidepool.engine.providers import discovery, interpreters
-from tidepool.images import ImageError, read_lacks
+from tidepool.images import ImageError, holds_package, read_lacks
 from tidepool.infrastructures.local.kernel import Lack, Plans, preflight
-from tidepool.infrastructures.registry import Package, descriptor
+from tidepool.infrastructures.registry import Package, descriptor, image_needs_of
 from tidepool.toolchain import ToolchainError, find
 
 #: Where in ``Pulumi.<stack>.yaml`` the spec is.
@@ -57,15 +57,16 @@ def described_spec(stack: Stack) -> ClusterSpec:
         spec = read_spec(mapping)
     except SpecError as error:
         raise Failure(f"{path}, {SPEC_KEY}: {error}", code=USAGE) from None
-    _check_images(spec, stack.project.root, path)
+    _check_images(spec, stack.name, stack.project.root, path)
     return spec
 
 
-def _check_images(spec: ClusterSpec, project: Path, path: Path) -> None:
+def _check_images(spec: ClusterSpec, stack: str, project: Path, path: Path) -> None:
     """Look for the recipes of all images: the project's, or Tidepool's own. A project without any may have another way.
 
     Raises:
-        Failure: there is no recipe for an image of ``spec``, or a pool's does not hold both roles.
+        Failure: there is no recipe for an image of ``spec``, a pool's does not hold both roles, or one lacks a package that
+            an infrastructure's options need.
     """
     own, shipped_ones = (
         {recipe.parent.name for recipe in folder.glob("*/recipe.yaml")}
@@ -78,7 +79,9 @@ def _check_images(spec: ClusterSpec, project: Path, path: Path) -> None:
             remedy=f"take one of {', '.join(there)}, or write its recipe",
             code=USAGE,
         )
-    if {*spec.images} <= {*there} and (lacks := list(roles_not_held(spec, project))):
+    if not {*spec.images} <= {*there}:
+        return
+    if lacks := [*roles_not_held(spec, project), *packages_not_held(spec, stack, project)]:
         raise Failure("\n".join([f"{path}, {SPEC_KEY}:", *(f"  {lack}" for lack in lacks)]), code=USAGE)
 
 
@@ -156,6 +159,26 @@ def roles_not_held(spec: ClusterSpec, project: Path) -> Iterator[str]:
                     f"{', no '.join(lacks)}; name one that does (by default it is debian-12-converged), or add that "
                     f"to {folder / 'recipe.yaml'}"
                 )
+
+
+def packages_not_held(spec: ClusterSpec, stack: str, project: Path) -> Iterator[str]:
+    """Yield a line for each image that lacks a package which options of an infrastructure need, with the remedy."""
+    try:
+        needs = list(image_needs_of(spec, stack))
+    except (Permanent, SpecError):
+        return  # told with all else of that infrastructure
+    for need in needs:
+        folder = shipped.recipe(need.image, project)
+        try:
+            if holds_package(folder, need.package):
+                continue
+        except ImageError as error:
+            yield f"{need.path}: {error}"
+            continue
+        yield (
+            f"{need.path}: the image {need.image} has no package {need.package}-*, and could not mount it: name another "
+            f"home, or add the packages of your site's repository to {folder / 'recipe.yaml'}"
+        )
 
 
 def toolchain_lack(spec: ClusterSpec, env: Mapping[str, str]) -> Iterator[Lack]:

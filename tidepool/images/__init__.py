@@ -29,7 +29,7 @@ from tidepool.images.machine import Machine
 from tidepool.images.progress import Observer, Phase, Progress
 from tidepool.images.recipe import Account, FileText, Recipe, parse_recipe
 from tidepool.images.renewal import Buildable, buildable, known, lock
-from tidepool.images.source import ImageSource, read_lacks, read_recipe, read_source
+from tidepool.images.source import ImageSource, holds_package, read_lacks, read_recipe, read_source
 from tidepool.images.store import LOCK_FILE, Image, ImageStore, InstalledPackage, default_folder
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "differences",
     "export",
     "find_form",
+    "holds_package",
     "known",
     "lock",
     "parse_lock",

@@ -101,6 +101,15 @@ def read_lacks(folder: Path, playbooks: Path, role: Role) -> tuple[str, ...]:
     return _lacking(role, read_recipe(folder, playbooks), _read_lock(folder))
 
 
+def holds_package(folder: Path, beginning: str) -> bool:
+    """Return whether the lock in ``folder`` has a package whose name begins so.
+
+    Raises:
+        LockError: there is no lock, or none that can be read.
+    """
+    return any(package.name.startswith(beginning) for package in _read_lock(folder).packages)
+
+
 def read_source(
     folder: Path, playbooks: Path, *, architecture: str, environment: Mapping[str, str]
 ) -> ImageSource:

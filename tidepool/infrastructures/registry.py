@@ -65,16 +65,26 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageNeed:
+    """A package that an image needs for what stands at ``path`` in the spec: one whose name begins with ``package``."""
+
+    image: str
+    package: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Descriptor:
     """All that is known of an infrastructure before anything of it is imported.
 
-    ``graph``, ``machines``, ``failures``, ``checks``, ``preflight`` and the values of ``kinds`` are texts ``module:attribute``:
+    ``graph``, ``machines``, ``failures``, ``checks``, ``preflight``, ``images`` and the values of ``kinds`` are texts ``module:attribute``:
 
     - ``graph``: called with spec and stack, makes the `tidepool.infrastructures.contract.Infrastructure` of programs;
     - ``machines``: called with spec, stack and data folder, makes the `tidepool.infrastructures.machines.Infrastructure`;
     - ``failures``: gives the kind of a failure by what its provider said;
     - ``checks``: called as ``machines``, yields what the infrastructure lacks: for `tidepool doctor`;
-    - ``preflight``: the `tidepool.infrastructures.finding.Preflight` by which previews find the same.
+    - ``preflight``: the `tidepool.infrastructures.finding.Preflight` by which previews find the same;
+    - ``images``: called with spec and stack, yields packages that images of its machines need: an `ImageNeed` each.
 
     ``types`` are the types of resources that each node's machine is made of, below its fleet and under the node's name:
     first that of the machine itself, by which it is known whose it is. With ``has_more`` there are others besides, by
@@ -92,6 +102,8 @@ class Descriptor:
     #: Empty where `tidepool doctor` looks at it in any case.
     checks: str = ""
     preflight: str = ""
+    #: Empty where images need nothing that recipes might lack.
+    images: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
     package: Package | None = None
     has_more: bool = False
@@ -117,6 +129,10 @@ class _Machines(Protocol):
 
 class _Checks(Protocol):
     def __call__(self, spec: ClusterSpec, stack: str, data: Path, /) -> Iterable[Finding]: ...
+
+
+class _Images(Protocol):
+    def __call__(self, spec: ClusterSpec, stack: str, /) -> Iterable[ImageNeed]: ...
 
 
 def descriptor(name: str) -> Descriptor:
@@ -178,6 +194,19 @@ def checks_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Iterable[
     """
     found = descriptor(name)
     return cast(_Checks, _imported(found, found.checks))(spec, stack, data) if found.checks else ()
+
+
+def image_needs_of(spec: ClusterSpec, stack: str) -> Iterator[ImageNeed]:
+    """Yield what the infrastructures of ``spec`` need of images that a recipe might lack.
+
+    Raises:
+        Permanent: as `machines_of`.
+        SpecError: the options of one have mistakes.
+    """
+    for name in spec.infrastructure_names:
+        found = descriptor(name)
+        if found.images:
+            yield from cast(_Images, _imported(found, found.images))(spec, stack)
 
 
 def preflight_of(name: str) -> Preflight:

@@ -13,6 +13,7 @@ INFRASTRUCTURE = Descriptor(
     failures="tidepool.infrastructures.aws.failures:kind_of",
     checks="tidepool.infrastructures.aws.checks:checks_of",
     preflight="tidepool.infrastructures.aws.checks:PREFLIGHT",
+    images="tidepool.infrastructures.aws.reading:image_needs",
     types=("aws:ec2/instance:Instance", "aws:ec2/route:Route", "tidepool:ssh:Machine"),
     machine_id="id",
     # Adapters of EFA, where machines have them.

@@ -13,6 +13,7 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws import user_data
 from tidepool.infrastructures.aws.names import LONGEST_NAME, named
 from tidepool.infrastructures.aws.options import Offering, SiteOptions
+from tidepool.infrastructures.registry import ImageNeed
 
 NAME: Final = "aws"
 #: A VPC's, by AWS.
@@ -54,6 +55,18 @@ class Options:
             if claim.fleet and claim.fleet.name == fleet and claim.entry == entry
         )
         return found
+
+
+def image_needs(spec: ClusterSpec, stack: str) -> Iterator[ImageNeed]:
+    """Yield the client of Lustre for each image of machines at AWS, where /home is one: Debian has none.
+
+    Raises:
+        SpecError: as `read_options`.
+    """
+    options = read_options(spec, stack)
+    if options.place.home == "lustre":
+        for image in spec.images_on(NAME):
+            yield ImageNeed(image, "lustre-client", f"{options.path}.home: lustre")
 
 
 def read_options(spec: ClusterSpec, stack: str) -> Options:
