@@ -229,6 +229,7 @@ def test_of_two_builders_the_second_waits_and_a_killed_one_is_followed_when_the_
 # The tools themselves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", sorted(name for name in TOOLS if name.startswith("kube")))
 def test_a_tool_says_the_version_that_it_is_built_from(tool: str) -> None:
     program = kubernetes_tools().path(tool)
@@ -236,6 +237,7 @@ def test_a_tool_says_the_version_that_it_is_built_from(tool: str) -> None:
     assert said == f"Kubernetes v{read_source().kubernetes}\n"
 
 
+@pytest.mark.slow
 def test_pause_reaps_those_that_others_leave_and_ends_when_it_is_told_to() -> None:
     if os.geteuid() != 0:
         pytest.skip("a process namespace needs root: run the tests with sudo")

@@ -129,7 +129,7 @@ def real() -> RealKubernetes:
     return shared()
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.slow)])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param == "fake":
         yield FakeKubernetesWorld()

@@ -30,7 +30,7 @@ def real() -> RealKubernetes:
     return shared()
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.slow)])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param == "fake":
         yield FakeWorld()
@@ -288,6 +288,7 @@ def test_a_kubelet_is_let_in_whatever_is_left_of_an_earlier_one(world: World, po
     assert [request.is_approved for request in world.client.signing_requests()] == [True]
 
 
+@pytest.mark.slow
 def test_a_namespace_that_goes_holds_nobody_up(real: RealKubernetes) -> None:
     """Nobody can be told there, and nothing be evicted: its pods go with it, or by force."""
     world = RealWorld(real)
@@ -307,6 +308,7 @@ def test_a_namespace_that_goes_holds_nobody_up(real: RealKubernetes) -> None:
     world.clear()
 
 
+@pytest.mark.slow
 def test_a_finalizer_of_somebodys_holds_nobody_up(real: RealKubernetes) -> None:
     world = RealWorld(real)
     pool = Pool(world)
@@ -375,6 +377,7 @@ def all_of_it(world: World, pool: Pool) -> None:
     assert side.see() == "absent"
 
 
+@pytest.mark.slow
 def test_the_rights_that_are_asked_for_are_all_that_it_needs(real: RealKubernetes) -> None:
     world = RealWorld(real)
     with ControlPlane(real.admin_kubeconfig, dial_here) as plane:

@@ -146,7 +146,13 @@ def test_a_role_that_is_not_there_is_refused_with_those_that_are(folders: Folder
         folders.read()
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "images").glob("*/")))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == CONVERGED else [])
+        for name in sorted(path.name for path in (ROOT / "images").glob("*/"))
+    ],
+)
 def test_the_images_of_the_repository_are_whole(name: str) -> None:
     folder = ROOT / "images" / name
     environment = dict(os.environ)

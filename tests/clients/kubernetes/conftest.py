@@ -24,7 +24,7 @@ def here(real: RealKubernetes) -> Iterator[RealWorld]:
     world.clear()
 
 
-@pytest.fixture(params=["fake", "here"])
+@pytest.fixture(params=["fake", pytest.param("here", marks=pytest.mark.slow)])
 def world(request: pytest.FixtureRequest) -> World:
     """Each world in turn."""
     if request.param == "fake":

@@ -19,6 +19,8 @@ from tidepool.clients.kubernetes.contract import KUBELET_SIGNER
 from tidepool.clients.kubernetes.errors import Forbidden, Invalid
 from tidepool.clients.kubernetes.objects import BootstrapToken
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[[str, BootstrapToken], Path]
 
 

@@ -13,6 +13,8 @@ from tidepool.clients.kubernetes.contract import NEEDED
 from tidepool.clients.kubernetes.errors import Forbidden, TimedOut, Unauthorized, Unreachable
 from tidepool.clients.kubernetes.objects import Right
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_list_of_many_pages_is_whole(real: RealKubernetes) -> None:
     world = RealWorld(real, page=3)

@@ -25,6 +25,8 @@ from tidepool.infrastructures.local.kernel import (
     wait_ready,
 )
 
+pytestmark = pytest.mark.slow
+
 _ROLES = "/var/lib/tidepool/roles"
 _CONFIG = """\
 version = 2
