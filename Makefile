@@ -45,8 +45,8 @@ demo-converged: setup kubernetes ## machines that move between Slurm and Kuberne
 
 # What Python compiles is kept, tests as well: compiling them anew takes longer than most of what is run here.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests that share what is slow to make have a group (tests/schedule.py), which one process runs.
-PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+# Tests that share what is slow to make run in one process (tests/schedule.py).
+PYTEST := $(PY) -m pytest -n $(JOBS) --no-loadscope-reorder
 
 .PHONY: test
 test: setup-tests ## set up, check the style, run the tests that are quick: 10 minutes at most

@@ -7,7 +7,11 @@ from hypothesis import settings
 
 from tests.must_run import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 - hooks
 from tests.properties import HUNTED
-from tests.schedule import pytest_addoption, pytest_collection_modifyitems  # noqa: F401 - hooks
+from tests.schedule import (  # noqa: F401 - hooks
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_xdist_make_scheduler,
+)
 from tests.toolchain import LEFT_OUT, MISSING
 
 # On the same examples each time, unless somebody hunts: what fails is what was changed. And a property does not claim

@@ -1,17 +1,38 @@
 """Order in which tests are handed to the processes that run them, and which of them share one.
 
-Tests of a file that share what is slow to make (a fixture of a module, package or session) are a group, which one process
-runs. All others are handed out one by one, so that no process idles while another has a long file before it.
+Tests of a file that share what is slow to make, a fixture of a module, package or session, are handed to one process
+together, and first, for they take longest. All others are handed out one by one, so that none waits behind a long file.
+
+pytest-xdist's own groups are marks, which it writes into node ids, and pytest 9.2 has those no more: so the files are told
+apart by their texts, as the process that hands them out does not collect them.
 """
 
 from __future__ import annotations
 
 import random
-from typing import Any
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-_SHARED_SCOPES = frozenset({"module", "package", "session"})
+ROOT: Final = Path(__file__).parents[1]
+_SHARED: Final = re.compile(r'@pytest\.fixture\([^)]*scope="(?:module|package|session)"[^)]*\)\ndef (\w+)')
+
+
+class FilesThatShare(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Hands out the tests of a file that share a fixture together, all others one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if shares(file) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesThatShare:
+    """Have pytest-xdist hand out tests as above."""
+    return FilesThatShare(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,28 +41,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--shuffle",
         type=int,
         metavar="SEED",
-        help="run tests in an order drawn by this seed, those of groups too",
+        help="run tests in an order drawn by this seed, those of files too",
     )
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give tests their groups, and begin with the groups, which take longest."""
-    groups = {item: item.nodeid.partition("::")[0] for item in items if _shares_a_fixture(item)}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
+    """Begin with the files whose tests share a fixture."""
     seed: int | None = config.getoption("--shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)
-    items.sort(key=lambda item: item not in groups)
+    items.sort(key=lambda item: not shares(item.nodeid.partition("::")[0]))
 
 
-def _shares_a_fixture(item: pytest.Item) -> bool:
-    fixtures: Any = getattr(item, "_fixtureinfo", None)
-    if fixtures is None:
-        return False
-    return any(
-        each.baseid.startswith("tests") and each.scope in _SHARED_SCOPES
-        for definitions in fixtures.name2fixturedefs.values()
-        for each in definitions
-    )
+@cache
+def shares(file: str) -> bool:
+    """Return whether tests of ``file``, a path from the repository's root, share a fixture of a wider scope than a test."""
+    text = (ROOT / file).read_text("utf-8")
+    if _SHARED.search(text):
+        return True
+    names = {
+        name for folder in (ROOT / file).parents if folder.is_relative_to(ROOT) for name in _of_folder(folder)
+    }
+    return bool(names and re.search(rf"\b(?:{'|'.join(names)})\b", text))
+
+
+@cache
+def _of_folder(folder: Path) -> tuple[str, ...]:
+    conftest = folder / "conftest.py"
+    return tuple(_SHARED.findall(conftest.read_text("utf-8"))) if conftest.exists() else ()

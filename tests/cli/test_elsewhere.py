@@ -47,7 +47,7 @@ class Clouds:
     aws: FakeInfrastructure = field(default_factory=FakeInfrastructure)
     asked: list[str] = field(default_factory=list)
 
-    def side_of(self, name: str, _spec: ClusterSpec, _stack: str, _data: Path) -> Infrastructure:
+    def machines_or_reason(self, name: str, _spec: ClusterSpec, _stack: str, _data: Path) -> Infrastructure:
         self.asked.append(name)
         return {"libvirt": self.libvirt, "aws": self.aws}.get(name) or Unknown(f"{name} is not known here")
 
@@ -55,7 +55,7 @@ class Clouds:
 @pytest.fixture
 def clouds(monkeypatch: pytest.MonkeyPatch) -> Clouds:
     made = Clouds()
-    monkeypatch.setattr(remote_infrastructure, "side_of", made.side_of)
+    monkeypatch.setattr(remote_infrastructure, "machines_or_reason", made.machines_or_reason)
     monkeypatch.setattr(stack_spec, "preflight", lambda *_: ())
     return made
 

@@ -173,6 +173,6 @@ def test_an_image_is_named_by_its_folders_and_its_digest_is_an_output() -> None:
 
 
 def test_slots_are_in_the_cloud_where_power_saving_asks_for_nodes_and_say_nothing_of_it_elsewhere() -> None:
-    assert "state" not in registered(spec_with())[f"{SLOTS} cpu"].inputs
+    assert registered(spec_with())[f"{SLOTS} cpu"].inputs["state"] == "FUTURE"
     power = registered(spec_with(scaling={"mode": "power_save"}))
     assert power[f"{SLOTS} cpu"].inputs["state"] == "CLOUD"

@@ -136,7 +136,7 @@ def test_what_a_machine_is_given_with_a_role_is_secret_and_its_own_boot_holds_no
     assert "munge-key" not in str(boot.inputs)
     by_role: dict[str, list[str]] = {}
     for service in boot.inputs["services"]:
-        by_role.setdefault(service["role"], []).append(service["name"])
+        by_role.setdefault(service.get("role", ""), []).append(service["name"])
     assert by_role[""] == ["sshd"]
     assert by_role["slurm"] == ["munged", "slurmd"]
     assert "kubelet" in by_role["kubernetes"]
@@ -159,7 +159,7 @@ def test_the_machine_that_runs_slurmctld_boots_with_it_and_with_the_volumes_that
     assert services["slurmctld"]["role"] == "slurm"
     # Seen by what serves Slurm, and by nothing that serves Kubernetes.
     mounts = {each["target"]: each for each in special.inputs["mounts"]}
-    assert {target: mount["role"] for target, mount in mounts.items()} == {
+    assert {target: mount.get("role", "") for target, mount in mounts.items()} == {
         "/home": "",
         "/var/spool/slurmctld": "slurm",
         "/etc/slurm": "slurm",
@@ -180,7 +180,7 @@ def test_slots_of_a_pool_are_future_also_where_power_saving_asks_for_nodes() -> 
     spec = spec_with(**with_pool(), scaling={"mode": "power_save"})
     roles = role_set(spec.pool("shared"))
     slots = register(program_of(spec, roles), answers)[f"{SLOTS} shared"]
-    assert "state" not in slots.inputs
+    assert slots.inputs["state"] == "FUTURE"
     assert slots.inputs["names"] == "shared-[1-4]"
     assert slots.inputs["features"] == ["shared"]
 

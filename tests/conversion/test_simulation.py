@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 from tests.conversion.site import NODE, Site
@@ -23,6 +24,8 @@ from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.deadlines import longest_s
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion
+
+pytestmark = pytest.mark.slow
 
 #: What the calls under way when a deadline passes may take, and waits between two looks, for each killed driver too.
 SLACK_S = 60.0

@@ -17,6 +17,8 @@ from tests.golden import golden_image
 from tests.playbooks.ansible import run
 from tests.playbooks.hosts import PLAYBOOKS
 
+pytestmark = pytest.mark.slow
+
 OF_MACHINES = (
     "users",
     "sshd",

@@ -13,6 +13,8 @@ import pytest
 
 from tests.playbooks.hosts import PLAYBOOKS
 
+pytestmark = pytest.mark.slow
+
 
 def test_ansible_lint_finds_nothing(tmp_path: Path) -> None:
     beside = Path(sys.executable).parent

@@ -9,6 +9,7 @@ from ipaddress import IPv4Address
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,8 @@ from tidepool.scaling.memory import Memory
 from tidepool.simulation.cluster import SimulatedCluster, Speeds, sleeping
 from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
 from tidepool.simulation.scaler import simulated_scaler
+
+pytestmark = pytest.mark.slow
 
 SPOT = {"name": "aws", "offering": "spot", "price_usd_per_hour": 0.5}
 DEAR = {"name": "aws", "price_usd_per_hour": 2}

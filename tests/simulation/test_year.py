@@ -14,6 +14,8 @@ from tests.simulation.accidents import Accidents
 from tests.simulation.laws import Broken
 from tests.simulation.story import Story
 
+pytestmark = pytest.mark.slow
+
 YEARS = float(os.environ.get("TIDEPOOL_YEARS", "1"))
 DAYS = 41.0
 SEEDS = [int(seed)] if (seed := os.environ.get("TIDEPOOL_SEED")) else range(1, 1 + round(9 * YEARS))

@@ -24,6 +24,8 @@ from .play import Order, States, changes, differences, lost, play, unprotected
 from .programs import edited, programs
 from .world import Faults, World
 
+pytestmark = pytest.mark.slow
+
 HUNT = int(os.environ.get("HUNT", "0"))
 EXAMPLES = settings(
     max_examples=HUNT or 150,

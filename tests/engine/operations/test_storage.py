@@ -16,6 +16,8 @@ import pytest
 from .recovered import check_nothing_forgotten, recovered
 from .stacks import CHAIN, MANY, Ran, Stack
 
+pytestmark = pytest.mark.slow
+
 KILL = "create:2:after:KILL"
 
 #: Fills the disk when all resources are there.

@@ -30,6 +30,8 @@ from tidepool.infrastructures.local.kernel import (
     wait_ready,
 )
 
+pytestmark = pytest.mark.slow
+
 _PINGPONG = Path(__file__).parents[3] / "demo" / "jobs" / "pingpong.py"
 _LOGIN = "10.77.0.16"
 

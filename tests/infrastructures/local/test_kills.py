@@ -11,6 +11,8 @@ import pytest
 from tests.infrastructures.local.stacks import Stack
 from tidepool.infrastructures.local.kernel import delete_machine, delete_network, list_machines, wait_ready
 
+pytestmark = pytest.mark.slow
+
 #: Dies before (or after) the nth call of a function, given as "module:name" or "module:Class.name".
 _DYING = """
 import importlib, os, signal, sys
@@ -109,7 +111,7 @@ def test_the_maker_of_a_machine_is_killed(stack: Stack, where: str, when: str, c
 
 @pytest.mark.parametrize(
     "where",
-    ["machine:end_all", "cgroup_v1:remove_group", "hosts:release", "machine:forget", "network:_unmake"],
+    ["machine:end_all", "cgroup_v1:remove_group", "hosts:release", "machine:remove_lock", "network:_unmake"],
 )
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_whoever_deletes_is_killed(stack: Stack, where: str, when: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -57,7 +58,11 @@ class ToyMachines:
         return next((found for found in self.list(key.stack) if key.matches(found.key)), None)
 
     def list(self, stack: str) -> tuple[Machine, ...]:
-        return tuple(map(self._machine, sorted(self.folder.glob(f"{stack}.*.json"))))
+        machines: list[Machine] = []
+        for file in sorted(self.folder.glob(f"{stack}.*.json")):
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                machines.append(self._machine(file))
+        return tuple(machines)
 
     def delete(self, key: MachineKey) -> None:
         if self.read(key) is not None:

@@ -16,6 +16,8 @@ import pytest
 from tests.scaling.daemon.processes import CONTEXT, Keeper, run_daemon
 from tidepool.scaling.journal import JOURNAL_FILE, open_journal
 
+pytestmark = pytest.mark.slow
+
 #: So long that a machine with other work does not keep a leader from renewing it.
 _LEASE_S: Final = 3.0
 _LONG_S: Final = 60.0
