@@ -8,10 +8,21 @@ import pytest
 
 from tests.golden import golden_image
 from tests.provider.calls import Calls, plainly
+from tests.repository import ROOT
 from tidepool.images import ImageError
 from tidepool.resources.values import UNKNOWN
 
 TOKEN = "tidepool:image:File"
+
+
+def test_a_disk_of_an_image_that_does_not_boot_is_refused_before_it_is_built(tmp_path: Path) -> None:
+    inputs = {
+        "recipe": str(ROOT / "images/debian-12"),
+        "playbooks": str(ROOT / "playbooks"),
+        "forms": ["disk.qcow2"],
+    }
+    failures = Calls(tmp_path, "tidepool:image:Image").failures(inputs)
+    assert "image debian-12 does not boot by itself, as its recipe has no role boot" in failures["forms"]
 
 
 def test_its_path_is_known_before_it_is_written(tmp_path: Path) -> None:

@@ -90,9 +90,3 @@ def test_a_plugin_that_is_not_installed_is_told_with_what_installs_it(tmp_path: 
     said = preview(tmp_path, mapping() | {"image": "debian-12-cloud"})
     assert "pulumi plugin install resource libvirt 0.5.4" in said
     assert "Traceback" not in said
-
-
-def test_an_image_that_does_not_boot_is_refused_in_the_preview(tmp_path: Path, tools: Path) -> None:
-    said = preview(tmp_path, mapping() | {"image": "debian-12"})
-    assert "debian-12" in said
-    assert "its recipe has no role boot" in said
