@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from tests.scaling.decide.cluster_states import AT, fleet, job, node, running, seconds, spec
 from tidepool.clients.slurm import Job, JobState, Node
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.allowance import Grant
-from tidepool.scaling.decide.demand.fit import FreeResources, Need, empty, taken
-from tidepool.scaling.decide.demand.offer import Offer, offers
-from tidepool.scaling.decide.demand.reasons import ruling
+from tidepool.scaling.decide.demand.fit import FreeResources, Need, Offer, empty, offers, taken
+from tidepool.scaling.decide.demand.pending import ruling
 from tidepool.scaling.decide.grow import Growth
+from tidepool.scaling.decide.packing.launch_limits import Grant
 from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
 

@@ -23,8 +23,7 @@ from tests.scaling.decide.queues import (
 )
 from tidepool.clients.slurm import Job
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.demand.fit import empty
-from tidepool.scaling.decide.demand.offer import offers
+from tidepool.scaling.decide.demand.fit import empty, offers
 from tidepool.scaling.decide.grow import GIVEN_UP_AFTER, Growth, grow
 from tidepool.scaling.memory import Backoff, Launch, Memory
 from tidepool.scaling.phase import Phase

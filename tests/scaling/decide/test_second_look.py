@@ -13,8 +13,8 @@ from tests.scaling.decide.cluster_states import AT, fleet, job, node, running, s
 from tests.scaling.decide.queues import CLUSTER, Enough, Look, after, launched, looks
 from tidepool.clients.slurm import Job
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.grow import grow
+from tidepool.scaling.decide.packing.launch_limits import Grant
 from tidepool.scaling.memory import Drained, Launch, Memory
 from tidepool.scaling.phase import Phase
 

@@ -14,10 +14,8 @@ from tidepool.cli.explain.record import Record, by_fleet
 from tidepool.cli.formats import number, span
 from tidepool.clients.slurm import Job
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.decide.demand.ask import Ask, ask_of
 from tidepool.scaling.decide.demand.constraint import CannotTell, parse
-from tidepool.scaling.decide.demand.fit import least, most_tasks
-from tidepool.scaling.decide.demand.offer import Offer, offers
+from tidepool.scaling.decide.demand.fit import Ask, Offer, ask_of, least, most_tasks, offers
 from tidepool.scaling.phase import Phase
 
 

@@ -8,17 +8,21 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.allowance import Allowance
 from tidepool.scaling.decide.capacity import closing_backoff
-from tidepool.scaling.decide.demand.ask import Ask
+from tidepool.scaling.decide.demand.fit import Ask
 from tidepool.scaling.decide.demand.layout import Layout, Layouts, Queues, Refusal
 from tidepool.scaling.decide.demand.pending import Pending, Wanted, pending
-from tidepool.scaling.decide.packing.bins import DRAINED, UP, Bins
-from tidepool.scaling.decide.packing.group import Group
-from tidepool.scaling.decide.packing.launch_limits import Closed, LaunchLimits, Purpose, Spare
+from tidepool.scaling.decide.packing.bins import DRAINED, UP, Bins, there
+from tidepool.scaling.decide.packing.launch_limits import (
+    Allowance,
+    Closed,
+    Group,
+    LaunchLimits,
+    Purpose,
+    Spare,
+)
 from tidepool.scaling.decide.packing.pack import FOLLOWS, Request, Served, pack
 from tidepool.scaling.decide.packing.placement import Packer
-from tidepool.scaling.decide.packing.there import there
 from tidepool.scaling.decide.packing.time_packing import Timed, busy_until, pack_by_time, served
 from tidepool.scaling.decide.vacancy import quarantined, vacancies
 from tidepool.scaling.decision import Launch, Standing, Undrain, Waiting

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.budget import Books, has_machine, node_usd
 from tidepool.scaling.decide.capacity import Capacity, capacities_of, next_capacities
+from tidepool.scaling.decide.packing.launch_limits import Grant
 from tidepool.scaling.decide.reconcile import Reconciled
 from tidepool.scaling.memory import Memory
 

@@ -9,7 +9,7 @@ import pytest
 from tests.scaling.decide.cluster_states import job
 from tests.scaling.decide.demand.record import FOLDER, MARK, REQUESTS
 from tidepool.clients.slurm.job import Job, parse_queue
-from tidepool.scaling.decide.demand.ask import Ask, ask_of
+from tidepool.scaling.decide.demand.fit import Ask, ask_of
 
 RELEASES = sorted(file.name for file in FOLDER.iterdir())
 

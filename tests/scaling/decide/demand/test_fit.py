@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 
 from tests.scaling.decide.cluster_states import fleet, spec
 from tests.scaling.decide.demand.test_ask import PLAIN
-from tidepool.scaling.decide.demand.ask import Ask
-from tidepool.scaling.decide.demand.fit import FreeResources, Need, empty, most_tasks, need, taken
-from tidepool.scaling.decide.demand.offer import Offer, offers, preferred
+from tidepool.scaling.decide.demand.fit import (
+    Ask,
+    FreeResources,
+    Need,
+    Offer,
+    empty,
+    most_tasks,
+    need,
+    offers,
+    preferred,
+    taken,
+)
 
 
 def offer(shape: dict[str, Any], **options: Any) -> Offer:

@@ -11,7 +11,7 @@ from tests.scaling.decide.cluster_states import AT, fleet, spec
 from tests.scaling.decide.demand.test_ask import PLAIN
 from tidepool.clients.slurm import Partition, PartitionState
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.demand.ask import Ask
+from tidepool.scaling.decide.demand.fit import Ask
 from tidepool.scaling.decide.demand.layout import Layout, Layouts, Queues, Refusal
 
 GPUS = [{"name": "gpu", "type": "a100", "count": 2, "files": "/dev/nvidia[0-1]"}]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.scaling.decide.demand.reasons import RULINGS, ruling
+from tidepool.scaling.decide.demand.pending import RULINGS, ruling
 
 PAGE = Path(__file__).parents[4] / "docs" / "scaling.md"
 

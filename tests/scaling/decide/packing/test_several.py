@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from tests.scaling.decide.cluster_states import fleet, spec
 from tests.scaling.decide.queues import Enough
-from tidepool.scaling.decide.demand.fit import FreeResources, Need
+from tidepool.scaling.decide.demand.fit import FreeResources, Need, offers
 from tidepool.scaling.decide.demand.layout import Layout, Part
-from tidepool.scaling.decide.demand.offer import offers
 from tidepool.scaling.decide.packing.bins import UP, Bins, Kind
-from tidepool.scaling.decide.packing.group import Group
-from tidepool.scaling.decide.packing.launch_limits import Closed, LaunchLimits, Purpose
+from tidepool.scaling.decide.packing.launch_limits import Closed, Group, LaunchLimits, Purpose
 from tidepool.scaling.decide.packing.placement import Packer
 
 OFFERS = offers(spec(fleet("cpu", 1, max_nodes=6, shape={"cpus": 4, "memory": 4000})))

@@ -1,13 +1,234 @@
-"""The share of one node that goes to a job, counted as Slurm counts it, and how many tasks of a job a node can take."""
+"""Requests of jobs, offers of fleets, and how they fit, counted as Slurm counts.
+
+An `Ask` is a job's request in numbers: equal asks are equal values, so that they can be counted. An `Offer` is an empty node
+of a fleet; a converged pool is a fleet to Slurm, so what is said of fleets here is said of pools too. A `Need` is the share
+of a node that goes to some tasks of a job.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidepool.scaling.decide.demand.ask import Ask
-from tidepool.scaling.decide.demand.offer import Offer
+from tidepool.clients.slurm import Job
+from tidepool.clients.slurm.quantities import memory_mib
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
+
+Gres = tuple[tuple[str, str, int], ...]
+"""Name, type (or empty) and count, in order."""
+
+
+class Ask(NamedTuple):
+    """One task of an array, or a job without one.
+
+    ``nodes`` is the least number; ``spreads``: Slurm may take more, and takes as few as its tasks need.
+    ``threads_per_core`` is how many threads of a core it uses, and ``tasks_per_node`` the most on a node: 0 where that
+    is open. Memory is for each node or for each CPU; where
+    both are 0 it takes all memory of its nodes. ``sole`` is empty where it shares nodes with others, ``job`` where it
+    does not, else with whom it does (``user:jane``). ``account`` is empty but for accounts with a cap.
+    """
+
+    partitions: tuple[str, ...]
+    nodes: int
+    spreads: bool
+    tasks: int
+    cpus_per_task: int
+    threads_per_core: int
+    tasks_per_node: int
+    min_cpus_per_node: int
+    memory_per_node_mib: int
+    memory_per_cpu_mib: int
+    gres_per_job: Gres
+    gres_per_node: Gres
+    gres_per_socket: Gres
+    gres_per_task: Gres
+    tmp_disk_mib: int
+    features: str
+    sole: str
+    contiguous: bool
+    required_nodes: str
+    reservation: str
+    time_limit_s: int | None
+    account: str
+
+    @property
+    def has_gres(self) -> bool:
+        """Return whether it asks for any gres."""
+        return bool(self.gres_per_job or self.gres_per_node or self.gres_per_socket or self.gres_per_task)
+
+
+def ask_of(job: Job, *, account: bool = False) -> Ask:
+    """Return the request of a waiting job. ``account`` says whether whose job it is matters."""
+    # Where slurmctld has thought of a number of nodes by itself, TRES have the least that was asked for.
+    nodes = max(1, int(job.tres.get("node", job.nodes)))
+    tasks = max(job.tasks, nodes)
+    for_gpus = job.gpus if job.cpus_per_tres or job.memory_per_tres else 0
+    cpus = max(job.cpus, for_gpus * int(job.cpus_per_tres.get("gres/gpu", 0)))
+    cpus_per_task = max(job.cpus_per_task, -(-cpus // tasks), 1)
+    per_node_mib, per_cpu_mib = _memory(job, nodes, for_gpus)
+    tasks_per_node = 0
+    if job.min_cpus_per_node > cpus_per_task:
+        most = job.min_cpus_per_node // cpus_per_task
+        # `--ntasks-per-node` shows in both; `--mincpus` alone would not make it so many nodes.
+        tasks_per_node = most if -(-tasks // most) == job.nodes else 0
+    return Ask(
+        partitions=job.partitions,
+        nodes=nodes,
+        spreads=job.nodes > nodes,
+        tasks=tasks,
+        cpus_per_task=cpus_per_task,
+        threads_per_core=job.threads_per_core or 0,
+        tasks_per_node=tasks_per_node,
+        min_cpus_per_node=job.min_cpus_per_node,
+        memory_per_node_mib=per_node_mib,
+        memory_per_cpu_mib=per_cpu_mib,
+        gres_per_job=_gres(job.tres_per_job),
+        gres_per_node=_gres(job.tres_per_node),
+        gres_per_socket=_gres(job.tres_per_socket),
+        gres_per_task=_gres(job.tres_per_task),
+        tmp_disk_mib=job.tmp_disk_mib,
+        features=job.features,
+        sole=_sole(job),
+        contiguous=job.contiguous and nodes > 1,
+        required_nodes=job.required_nodes,
+        reservation=job.reservation,
+        time_limit_s=job.time_limit_s,
+        account=job.account if account else "",
+    )
+
+
+def _sole(job: Job) -> str:
+    match job.oversubscribe:
+        case "NO":
+            return "job"
+        case "USER":
+            return f"user:{job.user}"
+        case "MCS":
+            # Whose label it has is not told: it is taken for alone.
+            return "job"
+        case _:
+            return ""
+
+
+def _memory(job: Job, nodes: int, for_gpus: int) -> tuple[int, int]:
+    """MiB for each node, and for each CPU: one of them, or none."""
+    if "gres/gpu" in job.memory_per_tres:
+        return -(-for_gpus * memory_mib(job.memory_per_tres["gres/gpu"]) // nodes), 0
+    per_cpu = job.min_memory_mib * job.cpus
+    if job.memory_mib == per_cpu != job.min_memory_mib * nodes:
+        return 0, job.min_memory_mib
+    return job.min_memory_mib, 0
+
+
+def _gres(counts: Mapping[str, str]) -> Gres:
+    """``{"gres/gpu:a100": "2"}`` is ``(("gpu", "a100", 2),)``."""
+    found = []
+    for name, count in counts.items():
+        if name.startswith("gres/"):
+            kind, _, type = name.removeprefix("gres/").partition(":")
+            found.append((kind, type, int(count)))
+    return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A fleet, as far as it matters for what fits on its nodes. ``cpus`` are Slurm's CPUs, threads that is."""
+
+    fleet: str
+    cpus: int
+    threads_per_core: int
+    sockets: int
+    memory_mib: int
+    #: (name, type) of each gres, and how many there are, in the same order. Without a type it is empty.
+    gres_kinds: tuple[tuple[str, str], ...]
+    gres: tuple[int, ...]
+    features: frozenset[str]
+    #: How many nodes there can be: of the fleet, where its machines come from, and of the cluster.
+    max_nodes: int
+    price_usd_per_hour: float
+    #: Slurm gives cores out whole, and counts memory.
+    whole_cores: bool = True
+    counts_memory: bool = True
+
+    #: By (name, type) that a job may ask for, with the type or without: its places in ``gres``.
+    places: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+
+    def kinds_of(self, name: str, type: str = "") -> tuple[int, ...]:
+        """The places in ``gres`` of what a job asks for by this name, and this type, if it names one."""
+        return self.places.get((name, type), ())
+
+
+def offers(spec: ClusterSpec) -> Mapping[str, Offer]:
+    """By fleet, in the spec's order; and then by pool."""
+    selected = next(
+        (str(value) for key, value in spec.slurm_conf.items() if key.lower() == "selecttypeparameters"),
+        "CR_Core_Memory",
+    ).lower()
+    kinds: list[Fleet | ConvergedPool] = [*spec.fleets, *spec.pools]
+    return {
+        each.name: _offer(
+            each,
+            spec.limits.max_nodes,
+            whole_cores="cr_cpu" not in selected,
+            counts_memory="memory" in selected,
+        )
+        for each in kinds
+    }
+
+
+def _offer(
+    fleet: Fleet | ConvergedPool, all_nodes: int | None, *, whole_cores: bool, counts_memory: bool
+) -> Offer:
+    shape = fleet.shape
+    kinds = tuple((gres.name, gres.type or "") for gres in shape.gres)
+    places: dict[tuple[str, str], tuple[int, ...]] = {}
+    for place, (name, type) in enumerate(kinds):
+        for asked in dict.fromkeys(((name, type), (name, ""))):
+            places[asked] = (*places.get(asked, ()), place)
+    limits: tuple[int | None, ...]
+    if isinstance(fleet, Fleet):
+        everywhere = sum(fleet.most_nodes(entry) for entry in fleet.infrastructures)
+        limits = (fleet.max_nodes, everywhere, all_nodes)
+        price = fleet.infrastructures[0].price_usd_per_hour
+    else:
+        limits, price = (fleet.most("slurm"),), 0.0
+    return Offer(
+        fleet=fleet.name,
+        cpus=shape.cpus,
+        threads_per_core=shape.threads_per_core,
+        sockets=shape.layout[0],
+        memory_mib=shape.memory_mib,
+        gres_kinds=kinds,
+        gres=tuple(gres.count for gres in shape.gres),
+        features=frozenset((fleet.name, *fleet.features)),
+        max_nodes=min(limit for limit in limits if limit is not None),
+        price_usd_per_hour=price,
+        whole_cores=whole_cores,
+        counts_memory=counts_memory,
+        places=FrozenDict(places),
+    )
+
+
+def preferred(spec: ClusterSpec, partition: Partition) -> tuple[str, ...]:
+    """The fleets of a partition, the one to launch first first: as a person wrote them, or else by their price.
+
+    Where nobody gave an order, those without gres come first, so that nodes with a GPU are not for jobs without; pools
+    come after fleets, for their machines may be wanted elsewhere.
+    """
+    if partition.fleets is not None:
+        return partition.fleets
+    places = {fleet.name: place for place, fleet in enumerate(spec.fleets)}
+
+    def rank(fleet: Fleet) -> tuple[int, float, int]:
+        price = fleet.infrastructures[0].price_usd_per_hour
+        return len(fleet.shape.gres), price, places[fleet.name]
+
+    pools = sorted(spec.pools, key=lambda pool: len(pool.shape.gres))
+    return (*(fleet.name for fleet in sorted(spec.fleets, key=rank)), *(pool.name for pool in pools))
 
 
 class FreeResources(NamedTuple):
@@ -83,16 +304,16 @@ def empty(offer: Offer) -> FreeResources:
 
 def need(ask: Ask, offer: Offer, tasks: int, nodes: int) -> Need | None:
     """Return what a node of the fleet gives to ``tasks`` tasks of a job that has ``nodes`` nodes; None without such gres."""
-    gres = _gres(ask, offer, tasks, nodes)
+    gres = _gres_need(ask, offer, tasks, nodes)
     if gres is None:
         return None
     if ask.sole == "job":
         return Need(offer.cpus, offer.memory_mib, gres)
     cpus = _cpus(ask, offer, tasks)
-    return Need(cpus, memory_mib(ask, offer, cpus), gres)
+    return Need(cpus, _memory_with(ask, offer, cpus), gres)
 
 
-def memory_mib(ask: Ask, offer: Offer, cpus: int) -> int:
+def _memory_with(ask: Ask, offer: Offer, cpus: int) -> int:
     """Return what memory goes with ``cpus`` on a node of the fleet."""
     if not offer.counts_memory:
         return 0
@@ -104,7 +325,7 @@ def memory_mib(ask: Ask, offer: Offer, cpus: int) -> int:
 def least(ask: Ask, offer: Offer) -> tuple[int, int]:
     """CPUs and MiB of one task on a node of its own, whether the fleet has gres for it or not."""
     cpus = _cpus(ask, offer, 1)
-    return cpus, memory_mib(ask, offer, cpus)
+    return cpus, _memory_with(ask, offer, cpus)
 
 
 def most_tasks(ask: Ask, offer: Offer, nodes: int) -> int:
@@ -117,7 +338,7 @@ def most_tasks(ask: Ask, offer: Offer, nodes: int) -> int:
         # What an exclusive job asks for counts too, though it gets all of the node.
         cpus = _cpus(ask, offer, tasks)
         return (
-            asked is not None and asked.fits(resources) and memory_mib(ask, offer, cpus) <= offer.memory_mib
+            asked is not None and asked.fits(resources) and _memory_with(ask, offer, cpus) <= offer.memory_mib
         )
 
     return bisect_left(range(1, most + 1), True, key=lambda tasks: not fit(tasks))
@@ -132,7 +353,9 @@ def _cpus(ask: Ask, offer: Offer, tasks: int) -> int:
     return -(-cpus // used) * offer.threads_per_core
 
 
-def _gres(ask: Ask, offer: Offer, tasks: int, nodes: int) -> tuple[tuple[tuple[int, ...], int], ...] | None:
+def _gres_need(
+    ask: Ask, offer: Offer, tasks: int, nodes: int
+) -> tuple[tuple[tuple[int, ...], int], ...] | None:
     if not ask.has_gres:
         return ()
     asked: dict[tuple[int, ...], int] = {}

@@ -1,15 +1,57 @@
-"""Limits of launches: names that are left, backoffs, limits, caps of accounts."""
+"""Groups of jobs that are packed alike, and the limits on launching nodes for them.
+
+What is in the way of a launch: names that are left, backoffs, limits, prices, the budget, caps of accounts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
-from tidepool.scaling.decide.allowance import Allowance, Grant
-from tidepool.scaling.decide.packing.bins import Bins
+from tidepool.scaling.decide.demand.layout import Layout, Part
+from tidepool.scaling.decide.packing.bins import Bins, Option
 from tidepool.scaling.memory import Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permission to launch so many of the nodes that were asked for; where they are fewer, why, in words."""
+
+    nodes: int
+    reason: str = ""
+    standing: Literal["limit", "setback"] = "limit"
+    #: What each of them could cost of this month, in US dollars: until the end of the job, and idle behind it.
+    usd_per_node: float = 0
+
+
+class Allowance(Protocol):
+    """Limits beside all that is there already. It answers and remembers nothing: the asker counts."""
+
+    def more(
+        self,
+        fleet: str,
+        nodes: int,
+        launched: Mapping[str, int],
+        *,
+        time_limit_s: int | None,
+        account: str,
+        launched_usd: float | None = None,
+    ) -> Grant:
+        """Return how many of ``nodes`` more of ``fleet`` may be launched, beside those ``launched`` (by fleet) just now.
+
+        They are for jobs of ``account`` that may run ``time_limit_s`` (None: without end). Granting fewer to more
+        ``launched`` nodes, never more, is what the asker counts on. ``launched_usd`` is the sum of
+        `Grant.usd_per_node` over those launched just now; None: not counted, and the most is assumed, which is what
+        they could cost until the end of the month.
+        """
+        ...
+
+    @property
+    def capped_accounts(self) -> Mapping[str, int]:
+        """The accounts that have a cap, and how many nodes more each may have for the jobs of it that wait."""
+        ...
 
 
 class Purpose(NamedTuple):
@@ -118,3 +160,51 @@ class LaunchLimits:
             new = set(names) - seen
             seen |= new
             self._left[purpose.account] -= len(new)
+
+
+class Placement(NamedTuple):
+    """``per_set`` jobs run on each of these sets of nodes. ``rank`` is the latest of the nodes' (`bins`)."""
+
+    rank: int
+    per_set: int
+    sets: list[tuple[str, ...]]
+
+    @property
+    def jobs(self) -> int:
+        """Return how many jobs these are."""
+        return self.per_set * len(self.sets)
+
+
+class Group(NamedTuple):
+    """Jobs that ask for the same: for each component (one, but for heterogeneous jobs) the layouts it can have.
+
+    ``size`` orders groups: how much of a node they take, and of how many. ``fresh``: only nodes that no job has
+    anything of will do.
+    """
+
+    components: tuple[tuple[Layout, ...], ...]
+    purpose: Purpose
+    size: tuple[float, int] = (0, 0)
+    fresh: bool = False
+
+    @property
+    def alike(self) -> tuple[Layout, ...]:
+        """The layouts, where all nodes of a job are alike, and any that fit will do; else none."""
+        (layouts, *others) = self.components
+        simple = not others and all(
+            len(layout.parts) == 1 and not layout.parts[0].names and not layout.in_a_row for layout in layouts
+        )
+        return layouts if simple else ()
+
+
+def options(layout: Layout, part: Part) -> list[Option]:
+    """The fleets of whose nodes a part may be."""
+    return [Option(fleet, need, layout.sole) for fleet, need in part.needs]
+
+
+def both(one: Grant | None, other: Grant) -> Grant:
+    """Return the grant with what is in the way in either; a backoff where one of them is, for that ends by itself."""
+    if one is None or not one.reason or one.reason == other.reason:
+        return other
+    reason = f"{one.reason}; {other.reason}" if other.reason else one.reason
+    return Grant(0, reason, "setback" if "setback" in (one.standing, other.standing) else "limit")

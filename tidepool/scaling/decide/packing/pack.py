@@ -8,8 +8,7 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from tidepool.scaling.decide.allowance import Grant
-from tidepool.scaling.decide.packing.group import Group, Placement
+from tidepool.scaling.decide.packing.launch_limits import Grant, Group, Placement
 from tidepool.scaling.decide.packing.placement import Packer
 
 #: Above so many changes from one group to another in the queue's order, priority is kept between tiers alone.

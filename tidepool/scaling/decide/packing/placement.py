@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.demand.fit import Need, empty
 from tidepool.scaling.decide.demand.layout import Layout, Part
 from tidepool.scaling.decide.packing.bins import NEW, Bin, Bins, Option
-from tidepool.scaling.decide.packing.group import Group, Placement, both, options
-from tidepool.scaling.decide.packing.launch_limits import LaunchLimits
+from tidepool.scaling.decide.packing.launch_limits import Grant, Group, LaunchLimits, Placement, both, options
 from tidepool.scaling.decide.packing.several import Several
 
 

@@ -10,12 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tidepool.scaling.decide.allowance import Grant
 from tidepool.scaling.decide.demand.fit import empty
 from tidepool.scaling.decide.demand.layout import Layout
 from tidepool.scaling.decide.packing.bins import NEW, Bin, Bins, Option
-from tidepool.scaling.decide.packing.group import Group, Placement, both, options
-from tidepool.scaling.decide.packing.launch_limits import LaunchLimits
+from tidepool.scaling.decide.packing.launch_limits import Grant, Group, LaunchLimits, Placement, both, options
 
 
 class _Source(NamedTuple):

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.hostlist import HostlistError, HostSet
-from tidepool.scaling.decide.demand.fit import FreeResources, empty
+from tidepool.scaling.decide.demand.fit import FreeResources, Offer, empty
 from tidepool.scaling.decide.demand.layout import Part
-from tidepool.scaling.decide.demand.offer import Offer
-from tidepool.scaling.decide.packing.group import Group
+from tidepool.scaling.decide.packing.launch_limits import Group
 from tidepool.scaling.decide.packing.pack import FOLLOWS, Request, Served
 
 

@@ -23,10 +23,17 @@ from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.packing.launch_limits import Spare
 from tidepool.scaling.decide.pools.leave import Leaving, full, leaving, missing, other, stays
 from tidepool.scaling.decide.pools.machine_status import MachineStatus, Survey, survey
-from tidepool.scaling.decide.pools.placing import PodNodes, PodPlacement, assign_pods, fitting, never
-from tidepool.scaling.decide.pools.pod_ask import offer_of
-from tidepool.scaling.decide.pools.pod_bins import COMING, COULD_COME, THERE
-from tidepool.scaling.decide.pools.pod_queue import TRIED_AGAIN_AFTER, PodQueue, pod_queue
+from tidepool.scaling.decide.pools.placing import (
+    COMING,
+    COULD_COME,
+    THERE,
+    PodNodes,
+    PodPlacement,
+    assign_pods,
+    fitting,
+    never,
+)
+from tidepool.scaling.decide.pools.pod_queue import TRIED_AGAIN_AFTER, PodQueue, offer_of, pod_queue
 from tidepool.scaling.decision import Convert, MachineView, Standing, WaitingPod
 from tidepool.scaling.memory import Memory, Moving, PoolMemory
 from tidepool.scaling.phase import Phase
