@@ -15,7 +15,7 @@ from demo.shown import Shown
 from demo.workload import PROGRAMS, SCRIPTS, USER, DemoJob, Stamp, Wave, waves
 from tidepool.cli.explain.watch_view import WatchView
 from tidepool.clients.slurm import Completed, Job, JobState, Slurm, Transport
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.ports import Intent, Journal, Sample
 
 _CALL_S: Final = 30.0

@@ -10,7 +10,7 @@ import pytest
 
 from tidepool.charts.drawing import DrawingError
 from tidepool.charts.fleets import Series, write_chart
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.ports import Sample
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,8 +11,7 @@ from tests.scaling.decide.cluster_states import job
 from tidepool.charts.fleets import Series, write_chart
 from tidepool.charts.history import history
 from tidepool.clients.slurm import Job, JobState
-from tidepool.scaling.decision import Action, Drain, Launch, Remove, Undrain
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Action, Drain, Launch, Phase, Remove, Undrain
 from tidepool.scaling.ports import Intent, Result, Sample
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ from tidepool.clients.slurm import JobRequest, JobState, Node
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 from tidepool.simulation.cluster import Daemon, SimulatedCluster, Speeds, sleeping
 from tidepool.simulation.scaler import simulated_scaler
 

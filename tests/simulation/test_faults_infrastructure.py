@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.scene import Scene
 from tidepool.cluster.failures import Permanent, Transient
 from tidepool.infrastructures import MachineKey
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 
 
 def _key(node: str) -> MachineKey:

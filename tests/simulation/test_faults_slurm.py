@@ -9,8 +9,7 @@ import pytest
 
 from tests.simulation.scene import SPEC, Scene
 from tidepool.clients.slurm import JobState, NodeFlag, ReservationRequest
-from tidepool.scaling.decision import Undrain
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase, Undrain
 
 
 def _busy(count: int = 2, seconds: float = 400) -> tuple[Scene, list[int]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.charts.drawing import FAINT, DrawingError, write_drawing
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.ports import Sample
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from datetime import datetime
 
 from tidepool.clients.slurm import Job
 from tidepool.cluster.hostlist import expand
-from tidepool.scaling.decision import DeleteOrphan, Drain, Launch, Remove, Undrain
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import DeleteOrphan, Drain, Launch, Phase, Remove, Undrain
 from tidepool.scaling.ports import Intent, Sample
 
 #: A moment, and by how much the numbers of jobs that wait and that run change.

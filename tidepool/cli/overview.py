@@ -25,7 +25,7 @@ from tidepool.cli.problems import (
 from tidepool.clients.slurm import Controller, Job, JobState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructures.local.kernel import Machine, started_at
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 
 if TYPE_CHECKING:
     from tidepool.cli.explain.record import Health, Record

@@ -15,9 +15,8 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState, Recorded, RecordedRole
-from tidepool.scaling.decision import Action, Cost, Decision, Waiting, WaitingPod
+from tidepool.scaling.decision import Action, Cost, Decision, Phase, Waiting, WaitingPod
 from tidepool.scaling.memory import Cause, Memory
-from tidepool.scaling.phase import Phase
 
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
 

@@ -13,9 +13,8 @@ from tidepool.clients.slurm import Job, JobRequest, JobState, Node, NodeState, S
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decision import Action, Cost, Decision, Launch, NodeView, Waiting
+from tidepool.scaling.decision import Action, Cost, Decision, Launch, NodeView, Phase, Waiting
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent, Lease, Look, Result
 from tidepool.simulation.slurm.fake import FakeSlurm
 

@@ -14,8 +14,8 @@ from tidepool.cli.explain.job_fit import Fit, fits
 from tidepool.clients.slurm import Job, Node, NodeState
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Backoff, Memory
-from tidepool.scaling.phase import Phase
 
 SPEC = spec()
 SLOTS = tuple(

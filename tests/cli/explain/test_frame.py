@@ -14,9 +14,8 @@ from tidepool.cli.explain.lines import ASCII, UNICODE, Line, bar, drawn, glyphs_
 from tidepool.cli.explain.record import Record
 from tidepool.cli.explain.watch_frame import LEAST_COLUMNS, LEAST_LINES, frame
 from tidepool.cli.explain.watch_view import WatchView, watching
-from tidepool.scaling.decision import Cost, Waiting
+from tidepool.scaling.decision import Cost, Phase, Waiting
 from tidepool.scaling.memory import Backoff, Launch, Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Pause
 
 

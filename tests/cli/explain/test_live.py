@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleDimensions
 from tests.cli.explain.records import ago, nodes, record
 from tidepool.cli.explain.record import Record
 from tidepool.cli.explain.watch import live
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.ports import JournalError
 
 

@@ -17,10 +17,9 @@ from tidepool.cli import errors
 from tidepool.clients.slurm import JobRequest, JobState, Slots
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decision import Cost, Decision, Waiting
+from tidepool.scaling.decision import Cost, Decision, Phase, Waiting
 from tidepool.scaling.journal import JOURNAL_FILE, open_journal
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import JobRecord, Journal, Lease, Pause
 
 

@@ -14,9 +14,8 @@ from tidepool.cli.explain.watch_view import watching
 from tidepool.cli.formats import document
 from tidepool.clients.slurm import JobState
 from tidepool.infrastructures import MachineKey
-from tidepool.scaling.decision import Action, Convert, Cost, DeleteOrphan, Drain, Remove, Waiting
+from tidepool.scaling.decision import Action, Convert, Cost, DeleteOrphan, Drain, Phase, Remove, Waiting
 from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Sample
 
 

@@ -23,9 +23,8 @@ from tidepool.clients.slurm import JobState
 from tidepool.clients.slurm.node import Reason
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.decision import Drain, Remove, Undrain, Waiting
+from tidepool.scaling.decision import Drain, Phase, Remove, Undrain, Waiting
 from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import JobRecord
 
 

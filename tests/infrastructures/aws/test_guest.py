@@ -29,8 +29,7 @@ from tidepool.infrastructures.aws.guest import bootstrap, spot
 from tidepool.infrastructures.aws.policies import partition_of
 from tidepool.infrastructures.aws.reading import read_options
 from tidepool.infrastructures.aws.user_data import MOST_BYTES, guest_program, size, user_data
-from tidepool.scaling.decide.observed import is_taken_back, slurm_status
-from tidepool.scaling.decide.reconcile_words import SlurmStatus
+from tidepool.scaling.decide.node_status import SlurmStatus, is_taken_back, slurm_status
 
 ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidepool-dev-cpu-Ab"
 KEYS = {"AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "wJalrXUtnFEMI/K7MDENG", "Token": "a-token"}

@@ -12,10 +12,9 @@ from tests.cli.explain.records import job, nodes, spec
 from tidepool.clients.slurm import Job, JobState
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.audit import Audit
-from tidepool.scaling.decision import Cost, Decision
+from tidepool.scaling.decision import Cost, Decision, Phase
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Journal, Lease
 
 AT = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)

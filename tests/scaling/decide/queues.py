@@ -16,8 +16,8 @@ from tidepool.scaling.decide.demand.fit import FreeResources, Need, Offer, empty
 from tidepool.scaling.decide.demand.pending import ruling
 from tidepool.scaling.decide.grow import Growth
 from tidepool.scaling.decide.packing.launch_limits import Grant
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
-from tidepool.scaling.phase import Phase
 
 #: A spec's fleets: what is small, what has more of everything, and what has GPUs.
 SMALL = fleet("small", 1, max_nodes=12, shape={"cpus": 4, "memory": 4000}, features=["f"])

@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from tests.scaling.decide.cluster_states import AT, cluster_state, job, seconds, spec
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.decide.backoff import BOOTS_FORGIVEN
-from tidepool.scaling.decide.capacity import PROBES, capacities_of, closing_backoff, next_capacities
+from tidepool.scaling.decide.capacity import (
+    PROBES,
+    capacities_of,
+    closing_backoff,
+    is_quarantined,
+    next_capacities,
+)
 from tidepool.scaling.decide.decide import decide
-from tidepool.scaling.decide.remember import remember
-from tidepool.scaling.decide.vacancy import is_quarantined
+from tidepool.scaling.decide.remember import BOOTS_FORGIVEN, remember
 from tidepool.scaling.decision import Launch
 from tidepool.scaling.memory import Backoff, Cause, Memory
 from tidepool.scaling.memory import Launch as Launched

@@ -33,6 +33,7 @@ from tidepool.scaling.decision import (
     DeleteOrphan,
     Drain,
     Launch,
+    Phase,
     PowerFailed,
     ReleaseSlot,
     Remove,
@@ -41,7 +42,6 @@ from tidepool.scaling.decision import (
 )
 from tidepool.scaling.memory import Backoff, Drained, Memory
 from tidepool.scaling.memory import Launch as Launched
-from tidepool.scaling.phase import Phase
 
 OURS = "tidepool: idle for 300 s"
 LONG_AGO = AT - seconds(1000)

@@ -25,8 +25,8 @@ from tidepool.clients.slurm import Job
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.demand.fit import empty, offers
 from tidepool.scaling.decide.grow import GIVEN_UP_AFTER, Growth, grow
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Backoff, Launch, Memory
-from tidepool.scaling.phase import Phase
 
 ROOMY = spec(fleet("large", 1, max_nodes=200, shape={"cpus": 16, "memory": 32_000}))
 _RUNS = runs(80)

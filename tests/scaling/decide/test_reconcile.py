@@ -19,22 +19,22 @@ from tests.scaling.decide.cluster_states import (
     spec,
     unseen,
 )
+from tests.scaling.decide.reconcile_page import reconcile_page
 from tidepool.clients.slurm import NodeFlag
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.decide.observed import slurm_status
-from tidepool.scaling.decide.reconcile import reconcile
-from tidepool.scaling.decide.reconcile_page import reconcile_page
-from tidepool.scaling.decide.reconcile_table import ROWS, row
-from tidepool.scaling.decide.reconcile_words import (
+from tidepool.scaling.decide.node_status import (
     Cell,
     NodeAction,
     Power,
     Record,
     RequestStatus,
     SlurmStatus,
+    slurm_status,
 )
+from tidepool.scaling.decide.reconcile import reconcile
+from tidepool.scaling.decide.reconcile_table import ROWS, row
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Backoff, Drained, Launch, Memory
-from tidepool.scaling.phase import Phase
 
 PAGE = Path(__file__).parents[3] / "docs/reconcile.md"
 CELLS = [
@@ -118,7 +118,7 @@ def test_a_machine_that_no_record_knows_is_swept_or_waited_for() -> None:
 
 
 def test_the_page_is_what_the_table_says() -> None:
-    command = "python -c 'from tidepool.scaling.decide.reconcile_page import reconcile_page; print(reconcile_page(), end=\"\")'"
+    command = "python -c 'from tests.scaling.decide.reconcile_page import reconcile_page; print(reconcile_page(), end=\"\")'"
     assert PAGE.read_text() == reconcile_page(), f"write it anew: {command} >docs/reconcile.md"
 
 

@@ -9,13 +9,11 @@ import pytest
 
 from tests.scaling.decide.cluster_states import AT, cluster_state, desired, job, machine, seconds
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.decide.backoff import LONGEST, of_fleet, of_node
 from tidepool.scaling.decide.decide import decide
-from tidepool.scaling.decide.remember import remember
-from tidepool.scaling.decision import Launch, Remove
+from tidepool.scaling.decide.remember import LONGEST, fleet_backoff, node_backoff, remember
+from tidepool.scaling.decision import Launch, Phase, Remove
 from tidepool.scaling.memory import Backoff, Cause, Memory
 from tidepool.scaling.memory import Launch as Launched
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Failure, UpOutcome
 
 LAUNCHED = Memory(launches={f"cpu-{n}": Launched(AT - seconds(3), AT + seconds(57)) for n in (1, 2)})
@@ -39,7 +37,7 @@ def test_each_failure_in_a_row_is_left_alone_for_twice_as_long(
 ) -> None:
     backoff: Backoff | None = None
     for failures in range(1, 20):
-        backoff = of_node(backoff, cause, "no luck", AT)
+        backoff = node_backoff(backoff, cause, "no luck", AT)
         assert backoff.failures == failures
         assert backoff.until - AT == min(most, timedelta(seconds=first_s * 2 ** (failures - 1)))
     assert most <= LONGEST
@@ -49,13 +47,13 @@ def test_a_fleet_forgives_two_nodes_that_do_not_come_up() -> None:
     backoff: Backoff | None = None
     pauses = []
     for _ in range(5):
-        backoff = of_fleet(backoff, "boot", "no luck", AT)
+        backoff = fleet_backoff(backoff, "boot", "no luck", AT)
         pauses.append((backoff.until - AT).total_seconds())
     assert pauses == [0, 0, 30, 60, 120]
 
 
 def test_another_cause_counts_anew() -> None:
-    backoff = of_fleet(Backoff("transient", 7, AT, ""), "capacity", "sold out", AT)
+    backoff = fleet_backoff(Backoff("transient", 7, AT, ""), "capacity", "sold out", AT)
     assert (backoff.failures, backoff.until) == (1, AT + seconds(60))
 
 

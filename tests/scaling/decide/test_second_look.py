@@ -15,8 +15,8 @@ from tidepool.clients.slurm import Job
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.grow import grow
 from tidepool.scaling.decide.packing.launch_limits import Grant
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Drained, Launch, Memory
-from tidepool.scaling.phase import Phase
 
 
 def check(look: Look, most: int | None, horizon_s: int | None) -> None:

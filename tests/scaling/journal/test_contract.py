@@ -22,11 +22,10 @@ from tests.scaling.journal.values import (
     later,
 )
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.decision import Action, Drain, Waiting
+from tidepool.scaling.decision import Action, Drain, Phase, Waiting
 from tidepool.scaling.journal import postgres, schema, sqlite
 from tidepool.scaling.journal.journal import SqlJournal
 from tidepool.scaling.memory import Launch, Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Fenced, JobRecord, JournalError, Kept, Lease, Pause, Sample
 
 LASTING_S = 10.0

@@ -14,10 +14,9 @@ from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decision import Cost, Decision, NodeView, Waiting
+from tidepool.scaling.decision import Cost, Decision, NodeView, Phase, Waiting
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.memory import Memory, Spent
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Fenced, Journal, Trouble
 
 AT = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)

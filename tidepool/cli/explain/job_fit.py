@@ -16,7 +16,7 @@ from tidepool.clients.slurm import Job
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.demand.constraint import CannotTell, parse
 from tidepool.scaling.decide.demand.fit import Ask, Offer, ask_of, least, most_tasks, offers
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from tidepool.cli import show
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 
 
 class Cell(NamedTuple):

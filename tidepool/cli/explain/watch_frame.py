@@ -19,8 +19,7 @@ from tidepool.cli.explain.watch_view import (
 )
 from tidepool.cli.formats import between, clock, span, usd
 from tidepool.cluster.roles import Role
-from tidepool.scaling.decision import Standing
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase, Standing
 
 #: Less cannot hold what matters.
 LEAST_COLUMNS: Final = 40

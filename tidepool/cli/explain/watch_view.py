@@ -23,11 +23,11 @@ from tidepool.scaling.decision import (
     Drain,
     Launch,
     MachineStanding,
+    Phase,
     Standing,
     Undrain,
     Waiting,
 )
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent
 
 

@@ -23,8 +23,8 @@ from tidepool.cli.formats import hosts, number, span, usd
 from tidepool.cluster.scaling import Account, Schedule
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.decide.policies import wants
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent
 
 

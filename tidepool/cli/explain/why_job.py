@@ -13,8 +13,7 @@ from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.explain.record import Health, Record, health
 from tidepool.cli.formats import ago, between, clock, hosts, number
 from tidepool.clients.slurm import Job, JobState
-from tidepool.scaling.decision import Launch, Standing
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Launch, Phase, Standing
 from tidepool.scaling.ports import Intent, JobRecord
 
 _STANDINGS: Final[dict[Standing, str]] = {

@@ -23,9 +23,8 @@ from tidepool.cli.formats import between, clock
 from tidepool.cli.jobs import ids_text, jobs_by_node
 from tidepool.clients.slurm import Node
 from tidepool.cluster.spec import Fleet
-from tidepool.scaling.decision import Launch
+from tidepool.scaling.decision import Launch, Phase
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 from tidepool.scaling.ports import Intent
 
 

@@ -22,7 +22,7 @@ from tidepool.scaling.act.validity import (
     wrong_repair,
     wrong_undrain,
 )
-from tidepool.scaling.decide.observed import OURS
+from tidepool.scaling.decide.node_status import OURS
 from tidepool.scaling.decision import (
     Convert,
     DeleteOrphan,

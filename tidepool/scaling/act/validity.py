@@ -13,8 +13,7 @@ from tidepool.clients.slurm import Node, NodeFlag
 from tidepool.cluster.pool import Role
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.decide.observed import slurm_status
-from tidepool.scaling.decide.reconcile_words import SlurmStatus
+from tidepool.scaling.decide.node_status import SlurmStatus, slurm_status
 from tidepool.scaling.observe.recheck import PoolsRecheck, Recheck
 
 #: Nothing is there that could be lost.

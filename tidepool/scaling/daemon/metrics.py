@@ -14,8 +14,7 @@ from tidepool.clients.slurm import JobState
 from tidepool.cluster.failures import Cause
 from tidepool.cluster.pool import ROLES, ConvergedPool
 from tidepool.scaling.daemon.loop import Role, Turn
-from tidepool.scaling.decision import Convert, Decision, DeleteOrphan, Launch, stored_name
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Convert, Decision, DeleteOrphan, Launch, Phase, stored_name
 from tidepool.scaling.ports import Intent, UpOutcome
 
 _ROLES: Final = get_args(Role)

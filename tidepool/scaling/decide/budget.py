@@ -10,10 +10,10 @@ from functools import lru_cache
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.capacity import node_prices
+from tidepool.scaling.decide.node_status import NodeAction
 from tidepool.scaling.decide.reconcile import Entry, Reconciled
-from tidepool.scaling.decide.reconcile_words import NodeAction
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Memory, Spent
-from tidepool.scaling.phase import Phase
 
 _HOUR = timedelta(hours=1)
 

@@ -1,4 +1,4 @@
-"""Rooms: how many more nodes of a fleet each of its infrastructures may have now, and which node gets which.
+"""Capacity of fleets: the slots that are free, and how many more nodes each infrastructure may have now, and which node goes where.
 
 Nodes of a fleet are alike, so growth counts them for the fleet; where each is, is decided here, in the fleet's order. One that
 failed is probed when its backoff is over: a single node goes there, and the others go on to the next, until a node has come.
@@ -14,8 +14,44 @@ from operator import itemgetter
 from typing import Final
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.decide.backoff import is_forgiven
+from tidepool.scaling.decide.remember import is_forgiven
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Backoff, Memory, at_location
+
+
+def vacancies(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: datetime) -> Iterator[str]:
+    """The names of the slots of ``fleet`` that nothing has and that are not quarantined, the lowest first.
+
+    A node that ``phases`` does not tell of is absent; one that is leaving still has its slot.
+    """
+    return (name for name in _absent(fleet, phases) if not is_quarantined(fleet, name, memory, at))
+
+
+def quarantined(fleet: Fleet, phases: Mapping[str, Phase], memory: Memory, at: datetime) -> int:
+    """Return how many slots of ``fleet`` that nothing has are left alone for a while, for they failed."""
+    if not memory.node_backoffs:
+        return 0
+    return sum(is_quarantined(fleet, name, memory, at) for name in _absent(fleet, phases))
+
+
+def _absent(fleet: Fleet, phases: Mapping[str, Phase]) -> Iterator[str]:
+    names = (f"{fleet.name}-{number}" for number in range(1, fleet.max_nodes + 1))
+    return (name for name in names if phases.get(name, Phase.ABSENT) is Phase.ABSENT)
+
+
+def is_quarantined(fleet: Fleet, name: str, memory: Memory, at: datetime) -> bool:
+    """Return whether a name is left alone.
+
+    One that an infrastructure had no machine for is free for the others, until that one has machines again. Where a machine
+    may be there all the same, whose answer was lost, the name is not: it would have two.
+    """
+    backoff = memory.node_backoffs.get(name)
+    if backoff is None or backoff.until <= at:
+        return False
+    if len(fleet.infrastructures) == 1 or not backoff.location or not backoff.is_of_no_machine:
+        return True
+    return at_location(fleet.name, backoff.location) not in memory.fleet_backoffs
+
 
 #: So many nodes are asked of one that failed, before it is asked for all again.
 PROBES: Final = 1

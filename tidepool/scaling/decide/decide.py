@@ -10,30 +10,29 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide import floors
 from tidepool.scaling.decide.budget import books
-from tidepool.scaling.decide.clock import set_right
 from tidepool.scaling.decide.excess import find_excess
-from tidepool.scaling.decide.floors import Outlook
+from tidepool.scaling.decide.floors import Outlook, serve, shrink
 from tidepool.scaling.decide.grow import Growth, grow
 from tidepool.scaling.decide.limits import Limits, limits
+from tidepool.scaling.decide.node_status import NodeAction, RequestStatus
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Wants, wants
 from tidepool.scaling.decide.pools.converge import Convergence, Wanted
 from tidepool.scaling.decide.pools.machine_status import apart
 from tidepool.scaling.decide.power_save import follow, powered_up
-from tidepool.scaling.decide.reconcile import Reconciled, hosts_by_fleet, reconcile
-from tidepool.scaling.decide.reconcile_words import NodeAction, RequestStatus
-from tidepool.scaling.decide.shrink import shrink
+from tidepool.scaling.decide.reconcile import Entry, Reconciled, hosts_by_fleet, reconcile
+from tidepool.scaling.decide.remember import set_right
 from tidepool.scaling.decide.upkeep import orphans, remembered, upkeep
-from tidepool.scaling.decide.views import views
-from tidepool.scaling.decision import Cost, Decision, Launch, Undrain, Waiting
+from tidepool.scaling.decision import Cost, Decision, Launch, NodeView, Phase, Undrain, Waiting
+from tidepool.scaling.memory import Launch as Launching
 from tidepool.scaling.memory import Memory
 
 #: A node that is being taken away, or that failed, is made when it is gone, or left alone no more.
@@ -70,13 +69,13 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
         waiting = _as_slurm_asks(growth, pools)
         outlook = replace(outlook, plan=follow(outlook.plan, state, known, reconciled, left))
     else:
-        outlook, left = floors.serve(outlook, wanted, left, (), spare=False)
+        outlook, left = serve(outlook, wanted, left, (), spare=False)
         known = replace(known, launches=outlook.plan.memory.launches)
         growth = _grown(outlook, whole, known, _for_jobs(left, wanted), pools, wanted.horizon_s)
         waiting = growth.waiting
         outlook, left = _with_growth(outlook, growth, left, pools)
         needed = growth.needed.union(*(launch.nodes for launch in growth.launches))
-        outlook, _ = floors.serve(outlook, wanted, left, needed, spare=True)
+        outlook, _ = serve(outlook, wanted, left, needed, spare=True)
         steps, idle = shrink(outlook, wanted, needed)
         outlook = replace(outlook, plan=outlook.plan.with_steps(steps))
     settled = pools.settle(tuple(_of_pools(growth.launches, pools)), growth.needed)
@@ -210,3 +209,60 @@ def _as_slurm_asks(growth: Growth, pools: Convergence) -> Mapping[int, Waiting]:
             for id, told in growth.waiting.items()
         }
     )
+
+
+_JOBS_NAMED = 3
+
+
+def views(outlook: Outlook, idle: Mapping[str, str]) -> dict[str, NodeView]:
+    """By node that is more than a slot: its phase, and why it is kept, drained or taken away."""
+    plan = outlook.plan
+    found = {
+        name: NodeView(entry.phase, _reason(outlook, entry, idle))
+        for name, entry in outlook.reconciled.entries.items()
+    }
+    for name in plan.launched:
+        if name not in found:
+            found[name] = NodeView(Phase.LAUNCHING, _launching(plan, name))
+    return found
+
+
+def _reason(outlook: Outlook, entry: Entry, idle: Mapping[str, str]) -> str:
+    plan, name = outlook.plan, entry.name
+    excess = outlook.excess.why(entry)
+    if name in plan.drained:
+        return f"it is drained now: {plan.memory.drains[name].reason.removeprefix('tidepool:').strip()}"
+    if name in plan.undrained:
+        return "it is undrained now: jobs may have it again"
+    match entry.phase:
+        case Phase.LAUNCHING if name in plan.memory.launches:
+            return _launching(plan, name)
+        case Phase.IDLE:
+            return idle.get(name, entry.why)
+        case Phase.BUSY if entry.action is NodeAction.SERVE:
+            ids = [str(job.job_id) for job in outlook.reconciled.running.get(name, ())]
+            more = ", ..." if len(ids) > _JOBS_NAMED else ""
+            runs = f"it runs the jobs {', '.join(ids[:_JOBS_NAMED])}{more}" if ids else "it runs jobs"
+            return f"{runs}; {excess}" if excess else runs
+        case Phase.DRAINING | Phase.DRAINED if name in plan.memory.drains:
+            what = "its jobs end first" if entry.phase is Phase.DRAINING else "it is empty"
+            return f"{plan.memory.drains[name].reason.removeprefix('tidepool:').strip()}; {what}"
+        case Phase.ILL if not entry.is_confirmed:
+            return f"{entry.why}; another look will tell"
+        case _:
+            return entry.why
+
+
+def _launching(plan: Plan, name: str) -> str:
+    launch = plan.memory.launches[name]
+    return _being_made((plan.at - launch.since).total_seconds(), launch, plan.memory.locations.get(name, ""))
+
+
+@lru_cache(maxsize=256)
+def _being_made(waited: float, launch: Launching, location: str) -> str:
+    """The same words for all of a launch, of which there may be thousands."""
+    allowed = (launch.deadline - launch.since).total_seconds()
+    ids = ", ".join(map(str, launch.jobs[:_JOBS_NAMED]))
+    jobs = f" for the jobs {ids}" if ids else ""
+    on = f" on {location}" if location else ""
+    return f"it is being made{on}{jobs}, for {waited:.0f} s of at most {allowed:.0f} s"

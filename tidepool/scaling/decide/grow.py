@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.capacity import closing_backoff
+from tidepool.scaling.decide.capacity import closing_backoff, quarantined, vacancies
 from tidepool.scaling.decide.demand.fit import Ask
 from tidepool.scaling.decide.demand.layout import Layout, Layouts, Queues, Refusal
 from tidepool.scaling.decide.demand.pending import Pending, Wanted, pending
@@ -24,10 +24,8 @@ from tidepool.scaling.decide.packing.launch_limits import (
 from tidepool.scaling.decide.packing.pack import FOLLOWS, Request, Served, pack
 from tidepool.scaling.decide.packing.placement import Packer
 from tidepool.scaling.decide.packing.time_packing import Timed, busy_until, pack_by_time, served
-from tidepool.scaling.decide.vacancy import quarantined, vacancies
-from tidepool.scaling.decision import Launch, Standing, Undrain, Waiting
+from tidepool.scaling.decision import Launch, Phase, Standing, Undrain, Waiting
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 
 #: For so long Slurm may leave a job waiting for which there seems to be room; then it is given nodes of its own.
 OWN_NODES_AFTER: Final = timedelta(seconds=10)

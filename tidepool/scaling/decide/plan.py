@@ -13,10 +13,10 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling import decision
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide import backoff
 from tidepool.scaling.decide.capacity import Capacity, next_capacities, why_not_first
-from tidepool.scaling.decide.observed import OURS
+from tidepool.scaling.decide.node_status import OURS
 from tidepool.scaling.decide.reconcile import hosts_by_fleet
+from tidepool.scaling.decide.remember import fleet_backoff, node_backoff
 from tidepool.scaling.decision import (
     Action,
     Convert,
@@ -302,10 +302,10 @@ class _Edit:
     def _set_back(self, fleet: str, name: str, cause: Cause, text: str) -> None:
         """Its name is quarantined, and its fleet had one failure more, however many nodes fail at once."""
         at, location = self._plan.at, self._locations.get(name, "")
-        self._node_backoffs[name] = backoff.of_node(self._node_backoffs.get(name), cause, text, at, location)
+        self._node_backoffs[name] = node_backoff(self._node_backoffs.get(name), cause, text, at, location)
         key = at_location(fleet, location)
         before = self._plan.before.fleet_backoffs.get(key)
-        self._fleet_backoffs[key] = backoff.of_fleet(before, cause, text, at)
+        self._fleet_backoffs[key] = fleet_backoff(before, cause, text, at)
 
 
 def _sorted(mapping: Mapping[Any, Any]) -> FrozenDict[Any, Any]:

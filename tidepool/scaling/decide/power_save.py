@@ -9,15 +9,13 @@ from typing import Final
 from tidepool.clients.slurm import NodeBase, NodeFlag
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.decide.capacity import is_quarantined
 from tidepool.scaling.decide.limits import Limits
-from tidepool.scaling.decide.observed import slurm_status
+from tidepool.scaling.decide.node_status import NodeAction, RequestStatus, SlurmStatus, slurm_status
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.reconcile import Reconciled
-from tidepool.scaling.decide.reconcile_words import NodeAction, RequestStatus, SlurmStatus
-from tidepool.scaling.decide.vacancy import is_quarantined
-from tidepool.scaling.decision import PowerFailed, Remove, Undrain
+from tidepool.scaling.decision import Phase, PowerFailed, Remove, Undrain
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 
 _ASKS: Final = "Slurm's power saving asks for it"
 _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})

@@ -17,9 +17,8 @@ from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures import Machine
 from tidepool.scaling.cluster_state import ClusterState, Recorded
-from tidepool.scaling.decide.observed import PROVIDERS, holder, slurm_status
-from tidepool.scaling.decide.reconcile_table import row
-from tidepool.scaling.decide.reconcile_words import (
+from tidepool.scaling.decide.node_status import (
+    PROVIDERS,
     Cell,
     NodeAction,
     Power,
@@ -27,9 +26,12 @@ from tidepool.scaling.decide.reconcile_words import (
     RequestStatus,
     Row,
     SlurmStatus,
+    holder,
+    slurm_status,
 )
+from tidepool.scaling.decide.reconcile_table import row
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 
 #: What changes a machine, or what is recorded of it, is done only when another look, so much later, says the same.
 CONFIRMED_AFTER: Final = timedelta(seconds=1)

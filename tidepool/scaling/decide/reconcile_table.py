@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Final
 
-from tidepool.scaling.decide.reconcile_words import (
+from tidepool.scaling.decide.node_status import (
     Cell,
     NodeAction,
     Power,
@@ -17,7 +17,7 @@ from tidepool.scaling.decide.reconcile_words import (
     Row,
     SlurmStatus,
 )
-from tidepool.scaling.phase import Phase
+from tidepool.scaling.decision import Phase
 
 _EITHER: Final = (True, False)
 _GONE: Final = (Power.STOPPED, Power.NOT_LISTED)

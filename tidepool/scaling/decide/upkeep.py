@@ -9,13 +9,11 @@ from typing import Final
 
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.excess import Excess
-from tidepool.scaling.decide.observed import OURS, is_taken_back
+from tidepool.scaling.decide.node_status import OURS, NodeAction, is_taken_back
 from tidepool.scaling.decide.plan import Plan, Step
 from tidepool.scaling.decide.reconcile import STRAY_GRACE, Entry, Reconciled
-from tidepool.scaling.decide.reconcile_words import NodeAction
-from tidepool.scaling.decision import DeleteOrphan, Drain, PowerFailed, ReleaseSlot, Remove, Repair
+from tidepool.scaling.decision import DeleteOrphan, Drain, Phase, PowerFailed, ReleaseSlot, Remove, Repair
 from tidepool.scaling.memory import Drained, Memory
-from tidepool.scaling.phase import Phase
 
 _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
 _IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY})

@@ -10,8 +10,8 @@ from tidepool.clients.slurm import Job, JobState, Node
 from tidepool.cluster.hostlist import HostlistError, HostSet
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.demand.fit import Ask, FreeResources, Need, Offer, ask_of, empty, need, taken
+from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.phase import Phase
 
 #: Up; drained by the scaler, and put back into service at once. After these come those that are being made, the
 #: oldest first, and then new ones. In this order, what a decision makes new stands where it stood when it was

@@ -34,9 +34,8 @@ from tidepool.scaling.decide.pools.placing import (
     never,
 )
 from tidepool.scaling.decide.pools.pod_queue import TRIED_AGAIN_AFTER, PodQueue, offer_of, pod_queue
-from tidepool.scaling.decision import Convert, MachineView, Standing, WaitingPod
+from tidepool.scaling.decision import Convert, MachineView, Phase, Standing, WaitingPod
 from tidepool.scaling.memory import Memory, Moving, PoolMemory
-from tidepool.scaling.phase import Phase
 
 #: Until then a machine that is to move has begun to; what is under way has its time anew.
 PATIENCE: Final = timedelta(seconds=60)

@@ -16,9 +16,8 @@ from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import OUR_HOLD
 from tidepool.conversion.record import CANCELLABLE, Conversion
 from tidepool.scaling.cluster_state import ClusterState, RecordedRole
-from tidepool.scaling.decide.observed import holder, slurm_status
+from tidepool.scaling.decide.node_status import SlurmStatus, holder, slurm_status
 from tidepool.scaling.decide.reconcile import reserved_nodes, running_jobs
-from tidepool.scaling.decide.reconcile_words import SlurmStatus
 from tidepool.scaling.decision import MachineStanding
 from tidepool.scaling.memory import Memory
 

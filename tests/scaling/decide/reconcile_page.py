@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
+from tidepool.scaling.decide.node_status import NodeAction, Power, Record, RequestStatus, Row, SlurmStatus
 from tidepool.scaling.decide.reconcile_table import ROWS
-from tidepool.scaling.decide.reconcile_words import NodeAction, Power, Record, RequestStatus, Row, SlurmStatus
 
 _TOP: Final = """\
 # The reconcile table
