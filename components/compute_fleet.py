@@ -10,10 +10,9 @@ from pulumi import Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist
+from tidepool.cluster.desired_state import node_placements, node_set, slots_of
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import node_placements
-from tidepool.cluster.node_set import node_set, slots_of
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import Fleet
 from tidepool.cluster.spec import Infrastructure as FleetEntry
@@ -40,10 +39,10 @@ class ComputeFleet(pulumi.ComponentResource):
     Args:
         name: the fleet's, as the controller knows it.
         controller: the cluster's.
-        nodes: names of the nodes that should be there: a hostlist, or a set of names (`tidepool.cluster.node_set`). By
+        nodes: names of the nodes that should be there: a hostlist, or a set of names (`tidepool.cluster.desired_state`). By
             default the first ``min_nodes``.
         placements: by node the key of the infrastructure on which it is, where that is decided. The others are on the first
-            that has room (`tidepool.cluster.node_placements`).
+            that has room (`tidepool.cluster.desired_state`).
         only: those of the nodes that are registered, for an operation that is limited to them (``--target``): it lets all
             others be, registered or not, and takes no longer for them. Any other operation would take them away.
         opts: Pulumi's.

@@ -10,10 +10,10 @@ from pulumi import Input, Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist
+from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pod_network import PodRoute, pod_routes
+from tidepool.cluster.kubelet_files import PodRoute, pod_routes
 from tidepool.cluster.pool import ConvergedPool
-from tidepool.cluster.role_set import role_set
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import converged_boot, role_files
@@ -40,7 +40,7 @@ class ConvergedNodePool(pulumi.ComponentResource):
         name: the pool's, as the controller knows it.
         controller: the cluster's, whose spec has the pool and the Kubernetes that it serves.
         kubernetes: that Kubernetes.
-        roles: what each machine is to be, by node name; by default as at the first `up` (`tidepool.cluster.role_set`).
+        roles: what each machine is to be, by node name; by default as at the first `up` (`tidepool.cluster.desired_state`).
         serving: a hostlist of those that served Kubernetes last.
         only: those of the machines that are registered, as of a `ComputeFleet`.
         opts: Pulumi's.

@@ -10,11 +10,19 @@ from typing import Any, Final, Self
 import pulumi
 from pulumi.runtime import is_config_secret
 
-from tidepool.cluster.desired_state import PLACES, ROLES, WISH, DesiredNodes, DesiredNodesError
+from tidepool.cluster.desired_state import (
+    NODES_VARIABLE,
+    PLACEMENTS_VARIABLE,
+    ROLES_VARIABLE,
+    DesiredNodes,
+    DesiredNodesError,
+    node_placements,
+    node_set,
+    placements_to_json,
+    read_placements,
+    role_set,
+)
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import node_placements, placements_to_json, read_placements
-from tidepool.cluster.node_set import node_set
-from tidepool.cluster.role_set import role_set
 from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError, read_spec
@@ -90,11 +98,11 @@ def _by_scaler(
     else:
         # Brought up when there was no such output; and whether the file still says what was brought up, nobody knows.
         spec, outputs = _spec(config.require_object(_SPEC), f"Pulumi.{pulumi.get_stack()}.yaml"), {}
-    _refuse_unknown(WISH, "fleet", wish.nodes, [fleet.name for fleet in spec.fleets])
-    _refuse_unknown(ROLES, "pool", wish.kubernetes, [pool.name for pool in spec.pools])
+    _refuse_unknown(NODES_VARIABLE, "fleet", wish.nodes, [fleet.name for fleet in spec.fleets])
+    _refuse_unknown(ROLES_VARIABLE, "pool", wish.kubernetes, [pool.name for pool in spec.pools])
     desired = {**fleets, **{fleet: str(nodes) for fleet, nodes in wish.nodes.items()}}
     nodes = {
-        fleet.name: _nodes(fleet, desired.get(fleet.name, ""), fleets.get(fleet.name), WISH)
+        fleet.name: _nodes(fleet, desired.get(fleet.name, ""), fleets.get(fleet.name), NODES_VARIABLE)
         for fleet in spec.fleets
     }
     serving = _serving(last)
@@ -102,7 +110,7 @@ def _by_scaler(
         name: {**of_fleet, **wish.places.get(name, {})}
         for name, of_fleet in _last_placements(spec, last, fleets).items()
     }
-    placements = _placements(spec, nodes, known, PLACES)
+    placements = _placements(spec, nodes, known, PLACEMENTS_VARIABLE)
     outputs = {**outputs, **_placement_outputs(spec, placements)}
     return DesiredState(
         spec, nodes, placements, _roles(spec, wish.kubernetes, serving), serving, wish.only, outputs
@@ -161,7 +169,7 @@ def _spec(written: Any, where: str) -> ClusterSpec:
 
 def _nodes(fleet: Fleet, wish: str | None, last: str | None, where: str) -> HostSet:
     try:
-        return node_set(fleet, wish=wish, last=last)
+        return node_set(fleet, desired=wish, last=last)
     except ValueError as error:
         raise pulumi.RunError(f"{where}: {error}") from None
 
@@ -174,9 +182,9 @@ def _roles(
     for pool in spec.pools:
         desired = str(wish[pool.name]) if pool.name in wish else None
         try:
-            found[pool.name] = role_set(pool, wish=desired, last=serving.get(pool.name))
+            found[pool.name] = role_set(pool, desired=desired, last=serving.get(pool.name))
         except ValueError as error:
-            raise pulumi.RunError(f"{'pools' if desired is None else ROLES}: {error}") from None
+            raise pulumi.RunError(f"{'pools' if desired is None else ROLES_VARIABLE}: {error}") from None
     return found
 
 

@@ -14,8 +14,8 @@ from pulumi import Input, Output
 from tidepool import resources
 from tidepool.clients.kubernetes.first_objects import API_SERVER_USER, TIDEPOOL_USER
 from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
+from tidepool.cluster.kubelet_files import api_address, pod_routes
 from tidepool.cluster.names import CONTROL_PLANE_HOST, KUBERNETES_ACCESS, KUBERNETES_ADMIN_ACCESS
-from tidepool.cluster.pod_network import api_address, pod_routes
 from tidepool.cluster.pool import Kubernetes
 from tidepool.components.boots.control_plane import (
     API_PORT,

@@ -12,7 +12,7 @@ from pulumi import Input, Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist
-from tidepool.cluster.power_saving import slot_state
+from tidepool.cluster.controller_programs import absent_state
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_conf import (
@@ -112,7 +112,7 @@ class SlurmController(pulumi.ComponentResource):
         self._infrastructure = self.locations.own.infrastructure
         self._mine = pulumi.ResourceOptions(parent=self)
         self.names_slots = names_slots(spec)
-        self.slot_state = slot_state(spec)
+        self.slot_state = absent_state(spec)
         munge = resources.MungeKey(name, opts=self._mine)
         ssh = resources.SshKey(name, opts=self._mine)
         self.public_key, self.private_key = ssh.public_key, Output.secret(ssh.private_key)

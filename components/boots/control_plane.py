@@ -10,8 +10,7 @@ from typing import Final
 
 from pulumi import Input, Output
 
-from tidepool.cluster.kubelet_files import routes
-from tidepool.cluster.pod_network import PodRoute
+from tidepool.cluster.kubelet_files import PodRoute, routes
 from tidepool.infrastructures.boot import Boot, File, Folder, Mount, Service
 
 API_PORT: Final = 6443

@@ -8,38 +8,38 @@ from typing import Final
 
 from pulumi import Input
 
-from tidepool.cluster import backup_controller, power_saving
+from tidepool.cluster import controller_programs
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.components.boots.shared import MUNGED, RUN_FOLDERS, SSHD, Keys
 from tidepool.infrastructures.boot import Boot, File, Folder, Mount, Service
 
 _STATE: Final = "/var/spool/slurmctld"
 _SETTINGS: Final = "/etc/slurm"
-#: Programs that slurmctld runs (`tidepool.cluster.backup_controller`), and is the parent of; there whether slurm.conf names them or not, so that no machine
+#: Programs that slurmctld runs (`tidepool.cluster.controller_programs`), and is the parent of; there whether slurm.conf names them or not, so that no machine
 #: boots for a change of that. A standby also runs the second when it has just been started.
 _STANDING_BY: Final = (
     File(
-        backup_controller.IN_CHARGE_PROGRAM,
+        controller_programs.IN_CHARGE_PROGRAM,
         f"""\
 #!/bin/sh
 exec </dev/null >/dev/null 2>&1  # slurmctld has closed all
 # The first controller of slurm.conf ends when another takes over; only the others stand by again.
 host=$(uname -n)
 first=$(sed -n 's/^SlurmctldHost=\\([^(]*\\).*/\\1/p' {_SETTINGS}/slurm.conf | head -n 1)
-test "${{host%%.*}}" = "$first" || echo "$PPID" >{backup_controller.FOLDER}/in-charge
+test "${{host%%.*}}" = "$first" || echo "$PPID" >{controller_programs.FOLDER}/in-charge
 """,
         "0755",
     ),
     File(
-        backup_controller.STANDS_BY_PROGRAM,
+        controller_programs.STANDS_BY_PROGRAM,
         f"""\
 #!/bin/sh
 exec </dev/null >/dev/null 2>&1
 # By what the shell itself can, which takes no time: its state is saved, and it listens already. Told to take over now, it
 # would stop the controller that it gave control to, and be gone before it was in charge.
-read -r was <{backup_controller.FOLDER}/in-charge
+read -r was <{controller_programs.FOLDER}/in-charge
 test "$was" = "$PPID" || exit 0
-: >{backup_controller.FOLDER}/in-charge
+: >{controller_programs.FOLDER}/in-charge
 read -r name <"/proc/$PPID/comm"
 test "$name" != slurmctld || kill -KILL "$PPID"
 """,
@@ -71,7 +71,7 @@ def controller_boot(
             *RUN_FOLDERS,
             *keys.homes,
             *slurmctld.folders,
-            Folder(power_saving.SPOOL, "0700", "slurm", "slurm"),
+            Folder(controller_programs.SPOOL, "0700", "slurm", "slurm"),
         ),
         mounts=(*slurmctld.mounts, Mount(home, "/home", read_only=False)),
         live_files=tuple(File(f"{_SETTINGS}/{name}", text) for name, text in sorted(configuration.items())),
@@ -114,7 +114,7 @@ def slurmctld_boot(
         files=_STANDING_BY,
         folders=(
             Folder(_STATE, "0700", "slurm", "slurm"),
-            Folder(backup_controller.FOLDER, "0700", "slurm", "slurm"),
+            Folder(controller_programs.FOLDER, "0700", "slurm", "slurm"),
         ),
         mounts=(Mount(state, _STATE, read_only=False, role=role), *shared),
     )
@@ -136,13 +136,13 @@ def _power_programs() -> tuple[File, ...]:
     slurmctld runs them without arguments of its own, hence a file for each.
     """
     written = files("tidepool").joinpath("scaling/power/request.py").read_text(encoding="utf-8")
-    calls = {power_saving.UP_PROGRAM: "up", power_saving.DOWN_PROGRAM: "down"}
+    calls = {controller_programs.UP_PROGRAM: "up", controller_programs.DOWN_PROGRAM: "down"}
     return (
-        File(power_saving.REQUEST_PROGRAM, written),
+        File(controller_programs.REQUEST_PROGRAM, written),
         *(
             File(
                 path,
-                f'#!/bin/sh\nexec /usr/bin/python3 -I -S {power_saving.REQUEST_PROGRAM} {what} "$@"\n',
+                f'#!/bin/sh\nexec /usr/bin/python3 -I -S {controller_programs.REQUEST_PROGRAM} {what} "$@"\n',
                 "0755",
             )
             for path, what in calls.items()

@@ -9,9 +9,9 @@ from typing import Final
 from pulumi import Input
 
 from tidepool.cluster import kubelet_files
-from tidepool.cluster.pod_network import PodRoute
+from tidepool.cluster.kubelet_files import PodRoute
 from tidepool.cluster.pool import ConvergedPool
-from tidepool.cluster.role_layout import (
+from tidepool.cluster.roles import (
     AUTHORITY,
     BOOTSTRAP,
     CONTAINER_IMAGES,
@@ -21,8 +21,8 @@ from tidepool.cluster.role_layout import (
     KUBELET_CONFIG,
     KUBELET_PKI,
     ROUTES,
+    Role,
 )
-from tidepool.cluster.roles import Role
 from tidepool.components.boots.node import node_boot
 from tidepool.components.boots.shared import SSHD, Keys
 from tidepool.infrastructures.boot import Boot, File, Service

@@ -7,7 +7,7 @@ from typing import Final
 
 from pulumi import Input
 
-from tidepool.cluster.role_layout import MUNGE_KEY
+from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.infrastructures.boot import File, Folder, Service
 
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"

@@ -17,8 +17,8 @@ from tidepool.cli import down, errors, stack_spec
 from tidepool.cli.engine import Embedded
 from tidepool.cli.environment import engine_settings, plugin_settings, prepare
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState, Slots
-from tidepool.cluster.force import SETTINGS as REGARDLESS
-from tidepool.cluster.force import is_forced
+from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
+from tidepool.cluster.desired_state import is_forced
 from tidepool.infrastructures.local.kernel import Lack, Plans
 from tidepool.simulation.slurm.fake import FakeSlurm
 

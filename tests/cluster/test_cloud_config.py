@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidepool.cluster.cloud_config import cloud_config
+from tidepool.cluster.boot import cloud_config
 
 
 @given(st.text())

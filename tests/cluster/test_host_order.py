@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.cluster.host_order import by_name
+from tidepool.cluster.names import by_name
 
 
 def test_numbers_are_by_value() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.specs import spec_mapping, with_fleet
+from tidepool.cluster.desired_state import node_set, slots_of
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_set import node_set, slots_of
 from tidepool.cluster.spec import ClusterSpec, Fleet
 
 numbers = st.sets(st.integers(1, 16))
@@ -28,8 +28,8 @@ def test_at_first_they_are_the_first_names() -> None:
 
 
 def test_the_scaler_is_taken_at_its_word() -> None:
-    assert str(node_set(fleet(min_nodes=3), wish="cpu-[4,9]", last="cpu-[1-3]")) == "cpu-[4,9]"
-    assert str(node_set(fleet(), wish="", last="cpu-[1-3]")) == ""
+    assert str(node_set(fleet(min_nodes=3), desired="cpu-[4,9]", last="cpu-[1-3]")) == "cpu-[4,9]"
+    assert str(node_set(fleet(), desired="", last="cpu-[1-3]")) == ""
 
 
 def test_a_persons_up_undoes_nothing_and_adds_up_to_the_minimum() -> None:
@@ -39,15 +39,15 @@ def test_a_persons_up_undoes_nothing_and_adds_up_to_the_minimum() -> None:
 
 def test_a_lower_maximum_removes_nothing() -> None:
     assert str(node_set(fleet(max_nodes=2), last="cpu-[1-8]")) == "cpu-[1-8]"
-    assert str(node_set(fleet(max_nodes=2), wish="cpu-[1,8]", last="cpu-[1-8]")) == "cpu-[1,8]"
+    assert str(node_set(fleet(max_nodes=2), desired="cpu-[1,8]", last="cpu-[1-8]")) == "cpu-[1,8]"
 
 
 def test_no_new_node_is_above_the_maximum() -> None:
     with pytest.raises(ValueError, match="no node cpu-9: its max_nodes is 2"):
-        node_set(fleet(max_nodes=2), wish="cpu-[8-9]", last="cpu-[1-8]")
+        node_set(fleet(max_nodes=2), desired="cpu-[8-9]", last="cpu-[1-8]")
 
 
-@pytest.mark.parametrize("source", ["wish", "last"])
+@pytest.mark.parametrize("source", ["desired", "last"])
 def test_what_is_no_slot_of_the_fleet_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match=r"gpu-1 is no node of fleet cpu: its slots are cpu-\[1-16\]"):
         node_set(fleet(), **{source: "gpu-1"})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.cluster import addresses
-from tidepool.cluster.pod_network import api_address, pod_routes, pod_subnets
+from tidepool.cluster.kubelet_files import api_address, pod_routes
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.shape import Shape
 
@@ -28,6 +28,10 @@ def pools(sizes: list[int]) -> list[ConvergedPool]:
         )
         for number, machines in enumerate(sizes)
     ]
+
+
+def pod_subnets(network: IPv4Network, there: list[ConvergedPool]) -> dict[str, IPv4Network]:
+    return {route.node: route.subnet for route in pod_routes(network, there)}
 
 
 @given(SIZES)

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.cluster.specs import POOL, spec_mapping, with_pool
+from tests.cluster.specs import POOL, future_slots, spec_mapping, with_pool
 from tidepool.cluster import addresses
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slurm_conf import (
     fleets_and_pools,
-    future_slots,
     gres_conf,
     slot_state,
     slurm_conf,

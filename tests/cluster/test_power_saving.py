@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.specs import of_release, spec_mapping
-from tidepool.cluster import power_saving
-from tidepool.cluster.slurm_conf import future_slots, slurm_conf
+from tests.cluster.specs import future_slots, of_release, spec_mapping
+from tidepool.cluster import controller_programs
+from tidepool.cluster.slurm_conf import slurm_conf
 from tidepool.cluster.slurm_keys import RELEASES, Release
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
@@ -90,4 +90,4 @@ def test_people_leave_its_keys_and_the_names_of_its_partitions_alone() -> None:
 
 
 def test_the_program_and_slurm_conf_mean_the_same_folder() -> None:
-    assert request.SPOOL == power_saving.SPOOL
+    assert request.SPOOL == controller_programs.SPOOL

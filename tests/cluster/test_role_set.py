@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cluster.specs import POOL
+from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.pool import ConvergedPool
-from tidepool.cluster.role_set import role_set
 
 
 def pool(machines: int = 4, **limits: int) -> ConvergedPool:
@@ -28,8 +28,8 @@ def test_at_first_all_serve_slurm_but_for_the_minimum() -> None:
 
 
 def test_a_wish_is_taken_as_it_is() -> None:
-    assert serving(role_set(pool(), wish="shared-[1,3]", last="shared-4")) == "shared-[1,3]"
-    assert serving(role_set(pool(), wish="", last="shared-4")) == ""
+    assert serving(role_set(pool(), desired="shared-[1,3]", last="shared-4")) == "shared-[1,3]"
+    assert serving(role_set(pool(), desired="", last="shared-4")) == ""
 
 
 def test_a_persons_up_moves_no_machine_that_was_moved() -> None:
@@ -49,7 +49,7 @@ def test_a_persons_up_moves_no_machine_that_was_moved() -> None:
 )
 def test_a_wish_that_cannot_be_is_refused(limits: dict[str, int], wish: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        role_set(pool(**limits), wish=wish)
+        role_set(pool(**limits), desired=wish)
 
 
 @st.composite
@@ -80,15 +80,15 @@ def test_each_machine_has_one_role_the_limits_are_kept_and_no_more_moves_than_ne
     assert after <= were or were <= after, "machines move in one direction only"
     # It is settled: the next one moves nothing.
     assert role_set(of, last=str(after)) == roles
-    assert role_set(of, wish=str(after)) == roles
+    assert role_set(of, desired=str(after)) == roles
 
 
 def test_a_wish_may_be_nearer_to_the_limits_than_what_is_and_no_further() -> None:
     # A minimum that a conversion could not fill: one more does, and two are not to be had at once.
     limits = pool(machines=4, kubernetes_min=3)
-    assert role_set(limits, wish="shared-[1-2]", last="shared-1")["shared-2"] == "kubernetes"
-    assert role_set(limits, wish="shared-2", last="shared-1")["shared-2"] == "kubernetes"
+    assert role_set(limits, desired="shared-[1-2]", last="shared-1")["shared-2"] == "kubernetes"
+    assert role_set(limits, desired="shared-2", last="shared-1")["shared-2"] == "kubernetes"
     with pytest.raises(ValueError, match="between 3 and 4 can"):
-        role_set(limits, wish="", last="shared-1")
+        role_set(limits, desired="", last="shared-1")
     with pytest.raises(ValueError, match="between 3 and 4 can"):
-        role_set(limits, wish="shared-[1-2]", last="shared-[1-3]")
+        role_set(limits, desired="shared-[1-2]", last="shared-[1-3]")

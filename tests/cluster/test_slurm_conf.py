@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.specs import of_release, spec_mapping, with_pool
+from tests.cluster.specs import future_slots, of_release, spec_mapping, with_pool
 from tidepool.cluster.slurm_conf import (
     cgroup_conf,
     configuration,
-    future_slots,
     gres_conf,
     slurm_conf,
     topology_conf,

@@ -17,11 +17,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.cluster.spec_page import EXAMPLE, spec_page
 from tests.cluster.specs import spec_mapping, with_fleet
 from tests.properties import runs
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
-from tidepool.cluster.spec_page import EXAMPLE, spec_page
 from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
 
 PAGE = Path(__file__).parent.parent.parent / "docs/cluster-spec.md"
@@ -379,7 +379,7 @@ def test_what_no_job_can_reach_is_told() -> None:
 
 
 def test_the_page_is_what_the_models_say() -> None:
-    command = "python -c 'from tidepool.cluster.spec_page import spec_page; print(spec_page(), end=\"\")'"
+    command = "python -c 'from tests.cluster.spec_page import spec_page; print(spec_page(), end=\"\")'"
     assert PAGE.read_text() == spec_page(), f"write it anew: {command} >docs/cluster-spec.md"
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.cluster.specs import with_pool
 from tests.components.stack import answers, connection, of_one_image, spec_with
 from tidepool import resources
+from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.pool import Role
-from tidepool.cluster.role_set import role_set
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ConvergedNodePool, SlurmController
 from tidepool.infrastructures.local.graph import Local
@@ -58,7 +58,7 @@ def program_of(
 
 def registered(wish: str = "", serving: str = "", *, only: str | None = None, preview: bool = False) -> Graph:
     spec = pooled()
-    roles = role_set(spec.pool("shared"), wish=wish)
+    roles = role_set(spec.pool("shared"), desired=wish)
     limited = HostSet(only) if only is not None else None
     return register(program_of(spec, roles, serving, limited), answers, preview=preview)
 

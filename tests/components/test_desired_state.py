@@ -15,7 +15,7 @@ from pulumi.runtime import set_all_config
 
 from tests.cluster.specs import spec_mapping, with_pool
 from tests.components.stack import registered, spec_with
-from tidepool.cluster.desired_state import ONLY, ROLES, WISH
+from tidepool.cluster.desired_state import NODES_VARIABLE, ONLY_VARIABLE, ROLES_VARIABLE
 from tidepool.cluster.hostlist import HostSet
 from tidepool.components import DesiredState, desired_state
 
@@ -70,7 +70,7 @@ def test_a_person_goes_by_the_file_and_undoes_nothing_of_the_scalers(world: _Wor
 
 def test_a_wish_goes_by_what_was_brought_up_last(world: _World) -> None:
     world.file = edited()
-    found = world.desired(**{WISH: '{"cpu": "cpu-[2,9]"}'})
+    found = world.desired(**{NODES_VARIABLE: '{"cpu": "cpu-[2,9]"}'})
     assert found.spec == spec_with()
     # A fleet that it does not name stays, and gets no nodes by its minimum either.
     assert names(found) == {"cpu": "cpu-[2,9]", "gpu": "gpu-2"}
@@ -80,12 +80,12 @@ def test_a_wish_goes_by_what_was_brought_up_last(world: _World) -> None:
 @pytest.mark.parametrize("file", [None, {"name": 1, "no": "spec"}, "no mapping"])
 def test_a_wish_does_not_mind_a_broken_file(world: _World, file: Any) -> None:
     world.file = file
-    assert names(world.desired(**{WISH: "{}"})) == LAST["fleets"]
+    assert names(world.desired(**{NODES_VARIABLE: "{}"})) == LAST["fleets"]
 
 
 def test_a_stack_that_was_brought_up_before_there_was_such_an_output(world: _World) -> None:
     world.last = {"fleets": LAST["fleets"]}
-    found = world.desired(**{WISH: '{"gpu": ""}'})
+    found = world.desired(**{NODES_VARIABLE: '{"gpu": ""}'})
     assert found.spec == spec_with()
     assert names(found) == {"cpu": "cpu-[1-3]", "gpu": ""}
     assert "spec" not in found.outputs, "nobody knows whether the file is what was brought up"
@@ -114,7 +114,7 @@ def test_a_secret_spec_stays_secret(world: _World) -> None:
 )
 def test_a_bad_wish_is_told_plainly(world: _World, wish: str, said: str) -> None:
     with pytest.raises(pulumi.RunError) as caught:
-        world.desired(**{WISH: wish})
+        world.desired(**{NODES_VARIABLE: wish})
     assert str(caught.value).startswith(said)
 
 
@@ -124,13 +124,13 @@ def test_what_is_wrong_elsewhere_is_told_with_where_it_is(world: _World) -> None
         world.desired()
     world.last = {**LAST, "spec": {"name": "x"}}
     with pytest.raises(pulumi.RunError, match=r"^the spec in the stack's outputs: "):
-        world.desired(**{WISH: "{}"})
+        world.desired(**{NODES_VARIABLE: "{}"})
     world.last, world.file = {**LAST, "fleets": {"cpu": "gpu-1"}}, spec_mapping()
     with pytest.raises(pulumi.RunError, match=r"^fleets: gpu-1 is no node"):
         world.desired()
     world.last = LAST
-    with pytest.raises(pulumi.RunError, match=f"^{ONLY}: "):
-        world.desired(**{WISH: "{}", ONLY: "cpu-["})
+    with pytest.raises(pulumi.RunError, match=f"^{ONLY_VARIABLE}: "):
+        world.desired(**{NODES_VARIABLE: "{}", ONLY_VARIABLE: "cpu-["})
 
 
 def serving(of: DesiredState) -> dict[str, list[str]]:
@@ -160,13 +160,13 @@ def test_a_person_moves_no_machine_that_was_moved(world: _World) -> None:
 
 def test_a_wish_for_roles_is_for_the_pools_it_names_and_for_nothing_else(world: _World) -> None:
     world.last, world.file = pooled("shared-2"), edited()
-    found = world.desired(**{ROLES: '{"shared": "shared-[1,2]"}', ONLY: "shared-1"})
+    found = world.desired(**{ROLES_VARIABLE: '{"shared": "shared-[1,2]"}', ONLY_VARIABLE: "shared-1"})
     assert found.spec == spec_with(**with_pool())
     assert serving(found) == {"shared": ["shared-1", "shared-2"]}
     assert names(found) == {"cpu": "cpu-1", "gpu": ""}
     assert (found.only, found.serving) == (HostSet("shared-1"), {"shared": "shared-2"})
     # A wish for nodes leaves the roles as they are.
-    assert serving(world.desired(**{WISH: '{"cpu": ""}'})) == {"shared": ["shared-2"]}
+    assert serving(world.desired(**{NODES_VARIABLE: '{"cpu": ""}'})) == {"shared": ["shared-2"]}
 
 
 @pytest.mark.parametrize(
@@ -187,15 +187,15 @@ def test_a_wish_for_roles_is_for_the_pools_it_names_and_for_nothing_else(world: 
 def test_a_bad_wish_for_roles_is_told_plainly(world: _World, wish: str, said: str) -> None:
     world.last = {**pooled(""), "spec": with_pool(slurm_min=1)}
     with pytest.raises(pulumi.RunError) as caught:
-        world.desired(**{ROLES: wish})
+        world.desired(**{ROLES_VARIABLE: wish})
     assert str(caught.value).startswith(said)
 
 
 def test_without_a_wish_nothing_limits_the_program(world: _World) -> None:
     """It would take away what it does not register."""
-    assert world.desired(**{ONLY: "cpu-1"}).only is None
-    assert world.desired(**{WISH: "{}", ONLY: ""}).only is None
-    assert world.desired(**{WISH: "{}", ONLY: "cpu-1"}).only == HostSet("cpu-1")
+    assert world.desired(**{ONLY_VARIABLE: "cpu-1"}).only is None
+    assert world.desired(**{NODES_VARIABLE: "{}", ONLY_VARIABLE: ""}).only is None
+    assert world.desired(**{NODES_VARIABLE: "{}", ONLY_VARIABLE: "cpu-1"}).only == HostSet("cpu-1")
 
 
 @settings(max_examples=15, deadline=None)

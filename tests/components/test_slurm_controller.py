@@ -8,8 +8,14 @@ from pulumi.output import Unknown
 
 from tests.cluster.specs import spec_mapping
 from tests.components.stack import DIGEST, connection, registered, spec_with
-from tidepool.cluster.backup_controller import IN_CHARGE_PROGRAM, STANDS_BY_PROGRAM
-from tidepool.cluster.power_saving import DOWN_PROGRAM, REQUEST_PROGRAM, SPOOL, UP_PROGRAM
+from tidepool.cluster.controller_programs import (
+    DOWN_PROGRAM,
+    IN_CHARGE_PROGRAM,
+    REQUEST_PROGRAM,
+    SPOOL,
+    STANDS_BY_PROGRAM,
+    UP_PROGRAM,
+)
 from tidepool.scaling.power import request
 from tidepool.testing import Graph
 

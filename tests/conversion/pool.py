@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.clients.kubernetes.pki import Authority, Pair
-from tests.cluster.specs import POOL, spec_mapping
+from tests.cluster.specs import POOL, future_slots, spec_mapping
 from tests.conversion import in_pod
 from tests.golden import CONVERGED, golden_image
 from tests.infrastructures.local import golden
@@ -34,9 +34,9 @@ from tidepool.clients.kubernetes.exchange import Answer, Exchange
 from tidepool.clients.kubernetes.first_objects import API_SERVER_USER, first_objects
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.cluster import kubelet_files
-from tidepool.cluster.pod_network import PodRoute, pod_routes
+from tidepool.cluster.kubelet_files import PodRoute, pod_routes
 from tidepool.cluster.pool import Role
-from tidepool.cluster.slurm_conf import configuration, future_slots
+from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import Keys, converged_boot, role_files
 from tidepool.components.boots import control_plane as kube

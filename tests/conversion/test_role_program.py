@@ -14,7 +14,7 @@ import pytest
 from tests.conversion.pool import Pool, machine_spec, running_pool, until
 from tidepool.clients.slurm import Completed, TimedOut, Transport
 from tidepool.cluster.pool import ROLES, Role
-from tidepool.cluster.role_layout import BOOTSTRAP, CONTAINERD_SOCKET, KUBECONFIG, KUBELET_PKI, MUNGE_KEY
+from tidepool.cluster.roles import BOOTSTRAP, CONTAINERD_SOCKET, KUBECONFIG, KUBELET_PKI, MUNGE_KEY
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.role_program import RoleFile, RoleProgram
 from tidepool.infrastructures.local.kernel import create_machine, preflight, pull_plug

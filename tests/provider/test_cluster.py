@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.provider.stack import Stack, eventually, fleet
-from tidepool.cluster.force import SETTINGS as REGARDLESS
+from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow

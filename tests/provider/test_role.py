@@ -16,7 +16,7 @@ from pulumi.provider.experimental.provider import DiffResponse
 
 from tests.conversion.world import FakeControl, Killed, World
 from tests.provider.calls import Calls, plainly
-from tidepool.cluster.force import SETTINGS as REGARDLESS
+from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import ROLES, Role
 from tidepool.conversion.control_nodes import Standing

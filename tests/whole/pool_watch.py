@@ -15,7 +15,7 @@ from tests.whole.pools import PoolCluster
 from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.pool import Role
-from tidepool.cluster.role_layout import KUBELET_PKI, MUNGE_KEY
+from tidepool.cluster.roles import KUBELET_PKI, MUNGE_KEY
 
 
 @dataclass

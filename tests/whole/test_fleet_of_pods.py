@@ -27,7 +27,7 @@ from tests.whole.pools import ANY, PoolCluster, a_pool_cluster
 from tidepool.clients.kubernetes.errors import EvictionRefused
 from tidepool.clients.slurm import JobState
 from tidepool.clients.transport import Completed
-from tidepool.cluster.role_layout import CNI_CONFIG
+from tidepool.cluster.roles import CNI_CONFIG
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.images import Image, ImageStore, Machine, export
 from tidepool.infrastructures import MachineKey

@@ -19,7 +19,7 @@ from tests.whole.cluster import LONG_S, ROOT, until
 from tests.whole.conftest import images
 from tests.whole.pools import PoolCluster, a_pool_cluster
 from tidepool.clients.slurm import JobState
-from tidepool.cluster.desired_state import ONLY, ROLES, WISH
+from tidepool.cluster.desired_state import NODES_VARIABLE, ONLY_VARIABLE, ROLES_VARIABLE
 from tidepool.infrastructures.local.kernel import read_machine
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]
@@ -38,7 +38,11 @@ class Graph:
 
     def start(self, verb: str, *flags: str, wish: str | None = None, only: str = "") -> subprocess.Popen[str]:
         """Begin an operation of the engine, as the scaler does."""
-        wished = {WISH: "{}", ROLES: json.dumps({"shared": wish}), ONLY: only} if wish is not None else {}
+        wished = (
+            {NODES_VARIABLE: "{}", ROLES_VARIABLE: json.dumps({"shared": wish}), ONLY_VARIABLE: only}
+            if wish is not None
+            else {}
+        )
         return subprocess.Popen(
             [sys.executable, "-m", "tidepool.engine", verb, "--stack", self.cluster.stack, *flags],
             cwd=self.cluster.folder,

@@ -12,7 +12,7 @@ from tests.whole.breathing import FLEETS, Daemon, breathing, killed_after, machi
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import Completed, JobState, NodeFlag
-from tidepool.cluster.power_saving import SPOOL
+from tidepool.cluster.controller_programs import SPOOL
 
 pytestmark = pytest.mark.slow
 

@@ -216,7 +216,7 @@ def _nothing() -> Outcome:
 
 def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool, *, regardless: bool) -> Outcome:
     from tidepool.cli.operation import carry_out, parallel
-    from tidepool.cluster.force import SETTINGS
+    from tidepool.cluster.desired_state import FORCE_SETTINGS
 
     stack.prepare()
     approved = ("--yes", "--skip-preview") if yes else ()
@@ -229,7 +229,7 @@ def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool, *, reg
         counted=as_json or not yes,
         aside=as_json,
         # Jobs and pods that have come meanwhile, or that nobody could ask about, are no reason to stop either.
-        settings=SETTINGS if regardless else {},
+        settings=FORCE_SETTINGS if regardless else {},
     )
 
 

@@ -9,8 +9,8 @@ from tidepool.cli.cluster import Cluster
 from tidepool.cli.errors import JOBS, NOT_THERE, USAGE, Failure
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import Job, JobState, SlurmError
+from tidepool.cluster.desired_state import node_set
 from tidepool.cluster.hostlist import HostSet, expand
-from tidepool.cluster.node_set import node_set
 from tidepool.cluster.spec import ClusterSpec
 
 #: A job in one of these has nodes.

@@ -19,8 +19,8 @@ from tidepool.cli.environment import (
     without_new_encryptionsalt,
 )
 from tidepool.cli.errors import FAILED, LACKS, NOT_THERE, USAGE, Failure
-from tidepool.cluster.desired_state import ONLY, ROLES, WISH
-from tidepool.cluster.force import SETTINGS as REGARDLESS
+from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
+from tidepool.cluster.desired_state import NODES_VARIABLE, ONLY_VARIABLE, ROLES_VARIABLE
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.engine.project import Project, find_project
 
@@ -54,7 +54,7 @@ class Stack:
     @property
     def environment(self) -> dict[str, str]:
         """The engine's whole environment. A person goes by the file: what is said to one operation is for that one alone."""
-        own = (WISH, ROLES, ONLY, *REGARDLESS)
+        own = (NODES_VARIABLE, ROLES_VARIABLE, ONLY_VARIABLE, *REGARDLESS)
         told = {name: value for name, value in self.context.env.items() if name not in own}
         return {**told, **self.settings}
 

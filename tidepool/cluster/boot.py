@@ -7,8 +7,11 @@ brings a boot to its machines in its own way: as a plan for PID 1, as user data,
 from __future__ import annotations
 
 import base64
+import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 T = TypeVar("T")  # of classes without slots: with them, ``File[str](...)`` fails in Python 3.11
 
@@ -124,3 +127,16 @@ class Boot(Generic[T]):
     containers: str = ""
     live_files: tuple[File[T], ...] = ()
     capabilities: tuple[str, ...] = ()
+
+
+_HEAD: Final = "#cloud-config\n"
+
+
+def cloud_config(said: Mapping[str, Any], indent: int | None = None) -> str:
+    """``said`` such that both read the same.
+
+    What JSON escapes as two halves of a letter, YAML reads as two letters that there are not: such letters stay as they are. All
+    others beyond ASCII are escaped, for some of them are ends of lines to YAML.
+    """
+    text = json.dumps(said, indent=indent, ensure_ascii=False)
+    return _HEAD + re.sub("[\x7f-\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"

@@ -1,21 +1,59 @@
-"""The text of the files that a kubelet, its containerd and its network are set up by."""
+"""Text of the files that a kubelet, its containerd and its network are set up by; and the subnets of pods.
+
+Each machine of each pool has a /24 of the pod network. Pools take their subnets in the order in which the spec has
+them, in blocks (`addresses.POD_BLOCK`): slot 3 of the first pool has the third subnet. A pool that is added behind the
+others, or grows within its last block, moves no machine's pods. One that is put between others, or grows beyond its
+blocks, moves those behind it.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
-from ipaddress import IPv4Network
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.cluster.pod_network import PodRoute
-from tidepool.cluster.role_layout import (
-    AUTHORITY,
-    CNI_PROGRAMS,
-    CONTAINERD_SOCKET,
-    POD_BRIDGE,
-    ROUTE_PROTOCOL,
-)
+from tidepool.cluster import addresses
+from tidepool.cluster.roles import AUTHORITY, CNI_PROGRAMS, CONTAINERD_SOCKET, POD_BRIDGE, ROUTE_PROTOCOL
+
+if TYPE_CHECKING:
+    from tidepool.cluster.pool import ConvergedPool, Kubernetes
+
+
+@dataclass(frozen=True, slots=True)
+class PodRoute:
+    """The pods of ``node`` are in ``subnet``, behind its machine at the address ``via``."""
+
+    node: str
+    subnet: IPv4Network
+    via: IPv4Address
+
+
+def pod_routes(pod_network: IPv4Network, pools: Sequence[ConvergedPool]) -> tuple[PodRoute, ...]:
+    """The routes that the control plane needs, and each machine besides that of its own pods.
+
+    Raises:
+        ValueError: the network has not so many subnets; says what to do.
+    """
+    needed = addresses.pod_subnets_needed([pool.machines for pool in pools])
+    there = addresses.pod_subnets_in(pod_network)
+    if needed > there:
+        raise ValueError(f"{pod_network} has {there} subnets for pods, and the pools need {needed}")
+    found, first = [], 0
+    for pool in pools:
+        for slot in pool.slots():
+            subnet = addresses.pod_subnet(pod_network, first + slot.number - 1)
+            found.append(PodRoute(slot.node_name, subnet, slot.address))
+        first += addresses.pod_block(pool.machines)
+    return tuple(found)
+
+
+def api_address(kubernetes: Kubernetes) -> IPv4Address:
+    """The address of the service ``kubernetes``, by which pods reach the API: the first of the service network."""
+    return kubernetes.service_network[1]
+
 
 #: The container that holds a pod's namespaces; machines have it from their image.
 PAUSE: Final = "tidepool/pause:1"

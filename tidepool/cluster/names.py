@@ -6,7 +6,8 @@ Each function gives back the name it was given, or raises `ValueError` with what
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeVar
 
 #: So that a fleet's nodes, ``FLEET-NUMBER``, are host names (63 characters) up to a million of them.
 LONGEST_FLEET_NAME: Final = 56
@@ -106,3 +107,17 @@ def _refuse_unless(fits: object, allowed: str) -> None:
 
 def _refuse_if_taken(name: str) -> None:
     _refuse_unless(name.lower() not in _TAKEN_BY_SLURM, f"{name!r} is a word of Slurm's own; take another")
+
+
+T = TypeVar("T")
+
+
+def by_name(hosts: Mapping[str, T]) -> dict[str, T]:
+    """``hosts`` in the order of their names, with numbers by value: ``node2`` is before ``node10``."""
+    return dict(sorted(hosts.items(), key=lambda each: (_parts(each[0]), each[0])))
+
+
+def _parts(name: str) -> tuple[tuple[int, int], ...]:
+    """Characters, and a number as if it were one digit: so names without numbers are in the order of the engines."""
+    parts = re.findall(r"[0-9]+|[^0-9]", name)
+    return tuple((ord("0"), int(part)) if part[0] in "0123456789" else (ord(part), 0) for part in parts)

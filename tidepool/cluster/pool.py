@@ -8,11 +8,9 @@ from pydantic import AfterValidator, Field, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses
-from tidepool.cluster.features import Features
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.labels import Labels
 from tidepool.cluster.names import fleet_name
-from tidepool.cluster.part import Network, Part, Whole
+from tidepool.cluster.part import Features, ImageName, Labels, Network, Part, Whole
 from tidepool.cluster.roles import ROLES as ROLES  # noqa: PLC0414 - found here too
 from tidepool.cluster.roles import AtDeadline as AtDeadline  # noqa: PLC0414 - found here too
 from tidepool.cluster.roles import Role as Role  # noqa: PLC0414 - found here too
@@ -39,7 +37,7 @@ class ConvergedPool(Part):
         default_factory=FrozenDict,
         description="Labels of its Kubernetes nodes, beside `tidepool/pool`, which is its name.",
     )
-    image: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/-]*$")] = Field(
+    image: ImageName = Field(
         default="debian-12-converged", description="Its golden image, which must hold both roles."
     )
     slurm_min: Whole = Field(default=0, ge=0, description="How many machines serve Slurm at least.")

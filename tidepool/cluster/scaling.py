@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from tidepool.cluster.part import Part, Whole
+from tidepool.cluster.part import Part, Whole, read_name
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
@@ -75,13 +75,9 @@ class Account(Part):
     max_nodes: Whole = Field(ge=0, description="How many nodes its jobs may have, running and waited for.")
 
 
-def _named(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
 Policy = Annotated[
     Annotated[Queue | Backlog | Warm | Schedule | Account, Field(discriminator="name")],
-    BeforeValidator(_named),
+    BeforeValidator(read_name),
 ]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-from tidepool.cluster import backup_controller, hostlist, names, power_saving
+from tidepool.cluster import controller_programs, hostlist, names
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_keys import (
@@ -60,14 +60,14 @@ def slurm_conf(spec: ClusterSpec) -> str:
     lines += ["", "# A fleet's nodes are those with the feature of its name, there or not."]
     lines += [_node_set(spec, fleet) for fleet in fleets_and_pools(spec)]
     lines += ["", *(_partition(spec, partition) for partition in spec.partitions)]
-    if power_saving.saves_power(spec):
+    if controller_programs.saves_power(spec):
         lines += [
             "",
             "# Nobody's: they say how long the nodes of each fleet are idle before they are powered down.",
         ]
         lines += [
             line(PARTITION_LINE, "a partition's line", spec.slurm_version, each)
-            for each in power_saving.partitions(spec)
+            for each in controller_programs.power_saving_partitions(spec)
         ]
     return _text(lines)
 
@@ -147,27 +147,11 @@ def slot_state(spec: ClusterSpec, fleet: Fleetlike) -> Literal["FUTURE", "CLOUD"
 
     Of a pool it is FUTURE in each mode: power saving would ask for a machine that serves Kubernetes.
     """
-    return "FUTURE" if isinstance(fleet, ConvergedPool) else power_saving.slot_state(spec)
+    return "FUTURE" if isinstance(fleet, ConvergedPool) else controller_programs.absent_state(spec)
 
 
-def future_slots(
-    spec: ClusterSpec, fleet: Fleetlike, first: int = 1, last: int | None = None
-) -> tuple[str, ...]:
-    """Return the arguments of `scontrol create` to make the slots ``first`` to ``last`` of a fleet.
-
-    ``last`` is the fleet's ``max_nodes`` unless it is given: a fleet that grew creates only what is new. With a
-    thousand slots in one call, it takes Slurm 15 ms. Empty where there is nothing to create: no such slots, or a
-    topology that is a tree, for which slurm.conf has them.
-    """
-    slots = fleet.slots()[first - 1 : last]
-    if names_slots(spec) or not slots:
-        return ()
-    release = spec.slurm_version
-    settings = _slots(spec, fleet, slots)
-    return tuple(setting(NODE_LINE, "a node's line", release, key, value) for key, value in settings)
-
-
-def _slots(spec: ClusterSpec, fleet: Fleetlike, slots: Sequence[Slot]) -> list[tuple[str, Value]]:
+def slot_settings(spec: ClusterSpec, fleet: Fleetlike, slots: Sequence[Slot]) -> list[tuple[str, Value]]:
+    """List the settings of a line with NodeName for ``slots`` of a fleet."""
     sockets, cores, threads = fleet.shape.layout
     settings: list[tuple[str, Value]] = [
         ("NodeName", hostlist.fold(slot.node_name for slot in slots)),
@@ -194,7 +178,10 @@ def _nodes_of_a_tree(spec: ClusterSpec) -> list[str]:
     fleets = fleets_and_pools(spec)
     if not names_slots(spec) or not fleets:
         return []
-    nodes = [line(NODE_LINE, "a node's line", spec.slurm_version, _slots(spec, f, f.slots())) for f in fleets]
+    nodes = [
+        line(NODE_LINE, "a node's line", spec.slurm_version, slot_settings(spec, f, f.slots()))
+        for f in fleets
+    ]
     return ["", "# Slots, which are here because the tree is made of no others.", *nodes]
 
 
@@ -222,13 +209,13 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
             "TreeWidth": 65_533,
         },
     )
-    if power_saving.saves_power(spec):
+    if controller_programs.saves_power(spec):
         yield (
             (
                 "Slurm asks for nodes, and gives them back when they were idle for long. What it calls only writes that\n"
                 "down; the scaler does it."
             ),
-            power_saving.settings(spec),
+            controller_programs.power_saving_settings(spec),
         )
     yield (
         (
@@ -237,7 +224,7 @@ def _sections(spec: ClusterSpec) -> Iterable[_Section]:
         ),
         {"SlurmdTimeout": 30, "SlurmctldTimeout": 10},
     )
-    if stands_by := backup_controller.settings(spec):
+    if stands_by := controller_programs.takeover_settings(spec):
         yield (
             (
                 "A slurmctld of this release is in charge once: the second time it schedules by backfill alone, and hangs\n"
@@ -367,11 +354,11 @@ def _taken(own: dict[str, Value], key: str, value: Value) -> Value:
 def _wanted(spec: ClusterSpec, own: dict[str, Value], key: str, value: Value) -> Value:
     """As `_taken`, with what power saving needs besides."""
     taken = _taken(own, key, value)
-    if not power_saving.saves_power(spec):
+    if not controller_programs.saves_power(spec):
         return taken
     words = str(taken).split(",")
     said = {word.lower().partition("=")[0] for word in words}
-    needed = power_saving.REQUIRED_WORDS.get(key.lower(), ())
+    needed = controller_programs.REQUIRED_WORDS.get(key.lower(), ())
     missing = [word for word in needed if word.partition("=")[0] not in said]
     return ",".join([*words, *missing]) if missing else taken
 

@@ -6,7 +6,6 @@ once. Built in Python, the models check the same things and raise pydantic's Val
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
@@ -22,7 +21,6 @@ from pydantic import (
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster import addresses, spec_checks
-from tidepool.cluster.features import Features
 from tidepool.cluster.frozen import FrozenDict, frozen
 from tidepool.cluster.names import (
     ACCOUNTING_HOST,
@@ -32,7 +30,7 @@ from tidepool.cluster.names import (
     fleet_name,
     partition_name,
 )
-from tidepool.cluster.part import Network, Part, Whole
+from tidepool.cluster.part import Features, ImageName, Network, Options, Part, SlurmTime, Whole, read_name
 from tidepool.cluster.pool import ROLES, ConvergedPool, Kubernetes, Role
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
@@ -41,36 +39,6 @@ from tidepool.cluster.slurm_keys import RunRelease
 
 InfrastructureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 """The registry knows which there are (`tidepool.infrastructures.registry`): packages bring others."""
-
-_TIME = re.compile(r"UNLIMITED|INFINITE|([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}", re.IGNORECASE)
-
-
-def _time(value: Any) -> Any:
-    text = str(value)
-    if isinstance(value, bool) or not _TIME.fullmatch(text):
-        raise ValueError(
-            "write a time as Slurm does: minutes, hours:minutes:seconds, days-hours, or UNLIMITED; "
-            "in quotes, or YAML takes 1:30 for a number"
-        )
-    return text
-
-
-def _scalar(value: Any) -> Any:
-    if not isinstance(value, str | int | float):
-        raise ValueError("write one text, number, yes or no, as it is to stand in Slurm's file")
-    return value
-
-
-def _named(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
-SlurmTime = Annotated[str, BeforeValidator(_time)]
-Options = Annotated[
-    dict[str, Annotated[str | int | float | bool, BeforeValidator(_scalar)]], AfterValidator(frozen)
-]
-"""Keys and values of a file of Slurm's; frozen."""
-ImageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/-]*$")]
 
 
 class Infrastructure(Part):
@@ -126,7 +94,7 @@ class Fleet(Part):
     features: Features = Field(
         default=(), description="Words that jobs can ask for with `--constraint`, beside the name."
     )
-    infrastructures: tuple[Annotated[Infrastructure, BeforeValidator(_named)], ...] = Field(
+    infrastructures: tuple[Annotated[Infrastructure, BeforeValidator(read_name)], ...] = Field(
         default=(Infrastructure(name="local"),),
         min_length=1,
         description="Where its machines come from, in order of preference: names, or more details as below. Where the first "
@@ -226,7 +194,7 @@ class Controller(Part):
     shape: Shape = Field(
         default=Shape(cpus=2, memory_mib=2048), description="What the machine of slurmctld has."
     )
-    infrastructure: Annotated[Infrastructure, BeforeValidator(_named)] = Field(
+    infrastructure: Annotated[Infrastructure, BeforeValidator(read_name)] = Field(
         default=Infrastructure(name="local"), description="Where the cluster's own machines come from."
     )
     runs_on: str | None = Field(

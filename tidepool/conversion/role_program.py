@@ -12,8 +12,7 @@ from typing import Any, Final, cast
 
 from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.cluster import kubelet_files
-from tidepool.cluster.role_layout import BOOTSTRAP, CNI_CONFIG, LAYOUTS, ROUTES
-from tidepool.cluster.roles import ROLES, Role
+from tidepool.cluster.roles import BOOTSTRAP, CNI_CONFIG, LAYOUTS, ROLES, ROUTES, Role
 from tidepool.conversion import machine_agent
 from tidepool.conversion.ports import ConversionError
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pulumi import Output
 
-from tidepool.cluster.cloud_config import cloud_config
+from tidepool.cluster.boot import cloud_config
 from tidepool.infrastructures.boot import Boot, File, Service
 
 _LIBRARY: Final = "/usr/local/lib/tidepool"

@@ -24,7 +24,7 @@ from tidepool.clients.slurm import (
     TimedOut,
     Unreachable,
 )
-from tidepool.cluster.force import is_forced
+from tidepool.cluster.desired_state import is_forced
 from tidepool.cluster.hostlist import expand
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.batches import Batches

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from tidepool.cluster.force import is_forced
+from tidepool.cluster.desired_state import is_forced
 from tidepool.cluster.roles import ROLES
 from tidepool.conversion.convert import convert
 from tidepool.conversion.drivers import is_driven

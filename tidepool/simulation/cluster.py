@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tidepool.clients.slurm import JobRequest, Slots
+from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool, Role
-from tidepool.cluster.role_set import role_set
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.cluster_state import RecordedRole
 from tidepool.scaling.daemon.loop import Turn

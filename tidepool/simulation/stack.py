@@ -8,12 +8,11 @@ from datetime import timedelta
 from typing import Final
 
 from tidepool.clients.slurm import Node, NodeBase, NodeFlag, SlurmError
+from tidepool.cluster.desired_state import node_placements, role_set
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Transient
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import node_placements
 from tidepool.cluster.pool import Role
-from tidepool.cluster.role_set import role_set
 from tidepool.cluster.slots import Slot, fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import MachineKey
@@ -199,7 +198,7 @@ class SimulatedStack:
                 slot.node_name for slot in pool.slots() if self.roles[slot.node_name].role == "kubernetes"
             )
             try:
-                role_set(pool, wish=str(hosts), last=str(HostSet.from_names(served)))
+                role_set(pool, desired=str(hosts), last=str(HostSet.from_names(served)))
             except ValueError as error:
                 raise StackError(str(error)) from error
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.specs import spec_mapping
+from tests.cluster.specs import future_slots, spec_mapping
 from tests.golden import golden_image
 from tests.infrastructures.local import golden
 from tests.infrastructures.local.golden import Parts
 from tests.infrastructures.local.stacks import CIDR, Stack, left_of
-from tidepool.cluster.slurm_conf import configuration, future_slots
+from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.local.kernel import (
     MachineSpec,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.scaling.decide.cluster_states import AT, fleet, spec
+from tidepool.cluster.part_reading import models_in
 from tidepool.cluster.scaling import Backlog, Queue, Scaling, Schedule
-from tidepool.cluster.spec_fields import models_in
 from tidepool.scaling.decide.policies import POLICIES, Floor, holds_at, wants
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tidepool.clients.slurm import Completed, Here, Malformed, Unreachable
+from tidepool.cluster.controller_programs import REQUEST_PROGRAM
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.power_saving import REQUEST_PROGRAM
 from tidepool.scaling.power import request
 from tidepool.scaling.power.request import write
 from tidepool.scaling.power.spool import PowerRequests, Request, Spool

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Final
 
-from tidepool.cluster.cloud_config import cloud_config
+from tidepool.cluster.boot import cloud_config
 
 #: What EC2 takes, before it is made base64.
 MOST_BYTES: Final = 16 * 1024

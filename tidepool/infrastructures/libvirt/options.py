@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_core.core_schema import ValidationInfo
 
 from tidepool.cluster.frozen import FrozenDict, frozen
-from tidepool.cluster.host_order import by_name
+from tidepool.cluster.names import by_name
 from tidepool.cluster.part import Part, Whole
 from tidepool.cluster.shape import mebibytes
 from tidepool.infrastructures.libvirt.cpu_list import CpuList

@@ -20,7 +20,7 @@ import pulumi_nomad as nomad
 from pulumi import Input, Output, ResourceOptions
 
 from tidepool import resources
-from tidepool.cluster.role_layout import MUNGE_KEY
+from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.slurm_conf import CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError

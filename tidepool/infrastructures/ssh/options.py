@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from tidepool.cluster.frozen import FrozenDict, frozen
-from tidepool.cluster.host_order import by_name
+from tidepool.cluster.names import by_name
 from tidepool.cluster.part import Part, Whole
 
 _NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"

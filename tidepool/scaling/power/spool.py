@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from tidepool.clients.slurm import Malformed, SlurmError, Transport
+from tidepool.cluster.controller_programs import REQUEST_PROGRAM
 from tidepool.cluster.hostlist import HostlistError, HostSet
-from tidepool.cluster.power_saving import REQUEST_PROGRAM
 
 _TAKE: Final = ("/usr/bin/python3", "-I", "-S", REQUEST_PROGRAM, "take")
 _TIMEOUT_S: Final = 10.0

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tidepool.cluster.desired_state import read_placements
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.node_placements import read_placements
 from tidepool.cluster.pool import ROLES, Role
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec

@@ -1,6 +1,7 @@
-"""Slurm's power saving, for `scaling.mode: power_save`: which nodes it powers down and when, and what it calls for it.
+"""Programs that slurmctld calls, and what slurm.conf says of them: for power saving, and where controllers stand by.
 
-Slurm then asks for nodes and gives them back; what it calls only writes that down, and the scaler does the rest.
+With `scaling.mode: power_save` Slurm asks for nodes and gives them back; what it calls only writes that down, and the
+scaler does the rest.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ def saves_power(spec: ClusterSpec) -> bool:
     return spec.scaling.mode == "power_save"
 
 
-def slot_state(spec: ClusterSpec) -> Literal["FUTURE", "CLOUD"]:
-    """The state of a slot whose node is not there, as `scontrol create` is told."""
+def absent_state(spec: ClusterSpec) -> Literal["FUTURE", "CLOUD"]:
+    """Return the state of a slot whose node is not there, as `scontrol create` takes it."""
     return "CLOUD" if saves_power(spec) else "FUTURE"
 
 
-def settings(spec: ClusterSpec) -> dict[str, Value]:
-    """For slurm.conf."""
+def power_saving_settings(spec: ClusterSpec) -> dict[str, Value]:
+    """Return the settings of power saving for slurm.conf."""
     excluded = [slot.node_name for fleet in spec.fleets for slot in fleet.slots()[: fleet.min_nodes]]
     return {
         "ResumeProgram": UP_PROGRAM,
@@ -62,10 +63,10 @@ def settings(spec: ClusterSpec) -> dict[str, Value]:
     }
 
 
-def partitions(spec: ClusterSpec) -> Iterator[list[tuple[str, Value]]]:
+def power_saving_partitions(spec: ClusterSpec) -> Iterator[list[tuple[str, Value]]]:
     """A partition for each fleet that nobody can use, by which Slurm knows when its nodes have been idle for too long.
 
-    Releases before 26.05 have no such setting for nodes. Of the partitions of a node that have one, the longest counts,
+    Releases before 26.05 have no such setting for nodes. Of the power_saving_partitions of a node that have one, the longest counts,
     and those that people use have none.
     """
     for fleet in spec.fleets:
@@ -77,3 +78,26 @@ def partitions(spec: ClusterSpec) -> Iterator[list[tuple[str, Value]]]:
             ("State", "UP"),
             ("SuspendTime", str(max(fleet.idle_timeout_s, 1))),
         ]
+
+
+#: On the machines of controllers: what slurmctld runs when it is in charge from now on, and when it stands by from now on; and a
+#: folder of its own, where the first says so to the second.
+IN_CHARGE_PROGRAM: Final = "/usr/local/lib/tidepool/slurmctld-in-charge"
+STANDS_BY_PROGRAM: Final = "/usr/local/lib/tidepool/slurmctld-stands-by"
+FOLDER: Final = "/run/slurmctld"
+
+_MENDED: Final = "23.11"
+
+
+def takeover_settings(spec: ClusterSpec) -> dict[str, Value]:
+    """Return the settings for slurm.conf; empty where nobody stands by, or who does may be in charge again and again.
+
+    slurmctld before 23.11 is in charge once: it keeps the id of the thread of its scheduler when that one has ended
+    (`main_sched_fini`). So where it gave back control and takes over once more, only the backfill scheduler starts jobs,
+    and when it gives back control again it waits for a thread that never ends: it stands by no more, hears no SIGTERM,
+    and the primary waits half a minute for it, to read a state that may be old (seen with 22.05.8).
+    """
+    stands_by = spec.controller.backup or spec.controller_slot is not None
+    if not stands_by or spec.slurm_version >= _MENDED:
+        return {}
+    return {"SlurmctldPrimaryOnProg": IN_CHARGE_PROGRAM, "SlurmctldPrimaryOffProg": STANDS_BY_PROGRAM}

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from tidepool.cluster.part_reading import field_key, models_in
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slurm_keys import SLURM_CONF
 from tidepool.cluster.slurm_options import PROTECTED, PROTECTED_BEFORE_23_11
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.cluster.spec_fields import field_key, models_in
 
 #: The spec on the page. A test reads it.
 EXAMPLE: Final = """\
