@@ -10,7 +10,6 @@ import yaml
 
 import tidepool.infrastructures.aws.reading
 import tidepool.infrastructures.kubernetes.reading
-import tidepool.infrastructures.libvirt.demand
 import tidepool.infrastructures.libvirt.preflight
 import tidepool.infrastructures.libvirt.reading
 import tidepool.infrastructures.nomad.reading
@@ -32,7 +31,7 @@ def kubernetes(spec: ClusterSpec) -> None:
 
 def libvirt(spec: ClusterSpec) -> None:
     """A host has all that its machines need, one that only emulates too, and one with nothing set aside for them."""
-    asked = tidepool.infrastructures.libvirt.demand.demands(
+    asked = tidepool.infrastructures.libvirt.preflight.demands(
         spec, tidepool.infrastructures.libvirt.reading.read_options(spec), "here"
     )
     assert [each.machines for each in asked] == [1, 2]

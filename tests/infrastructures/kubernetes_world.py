@@ -13,9 +13,8 @@ from tidepool.clients.kubernetes.errors import Forbidden
 from tidepool.clients.kubernetes.objects import Pod
 from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.kubernetes.failures import kinds_of_failures
-from tidepool.infrastructures.kubernetes.labels import STACK_LABEL, labels_of
-from tidepool.infrastructures.kubernetes.machines import KubernetesMachines
+from tidepool.infrastructures.kubernetes.machines import KubernetesMachines, kinds_of_failures
+from tidepool.infrastructures.kubernetes.namespace import STACK_LABEL, labels_of
 from tidepool.simulation.infrastructure import MachineRequest
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from tests.infrastructures.ssh.fake import FakeHosts, connection
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.ssh.kinds.host import SshHostKind
+from tidepool.infrastructures.ssh.kinds import SshHostKind
 from tidepool.infrastructures.ssh.machines import Machines, claim_key
+from tidepool.infrastructures.ssh.reading import host_of
 from tidepool.infrastructures.ssh.resources import SshHostModel
-from tidepool.infrastructures.ssh.seat import host_of
 from tidepool.resources.kind import Home, Task
 from tidepool.simulation.infrastructure import MachineRequest
 

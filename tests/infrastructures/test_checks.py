@@ -25,15 +25,15 @@ from tests.infrastructures.ssh.specs import spec as on_ssh
 from tidepool.clients.kubernetes.errors import Unreachable
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.aws import checks as aws
+from tidepool.infrastructures.aws import preflight as aws
 from tidepool.infrastructures.finding import Finding
-from tidepool.infrastructures.kubernetes import checks as kubernetes
-from tidepool.infrastructures.libvirt import checks as libvirt
-from tidepool.infrastructures.libvirt.errors import LibvirtError
-from tidepool.infrastructures.nomad import checks as nomad
+from tidepool.infrastructures.kubernetes import preflight as kubernetes
+from tidepool.infrastructures.libvirt import preflight as libvirt
+from tidepool.infrastructures.libvirt.ask import LibvirtError
+from tidepool.infrastructures.nomad import preflight as nomad
 from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.registry import BUILT_IN, checks_of, descriptor
-from tidepool.infrastructures.ssh import checks as ssh
+from tidepool.infrastructures.ssh import preflight as ssh
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 NOWHERE = Path("/nowhere")
@@ -167,6 +167,6 @@ def test_looking_at_one_loads_nothing_of_the_others() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     loaded = {*said.stdout.split()}
-    assert "tidepool.infrastructures.ssh.checks" in loaded
+    assert "tidepool.infrastructures.ssh.preflight" in loaded
     others = {package for name, package in BUILT_IN.items() if name not in ("ssh", "local")}
     assert not loaded & {*others, "boto3", "pulumi", "pulumi_aws"}

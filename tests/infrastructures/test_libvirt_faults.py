@@ -13,7 +13,7 @@ from tests.infrastructures.libvirt.specs import TWO_HOSTS, spec
 from tests.infrastructures.libvirt_world import Made
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
-from tidepool.infrastructures.libvirt.identity import pool_of
+from tidepool.infrastructures.libvirt.domain import pool_of
 from tidepool.infrastructures.libvirt.machines import Machines, machines_of
 
 CPU_1 = MachineKey("one", "cpu-1")

@@ -19,7 +19,7 @@ def forwarding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     """The kind, which tells moto behind its front."""
     made, _ = front()
     made.forget()
-    monkeypatch.setattr("tidepool.infrastructures.aws.forwarding.client", lambda service, _: client(service))
+    monkeypatch.setattr("tidepool.infrastructures.aws.session.client", lambda service, _: client(service))
     yield Calls(tmp_path, "tidepool:aws:Forwarding")
     made.forget()
 

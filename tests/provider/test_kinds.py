@@ -150,8 +150,8 @@ def test_what_this_machine_lacks_is_told_before_anything_is_made_and_looked_for_
     def read_network(*_: object) -> None:
         raise LocalError("no control groups")
 
-    monkeypatch.setattr("tidepool.infrastructures.local.kinds.network.preflight", preflight)
-    monkeypatch.setattr("tidepool.infrastructures.local.kinds.network.read_network", read_network)
+    monkeypatch.setattr("tidepool.infrastructures.local.kinds.preflight", preflight)
+    monkeypatch.setattr("tidepool.infrastructures.local.kinds.read_network", read_network)
     networks = Calls(tmp_path, "tidepool:local:Network")
     inputs = {"stack": "dev", "network": "net", "cidr": "10.77.0.0/16"}
     for _ in range(2):

@@ -14,7 +14,7 @@ from tests.clients.kubernetes.world import Clock
 from tests.provider.calls import Calls, Preflights
 from tidepool.clients.slurm import Completed, Unreachable
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
-from tidepool.infrastructures.kubernetes.kinds.machine import KubernetesMachineKind
+from tidepool.infrastructures.kubernetes.kinds import KubernetesMachineKind
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachineModel
 from tidepool.resources.errors import Unfinished
 from tidepool.resources.kind import Home, Task

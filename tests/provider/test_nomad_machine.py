@@ -12,7 +12,7 @@ import pytest
 from tests.infrastructures.nomad.fake import FakeNomad, hosts, served
 from tests.provider.calls import Calls, plainly
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient, unmarked
-from tidepool.infrastructures.nomad.kinds.machine import NomadMachineKind
+from tidepool.infrastructures.nomad.kinds import NomadMachineKind
 from tidepool.infrastructures.nomad.resources import NomadMachineModel
 from tidepool.provider.provider import InitializationFailed
 from tidepool.resources.errors import Unfinished
@@ -255,7 +255,7 @@ def test_pulumi_keeps_what_is_not_finished_with_its_host_and_the_scaler_is_told_
     there: There, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del there.nomad.jobs["dev-slurmd-cpu"]
-    monkeypatch.setattr("tidepool.infrastructures.nomad.kinds.machine._AGAIN_S", 1e9)
+    monkeypatch.setattr("tidepool.infrastructures.nomad.kinds._AGAIN_S", 1e9)
     machines = there.machines()
     with pytest.raises(InitializationFailed) as raised:
         machines.create(machines.checked(there.machine()))

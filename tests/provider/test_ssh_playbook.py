@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.provider.calls import Calls
+from tidepool.infrastructures.local.boots import BootKind
 from tidepool.infrastructures.local.kernel import File, Folder, Mount, Service
-from tidepool.infrastructures.local.kinds.boot import BootKind
 from tidepool.infrastructures.local.resources import BootModel
-from tidepool.infrastructures.ssh.kinds import play as plays
-from tidepool.infrastructures.ssh.kinds.play import Play, roles_digest, run_play
-from tidepool.infrastructures.ssh.kinds.playbook import SshPlaybookKind
+from tidepool.infrastructures.ssh import play as plays
+from tidepool.infrastructures.ssh.kinds import SshPlaybookKind
+from tidepool.infrastructures.ssh.play import Play, roles_digest, run_play
 from tidepool.infrastructures.ssh.resources import SshPlaybookModel
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home, Task

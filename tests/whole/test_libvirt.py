@@ -28,7 +28,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.images import ImageStore, Machine, export
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.libvirt.ask import output_of, virsh
-from tidepool.infrastructures.libvirt.identity import pool_of
+from tidepool.infrastructures.libvirt.domain import pool_of
 from tidepool.infrastructures.libvirt.machines import machines_of
 from tidepool.infrastructures.local.kernel import read_network
 from tidepool.resources.errors import Refusal

@@ -22,9 +22,9 @@ from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.local.kernel import Mount
-from tidepool.infrastructures.ssh.kinds.play import Play, run_play
-from tidepool.infrastructures.ssh.kinds.playbook import SshPlaybookKind
+from tidepool.infrastructures.ssh.kinds import SshPlaybookKind
 from tidepool.infrastructures.ssh.machines import machines_of
+from tidepool.infrastructures.ssh.play import Play, run_play
 from tidepool.infrastructures.ssh.resources import SshPlaybookModel
 from tidepool.resources.kind import Home, Task
 from tidepool.resources.reading import read

@@ -21,9 +21,9 @@ from tidepool.cli.stack_spec import installed, package_lacks_of
 from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.answer import Answer
 from tidepool.infrastructures.finding import Finding
 from tidepool.infrastructures.registry import checks_of, descriptor
+from tidepool.infrastructures.several import Answer
 
 #: What is run on this machine, with the Debian package that has it, and what for. `make setup` installs them.
 COMMANDS: Final = (

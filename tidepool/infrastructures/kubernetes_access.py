@@ -22,7 +22,7 @@ from tidepool.clients.kubernetes.exchange import Dial, dial_here
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.clients.kubernetes.kubeconfig_text import note_of, noted
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kernel.private import make_private
+from tidepool.infrastructures.local.kernel.lock import make_private
 
 Connection = Mapping[str, Any]
 _MACHINE: Final = "machine"

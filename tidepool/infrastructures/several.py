@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from tidepool.cluster.failures import InfrastructureError, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.answer import Answer
 from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.registry import machines_of
+
+_T = TypeVar("_T")
+
+
+class Answer(Generic[_T]):
+    """An answer that a thread of its own is getting."""
+
+    def __init__(self, ask: Callable[[], _T]) -> None:
+        self._future: Future[_T] = Future()
+        self._ask = ask
+        self._patience_s = 0.0
+        # Whoever ends does not wait for it.
+        threading.Thread(target=self._run, name="asking", daemon=True).start()
+
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether it is under way still: then nobody asks once more."""
+        return not self._future.done()
+
+    def wait(self, patience_s: float) -> _T:
+        """The answer. It is waited for once; after that it is late.
+
+        Raises:
+            Transient: there was no answer in time.
+        """
+        left_s, self._patience_s = patience_s - self._patience_s, patience_s
+        try:
+            return self._future.result(left_s)
+        except TimeoutError:
+            if self._future.done():
+                raise
+            raise Transient(f"it has not answered within {patience_s:g} s") from None
+
+    def _run(self) -> None:
+        try:
+            self._future.set_result(self._ask())
+        except Exception as failure:  # noqa: BLE001 - raised where it was asked for
+            self._future.set_exception(failure)
+
 
 #: How long each is waited for. One that needs longer is silent until it answers, and holds up nobody.
 PATIENCE_S: Final = 5.0

@@ -11,9 +11,8 @@ from tidepool.clients.kubernetes.contract import NEEDED
 from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
+from tidepool.infrastructures.local.boots import name_mistakes, remove_if_empty
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.spec import is_name
-from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.kubernetes import Access as Resource
@@ -48,9 +47,7 @@ class AccessKind(Kind[AccessModel]):
         self._home = home
 
     def mistakes(self, wanted: AccessModel) -> Iterable[Mistake]:
-        for key, name in (("stack", wanted.stack), ("access", wanted.access)):
-            if not is_name(name):
-                yield Mistake(key, f"it is {name!r}; {NAME_RULE}")
+        yield from name_mistakes(stack=wanted.stack, access=wanted.access)
         if bool(wanted.kubeconfig) == bool(wanted.path):
             yield Mistake("kubeconfig", "either kubeconfig or path is wanted")
             return

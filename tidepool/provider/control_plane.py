@@ -12,7 +12,7 @@ from tidepool.clients.kubernetes.errors import Conflict, KubernetesError, NotFou
 from tidepool.clients.kubernetes.first_objects import first_objects
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, dialer, load_access
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kinds.boot import boot_path, load_boot, machine_spec
+from tidepool.infrastructures.local.boots import boot_path, load_boot, machine_spec
 from tidepool.provider.machines import boot_log_end
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task

@@ -26,8 +26,8 @@ from tidepool.conversion.role_program import RoleFile, RoleProgram, kubernetes_f
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_access
+from tidepool.infrastructures.local.boots import boot_path, load_boot
 from tidepool.infrastructures.local.kernel import File
-from tidepool.infrastructures.local.kinds.boot import boot_path, load_boot
 from tidepool.provider.machines import machine_runs
 from tidepool.resources.kind import Home
 from tidepool.resources.pools import RoleModel

@@ -9,10 +9,9 @@ from typing import Final
 
 from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructures.connection import ssh_folder
+from tidepool.infrastructures.local.boots import name_mistakes, remove_if_empty
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.private import make_private
-from tidepool.infrastructures.local.kernel.spec import is_name
-from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
+from tidepool.infrastructures.local.kernel.lock import make_private
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.ssh import SshAccess, SshAccessModel
@@ -40,8 +39,7 @@ class SshAccessKind(Kind[SshAccessModel]):
         self._home = home
 
     def mistakes(self, wanted: SshAccessModel) -> Iterable[Mistake]:
-        if not is_name(wanted.stack):
-            yield Mistake("stack", f"it is {wanted.stack!r}; {NAME_RULE}")
+        yield from name_mistakes(stack=wanted.stack)
         if len(wanted.host_key.split()) < 2 or "\n" in wanted.host_key.strip():
             yield Mistake("hostKey", "one public key is wanted, on one line: ssh-ed25519 AAAA...")
         try:

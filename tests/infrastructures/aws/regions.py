@@ -7,8 +7,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE
-from tidepool.infrastructures.aws.demand import Demand, Demands
-from tidepool.infrastructures.aws.facts import Facts, TypeFacts
+from tidepool.infrastructures.aws.preflight import Demand, Demands, Facts, TypeFacts
 
 BOTH = frozenset({ZONE, OTHER_ZONE})
 C7I = TypeFacts(

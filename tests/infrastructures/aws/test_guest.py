@@ -25,10 +25,9 @@ from tests.scaling.decide.cluster_states import node
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.aws.guest import bootstrap, spot
-from tidepool.infrastructures.aws.policies import partition_of
+from tidepool.infrastructures.aws.access import partition_of
+from tidepool.infrastructures.aws.guest import MOST_BYTES, bootstrap, guest_program, size, spot, user_data
 from tidepool.infrastructures.aws.reading import read_options
-from tidepool.infrastructures.aws.user_data import MOST_BYTES, guest_program, size, user_data
 from tidepool.scaling.decide.node_status import SlurmStatus, is_taken_back, slurm_status
 
 ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidepool-dev-cpu-Ab"

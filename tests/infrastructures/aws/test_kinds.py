@@ -24,7 +24,7 @@ from tests.infrastructures.aws.graph import (
 )
 from tests.infrastructures.aws.specs import mapping, spec
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.aws.user_data import MOST_BYTES, MOST_SECRET_BYTES
+from tidepool.infrastructures.aws.guest import MOST_BYTES, MOST_SECRET_BYTES
 
 
 def test_a_launch_template_has_tokens_for_metadata_and_encrypted_disks_alone() -> None:

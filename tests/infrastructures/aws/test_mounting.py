@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.infrastructures.aws.mounting import mounting
-from tidepool.infrastructures.aws.parts import part_of, rules
+from tidepool.infrastructures.aws.access import part_of, rules
+from tidepool.infrastructures.aws.graph import mounting
 
 
 @pytest.mark.parametrize(

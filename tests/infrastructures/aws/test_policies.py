@@ -12,7 +12,7 @@ import pytest
 
 from tests.infrastructures.aws.graph import POLICY, of_aws, registered
 from tests.infrastructures.aws.specs import COUPLED, GIVEN, spec
-from tidepool.infrastructures.aws import policies
+from tidepool.infrastructures.aws import access
 
 SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tidepool-dev-cpu-Ab"
 KEY = "arn:aws:kms:eu-central-1:123456789012:key/0a"
@@ -78,13 +78,13 @@ def unsafe(policy: str) -> list[str]:
 @pytest.mark.parametrize(
     "policy",
     [
-        policies.reads_secret(SECRET),
-        policies.imports_images("arn:aws:s3:::images-1", "eu-central-1"),
-        policies.imports_images("arn:aws:s3:::images-1", "eu-central-1", KEY),
-        policies.through_endpoint("dev", "eu-central-1", "123456789012"),
-        policies.only_encrypted("arn:aws:s3:::images-1"),
-        policies.assumed_by("ec2.amazonaws.com"),
-        policies.assumed_by("vmie.amazonaws.com", "vmimport"),
+        access.reads_secret(SECRET),
+        access.imports_images("arn:aws:s3:::images-1", "eu-central-1"),
+        access.imports_images("arn:aws:s3:::images-1", "eu-central-1", KEY),
+        access.through_endpoint("dev", "eu-central-1", "123456789012"),
+        access.only_encrypted("arn:aws:s3:::images-1"),
+        access.assumed_by("ec2.amazonaws.com"),
+        access.assumed_by("vmie.amazonaws.com", "vmimport"),
     ],
 )
 def test_a_policy_allows_what_it_is_for_and_nothing_besides(policy: str) -> None:
@@ -108,14 +108,14 @@ def test_the_check_finds_what_it_is_for(statement: dict[str, Any], found: str) -
 
 def test_every_wildcard_that_is_named_is_needed() -> None:
     made = (
-        policies.imports_images("arn:aws:s3:::images-1", "eu-central-1"),
-        policies.through_endpoint("dev", "eu-central-1", "123456789012"),
+        access.imports_images("arn:aws:s3:::images-1", "eu-central-1"),
+        access.through_endpoint("dev", "eu-central-1", "123456789012"),
     )
     assert set().union(*map(wildcards, made)) == set(WILDCARDS)
 
 
 def test_every_wildcard_has_its_reason_next_to_it() -> None:
-    lines = Path(policies.__file__).read_text().splitlines()
+    lines = Path(access.__file__).read_text().splitlines()
     excused = 0
     for above, line in pairwise(lines):
         if line.lstrip().startswith("# *:"):
@@ -182,5 +182,5 @@ def test_images_are_imported_with_the_one_key_that_disks_are_encrypted_with() ->
     ],
 )
 def test_arns_are_of_the_regions_partition(region: str, partition: str) -> None:
-    assert policies.partition_of(region) == partition
-    assert f"arn:{partition}:ec2:{region}::snapshot/*" in policies.imports_images("arn:x", region)
+    assert access.partition_of(region) == partition
+    assert f"arn:{partition}:ec2:{region}::snapshot/*" in access.imports_images("arn:x", region)

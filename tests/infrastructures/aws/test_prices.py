@@ -12,9 +12,8 @@ import pytest
 from tests.infrastructures.aws.regions import FACTS, asked, demand
 from tests.infrastructures.aws.specs import REGION, ZONE, mapping
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.aws.demand import wanted
-from tidepool.infrastructures.aws.preflight import lacks
-from tidepool.infrastructures.aws.prices import price, price_of
+from tidepool.infrastructures.aws.ask import price_of, price_of_machine
+from tidepool.infrastructures.aws.preflight import lacks, wanted
 from tidepool.infrastructures.aws.reading import read_options
 
 
@@ -50,15 +49,15 @@ class Services:
 
 def test_a_machine_on_demand_costs_what_the_price_list_says() -> None:
     services = Services(product("0.00"), product("0.1008"))
-    assert price(demand(), REGION, services) == 0.1008
+    assert price_of_machine(demand(), REGION, services) == 0.1008
     fields = {each["Field"]: each["Value"] for each in services.asked[0]["Filters"]}
     assert (fields["instanceType"], fields["regionCode"]) == ("c7i.2xlarge", REGION)
-    assert price(demand(), REGION, Services()) is None
+    assert price_of_machine(demand(), REGION, Services()) is None
 
 
 def test_a_spot_machine_costs_what_it_costs_now_in_its_zone() -> None:
     services = Services()
-    assert price(demand(market="spot"), REGION, services) == 0.12
+    assert price_of_machine(demand(market="spot"), REGION, services) == 0.12
     assert services.asked[0]["AvailabilityZone"] == ZONE
 
 

@@ -17,7 +17,7 @@ from tests.infrastructures.kubernetes.specs import (
 )
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.kubernetes.demand import demands
+from tidepool.infrastructures.kubernetes.preflight import demands
 from tidepool.infrastructures.kubernetes.reading import read_options
 
 PLACE = "controller.infrastructure.options"

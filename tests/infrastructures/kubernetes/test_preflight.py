@@ -11,11 +11,9 @@ import pytest
 from tidepool.clients.kubernetes.objects import Namespace, Node, Resources, Right
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.infrastructures.kubernetes.demand import Demand, Demands
-from tidepool.infrastructures.kubernetes.failures import kind_of
-from tidepool.infrastructures.kubernetes.looking import look
-from tidepool.infrastructures.kubernetes.preflight import Seen, lacks
-from tidepool.infrastructures.kubernetes.rights import needed, rules, scaler_table, scaling
+from tidepool.infrastructures.kubernetes.machines import kind_of
+from tidepool.infrastructures.kubernetes.namespace import needed, role_rules, scaler_table, scaling
+from tidepool.infrastructures.kubernetes.preflight import Demand, Demands, Seen, lacks, look
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 OFFERING = "fleets[0].infrastructures[0].options"
@@ -178,7 +176,7 @@ def test_the_scaler_has_no_right_that_an_up_does_not_need_and_none_to_secrets() 
     assert {*SCALING} <= {*ALL}
     assert not {right.resource for right in SCALING} & {"secrets", "roles", "rolebindings", "pods/exec", "*"}
     assert {right.namespace for right in SCALING} == {"physics"}
-    told = rules(scaler_table(pods=True, machines=False))
+    told = role_rules(scaler_table(pods=True, machines=False))
     assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]} in told
 
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidepool.infrastructures.libvirt.ask import output_of, virsh
-from tidepool.infrastructures.libvirt.errors import LibvirtError
+from tidepool.infrastructures.libvirt.ask import LibvirtError, output_of, virsh
 
 #: The first one of them looks through all of QEMU, which takes half a minute where others work besides.
 _READY_S: Final = 240.0

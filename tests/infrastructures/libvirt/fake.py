@@ -6,8 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from tidepool.infrastructures.libvirt.ask import Said
-from tidepool.infrastructures.libvirt.errors import LibvirtError
+from tidepool.infrastructures.libvirt.ask import LibvirtError, Said
 
 _NO_MEMORY = (
     "internal error: process exited while connecting to monitor: 2026-11-22T15:43:35.566251Z qemu-system-x86_64: "

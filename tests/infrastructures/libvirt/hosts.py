@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidepool.infrastructures.libvirt.capabilities import Host, read_host
+from tidepool.infrastructures.libvirt.ask import Host, read_host
 
 NODEINFO = """\
 CPU model:           x86_64

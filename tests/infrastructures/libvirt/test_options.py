@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, VOLUMES, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.libvirt.cpu_list import read_cpus, write_cpus
-from tidepool.infrastructures.libvirt.demand import demands
-from tidepool.infrastructures.libvirt.options import Cell, Offering, SiteOptions
-from tidepool.infrastructures.libvirt.own import own_seats
+from tidepool.infrastructures.libvirt.options import Cell, Offering, SiteOptions, read_cpus, write_cpus
+from tidepool.infrastructures.libvirt.preflight import demands
 from tidepool.infrastructures.libvirt.reading import read_options
-from tidepool.infrastructures.libvirt.seat import Seat, seat, seats
+from tidepool.infrastructures.libvirt.seat import Seat, own_seats, seat, seats
 
 FLEET = "fleets[0].infrastructures[0].options"
 OWN = "controller.infrastructure.options"

@@ -12,11 +12,8 @@ import pytest
 from tests.infrastructures.libvirt.hosts import DEVICES, NODEINFO, capabilities, host
 from tests.infrastructures.libvirt.rendering import missing, wrong
 from tests.infrastructures.libvirt.specs import TUNED, spec
-from tidepool.infrastructures.libvirt.ask import ask, tools_missing
-from tidepool.infrastructures.libvirt.capabilities import read_host
-from tidepool.infrastructures.libvirt.demand import Demand, demands
-from tidepool.infrastructures.libvirt.errors import LibvirtError
-from tidepool.infrastructures.libvirt.preflight import lacks
+from tidepool.infrastructures.libvirt.ask import LibvirtError, ask, read_host, tools_missing
+from tidepool.infrastructures.libvirt.preflight import Demand, demands, lacks
 from tidepool.infrastructures.libvirt.reading import read_options
 
 FLEET = "fleets[0].infrastructures[0].options"

@@ -11,7 +11,7 @@ import pytest
 from tests.infrastructures.libvirt.graph import DOMAIN, NETWORK, POOL, registered
 from tests.infrastructures.libvirt.rendering import domain_xml, missing, network_xml, pool_xml, wrong
 from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, spec
-from tidepool.infrastructures.libvirt.identity import Identity, read_identity
+from tidepool.infrastructures.libvirt.domain import Identity, read_identity
 from tidepool.testing import Graph
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())

@@ -12,8 +12,7 @@ import pytest
 
 from tests.infrastructures.local.stacks import control_groups
 from tidepool.infrastructures.local.kernel.cgroup import Hierarchy, Limits, hierarchies
-from tidepool.infrastructures.local.kernel.cgroup_v1 import CgroupsV1
-from tidepool.infrastructures.local.kernel.cgroup_v2 import CgroupsV2
+from tidepool.infrastructures.local.kernel.cgroup_versions import CgroupsV1, CgroupsV2
 
 _MOUNTINFO = """\
 24 1 254:0 / / rw,relatime - ext4 /dev/root rw

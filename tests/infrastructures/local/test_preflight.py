@@ -13,7 +13,7 @@ import pytest
 
 from tidepool.infrastructures.local.kernel import Lack, Plans, birth, kubelets_at_most, preflight
 from tidepool.infrastructures.local.kernel.cgroup import Hierarchy
-from tidepool.infrastructures.local.kernel.cgroup_choice import lacking
+from tidepool.infrastructures.local.kernel.cgroup_versions import lacking
 from tidepool.infrastructures.local.kernel.preflight import _host_routes
 
 _V1 = ("cpu,cpuacct", "memory", "freezer")

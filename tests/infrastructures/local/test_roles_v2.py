@@ -12,7 +12,7 @@ from tests.infrastructures.local.stacks import Stack
 from tests.infrastructures.local.test_roles import lose, take, until, until_states
 from tidepool.infrastructures.local.kernel import Machine, Service, entry, machine, wait_ready
 from tidepool.infrastructures.local.kernel.cgroup import hierarchies
-from tidepool.infrastructures.local.kernel.cgroup_v2 import CgroupsV2
+from tidepool.infrastructures.local.kernel.cgroup_versions import CgroupsV2
 
 _SLEEP = ("/bin/sleep", "1000")
 

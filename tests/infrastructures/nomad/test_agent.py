@@ -16,17 +16,18 @@ import yaml
 
 from tests.infrastructures.nomad.graph import JOB, registered
 from tests.infrastructures.nomad.specs import spec
+from tidepool.cluster.boot import Service
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.nomad.ask import rights_missing
 from tidepool.infrastructures.nomad.assignment import DesiredMachine, find, leave, take
 from tidepool.infrastructures.nomad.jobs import Home, munge_job
 from tidepool.infrastructures.nomad.jobspec import Constraint, written
-from tidepool.infrastructures.nomad.machine import Daemon, Machine
+from tidepool.infrastructures.nomad.machine import Machine
 from tidepool.infrastructures.nomad.options import SiteOptions
+from tidepool.infrastructures.nomad.preflight import rights_missing
 
 pytestmark = pytest.mark.skipif(shutil.which("nomad") is None, reason="nomad is not on PATH")
 UP_S = 120.0
@@ -152,7 +153,7 @@ def test_a_daemon_that_failed_is_started_again_and_one_that_ended_on_purpose_whe
     log.touch()
     os.mkfifo(how)
     does = f"echo started >>{log}; read how <{how}; exit $how"
-    daemon = Daemon("one", ("/bin/sh", "-c", does), restart="on-failure")
+    daemon = Service("one", ("/bin/sh", "-c", does), restart="on-failure")
     place = SiteOptions(interface="lo", hosts={"ctl": "alpha"}, volumes={"home": "/home"})
     job = munge_job(Home("dev", place, 16), Machine((daemon,)))
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tidepool.cluster.boot import Folder, Mount, Service
 from tidepool.infrastructures.nomad.jobs import Home, container_job, fleet_job, munge_job, own_job
 from tidepool.infrastructures.nomad.jobspec import Job, written
-from tidepool.infrastructures.nomad.machine import Daemon, Folder, Machine, MachineFile, Mount
+from tidepool.infrastructures.nomad.machine import Machine, MachineFile
 from tidepool.infrastructures.nomad.options import Container, Offering, SiteOptions
 
 SECOND = 1_000_000_000
@@ -23,24 +24,24 @@ PLACE = SiteOptions(
     node_pool="hpc",
 )
 HOME = Home("dev", PLACE, 16)
-MUNGED = Daemon("munged", ("/usr/sbin/munged",), "munge", ready="unix:/run/munge/munge.socket.2")
+MUNGED = Service("munged", ("/usr/sbin/munged",), "munge", ready="unix:/run/munge/munge.socket.2")
 KEY = MachineFile("/etc/munge/munge.key", None, "0400", "munge", "munge", is_base64=True)
 MUNGE = Machine((MUNGED,), (KEY,), folders=(Folder("/run/munge", owner="munge", group="munge"),))
-SLURMD = Daemon("slurmd", ("/usr/sbin/slurmd", "-D", "-Z"), ready="tcp:6818", leaves_children=True)
-SSHD = Daemon("sshd", ("/usr/sbin/sshd", "-D"), ready="tcp:2222")
+SLURMD = Service("slurmd", ("/usr/sbin/slurmd", "-D", "-Z"), ready="tcp:6818")
+SSHD = Service("sshd", ("/usr/sbin/sshd", "-D"), ready="tcp:2222")
 NODE = Machine(
     (SLURMD, SSHD),
     (MachineFile("/etc/hosts", "127.0.0.1 localhost\n"),),
     mounts=(Mount("/shared/home", "/home", read_only=False),),
 )
-SLURMCTLD = Daemon(
+SLURMCTLD = Service(
     "slurmctld",
     ("/usr/sbin/slurmctld", "-D"),
     ready="tcp:6817",
     stop_timeout_s=20,
     begins="path:/etc/slurm/slurm.conf",
 )
-CONTROLLER = Machine((SSHD, SLURMCTLD), live=(MachineFile("/etc/slurm/slurm.conf"),))
+CONTROLLER = Machine((SSHD, SLURMCTLD), live=(MachineFile("/etc/slurm/slurm.conf", None),))
 SEATS = {"ctl": "10.77.0.2", "ctlbackup": "10.77.0.3"}
 
 
@@ -127,8 +128,8 @@ def test_daemons_start_when_munged_is_ready_and_the_machine_is_made() -> None:
 
 
 def test_a_command_that_runs_once_is_before_the_daemon_that_needs_it() -> None:
-    install = Daemon("database", ("/bin/sh", "-ec", "install"), "mysql", once=True)
-    database = Machine((install, Daemon("mariadbd", ("/usr/sbin/mariadbd",), "mysql")))
+    install = Service("database", ("/bin/sh", "-ec", "install"), "mysql", once=True)
+    database = Machine((install, Service("mariadbd", ("/usr/sbin/mariadbd",), "mysql")))
     (group,) = spoken(own_job(HOME, "ctl", database, {"ctl": "10.77.0.2"}, MUNGED))["TaskGroups"]
     assert [each["Name"] for each in group["Tasks"]] == ["after-munged", "machine", "mariadbd"]
     run = texts(group, "mariadbd")["local/run"]

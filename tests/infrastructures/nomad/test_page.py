@@ -12,9 +12,8 @@ from tests.infrastructures.nomad.fake import FakeNomad, hosts, served
 from tidepool.cluster.part import Part
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.nomad.ask import rights_missing
 from tidepool.infrastructures.nomad.options import Container, Offering, RollOut, SiteOptions
-from tidepool.infrastructures.nomad.preflight import LEAST
+from tidepool.infrastructures.nomad.preflight import LEAST, rights_missing
 from tidepool.infrastructures.nomad.reading import read_options
 
 ROOT = Path(__file__).parents[3]

@@ -11,11 +11,8 @@ import pytest
 from tests.infrastructures.nomad.fake import Allocation, FakeHost, FakeNomad, hosts, served
 from tests.infrastructures.nomad.specs import spec
 from tidepool.cluster.failures import Transient
-from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.nomad.ask import rights_missing, there
-from tidepool.infrastructures.nomad.demand import demands
-from tidepool.infrastructures.nomad.host import Host
-from tidepool.infrastructures.nomad.preflight import There, lacks
+from tidepool.infrastructures.nomad.api import Api, Host
+from tidepool.infrastructures.nomad.preflight import There, demands, lacks, look, rights_missing
 from tidepool.infrastructures.nomad.reading import read_options
 
 ALPHA = Host("id-a", "alpha", drivers=frozenset({"raw_exec"}), version="2.0.5")
@@ -132,7 +129,7 @@ def test_ports_of_other_stacks_are_seen_and_its_own_are_not(nomad: FakeNomad, ap
         Allocation("b", "dev-slurm-ctl", "id-alpha", ports=(2222,)),
         Allocation("c", "gone-slurm-ctl", "id-alpha", "complete", (6819,)),
     ]
-    assert there(api, ["alpha"], "dev").ports == {("alpha", 6817): "old-slurm-ctl"}
+    assert look(api, ["alpha"], "dev").ports == {("alpha", 6817): "old-slurm-ctl"}
 
 
 def test_an_api_that_nobody_answers_at_is_transient() -> None:

@@ -24,9 +24,9 @@ from tests.infrastructures.nomad.test_jobs import (
     fleet,
     spoken,
 )
-from tidepool.infrastructures.nomad import scripts
+from tidepool.cluster.boot import Service
 from tidepool.infrastructures.nomad.jobs import container_job, munge_job, own_job
-from tidepool.infrastructures.nomad.machine import Daemon
+from tidepool.infrastructures.nomad.machine import changed_script, run_script
 from tidepool.infrastructures.nomad.options import Container
 
 EXPORTER = Container(name="exporter", image="exporter:1", host="alpha")
@@ -64,15 +64,15 @@ def test_a_service_that_cannot_be_started_is_tried_again_soon_and_a_system_job_i
 def test_daemons_are_main_tasks_whatever_their_restart_for_a_change_waits_until_others_end() -> None:
     """A poststart task that is no sidecar would stay ended, and its group would not be well before it has."""
     for restart in ("always", "on-failure"):
-        daemon = Daemon("slurmctld", ("/usr/sbin/slurmctld",), ready="tcp:6817", restart=restart)
+        daemon = Service("slurmctld", ("/usr/sbin/slurmctld",), ready="tcp:6817", restart=restart)
         machine = type(CONTROLLER)((daemon,))
         (group,) = spoken(own_job(HOME, "ctl", machine, {"ctl": "10.77.0.2"}, MUNGED))["TaskGroups"]
         assert [task["Name"] for task in group["Tasks"] if "Lifecycle" not in task] == ["slurmctld"]
 
 
 def test_one_that_is_always_there_is_the_tasks_own_process() -> None:
-    assert "exec nsenter" in scripts.run(SLURMCTLD, (), "")
-    assert "hold" not in scripts.run(SLURMCTLD, (), "")
+    assert "exec nsenter" in run_script(SLURMCTLD, (), "")
+    assert "hold" not in run_script(SLURMCTLD, (), "")
 
 
 class Held:
@@ -118,9 +118,9 @@ def started(held: Held, hears: str = "") -> Iterator[subprocess.Popen[bytes]]:
     says = f"echo started >>{held.log}"
     ends = f"read how <{held.how}; exit $how"
     does = f"{hears}; {says}; while :; do sleep 0.05; done" if hears else f"{says}; {ends}"
-    daemon = Daemon("one", ("/bin/sh", "-c", does), restart="on-failure")
+    daemon = Service("one", ("/bin/sh", "-c", does), restart="on-failure")
     script = held.folder / "run"
-    script.write_text(scripts.run(daemon, (), "").replace("/run/tidepool", str(held.folder)))
+    script.write_text(run_script(daemon, (), "").replace("/run/tidepool", str(held.folder)))
     told = {
         "PATH": f"{held.folder}/bin:{os.environ['PATH']}",
         "NOMAD_ALLOC_ID": "alloc",
@@ -173,7 +173,7 @@ def test_one_that_runs_is_told_to_stop_and_waited_for(held: Held) -> None:
 
 def test_another_slurm_conf_is_told_to_one_that_runs_and_no_mistake_where_none_does(held: Held) -> None:
     changed = held.folder / "changed"
-    changed.write_text(scripts.changed().replace("/run/tidepool", str(held.folder)))
+    changed.write_text(changed_script().replace("/run/tidepool", str(held.folder)))
     told = {"PATH": os.environ["PATH"], "NOMAD_ALLOC_ID": "alloc", "NOMAD_TASK_DIR": f"{held.folder}/task"}
     with started(held, f"trap 'echo told >>{held.log}' HUP"):
         held.until(lambda: held.starts == 1 and held.pid.exists())

@@ -11,9 +11,8 @@ import pytest
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Preflights
 from tidepool.infrastructures.ssh.ask import FACTS_S, ask
-from tidepool.infrastructures.ssh.checks import lacks_of_hosts
-from tidepool.infrastructures.ssh.demand import Demands
-from tidepool.infrastructures.ssh.errors import HostError
+from tidepool.infrastructures.ssh.failures import HostError
+from tidepool.infrastructures.ssh.preflight import Demands, lacks_of_hosts
 from tidepool.resources.reading import read
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here

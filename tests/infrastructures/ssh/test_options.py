@@ -10,9 +10,8 @@ import pytest
 from tests.infrastructures.ssh.specs import HOSTS, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.ssh.demand import demands
-from tidepool.infrastructures.ssh.reading import connection_of, read_options
-from tidepool.infrastructures.ssh.seat import host_of
+from tidepool.infrastructures.ssh.preflight import demands
+from tidepool.infrastructures.ssh.reading import connection_of, host_of, read_options
 
 OPTIONS = "controller.infrastructure.options"
 

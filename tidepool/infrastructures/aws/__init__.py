@@ -11,15 +11,15 @@ INFRASTRUCTURE = Descriptor(
     graph="tidepool.infrastructures.aws.graph:make",
     machines="tidepool.infrastructures.aws.machines:machines_of",
     failures="tidepool.infrastructures.aws.failures:kind_of",
-    checks="tidepool.infrastructures.aws.checks:checks_of",
-    preflight="tidepool.infrastructures.aws.checks:PREFLIGHT",
+    checks="tidepool.infrastructures.aws.preflight:checks_of",
+    preflight="tidepool.infrastructures.aws.preflight:PREFLIGHT",
     images="tidepool.infrastructures.aws.reading:image_needs",
     types=("aws:ec2/instance:Instance", "aws:ec2/route:Route", "tidepool:ssh:Machine"),
     machine_id="id",
     # Adapters of EFA, where machines have them.
     has_more=True,
     kinds={
-        "tidepool:aws:Forwarding": "tidepool.infrastructures.aws.kinds.forwarding:AwsForwardingKind",
+        "tidepool:aws:Forwarding": "tidepool.infrastructures.aws.kinds:AwsForwardingKind",
     },
     package=Package("pulumi-aws", "7.51.1", plugin="aws", beside=("boto3",)),
 )

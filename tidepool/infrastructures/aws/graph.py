@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network
@@ -16,22 +17,55 @@ from tidepool import resources
 from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.aws.demand import architecture, wanted
-from tidepool.infrastructures.aws.image import FORM, Importer, ami, importer
+from tidepool.infrastructures.aws.guest import guest_program
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
-from tidepool.infrastructures.aws.mounting import mounting
 from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
 from tidepool.infrastructures.aws.network import StackNetwork, stack_network
 from tidepool.infrastructures.aws.options import Offering
+from tidepool.infrastructures.aws.preflight import architecture, wanted
 from tidepool.infrastructures.aws.reading import Options, read_options
 from tidepool.infrastructures.aws.resources import AwsForwarding
-from tidepool.infrastructures.aws.storage import attached, disk, shared_by_efs, shared_by_lustre
-from tidepool.infrastructures.aws.user_data import guest_program
+from tidepool.infrastructures.aws.storage import (
+    FORM,
+    Importer,
+    ami,
+    attached,
+    disk,
+    importer,
+    shared_by_efs,
+    shared_by_lustre,
+)
 from tidepool.infrastructures.boot import Boot, File, Service
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.remote import Ssh, ssh
 from tidepool.resources.preflight import preflight
+
+#: As AWS recommends for EFS.
+_EFS: Final = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"
+
+
+def mounting(source: str, target: str, mode: str) -> Sequence[str]:
+    """Return the lines that mount a volume: an id (EBS), ``NAME@tcp:/NAME`` (Lustre), or ``SERVER:/PATH`` (EFS, NFS); ``mode`` is `ro` or `rw`.
+
+    An EBS volume that has no file system is given one: it is new. One whose content is not understood is left as it is.
+    """
+    at = shlex.quote(target)
+    if source.startswith("vol-"):
+        device = f"/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_{source.replace('-', '')}"
+        return [
+            f"until test -b {device}; do sleep 1; done",
+            f"blkid -p {device} >/dev/null 2>&1 || test $? -ne 2 || mkfs.ext4 -q {device}",
+            f"mountpoint -q {at} || mount -o {mode} {device} {at}",
+        ]
+    if "@tcp:/" in source:
+        command = f"mount -t lustre -o {mode},flock,noatime {shlex.quote(source)} {at}"
+    elif ".efs." in source:
+        command = f"mount -t nfs4 -o {mode},{_EFS} {shlex.quote(source)} {at}"
+    else:
+        command = f"mount -t nfs -o {mode},hard {shlex.quote(source)} {at}"
+    return [f"mountpoint -q {at} || until {command}; do sleep 2; done"]
+
 
 #: Of the plugin's own: what is sold out stays so, and is to be told soon.
 _RETRIES: Final = 4

@@ -10,13 +10,12 @@ import pulumi
 from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ec2, iam, secretsmanager
 
-from tidepool.infrastructures.aws.image import ROOT_DEVICE
+from tidepool.infrastructures.aws.access import assumed_by, part_of, reads_secret
+from tidepool.infrastructures.aws.guest import MOST_SECRET_BYTES, user_data
 from tidepool.infrastructures.aws.names import named
 from tidepool.infrastructures.aws.network import StackNetwork
 from tidepool.infrastructures.aws.options import Offering
-from tidepool.infrastructures.aws.parts import part_of
-from tidepool.infrastructures.aws.policies import assumed_by, reads_secret
-from tidepool.infrastructures.aws.user_data import MOST_SECRET_BYTES, user_data
+from tidepool.infrastructures.aws.storage import ROOT_DEVICE
 
 
 @dataclass(frozen=True, slots=True)

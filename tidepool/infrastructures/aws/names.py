@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address
 from typing import Final
 
-from tidepool.cluster.slots import fleet_and_number
+from tidepool.infrastructures.machines import MachineKey
 
 STACK: Final = "tidepool:stack"
 FLEET: Final = "tidepool:fleet"
@@ -24,14 +24,10 @@ def stack_tags(stack: str) -> Mapping[str, str]:
 
 def machine_tags(stack: str, node: str, address: IPv4Address) -> Mapping[str, str]:
     """Return the tags of a machine: its stack, its node, its address."""
-    try:
-        fleet = fleet_and_number(node)[0]
-    except ValueError:
-        fleet = ""
     return {
         "Name": f"{stack}-{node}",
         STACK: stack,
-        FLEET: fleet,
+        FLEET: MachineKey(stack, node).fleet,
         NODE: node,
         # Nothing reads it: a machine is told from the next by its instance's id. Those that have it need no change.
         "tidepool:generation": "1",

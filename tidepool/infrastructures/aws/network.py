@@ -13,10 +13,17 @@ from typing import Any
 from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ec2, ec2transitgateway, vpc
 
+from tidepool.infrastructures.aws.access import (
+    LUSTRE,
+    MACHINES,
+    Part,
+    Rule,
+    rules,
+    through_endpoint,
+    to_nodes_from_outside,
+)
 from tidepool.infrastructures.aws.names import named
 from tidepool.infrastructures.aws.options import SiteOptions
-from tidepool.infrastructures.aws.parts import LUSTRE, MACHINES, Part, Rule, rules, to_nodes_from_outside
-from tidepool.infrastructures.aws.policies import through_endpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,181 @@
-"""Lacks of a region, compared with the demands on it. AWS tells most of it only when a machine is launched."""
+"""Preflight of a region of AWS: the demands of a spec, compared with what it has, in previews and by `tidepool doctor`.
+
+AWS tells most of it only when a machine is launched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.infrastructures.aws.demand import Demand, Demands
-from tidepool.infrastructures.aws.facts import Facts, TypeFacts
+from tidepool.cluster.failures import InfrastructureError
+from tidepool.cluster.shape import Shape
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.aws.reading import Claim, Options, read_options
+from tidepool.infrastructures.finding import Finding, Preflight
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
+
+
+@dataclass(frozen=True, slots=True)
+class TypeFacts:
+    """An instance type. ``zones`` are those that have it; ``placement`` and ``markets`` what it can be asked for.
+
+    ``efa`` is how many Elastic Fabric Adapters it can have, on ``cards`` network cards.
+    """
+
+    name: str
+    architectures: frozenset[str]
+    vcpus: int
+    threads_per_core: int
+    memory_mib: int
+    gpus: int = 0
+    efa: int = 0
+    placement: frozenset[str] = frozenset()
+    markets: frozenset[str] = frozenset()
+    zones: frozenset[str] = frozenset()
+    cards: int = 1
+
+    @property
+    def cores(self) -> int:
+        """Return how many cores it has, of ``threads_per_core`` each."""
+        return self.vcpus // self.threads_per_core
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts about a region and an account. ``types`` are those that were asked for and exist.
+
+    ``prices`` are in US dollars an hour by type, zone and market, of what has none in the spec.
+    ``vcpu_quotas`` are by quota's code, ``routes`` of a route table; None where AWS does not say. ``vpc`` are the addresses of
+    the VPC that is given, ``subnet_zones`` the zone of each of its subnets.
+    """
+
+    types: Mapping[str, TypeFacts]
+    vcpu_quotas: Mapping[str, float] = field(default_factory=dict)
+    routes: int | None = None
+    vpc: tuple[IPv4Network, ...] | None = None
+    subnet_zones: Mapping[str, str] | None = None
+    prices: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+
+
+def type_facts(said: Mapping[str, Any], zones: frozenset[str]) -> TypeFacts:
+    """From an entry of DescribeInstanceTypes, and the zones of DescribeInstanceTypeOfferings."""
+    cpu, network = said["VCpuInfo"], said.get("NetworkInfo", {})
+    return TypeFacts(
+        said["InstanceType"],
+        frozenset(said["ProcessorInfo"]["SupportedArchitectures"]),
+        cpu["DefaultVCpus"],
+        cpu.get("DefaultThreadsPerCore", 1),
+        said["MemoryInfo"]["SizeInMiB"],
+        sum(gpu.get("Count", 0) for gpu in said.get("GpuInfo", {}).get("Gpus", ())),
+        network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 1) if network.get("EfaSupported") else 0,
+        frozenset(said.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
+        frozenset(said.get("SupportedUsageClasses", ())),
+        zones,
+        network.get("MaximumNetworkCards", 1),
+    )
+
+
+#: What AWS calls machines that are as this one.
+_ARCHITECTURES: Final = {"aarch64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Machines of one offering. ``path`` is where a person wrote it, ``machines`` how many there can be."""
+
+    path: str
+    instance_type: str
+    zone: str
+    market: str
+    machines: int = field(metadata={"least": 1})
+    cpus: int = field(metadata={"least": 1})
+    threads_per_core: int = field(metadata={"least": 1})
+    memory_mib: int = field(metadata={"least": 1})
+    gpus: int = 0
+    efa: int = 0
+    clustered: bool = False
+    price_usd_per_hour: float = 0
+
+    @property
+    def price_path(self) -> str:
+        """The path at which a person writes what a machine costs."""
+        return f"{self.path.partition('.options')[0]}.price_usd_per_hour"
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All that is asked: ``network`` is where machines have their addresses, each a route.
+
+    ``counted`` says whether the cluster's limits count what machines cost. ``architecture`` is what images are made for, as AWS
+    calls it.
+    """
+
+    region: str
+    path: str
+    network: IPv4Network
+    demands: tuple[Demand, ...]
+    vpc: str | None = None
+    subnets: Mapping[str, str] | None = None
+    counted: bool = False
+    architecture: str = "x86_64"
+
+
+def architecture() -> str:
+    """Return the architecture of images: they are made by this machine, and for machines like it."""
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
+def wanted(spec: ClusterSpec, options: Options, architecture: str = "x86_64") -> Demands:
+    """When every fleet is as large as it may be."""
+    place, controller = options.place, spec.controller
+    own = 1 + controller.backup + controller.login_machines
+    demands = []
+    for claim in options.claims:
+        if claim.fleet is None:
+            demands.append(_demand(options, claim, controller.shape, own))
+            if controller.accounting:
+                demands.append(_demand(options, claim, controller.accounting.shape, 1))
+        else:
+            demands.append(
+                _demand(options, claim, claim.fleet.shape, claim.fleet.most_nodes(claim.entry)),
+            )
+    return Demands(
+        place.region,
+        options.path,
+        spec.network,
+        tuple(demands),
+        place.given.vpc if place.given else None,
+        place.given.subnets if place.given else None,
+        spec.limits.price_usd_per_hour is not None or spec.limits.budget_usd_per_month is not None,
+        architecture,
+    )
+
+
+def _demand(options: Options, claim: Claim, shape: Shape, machines: int) -> Demand:
+    offering = claim.offering
+    return Demand(
+        claim.path,
+        offering.instance_type,
+        options.zone_of(offering),
+        offering.market,
+        machines,
+        shape.cpus,
+        shape.threads_per_core,
+        shape.memory_mib + offering.overhead_mib,
+        sum(gres.count for gres in shape.gres if gres.name == "gpu"),
+        offering.efa,
+        offering.placement_group is not None,
+        claim.entry.price_usd_per_hour,
+    )
+
 
 #: Whose types have an architecture.
 _MAKERS: Final = {"x86_64": "Intel or AMD", "arm64": "Graviton"}
@@ -35,10 +204,10 @@ def quota_of(instance_type: str, market: str) -> str:
 
 def lacks(facts: Facts, wanted: Demands) -> tuple[str, ...]:
     """All that is missing, each with where it was asked for and the remedy. Empty where nothing is."""
-    return tuple(_lacks(facts, wanted))
+    return tuple(_all_lacks(facts, wanted))
 
 
-def _lacks(facts: Facts, wanted: Demands) -> Iterator[str]:
+def _all_lacks(facts: Facts, wanted: Demands) -> Iterator[str]:
     for demand in wanted.demands:
         found = facts.types.get(demand.instance_type)
         if found is None:
@@ -175,3 +344,46 @@ def _of_network(facts: Facts, wanted: Demands) -> Iterator[str]:
 
 def _others(markets: frozenset[str]) -> str:
     return " or ".join(sorted(markets)) or "another type"
+
+
+Ask = Callable[[Demands], Facts]
+
+
+def ask_aws(wanted: Demands) -> Facts:
+    """Ask what the region has."""
+    # It imports boto3, which the provider of a stack that has no AWS is spared.
+    from tidepool.infrastructures.aws.ask import ask
+
+    return ask(wanted)
+
+
+def lacks_of_region(wanted: Demands, ask: Ask = ask_aws) -> tuple[str, ...]:
+    """All that the region lacks, each with the remedy; that it cannot be asked."""
+    if find_spec("boto3") is None:
+        return ("the Python package boto3 is not installed; run: .venv/bin/pip install boto3",)
+    try:
+        facts = ask(wanted)
+    except InfrastructureError as error:
+        return (f"{error}; try it by hand: aws ec2 describe-vpcs --region {wanted.region}",)
+    return lacks(facts, wanted)
+
+
+def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask_aws) -> Iterator[Finding]:
+    """The region, as whoever the environment and ~/.aws say sees it.
+
+    Raises:
+        SpecError: the options of AWS have mistakes.
+    """
+    asked = wanted(spec, read_options(spec, stack), architecture())
+    what = f"region {asked.region} of AWS"
+    found = lacks_of_region(asked, ask)
+    yield from (Finding(what, "lacks", lack) for lack in found)
+    if not found:
+        yield Finding(what, "well", "it answers, and has all that is asked of it")
+
+
+def _missing(demands: Demands, _home: Home) -> tuple[str, ...]:
+    return lacks_of_region(demands)
+
+
+PREFLIGHT = Preflight(Demands, _missing)

@@ -10,7 +10,7 @@ from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec, Fleet, Infrastructure
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.aws import user_data
+from tidepool.infrastructures.aws import guest
 from tidepool.infrastructures.aws.names import LONGEST_NAME, named
 from tidepool.infrastructures.aws.options import Offering, SiteOptions
 from tidepool.infrastructures.registry import ImageNeed
@@ -210,11 +210,11 @@ def _of_claims(place: SiteOptions, claims: list[Claim]) -> Iterator[Mistake]:
                     f"it is in {zone} here, and in {other} by {path}: machines of a placement group are near each other, in "
                     "one zone; give it another name here, or the same zone",
                 )
-        over = user_data.size(offering.first_boot) - user_data.MOST_BYTES
+        over = guest.size(offering.first_boot) - guest.MOST_BYTES
         if over > 0:
             yield Mistake(
                 f"{claim.path}.first_boot",
                 None,
-                f"user data would have {over} bytes more than the {user_data.MOST_BYTES} that EC2 takes: put the script into "
+                f"user data would have {over} bytes more than the {guest.MOST_BYTES} that EC2 takes: put the script into "
                 "the image, by a role of its recipe",
             )

@@ -1,9 +1,10 @@
-"""Clients of AWS: made once, with time-outs that a person waits for; and what AWS answers, in the kinds that we know."""
+"""Clients of AWS: made once, with time-outs that a person waits for; what AWS answers, in the kinds that we know."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import boto3
@@ -48,3 +49,44 @@ def kinds_of_failures(what: str) -> Iterator[None]:
 def tags_of(said: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the tags of a resource as EC2 describes it."""
     return {tag["Key"]: tag["Value"] for tag in said.get("Tags", ())}
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One network interface, asked and told by ``ec2``, a client of boto3."""
+
+    ec2: Any
+    id: str
+
+    def forward(self) -> None:
+        """Have it forward.
+
+        Raises:
+            InfrastructureError: AWS does not.
+        """
+        with kinds_of_failures(f"the interface {self.id} is not made to forward"):
+            self.ec2.modify_network_interface_attribute(
+                NetworkInterfaceId=self.id, SourceDestCheck={"Value": False}
+            )
+
+    @property
+    def forwards(self) -> bool | None:
+        """Return whether it forwards; None where it is gone.
+
+        Raises:
+            InfrastructureError: AWS does not say.
+        """
+        with kinds_of_failures(f"the interface {self.id} cannot be looked at"):
+            try:
+                said = self.ec2.describe_network_interfaces(NetworkInterfaceIds=[self.id])
+            except botocore.exceptions.ClientError as error:
+                if error.response.get("Error", {}).get("Code") == "InvalidNetworkInterfaceID.NotFound":
+                    return None
+                raise
+        (found,) = said["NetworkInterfaces"]
+        return not found["SourceDestCheck"]
+
+
+def interface(region: str, id: str) -> Interface:
+    """An interface of that region."""
+    return Interface(client("ec2", region), id)

@@ -10,14 +10,14 @@ INFRASTRUCTURE = Descriptor(
     name="kubernetes",
     graph="tidepool.infrastructures.kubernetes.graph:make",
     machines="tidepool.infrastructures.kubernetes.machines:machines_of",
-    failures="tidepool.infrastructures.kubernetes.failures:kind_of",
-    checks="tidepool.infrastructures.kubernetes.checks:checks_of",
-    preflight="tidepool.infrastructures.kubernetes.checks:PREFLIGHT",
+    failures="tidepool.infrastructures.kubernetes.machines:kind_of",
+    checks="tidepool.infrastructures.kubernetes.preflight:checks_of",
+    preflight="tidepool.infrastructures.kubernetes.preflight:PREFLIGHT",
     types=("tidepool:kubernetes:Machine",),
     # A pod, or a Machine with what it needs.
     has_more=True,
     kinds={
-        "tidepool:kubernetes:Machine": "tidepool.infrastructures.kubernetes.kinds.machine:KubernetesMachineKind",
+        "tidepool:kubernetes:Machine": "tidepool.infrastructures.kubernetes.kinds:KubernetesMachineKind",
     },
     package=Package("pulumi-kubernetes", "4.34.2", plugin="kubernetes"),
 )

@@ -12,9 +12,8 @@ from ipaddress import IPv4Address
 from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import CLUSTER_API
-from tidepool.infrastructures.kubernetes.labels import FLEET_LABEL, STACK_LABEL, labels_of
+from tidepool.infrastructures.kubernetes.namespace import FLEET_LABEL, METAL3, STACK_LABEL, labels_of
 from tidepool.infrastructures.kubernetes.options import ClusterApi, Offering
-from tidepool.infrastructures.kubernetes.rights import METAL3
 
 CORE_VERSION: Final = f"{CLUSTER_API}/v1beta2"
 METAL3_VERSION: Final = f"{METAL3}/v1beta2"

@@ -28,10 +28,10 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures import container
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
-from tidepool.infrastructures.kubernetes import namespace, pod, rights
+from tidepool.infrastructures.kubernetes import namespace, pod
 from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines
-from tidepool.infrastructures.kubernetes.demand import architecture, demands
 from tidepool.infrastructures.kubernetes.options import Offering
+from tidepool.infrastructures.kubernetes.preflight import architecture, demands
 from tidepool.infrastructures.kubernetes.reading import Options, has_own_machines, read_options
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachine
 from tidepool.infrastructures.remote import Ssh, ssh
@@ -127,15 +127,15 @@ def _namespace(
         core.ResourceQuota(
             "kubernetes", metadata=there.meta("stack"), spec={"hard": hard}, opts=there.options()
         )
-    table = rights.scaler_table(pods="pods" in uses, machines="machines" in uses)
+    table = namespace.scaler_table(pods="pods" in uses, machines="machines" in uses)
     role = rbac.Role(
-        "scaler", metadata=there.meta("scaler"), rules=_any(rights.rules(table)), opts=there.options()
+        "scaler", metadata=there.meta("scaler"), rules=_any(namespace.role_rules(table)), opts=there.options()
     )
     rbac.RoleBinding(
         "scaler",
         metadata=there.meta("scaler"),
-        role_ref={"api_group": rights.RBAC, "kind": "Role", "name": "scaler"},
-        subjects=[{"api_group": rights.RBAC, "kind": "User", "name": options.place.scaler}],
+        role_ref={"api_group": namespace.RBAC, "kind": "Role", "name": "scaler"},
+        subjects=[{"api_group": namespace.RBAC, "kind": "User", "name": options.place.scaler}],
         # What a binding refers to cannot be changed.
         opts=there.options(ResourceOptions(depends_on=[role]), delete_before_replace=True),
     )

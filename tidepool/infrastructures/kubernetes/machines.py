@@ -5,23 +5,62 @@ They are made by Pulumi's resources; here they are found and deleted, with what 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
 from tidepool.clients.kubernetes.contract import KubernetesClient
-from tidepool.clients.kubernetes.errors import NotFound
+from tidepool.clients.kubernetes.errors import (
+    Conflict,
+    EvictionRefused,
+    KubernetesError,
+    NotFound,
+    Unreachable,
+)
 from tidepool.clients.kubernetes.objects import ClusterMachine, Pod
-from tidepool.cluster.failures import Permanent, Transient
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.kubernetes.failures import kinds_of_failures
-from tidepool.infrastructures.kubernetes.labels import NODE_LABEL, STACK_LABEL, address_of
+from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL, address_of
 from tidepool.infrastructures.kubernetes.reading import has_own_machines, read_options
 from tidepool.infrastructures.kubernetes_access import Access
 from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
+
+#: The scheduler's words for a pod that has no room, a quota's for one that would be too many, Metal3's for no host.
+_CAPACITY: Final = re.compile(
+    r"\d+/\d+ nodes are available|Unschedulable|exceeded quota|[Nn]o available host|OutOf(cpu|memory|pods|[a-z.-]+/)",
+)
+#: Of the API server, and of what is between.
+_TRANSIENT: Final = re.compile(
+    r"timed? ?out|TooManyRequests|too many requests|connection refused|connection reset|i/o timeout|"
+    r"no route to host|unexpected EOF|the object has been modified|etcdserver|ServiceUnavailable|"
+    r"InternalError|failed calling webhook|context deadline exceeded|does not answer",
+    re.IGNORECASE,
+)
+
+
+def kind_of(text: str) -> type[InfrastructureError]:
+    """The kind of a failure that a resource of Pulumi's, or an object, tells of."""
+    if _CAPACITY.search(text):
+        return InsufficientCapacity
+    return Transient if _TRANSIENT.search(text) else Permanent
+
+
+@contextmanager
+def kinds_of_failures() -> Iterator[None]:
+    """A client's errors as the kinds that the contract knows."""
+    try:
+        yield
+    except (Unreachable, Conflict, EvictionRefused) as error:
+        raise Transient(str(error)) from error
+    except KubernetesError as error:
+        raise kind_of(str(error))(str(error)) from error
+    except ValueError as error:
+        raise Permanent(str(error)) from error
+
 
 _RUNS: Final = ("Pending", "Running")
 #: Longer than a pod is given to stop.

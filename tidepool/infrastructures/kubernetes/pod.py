@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 from typing import Any, Final
 
 from tidepool.cluster.shape import Shape
-from tidepool.infrastructures.kubernetes.labels import FLEET_LABEL, STACK_LABEL, labels_of
+from tidepool.infrastructures.kubernetes.namespace import FLEET_LABEL, STACK_LABEL, labels_of
 from tidepool.infrastructures.kubernetes.options import Offering, SiteOptions, Spread
 from tidepool.infrastructures.kubernetes.reading import extended
 

@@ -1,15 +1,133 @@
-"""Lacks of a Kubernetes, compared with the demands of a stack: a comparison of two values, without asking anybody."""
+"""Preflight of a Kubernetes: the demands of a stack, compared with what there is, in previews and by `tidepool doctor`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from tidepool.clients.kubernetes.contract import KubernetesReader
+from tidepool.clients.kubernetes.errors import Forbidden, KubernetesError, NotFound
 from tidepool.clients.kubernetes.objects import Namespace, Node, Right
 from tidepool.cluster import hostlist
-from tidepool.infrastructures.kubernetes.demand import Demand, Demands
-from tidepool.infrastructures.kubernetes.labels import STACK_LABEL
-from tidepool.infrastructures.kubernetes.rights import summary
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import fold
+from tidepool.cluster.shape import Shape
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.finding import Finding, Preflight
+from tidepool.infrastructures.kubernetes import namespace
+from tidepool.infrastructures.kubernetes.namespace import LIST_NODES, NODE_LABEL, STACK_LABEL, rights_summary
+from tidepool.infrastructures.kubernetes.options import Offering
+from tidepool.infrastructures.kubernetes.reading import (
+    NAME,
+    Options,
+    extended,
+    has_own_machines,
+    read_options,
+)
+from tidepool.infrastructures.kubernetes_access import Access
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
+
+
+#: Kubernetes' words for the machines that images are built on, and for.
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Machines of one offering. ``path`` is where a person wrote it, ``names`` are all that there can be, a hostlist."""
+
+    path: str
+    names: str
+    kind: str
+    cpu_milli: int = field(metadata={"least": 1})
+    memory_mib: int = field(metadata={"least": 1})
+    architecture: str
+    node_selector: Mapping[str, str] = FrozenDict()
+    extended: Mapping[str, int] = FrozenDict()
+    #: Whether nodes come when they are asked for.
+    autoscaled: bool = False
+
+
+#: What a stack may make there.
+Use = Literal["pods", "machines", "claims", "multus"]
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All demands of a stack. ``path`` is where its options stand in the spec, ``kubeconfig`` the path of a file."""
+
+    stack: str
+    path: str
+    namespace: str
+    own_namespace: bool
+    demands: tuple[Demand, ...]
+    kubeconfig: str = ""
+    uses: tuple[Use, ...] = ()
+
+
+def architecture() -> str:
+    """Return the architecture of images: they are built on this machine."""
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
+def uses_of(spec: ClusterSpec, options: Options) -> list[Use]:
+    """Return the kinds of objects that a stack makes there."""
+    place = options.place
+    uses: dict[Use, bool] = {
+        "pods": bool(options.fleets_of_pods) or has_own_machines(spec),
+        "machines": options.has_machines,
+        "claims": any(volume.storage_class for volume in place.volumes.values()),
+        "multus": place.addresses == "multus",
+    }
+    return [name for name, is_used in uses.items() if is_used]
+
+
+def demands(spec: ClusterSpec, options: Options, stack: str, built_for: str) -> Demands:
+    """Return all demands of a stack, when every fleet is as large as it may be; images are ``built_for`` an architecture."""
+    return Demands(
+        stack,
+        options.path,
+        options.namespace,
+        options.place.own_namespace,
+        tuple(_demands(spec, options, built_for, tuple(spec.own_hosts))),
+        options.place.kubeconfig,
+        tuple(uses_of(spec, options)),
+    )
+
+
+def _demands(
+    spec: ClusterSpec, options: Options, architecture: str, own: tuple[str, ...]
+) -> Iterator[Demand]:
+    if has_own_machines(spec):
+        path = f"{options.path}.machines"
+        yield _demand(path, own, spec.controller.shape, options.place.machines, architecture)
+    for found in spec.entries(NAME):
+        fleet = found.fleet
+        # Which of them are here is decided later.
+        names = tuple(slot.node_name for slot in fleet.slots())
+        offering = options.offerings[fleet.name, found.entry.key]
+        yield _demand(f"{found.path}.options", names, fleet.shape, offering, architecture)
+
+
+def _demand(path: str, names: tuple[str, ...], shape: Shape, offering: Offering, architecture: str) -> Demand:
+    return Demand(
+        path,
+        fold(names),
+        offering.kind,
+        shape.cpus * 1000,
+        shape.memory_mib + offering.overhead_mib,
+        architecture,
+        offering.node_selector,
+        FrozenDict(extended(shape, offering)),
+        offering.autoscaled,
+    )
+
 
 _ARCHITECTURE = "kubernetes.io/arch"
 
@@ -34,7 +152,7 @@ def lacks(demands: Demands, seen: Seen) -> tuple[str, ...]:
 def _lacks(demands: Demands, seen: Seen) -> Iterator[str]:
     if seen.missing:
         yield (
-            f"{demands.path}.kubeconfig: its user may not {summary(seen.missing)}; an administrator has to allow it "
+            f"{demands.path}.kubeconfig: its user may not {rights_summary(seen.missing)}; an administrator has to allow it "
             "(docs/infrastructures/kubernetes.md)"
         )
     yield from _of_namespace(demands, seen.namespace)
@@ -112,3 +230,93 @@ def _of_nodes(demand: Demand, nodes: tuple[Node, ...]) -> Iterator[str]:
 
 def _said(words: Iterable[str]) -> str:
     return ", ".join(sorted({word for word in words if word})) or "another one"
+
+
+def look(
+    kubernetes: KubernetesReader, demands: Demands, rights: Iterable[Right], scaling: Iterable[Right]
+) -> Seen:
+    """Look for what a stack asks for.
+
+    A namespace that a stack made was made with all ``rights``: from then on those for ``scaling`` are enough, for the scaler
+    may have no more.
+
+    Raises:
+        KubernetesError: the API server does not answer.
+    """
+    try:
+        namespace = kubernetes.namespace(demands.namespace)
+    except Forbidden:
+        namespace = None  # which right is missing is said below
+    is_made = (
+        demands.own_namespace and namespace is not None and namespace.labels.get(STACK_LABEL) == demands.stack
+    )
+    missing = kubernetes.missing_rights(scaling if is_made else rights)
+    others: set[str] = set()
+    has_cluster_api = True
+    kinds = {demand.kind for demand in demands.demands}
+    if namespace is not None and "pods" in kinds and _may("pods", missing):
+        pods = kubernetes.pods_in(demands.namespace)
+        others |= {pod.name for pod in pods if not _is_mine(pod.labels, demands.stack)}
+    if "machines" in kinds and _may("machines", missing):
+        try:
+            machines = kubernetes.cluster_machines(demands.namespace)
+            others |= {each.name for each in machines if not _is_mine(each.labels, demands.stack)}
+        except NotFound:
+            has_cluster_api = False
+    sees_nodes = "pods" in kinds and not kubernetes.missing_rights((LIST_NODES,))
+    nodes = kubernetes.nodes() if sees_nodes else None
+    return Seen(missing, namespace, frozenset(others), nodes, has_cluster_api)
+
+
+def _is_mine(labels: Mapping[str, str], stack: str) -> bool:
+    return labels.get(STACK_LABEL) == stack and NODE_LABEL in labels
+
+
+def _may(resource: str, missing: tuple[Right, ...]) -> bool:
+    return not any(right.verb == "list" and right.resource == resource for right in missing)
+
+
+#: What reads a Kubernetes, by its kubeconfig and the data folder.
+Connect = Callable[[Path, Path], AbstractContextManager[KubernetesReader]]
+
+
+def _connect(kubeconfig: Path, data: Path) -> AbstractContextManager[KubernetesReader]:
+    return Access.in_file(kubeconfig).client(data)
+
+
+def lacks_of_site(demands: Demands, data: Path, connect: Connect = _connect) -> tuple[str, ...]:
+    """All that it lacks, each with its key and the remedy; that it cannot be asked."""
+    by = {use: use in demands.uses for use in get_args(Use)}
+    of_machines = {"pods": by["pods"], "machines": by["machines"]}
+    all_of_it = namespace.needed(demands.namespace, **by, owner=demands.own_namespace)
+    try:
+        connected = connect(Path(demands.kubeconfig), data)
+    except ValueError as error:
+        return (f"{demands.path}.kubeconfig: {error}; an administrator of that Kubernetes gives you one",)
+    try:
+        with connected as kubernetes:
+            seen = look(kubernetes, demands, all_of_it, namespace.scaling(demands.namespace, **of_machines))
+    except KubernetesError as error:
+        return (f"{demands.path}.kubeconfig: {error}",)
+    return lacks(demands, seen)
+
+
+def checks_of(spec: ClusterSpec, stack: str, data: Path, connect: Connect = _connect) -> Iterator[Finding]:
+    """Check the rights of the kubeconfig's user, and the nodes that pods would be on.
+
+    Raises:
+        SpecError: the options of Kubernetes have mistakes.
+    """
+    options = read_options(spec)
+    found = lacks_of_site(demands(spec, options, stack, architecture()), data, connect)
+    what = f"Kubernetes, namespace {options.namespace}"
+    yield from (Finding(what, "lacks", lack) for lack in found)
+    if not found:
+        yield Finding(what, "well", "it answers, and its user may do all that is asked of it")
+
+
+def _missing(demands: Demands, home: Home) -> Iterable[str]:
+    return lacks_of_site(demands, home.data)
+
+
+PREFLIGHT = Preflight(Demands, _missing)

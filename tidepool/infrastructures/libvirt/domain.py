@@ -1,19 +1,64 @@
-"""XSLT for what the package has no field for, of machines and networks of libvirt: its plugin changes the XML by it.
+"""Domains of machines: whose each is, and the XSLT for what the package has no field for.
 
-Nothing is added that the plugin reads back and has an input for: that would be a difference at each refresh.
+The key of its machine is in the metadata of a domain, where libvirt keeps what is nobody's but ours. By XSLT the plugin changes
+the XML of machines and networks; nothing is added that the plugin reads back and has an input for: that would be a difference
+at each refresh.
 """
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from tidepool.cluster.shape import Shape
-from tidepool.infrastructures.libvirt.cpu_list import write_cpus
-from tidepool.infrastructures.libvirt.identity import Identity
-from tidepool.infrastructures.libvirt.options import Offering
+from tidepool.infrastructures.libvirt.options import Offering, write_cpus
 from tidepool.infrastructures.libvirt.seat import Seat
+from tidepool.infrastructures.machines import MachineKey
+
+_NAMESPACE: Final = "urn:tidepool:machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The node ``node`` of ``stack``."""
+
+    stack: str
+    node: str
+
+    @property
+    def domain(self) -> str:
+        """Return the name of the domain."""
+        return f"{self.stack}-{self.node}"
+
+    @property
+    def xml(self) -> str:
+        """Return the element that its domain has in its metadata."""
+        told = {
+            "stack": self.stack,
+            "fleet": MachineKey(self.stack, self.node).fleet,
+            "node": self.node,
+            # Nothing reads it: a domain is told from the next by its UUID. Without it, all domains would be made anew.
+            "generation": "1",
+        }
+        words = " ".join(f"{key}={quoteattr(value)}" for key, value in told.items())
+        return f'<tidepool:machine xmlns:tidepool="{_NAMESPACE}" {words}/>'
+
+
+def pool_of(stack: str) -> str:
+    """Return the name of a stack's storage pool, on each host."""
+    return f"tidepool-{stack}"
+
+
+def read_identity(domain: ET.Element) -> Identity | None:
+    """Return the identity of a domain; None where it says nothing, so is not of Tidepool."""
+    found = domain.find(f"metadata/{{{_NAMESPACE}}}machine")
+    if found is None:
+        return None
+    return Identity(found.get("stack", ""), found.get("node", ""))
+
 
 _HEAD: Final = """\
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">

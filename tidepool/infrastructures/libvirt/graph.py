@@ -21,13 +21,11 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
-from tidepool.infrastructures.libvirt.demand import Demands, demands
-from tidepool.infrastructures.libvirt.domain import NETWORK, stylesheet
-from tidepool.infrastructures.libvirt.identity import Identity, pool_of
+from tidepool.infrastructures.libvirt.domain import NETWORK, Identity, pool_of, stylesheet
 from tidepool.infrastructures.libvirt.options import Offering
-from tidepool.infrastructures.libvirt.own import own_seats
+from tidepool.infrastructures.libvirt.preflight import Demands, demands
 from tidepool.infrastructures.libvirt.reading import Options, read_options
-from tidepool.infrastructures.libvirt.seat import Seat
+from tidepool.infrastructures.libvirt.seat import Seat, own_seats
 from tidepool.infrastructures.libvirt.seat import seat as seat_of
 from tidepool.infrastructures.remote import Ssh, ssh
 from tidepool.resources.preflight import preflight

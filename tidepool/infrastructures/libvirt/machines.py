@@ -21,10 +21,9 @@ from tidepool.cluster import addresses
 from tidepool.cluster.failures import InfrastructureError, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
-from tidepool.infrastructures.libvirt.ask import Virsh, output_of, virsh
-from tidepool.infrastructures.libvirt.errors import LibvirtError
+from tidepool.infrastructures.libvirt.ask import LibvirtError, Virsh, output_of, virsh
+from tidepool.infrastructures.libvirt.domain import Identity, pool_of, read_identity
 from tidepool.infrastructures.libvirt.failures import kind_of
-from tidepool.infrastructures.libvirt.identity import Identity, pool_of, read_identity
 from tidepool.infrastructures.libvirt.reading import read_options
 
 _DOMAIN: Final = re.compile(r"^<domain\b.*?^</domain>", re.MULTILINE | re.DOTALL)

@@ -1,13 +1,120 @@
-"""Lacks of a host, compared with the demands on it. libvirt defines nearly every machine, and fails when it starts."""
+"""Preflight of libvirt's hosts: the demands of a spec, compared with what a host has, in previews and by `tidepool doctor`.
+
+libvirt defines nearly every machine, and fails when it starts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from tidepool.infrastructures.libvirt.capabilities import Host
-from tidepool.infrastructures.libvirt.cpu_list import write_cpus
-from tidepool.infrastructures.libvirt.demand import Demand
+from tidepool.cluster.shape import Shape
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.finding import Finding, Preflight
+from tidepool.infrastructures.libvirt.ask import Host, LibvirtError, ask, tools_missing
+from tidepool.infrastructures.libvirt.options import Offering, write_cpus
+from tidepool.infrastructures.libvirt.reading import Options, read_options
+from tidepool.infrastructures.libvirt.seat import Seat, own_seats
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Machines of one offering on one host.
+
+    ``path`` is where a person wrote the offering, ``machines`` how many there can be. ``cells`` are the processors that
+    they are pinned to, by NUMA node; ``page_kib`` is 0 where no huge pages are asked for.
+    """
+
+    path: str
+    machines: int = field(metadata={"least": 1})
+    cpus: int = field(metadata={"least": 1})
+    memory_mib: int = field(metadata={"least": 1})
+    virtualization: str = "kvm"
+    machine_type: str = "q35"
+    cells: Mapping[int, tuple[int, ...]] | None = None
+    emulator_cpus: tuple[int, ...] = ()
+    page_kib: int = 0
+    pci: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All demands on the host of that URI."""
+
+    uri: str
+    demands: tuple[Demand, ...]
+
+
+def demands(spec: ClusterSpec, options: Options, host: str) -> tuple[Demand, ...]:
+    """Return the demands on that host, when every fleet is as large as it may be."""
+    return tuple(_demands(spec, options, host))
+
+
+def _demands(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:
+    yield from _of_own(spec, options, host)
+    for found in spec.entries("libvirt"):
+        fleet, offering = found.fleet, options.offerings[found.fleet.name, found.entry.key]
+        most = fleet.most_nodes(found.entry)
+        hosts = options.hosts_of(offering)
+        if host not in hosts:
+            continue
+        # In turns: the first hosts have one more. Of those that are elsewhere nobody knows yet which they are.
+        count = min(most, (fleet.max_nodes - hosts.index(host) + len(hosts) - 1) // len(hosts))
+        if count:
+            cells = [(cell.node, cell.cpus) for cell in offering.cells]
+            devices = offering.pci_devices[: count * offering.pci_per_machine]
+            yield _demand(f"{found.path}.options", offering, fleet.shape, count, cells, devices)
+
+
+def _of_own(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:
+    """One of each shape. Which of them are on a host is known, and so are their processors and devices."""
+    offering = options.place.machines
+    by_shape: dict[str, tuple[Shape, list[Seat]]] = {}
+    for machine, seat in own_seats(spec, offering, options.hosts_of(offering)):
+        if seat is not None and seat.host == host:
+            by_shape.setdefault(machine.shape_path, (machine.shape, []))[1].append(seat)
+    for shape, seats in by_shape.values():
+        yield _demand(
+            f"{spec.site_options('libvirt').path}.machines",
+            offering,
+            shape,
+            len(seats),
+            [(seat.node, seat.cpus) for seat in seats if seat.node is not None],
+            tuple(device for seat in seats for device in seat.pci),
+        )
+
+
+def _demand(
+    path: str,
+    offering: Offering,
+    shape: Shape,
+    machines: int,
+    pinned: Iterable[tuple[int, tuple[int, ...]]],
+    devices: tuple[str, ...],
+) -> Demand:
+    cells: dict[int, tuple[int, ...]] = {}
+    for node, cpus in pinned:
+        cells[node] = (*cells.get(node, ()), *cpus)
+    return Demand(
+        path,
+        machines,
+        shape.cpus,
+        shape.memory_mib + offering.overhead_mib,
+        offering.virtualization,
+        offering.machine_type,
+        cells or None,
+        offering.emulator_cpus,
+        offering.page_kib or 0,
+        devices,
+    )
+
 
 #: What images are made for.
 _ARCHITECTURE: Final = "x86_64"
@@ -132,3 +239,54 @@ def _pages_lack(demand: Demand, size: int, there: int, wanted: int, where: str) 
         f"{demand.path}.hugepages: {where} has {there} pages of {size} KiB reserved, and the machines need {wanted}; boot "
         f"it with hugepagesz={name} hugepages={wanted}, and mount them before libvirtd starts"
     )
+
+
+Ask = Callable[[str], Host]
+
+
+def lacks_of_host(uri: str, demands: Sequence[Demand], ask: Ask = ask) -> tuple[str, ...]:
+    """All that the host of that URI lacks, each with the remedy; that it cannot be asked."""
+    try:
+        host = ask(uri)
+    except LibvirtError as error:
+        return (str(error),)
+    return lacks(host, demands)
+
+
+def checks_of(
+    spec: ClusterSpec,
+    _stack: str,
+    _data: Path,
+    ask: Ask = ask,
+    tools: Callable[[], Iterable[str]] = tools_missing,
+) -> Iterator[Finding]:
+    """The tools of this machine, and each host.
+
+    Raises:
+        SpecError: the options of libvirt have mistakes.
+    """
+    options = read_options(spec)
+    if missing := tuple(tools()):
+        yield from (Finding("tools of libvirt", "lacks", tool) for tool in missing)
+        return
+    hosts: Mapping[str, str] = options.place.hosts
+    # Over SSH, each takes a second.
+    with ThreadPoolExecutor(max(1, len(hosts))) as threads:
+        asked = {
+            name: threads.submit(partial(lacks_of_host, uri, demands(spec, options, name), ask))
+            for name, uri in hosts.items()
+        }
+        for name, found in asked.items():
+            what = f"host {name} of libvirt"
+            yield from (Finding(what, "lacks", lack) for lack in found.result())
+            if not found.result():
+                yield Finding(what, "well", f"{hosts[name]} has all that is asked of it")
+
+
+def _missing(demands: Demands, home: Home) -> Iterable[str]:
+    if missing := tuple(tools_missing(home.environment)):
+        return missing
+    return lacks_of_host(demands.uri, demands.demands)
+
+
+PREFLIGHT = Preflight(Demands, _missing)

@@ -11,10 +11,14 @@ from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError, read_offerings
-from tidepool.infrastructures.libvirt.cpu_list import write_cpus
-from tidepool.infrastructures.libvirt.options import Offering, SiteOptions
-from tidepool.infrastructures.libvirt.own import OwnMachine, has_own_machines, own_seats
-from tidepool.infrastructures.libvirt.seat import Seat, seats_on_each_host
+from tidepool.infrastructures.libvirt.options import Offering, SiteOptions, write_cpus
+from tidepool.infrastructures.libvirt.seat import (
+    OwnMachine,
+    Seat,
+    has_own_machines,
+    own_seats,
+    seats_on_each_host,
+)
 
 _NAME: Final = "libvirt"
 

@@ -6,12 +6,12 @@ INFRASTRUCTURE = Descriptor(
     name="local",
     graph="tidepool.infrastructures.local.graph:make",
     machines="tidepool.infrastructures.local.machines:machines_of",
-    failures="tidepool.infrastructures.local.failures:kind_of",
+    failures="tidepool.infrastructures.local.machines:kind_of",
     types=("tidepool:local:Machine",),
     kinds={
-        "tidepool:local:Network": "tidepool.infrastructures.local.kinds.network:NetworkKind",
-        "tidepool:local:Volume": "tidepool.infrastructures.local.kinds.volume:VolumeKind",
-        "tidepool:local:Boot": "tidepool.infrastructures.local.kinds.boot:BootKind",
-        "tidepool:local:Machine": "tidepool.infrastructures.local.kinds.machine:MachineKind",
+        "tidepool:local:Network": "tidepool.infrastructures.local.kinds:NetworkKind",
+        "tidepool:local:Volume": "tidepool.infrastructures.local.kinds:VolumeKind",
+        "tidepool:local:Boot": "tidepool.infrastructures.local.boots:BootKind",
+        "tidepool:local:Machine": "tidepool.infrastructures.local.kinds:MachineKind",
     },
 )

@@ -5,17 +5,43 @@ They are made by the provider's resources; here they are found and deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
 
-from tidepool.cluster.failures import Permanent, Transient
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.local import kernel
+
+#: This machine has no room for one more: disk, memory, processes, files.
+_NO_ROOM: Final = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EUSERS,
+)
+#: A person has to do something about it.
+_NOT_ALLOWED: Final = (errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSYS, errno.EOPNOTSUPP)
+
+_KINDS: Final[Mapping[str, type[InfrastructureError]]] = {
+    **{os.strerror(code): InsufficientCapacity for code in _NO_ROOM},
+    **{os.strerror(code): Permanent for code in _NOT_ALLOWED},
+}
+
+
+def kind_of(text: str) -> type[InfrastructureError]:
+    """The kind of a failure whose text this is; what is not known may be gone the next time."""
+    return next((kind for said, kind in _KINDS.items() if said in text), Transient)
+
 
 #: Of a machine whose record was lost.
 _NO_ADDRESS: Final = IPv4Address(0)

@@ -10,12 +10,12 @@ INFRASTRUCTURE = Descriptor(
     graph="tidepool.infrastructures.nomad.graph:make",
     machines="tidepool.infrastructures.nomad.machines:machines_of",
     failures="tidepool.infrastructures.nomad.failures:kind_of",
-    checks="tidepool.infrastructures.nomad.checks:checks_of",
-    preflight="tidepool.infrastructures.nomad.checks:PREFLIGHT",
+    checks="tidepool.infrastructures.nomad.preflight:checks_of",
+    preflight="tidepool.infrastructures.nomad.preflight:PREFLIGHT",
     types=("tidepool:nomad:Machine", "tidepool:ssh:Machine"),
     machine_id="id",
     kinds={
-        "tidepool:nomad:Machine": "tidepool.infrastructures.nomad.kinds.machine:NomadMachineKind",
+        "tidepool:nomad:Machine": "tidepool.infrastructures.nomad.kinds:NomadMachineKind",
     },
     package=Package("pulumi-nomad", "2.6.1", plugin="nomad"),
 )

@@ -1,4 +1,4 @@
-"""Nomad's HTTP API, with the standard library. The token comes from a file or the environment, and is in no argument."""
+"""Nomad's HTTP API, with the standard library, and its hosts. The token comes from a file or the environment, and is in no argument."""
 
 from __future__ import annotations
 
@@ -11,13 +11,91 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures.nomad.errors import NotAllowed, NotThere
-from tidepool.infrastructures.nomad.failures import kind_of
-from tidepool.infrastructures.nomad.host import Host, read_host
-from tidepool.infrastructures.nomad.token import TokenError, read_token
+from tidepool.infrastructures.nomad.failures import NotAllowed, NotThere, kind_of
+from tidepool.infrastructures.nomad.jobspec import Constraint
+
+
+class TokenError(Exception):
+    """It cannot be read. The text is for a person."""
+
+
+def read_token(file: str | None, environment: Mapping[str, str]) -> str:
+    """The token of that file, else NOMAD_TOKEN; empty where there is none.
+
+    Raises:
+        TokenError: the file cannot be read, or others can read it.
+    """
+    if file is None:
+        return environment.get("NOMAD_TOKEN", "")
+    path = Path(file)
+    try:
+        if path.stat().st_mode & 0o077:
+            raise TokenError(f"others can read the token in {file}; run: chmod 600 {file}")
+        return path.read_text().strip()
+    except OSError as error:
+        raise TokenError(f"the token in {file} cannot be read: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host of Nomad. ``drivers`` are those that work."""
+
+    id: str
+    name: str
+    datacenter: str = "dc1"
+    node_pool: str = "default"
+    version: str = ""
+    is_up: bool = True
+    is_eligible: bool = True
+    drivers: frozenset[str] = frozenset()
+    meta: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_host(node: Mapping[str, Any]) -> Host:
+    """From what ``/v1/node/ID`` says."""
+    attributes = node.get("Attributes") or {}
+    drivers = node.get("Drivers") or {}
+    return Host(
+        id=node["ID"],
+        name=node.get("Name", ""),
+        datacenter=node.get("Datacenter", ""),
+        node_pool=node.get("NodePool", "default"),
+        version=attributes.get("nomad.version", ""),
+        is_up=node.get("Status") == "ready",
+        is_eligible=node.get("SchedulingEligibility") == "eligible",
+        drivers=frozenset(name for name, told in drivers.items() if told.get("Healthy")),
+        meta=node.get("Meta") or {},
+        attributes=attributes,
+    )
+
+
+def lacking(host: Host, constraints: Sequence[Constraint]) -> tuple[str, ...]:
+    """The constraints that it does not keep, in words."""
+    return tuple(
+        f"{each.left} is {found or 'not there'}, and not {each.right}"
+        for each in constraints
+        if not _keeps(found := _value(host, each.left), each)
+    )
+
+
+def _value(host: Host, of: str) -> str:
+    key = of.removeprefix("${").removesuffix("}")
+    if key == "node.unique.name":
+        return host.name
+    scope, _, rest = key.partition(".")
+    return (host.attributes if scope == "attr" else host.meta).get(rest, "")
+
+
+def _keeps(found: str, constraint: Constraint) -> bool:
+    if constraint.operand == "set_contains_any":
+        return found in constraint.right.split(",")
+    return found == constraint.right
+
 
 T = TypeVar("T")
 U = TypeVar("U")

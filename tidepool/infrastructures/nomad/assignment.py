@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from tidepool.cluster.failures import InsufficientCapacity, Transient
 from tidepool.infrastructures import MachineKey
-from tidepool.infrastructures.nomad.api import Api
-from tidepool.infrastructures.nomad.errors import NotThere
-from tidepool.infrastructures.nomad.host import Host, lacking
+from tidepool.infrastructures.nomad.api import Api, Host, lacking
+from tidepool.infrastructures.nomad.failures import NotThere
 from tidepool.infrastructures.nomad.jobs import ADDRESS, FLEET, MACHINE, META, NODE, STACK
 from tidepool.infrastructures.nomad.jobspec import Constraint
 

@@ -1,4 +1,4 @@
-"""Kinds of Nomad's failures, by their words: its API and the plugin of Pulumi say them in text alone."""
+"""Failures of Nomad: their types, and their kinds by their words, for its API and the plugin of Pulumi say them in text alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ import re
 from typing import Final
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+
+
+class NotAllowed(Permanent):
+    """The token has not the right to it."""
+
+
+class NotThere(Permanent):
+    """There is no such thing."""
+
 
 #: In this order. A plan that finds no place is no capacity, whatever else the text says.
 _SIGNS: Final[tuple[tuple[type[InfrastructureError], re.Pattern[str]], ...]] = (

@@ -20,21 +20,22 @@ import pulumi_nomad as nomad
 from pulumi import Input, Output, ResourceOptions
 
 from tidepool import resources
+from tidepool.cluster.boot import Mount
 from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.slurm_conf import CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures import contract
 from tidepool.infrastructures.boot import Boot, File, Service
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Infrastructure, MachineOrder, VolumeOrder
 from tidepool.infrastructures.nomad import jobs
-from tidepool.infrastructures.nomad import machine as parts
-from tidepool.infrastructures.nomad.api import ApiLocation
-from tidepool.infrastructures.nomad.demand import Demands, demands
+from tidepool.infrastructures.nomad.api import ApiLocation, TokenError, read_token
 from tidepool.infrastructures.nomad.jobspec import Constraint, Job, written
+from tidepool.infrastructures.nomad.machine import Machine, MachineFile, item_of
 from tidepool.infrastructures.nomad.options import Offering
+from tidepool.infrastructures.nomad.preflight import Demands, demands
 from tidepool.infrastructures.nomad.reading import Options, label, own_boots, read_options
 from tidepool.infrastructures.nomad.resources import NomadMachine
-from tidepool.infrastructures.nomad.token import TokenError, read_token
 from tidepool.infrastructures.remote import ssh
 from tidepool.resources.model import to_wire
 from tidepool.resources.preflight import preflight
@@ -134,7 +135,7 @@ class Nomad:
             services=tuple(self._service(each) for each in boot.services if each is not munged),
             files=(*(file for file in boot.files if file.path != MUNGE_KEY), *self.ways),
         )
-        home, daemon, offering = self.home, _daemon(munged), self.offering
+        home, daemon, offering = self.home, munged, self.offering
         if offering is None:
             job, named, groups = jobs.own_id(stack, name), f"slurm-{name}", tuple(self.own[name])
         else:
@@ -156,7 +157,7 @@ class Nomad:
         )
         return registered.id.apply(lambda _: name)
 
-    def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
+    def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> contract.Machine:
         place, stack = self.home.place, self.home.stack
         if self.offering is None:
             machine_id = Output.from_input(order.boot).apply(
@@ -193,7 +194,9 @@ class Nomad:
             port=place.ssh_port,
             opts=opts,
         )
-        return Machine(answers, machine_id, Output.from_input(str(order.address)), answers.connection)
+        return contract.Machine(
+            answers, machine_id, Output.from_input(str(order.address)), answers.connection
+        )
 
     def _munge(self, munged: Service, boot: Boot, opts: ResourceOptions | None) -> nomad.Job:
         """One job for the hosts of a fleet, and one for those of all own machines: the key comes with their first boot."""
@@ -230,7 +233,7 @@ class Nomad:
         contents = Output.all(*(file.content for file in from_resources))
         items: Output[str] = contents.apply(
             lambda known: json.dumps(
-                {_file(file).item: text for file, text in zip(from_resources, known, strict=True)},
+                {item_of(file): text for file, text in zip(from_resources, known, strict=True)},
                 sort_keys=True,
             )
         )
@@ -249,7 +252,7 @@ class Nomad:
         self, group: str, job: str, files: Sequence[File], opts: ResourceOptions | None
     ) -> nomad.Variable:
         """Register the files that daemons read again while they run. Where somebody changed them, that is drift."""
-        items = {_file(file).item: str(file.content) for file in files}
+        items = {item_of(file): str(file.content) for file in files}
         if (size := sum(map(len, items.values()))) > _VARIABLE_BYTES:
             raise pulumi.RunError(
                 f"controller.infrastructure: Slurm's files have {size} bytes, and a variable of Nomad takes "
@@ -281,38 +284,24 @@ def _register(name: str, job: Input[Job], opts: ResourceOptions, waits: bool = F
     )
 
 
-def _machine(boot: Boot, sources: Sequence[str]) -> parts.Machine:
-    return parts.Machine(
-        tuple(map(_daemon, boot.services)),
-        tuple(map(_file, boot.files)),
-        tuple(replace(_file(file), text=None) for file in boot.live_files),
-        tuple(parts.Folder(each.path, each.mode, each.owner, each.group) for each in boot.folders),
+def _machine(boot: Boot, sources: Sequence[str]) -> Machine:
+    if of_roles := [service.name for service in boot.services if service.role]:
+        raise ValueError(f"the service {of_roles[0]} is of a role, which machines of Nomad do not take")
+    return Machine(
+        boot.services,
+        tuple(_file(file, file.content) for file in boot.files),
+        tuple(_file(file, None) for file in boot.live_files),
+        boot.folders,
         tuple(
-            parts.Mount(source, mount.target, mount.read_only)
+            Mount(source, mount.target, mount.read_only)
             for source, mount in zip(sources, boot.mounts, strict=True)
         ),
     )
 
 
-def _daemon(service: Service) -> parts.Daemon:
-    if service.role:
-        raise ValueError(f"the service {service.name} is of a role, which machines of Nomad do not take")
-    return parts.Daemon(
-        service.name,
-        service.argv,
-        service.user,
-        service.ready,
-        service.stop_timeout_s,
-        service.once,
-        service.begins,
-        service.restart,
-        leaves_children=service.name == _SLURMD,
-    )
-
-
-def _file(file: File) -> parts.MachineFile:
-    text = file.content if isinstance(file.content, str) else None
-    return parts.MachineFile(file.path, text, file.mode, file.owner, file.group, file.is_base64)
+def _file(file: File, content: object) -> MachineFile:
+    known = content if isinstance(content, str) else None
+    return MachineFile(file.path, known, file.mode, file.owner, file.group, file.is_base64)
 
 
 def _hosts(addresses: Mapping[str, IPv4Address]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from tidepool.infrastructures.nomad import scripts
+from tidepool.cluster import boot
 from tidepool.infrastructures.nomad.jobspec import (
     DISTINCT_HOSTS,
     Constraint,
@@ -24,7 +24,17 @@ from tidepool.infrastructures.nomad.jobspec import (
     Template,
     Update,
 )
-from tidepool.infrastructures.nomad.machine import Daemon, Machine, MachineFile
+from tidepool.infrastructures.nomad.machine import (
+    Machine,
+    MachineFile,
+    changed_script,
+    install_script,
+    item_of,
+    machine_script,
+    port_of,
+    run_script,
+    wait_script,
+)
 from tidepool.infrastructures.nomad.options import Attributes, Container, Offering, RollOut, SiteOptions
 
 #: What a host's metadata says of the machine that it is: by these it is given to a fleet, and taken back.
@@ -33,7 +43,7 @@ STACK, FLEET, NODE = "tidepool_stack", "tidepool_fleet", "tidepool_node"
 ADDRESS, MACHINE = "tidepool_address", "tidepool_machine"
 #: The last is in the metadata of machines of earlier releases.
 META: Final = (STACK, FLEET, NODE, ADDRESS, MACHINE, "tidepool_generation")
-#: Daemons of the machine itself. Programs of the host's, confined to nothing: slurmd gives jobs the whole host.
+#: boot.Services of the machine itself. Programs of the host's, confined to nothing: slurmd gives jobs the whole host.
 DRIVER: Final = "raw_exec"
 _SH: Final = "/bin/sh"
 
@@ -97,9 +107,11 @@ def munge_job(home: Home, machine: Machine, fleet: str = "", offering: Offering 
     return _job(home, job, "system", [group])
 
 
-def own_job(home: Home, boot: str, machine: Machine, seats: Mapping[str, str], munged: Daemon) -> Job:
+def own_job(
+    home: Home, boot_name: str, machine: Machine, seats: Mapping[str, str], munged: boot.Service
+) -> Job:
     """The cluster's own machines of a boot, by name with their addresses: each on its host, and no other."""
-    job = own_id(home.stack, boot)
+    job = own_id(home.stack, boot_name)
     groups = [
         Group(
             name,
@@ -116,7 +128,7 @@ def own_job(home: Home, boot: str, machine: Machine, seats: Mapping[str, str], m
     return _job(home, job, "service", groups)
 
 
-def fleet_job(home: Home, fleet: str, machine: Machine, offering: Offering, munged: Daemon) -> Job:
+def fleet_job(home: Home, fleet: str, machine: Machine, offering: Offering, munged: boot.Service) -> Job:
     """Slurmd of a fleet: where a host's metadata says so. The machine's name and address are there as well."""
     job = fleet_id(home.stack, fleet)
     seat = _Seat(f"${{meta.{NODE}}}", f"${{meta.{ADDRESS}}}/{home.prefix}")
@@ -183,8 +195,8 @@ def _job(home: Home, id: str, type: Literal["service", "system"], groups: Sequen
     )
 
 
-def _update(roll_out: RollOut, daemons: Iterable[Daemon], in_percent: bool = False) -> Update:
-    checked = any(daemon.port for daemon in daemons)
+def _update(roll_out: RollOut, daemons: Iterable[boot.Service], in_percent: bool = False) -> Update:
+    checked = any(port_of(daemon) for daemon in daemons)
     return Update(
         roll_out.max_parallel,
         roll_out.canary_percent if in_percent else 0,
@@ -200,9 +212,9 @@ def _update(roll_out: RollOut, daemons: Iterable[Daemon], in_percent: bool = Fal
 def _services(job: str, machine: str, machine_of: Machine) -> tuple[Service, ...]:
     parts = [job, machine] if machine else [job]
     return tuple(
-        Service("-".join([*parts, daemon.name]), daemon.port)
+        Service("-".join([*parts, daemon.name]), port)
         for daemon in machine_of.daemons
-        if daemon.port is not None
+        if (port := port_of(daemon)) is not None
     )
 
 
@@ -214,9 +226,9 @@ class _Seat:
     address: str
 
 
-def _after(munged: Daemon) -> Task:
+def _after(munged: boot.Service) -> Task:
     """Ends when munged is ready: the group's daemons start then, however the two jobs came to the host."""
-    script = Template("local/wait", scripts.wait(munged.ready), literal=True)
+    script = Template("local/wait", wait_script(munged.ready), literal=True)
     return Task(f"after-{munged.name}", DRIVER, _sh("wait"), (script,), hook="prestart")
 
 
@@ -228,28 +240,28 @@ def _tasks(job: str, group: str, machine: Machine, seat: _Seat, interface: str) 
     files = _templates(
         machine.files, keys_path(job), "restart" if alone else "script", (_SH, "local/install")
     )
-    made = Template("local/machine", scripts.machine(machine.mounts, machine.folders), literal=True)
+    made = Template("local/machine", machine_script(machine.mounts, machine.folders), literal=True)
     holder = (made, *(_templates((), "") if alone else files))
     tasks = [Task("machine", DRIVER, _sh("machine"), holder, env, hook="prestart", sidecar=True)]
-    once: list[Daemon] = []
+    once: list[boot.Service] = []
     after = ""
     for daemon in machine.daemons:
         if daemon.once:
             once.append(daemon)
             continue
         own = files if alone else _live(machine, daemon, live_path(job, group))
-        run = Template("local/run", scripts.run(daemon, once, after), literal=True)
+        run = Template("local/run", run_script(daemon, once, after), literal=True)
         told = (run, *(own or _templates((), "")))
         tasks.append(Task(daemon.name, DRIVER, _sh("run"), told, env, kill_timeout_s=daemon.stop_timeout_s))
         once, after = [], daemon.ready if daemon.ready != "started" else after
     return tuple(tasks)
 
 
-def _live(machine: Machine, daemon: Daemon, variable: str) -> tuple[Template, ...]:
+def _live(machine: Machine, daemon: boot.Service, variable: str) -> tuple[Template, ...]:
     """Return the files that a daemon reads again while it runs: it is told by SIGHUP."""
     if not any(daemon.begins == f"path:{file.path}" for file in machine.live):
         return ()
-    changed = Template("local/changed", scripts.changed(), literal=True)
+    changed = Template("local/changed", changed_script(), literal=True)
     return (changed, *_templates(machine.live, variable, "script", (_SH, "local/changed")))
 
 
@@ -262,17 +274,17 @@ def _templates(
     """Files in the task's folder, and the program that puts them where the machine has them."""
     placed = []
     for file in files:
-        if file.text is not None:
+        if file.content is not None:
             # Another text is another version of the job, and rolled out.
-            template = Template(f"local/files/{file.item}", file.text, "0600", literal=True)
+            template = Template(f"local/files/{item_of(file)}", file.content, "0600", literal=True)
         else:
-            value = f".{file.item}.Value | base64Decode" if file.is_base64 else f".{file.item}.Value"
+            value = f".{item_of(file)}.Value | base64Decode" if file.is_base64 else f".{item_of(file)}.Value"
             text = f'{{{{ with nomadVar "{variable}" }}}}{{{{ {value} }}}}{{{{ end }}}}'
             told = script if on_change == "script" else ()
-            template = Template(f"secrets/files/{file.item}", text, "0600", on_change, told)
+            template = Template(f"secrets/files/{item_of(file)}", text, "0600", on_change, told)
         placed.append((template, file))
     sources = [(_in_task(template.path), file) for template, file in placed]
-    program = Template("local/install", scripts.install(sources), literal=True)
+    program = Template("local/install", install_script(sources), literal=True)
     return (program, *(template for template, _ in placed))
 
 

@@ -16,13 +16,11 @@ from pathlib import Path
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.nomad.api import Api
+from tidepool.infrastructures.nomad.api import Api, Host, TokenError, read_token
 from tidepool.infrastructures.nomad.assignment import find, key_of, leave
-from tidepool.infrastructures.nomad.host import Host
 from tidepool.infrastructures.nomad.jobs import ADDRESS, fleet_jobs
 from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.infrastructures.nomad.reading import site_of
-from tidepool.infrastructures.nomad.token import TokenError, read_token
 
 _NO_ADDRESS = IPv4Address(0)
 

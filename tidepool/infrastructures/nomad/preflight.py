@@ -1,14 +1,88 @@
-"""Lacks of Nomad, compared with the demands on it. It takes jobs that no host can run, and lets them wait without a word."""
+"""Preflight of Nomad: the demands of a spec, compared with what is there, in previews and by `tidepool doctor`.
+
+Nomad takes jobs that no host can run, and lets them wait without a word. It is asked what it has, and what the token may do;
+nothing is changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.infrastructures.nomad.demand import Demand
-from tidepool.infrastructures.nomad.host import Host, lacking
-from tidepool.infrastructures.nomad.jobs import STACK
+from tidepool.cluster.failures import InfrastructureError, Permanent
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.finding import Finding, Preflight
+from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host, lacking
+from tidepool.infrastructures.nomad.failures import NotAllowed, NotThere
+from tidepool.infrastructures.nomad.jobs import DRIVER, STACK, required_attributes
+from tidepool.infrastructures.nomad.jobspec import Constraint, Group, Job, Task, written
+from tidepool.infrastructures.nomad.machines import api_of
+from tidepool.infrastructures.nomad.options import SiteOptions
+from tidepool.infrastructures.nomad.reading import Options, label, own_boots, read_options
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Hosts that are asked for at ``path``: ``count`` of them with these ``drivers``, as ``constraints`` say.
+
+    ``host`` is one by its name, or empty: any that is free. ``ports`` are static ones that nobody else may have there.
+    """
+
+    path: str
+    host: str = ""
+    count: int = 1
+    constraints: tuple[Constraint, ...] = ()
+    drivers: tuple[str, ...] = (DRIVER,)
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All demands of a stack on a Nomad."""
+
+    api: ApiLocation
+    namespace: str
+    stack: str
+    demands: tuple[Demand, ...]
+
+
+def demands(spec: ClusterSpec, options: Options) -> tuple[Demand, ...]:
+    """All that is asked for, fleets with ``min_nodes``: more come when there are hosts."""
+    return tuple(_demands(spec, options))
+
+
+def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
+    place = options.place
+    ports = {"ctl": (6817,), "dbd": (6819,)}
+    for boot, machines in own_boots(spec).items():
+        for name in machines:
+            taken = (*ports.get(boot, ()), place.ssh_port)
+            yield Demand(f"{options.path}.hosts.{name}", place.hosts[name], ports=taken)
+    for (name, key), offering in options.offerings.items():
+        at = next(i for i, fleet in enumerate(spec.fleets) if fleet.name == name)
+        fleet = spec.fleets[at]
+        entry = fleet.infrastructure(key)
+        called = label(name, entry.offering)
+        beside = {each.driver for each in place.containers if each.fleet == called}
+        yield Demand(
+            f"fleets[{at}].infrastructures[{fleet.infrastructures.index(entry)}].options.attributes",
+            # With several, the others may have them all.
+            count=fleet.min_nodes if len(fleet.infrastructures) == 1 else 0,
+            constraints=required_attributes(offering.attributes),
+            drivers=(DRIVER, *sorted(beside)),
+        )
+    for i, container in enumerate(place.containers):
+        if container.host is not None:
+            taken = () if container.port is None else (container.port,)
+            path = f"{options.path}.containers[{i}].host"
+            yield Demand(path, container.host, drivers=(container.driver,), ports=taken)
+
 
 #: The least version. Since it, changes of system jobs are healthy before they go on, and revert.
 LEAST: Final = (1, 11)
@@ -104,3 +178,142 @@ def _drivers(host: Host, drivers: Sequence[str]) -> Iterator[str]:
 def _version(text: str) -> tuple[int, ...]:
     numbers = text.partition("-")[0].partition("+")[0].split(".")[:2]
     return tuple(int(number) for number in numbers if number.isdigit())
+
+
+#: No variable has this index, so writing with it writes nothing.
+_NEVER: Final = "18446744073709551614"
+#: Planned, and never run.
+_PROBE: Final = Job(
+    "tidepool-probe", "system", (Group("probe", (Task("probe", "raw_exec", {"command": "/bin/true"}),)),)
+)
+
+
+def rights_missing(api: Api, namespace: str) -> tuple[str, ...]:
+    """Return the rights of a stack that the token lacks, each with the rule that gives it; and a namespace that is not there.
+
+    Raises:
+        InfrastructureError: it cannot be asked.
+    """
+    return tuple(_missing(api, namespace))
+
+
+def _missing(api: Api, namespace: str) -> Iterator[str]:
+    in_namespace = f'namespace "{namespace}"'
+    job = f'{in_namespace} {{ capabilities = ["submit-job", "read-job", "alloc-lifecycle"] }}'
+    try:
+        api.call("GET", f"namespace/{namespace}")
+    except NotThere:
+        yield f"the namespace {namespace} is not there; run: nomad namespace apply {namespace}"
+        return
+    except NotAllowed:
+        yield f"the token does not let into the namespace {namespace}: {job}"
+        return
+    plan = json.loads(written(replace(_PROBE, namespace=namespace)))
+    if not _may(lambda: api.call("POST", f"job/{_PROBE.id}/plan", plan, namespace=namespace)):
+        yield f"the token may not submit jobs: {job}"
+    variable = {"Path": f"nomad/jobs/{_PROBE.id}", "Namespace": namespace, "Items": {"probe": ""}}
+    write = f"var/{variable['Path']}"
+    if not _may(lambda: api.call("PUT", write, variable, namespace=namespace, cas=_NEVER)):
+        yield (
+            f'the token may not write variables: {in_namespace} {{ variables {{ path "nomad/jobs/*" '
+            '{ capabilities = ["write", "read", "destroy"] } } }'
+        )
+    try:
+        listed = api.call("GET", "nodes")
+    except NotAllowed:
+        yield 'the token may not read hosts: node { policy = "write" }'
+        return
+    if listed:
+        told = {"NodeID": listed[0]["ID"], "Meta": {}}
+        if not _may(lambda: api.call("POST", "client/metadata", told, node_id=told["NodeID"])):
+            yield 'the token may not change what hosts say of themselves: node { policy = "write" }'
+
+
+def _may(call: Callable[[], Any]) -> bool:
+    """Return whether it is let in. What it says else, as that it asks for too little, is an answer as well."""
+    try:
+        call()
+    except NotAllowed:
+        return False
+    except Permanent:
+        return True
+    return True
+
+
+def look(api: Api, named: Sequence[str], stack: str) -> There:
+    """All hosts, and the static ports that other stacks' jobs have on those that are ``named``.
+
+    Raises:
+        InfrastructureError: it cannot be asked.
+    """
+    hosts = api.hosts()
+    ports = {}
+    for host in hosts:
+        if host.name not in named:
+            continue
+        for each in api.call("GET", f"node/{host.id}/allocations", namespace="*") or ():
+            if each.get("ClientStatus") in ("pending", "running") and not _is_of(each, stack):
+                for port in _ports(each):
+                    ports[host.name, port] = each["JobID"]
+    return There(hosts, ports)
+
+
+def _is_of(allocation: dict[str, Any], stack: str) -> bool:
+    return str(allocation["JobID"]).startswith(f"{stack}-")
+
+
+def _ports(allocation: dict[str, Any]) -> Iterator[int]:
+    shared = (allocation.get("AllocatedResources") or {}).get("Shared") or {}
+    for network in shared.get("Networks") or ():
+        for port in network.get("ReservedPorts") or ():
+            yield int(port["Value"])
+
+
+def lacks_there(
+    open: Callable[[], Api], address: str, namespace: str, demands: Sequence[Demand], stack: str
+) -> Iterator[str]:
+    """All that it lacks, each with the remedy; that it cannot be asked."""
+    try:
+        api = open()
+        missing = rights_missing(api, namespace)
+        yield from missing
+        if any("hosts" in each for each in missing):
+            return
+        found = look(api, [demand.host for demand in demands if demand.host], stack)
+    except Permanent as error:
+        yield str(error)
+        return
+    except InfrastructureError as error:
+        remedy = "is the agent up, and the address right? try: nomad status -address="
+        yield f"{error}; {remedy}{address}"
+        return
+    yield from lacks(found, demands, stack)
+
+
+def checks_of(
+    spec: ClusterSpec, stack: str, _data: Path, open: Callable[[SiteOptions], Api] = api_of
+) -> Iterator[Finding]:
+    """Check the rights of the token, and the hosts.
+
+    Raises:
+        SpecError: the options of Nomad have mistakes.
+    """
+    options = read_options(spec)
+    place = options.place
+    what = f"Nomad at {place.address}"
+    asked = demands(spec, options)
+    found = tuple(lacks_there(lambda: open(place), place.address, place.namespace, asked, stack))
+    yield from (Finding(what, "lacks", lack) for lack in found)
+    if not found:
+        yield Finding(what, "well", "it answers, and the token and the hosts are as is asked of them")
+
+
+def _missing_in_preview(demands: Demands, home: Home) -> Iterator[str]:
+    api = demands.api
+    environment = home.environment
+    return lacks_there(
+        lambda: api.open(environment), api.address, demands.namespace, demands.demands, demands.stack
+    )
+
+
+PREFLIGHT = Preflight(Demands, _missing_in_preview)

@@ -10,12 +10,12 @@ INFRASTRUCTURE = Descriptor(
     graph="tidepool.infrastructures.ssh.graph:make",
     machines="tidepool.infrastructures.ssh.machines:machines_of",
     failures="tidepool.infrastructures.ssh.failures:kind_of",
-    checks="tidepool.infrastructures.ssh.checks:checks_of",
-    preflight="tidepool.infrastructures.ssh.checks:PREFLIGHT",
+    checks="tidepool.infrastructures.ssh.preflight:checks_of",
+    preflight="tidepool.infrastructures.ssh.preflight:PREFLIGHT",
     types=("tidepool:ssh:Host", "tidepool:ssh:Playbook"),
     machine_id="machine",
     kinds={
-        "tidepool:ssh:Host": "tidepool.infrastructures.ssh.kinds.host:SshHostKind",
-        "tidepool:ssh:Playbook": "tidepool.infrastructures.ssh.kinds.playbook:SshPlaybookKind",
+        "tidepool:ssh:Host": "tidepool.infrastructures.ssh.kinds:SshHostKind",
+        "tidepool:ssh:Playbook": "tidepool.infrastructures.ssh.kinds:SshPlaybookKind",
     },
 )

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import paramiko
-
 from tidepool.clients.slurm import Completed, SlurmError, Transport
 from tidepool.infrastructures.connection import transport
-from tidepool.infrastructures.ssh.errors import HostError
+from tidepool.infrastructures.ssh.failures import HostError
 from tidepool.infrastructures.ssh.keeper import program
 
 #: A host that is asked for facts answers at once; one that is claimed looks at its whole disk first.
@@ -67,6 +64,11 @@ def _answer(done: Completed, connection: Mapping[str, Any], verb: str) -> Mappin
 
 
 def _refused(error: SlurmError, connection: Mapping[str, Any], reached: Transport) -> str:
+    # They take a tenth of a second to import, which a program is spared that only says what it demands.
+    import socket
+
+    import paramiko
+
     # A number of Pulumi's has a point.
     known, port = connection["known_hosts"], int(connection.get("port", 22))
     address = connection["address"]

@@ -1,4 +1,4 @@
-"""Kinds of failures with existing hosts, by their words, which are our own and those of SSH."""
+"""Failures with existing hosts: their type, and their kinds by their words, which are our own and those of SSH."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import re
 from typing import Final
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+
+
+class HostError(Exception):
+    """A host was not reached, or did not do what it was told. The text says what, where, and the remedy."""
+
 
 _KINDS: Final[tuple[tuple[type[InfrastructureError], re.Pattern[str]], ...]] = (
     # Another node has the host, and there are no more.

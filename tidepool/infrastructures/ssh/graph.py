@@ -24,9 +24,8 @@ from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOr
 from tidepool.infrastructures.local.graph import Local
 from tidepool.infrastructures.remote import own_addresses
 from tidepool.infrastructures.ssh import resources
-from tidepool.infrastructures.ssh.demand import demands
-from tidepool.infrastructures.ssh.reading import Options, connection_of, read_options
-from tidepool.infrastructures.ssh.seat import host_of
+from tidepool.infrastructures.ssh.preflight import demands
+from tidepool.infrastructures.ssh.reading import Options, connection_of, host_of, read_options
 from tidepool.resources.preflight import Preflight, preflight
 
 _OF_NODES: Final = ("munge", "slurm-client", "slurmd")

@@ -1,11 +1,70 @@
-"""Lacks of a host that is to be a node; among them, that it is somebody else's. Pure."""
+"""Preflight of existing hosts: the demands of a spec, compared with what each host has, in previews and by `tidepool doctor`.
+
+Among what a host may lack is that it is nobody else's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.infrastructures.ssh.demand import Demand
+from tidepool.cluster.shape import Shape
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.finding import Finding, Preflight
+from tidepool.infrastructures.ssh.ask import FACTS_S, Ask, ask
+from tidepool.infrastructures.ssh.failures import HostError
+from tidepool.infrastructures.ssh.reading import Options, connection_of, own_machines, read_options
+
+if TYPE_CHECKING:
+    from tidepool.resources.kind import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Demand on one host. ``path`` is where a person wrote so, ``cpus`` and ``memory_mib`` what its node has."""
+
+    path: str
+    host: str
+    cpus: int = field(metadata={"least": 1})
+    memory_mib: int = field(metadata={"least": 1})
+    #: How it is reached, as `tidepool.infrastructures.connection` reads it.
+    connection: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All demands of a stack on hosts. ``users`` are the numbers of accounts, of the user and of its group."""
+
+    stack: str
+    systems: tuple[str, ...]
+    users: Mapping[str, tuple[int, ...]]
+    hosts: tuple[Demand, ...]
+
+
+def demands(spec: ClusterSpec, options: Options, stack: str) -> Demands:
+    """Return the demands on each host that can be a node, when every fleet is as large as it may be."""
+    place = options.place
+    users = {name: (each.uid, each.gid or each.uid) for name, each in place.users.items()}
+    return Demands(stack, tuple(place.systems), users, tuple(_demands(spec, options)))
+
+
+def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
+    own = f"{spec.site_options('ssh').path}.machines"
+    for host in options.own[: own_machines(spec)]:
+        yield _demand(options, own, host, spec.controller.shape)
+    for found in spec.entries("ssh"):
+        most = found.fleet.most_nodes(found.entry)
+        for host in options.fleets[found.fleet.name][:most]:
+            yield _demand(options, f"{found.path}.options.hosts", host, found.fleet.shape)
+
+
+def _demand(options: Options, path: str, host: str, shape: Shape) -> Demand:
+    connection = connection_of(options.place, options.hosts[host])
+    return Demand(path, host, shape.cpus, shape.memory_mib, connection)
+
 
 #: What packages are made for.
 _ARCHITECTURE: Final = "x86_64"
@@ -79,3 +138,43 @@ def _lacks(
         taken = facts["numbers"].get(str(uid))
         if taken not in (None, name):
             yield f"its user {taken} has the number {uid}, which {name} is to have: write another one in `users`"
+
+
+#: So many are asked at a time: over SSH, each takes a second.
+_AT_ONCE: Final = 64
+
+
+def lacks_of_hosts(demands: Demands, ask: Ask = ask) -> Iterator[tuple[Demand, Sequence[str]]]:
+    """All that is wrong with each host, with the remedy; that it cannot be asked."""
+
+    def wrong(demand: Demand) -> Sequence[str]:
+        accounts = {"users": list(demands.users), "numbers": [uid for uid, _ in demands.users.values()]}
+        try:
+            facts = ask(demand.connection, "facts", accounts, FACTS_S)
+        except HostError as error:
+            return (str(error),)
+        return lacks(facts, demand, stack=demands.stack, systems=demands.systems, users=demands.users)
+
+    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(demands.hosts)))) as threads:
+        yield from zip(demands.hosts, threads.map(wrong, demands.hosts), strict=True)
+
+
+def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask) -> Iterator[Finding]:
+    """Each host that may be a node.
+
+    Raises:
+        SpecError: the options of existing hosts have mistakes.
+    """
+    for demand, found in lacks_of_hosts(demands(spec, read_options(spec), stack), ask):
+        what = f"host {demand.host}"
+        yield from (Finding(what, "lacks", f"{demand.path}: {lack}") for lack in found)
+        if not found:
+            yield Finding(what, "well", "it answers, and is fit to be a node")
+
+
+def _missing(demands: Demands, _home: Home) -> Iterator[str]:
+    for demand, found in lacks_of_hosts(demands):
+        yield from (f"{demand.path}: the host {demand.host}: {each}" for each in found)
+
+
+PREFLIGHT = Preflight(Demands, _missing)

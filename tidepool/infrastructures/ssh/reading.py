@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -207,3 +207,12 @@ def _host_mistakes(
                 None,
                 "it is missing: Slurm runs as it; give it the number it has elsewhere",
             )
+
+
+def host_of(hosts: Sequence[str], number: int) -> str:
+    """The host of the machine ``number``, from 1.
+
+    A fleet that spans infrastructures may have higher numbers here than it has hosts: they begin anew, and a host that is
+    a node already refuses to be another.
+    """
+    return hosts[(number - 1) % len(hosts)]

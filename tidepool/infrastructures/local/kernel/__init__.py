@@ -5,8 +5,7 @@ from the kernel and the data folder, which every function is given. See ``docs/a
 """
 
 from tidepool.cluster.boot import Device, File, Folder, Mount, Service
-from tidepool.infrastructures.local.kernel.dial import dial, network_prefix
-from tidepool.infrastructures.local.kernel.entry import Ended, enter_prefix, execute
+from tidepool.infrastructures.local.kernel.entry import Ended, dial, enter_prefix, execute, network_prefix
 from tidepool.infrastructures.local.kernel.errors import (
     BadSpec,
     BootFailed,
@@ -16,6 +15,7 @@ from tidepool.infrastructures.local.kernel.errors import (
     NoSuchNetwork,
     TimedOut,
 )
+from tidepool.infrastructures.local.kernel.lifeline import started_at
 from tidepool.infrastructures.local.kernel.machine import (
     Machine,
     MachineState,
@@ -38,9 +38,8 @@ from tidepool.infrastructures.local.kernel.network import (
     read_network,
 )
 from tidepool.infrastructures.local.kernel.preflight import Lack, Plans, kubelets_at_most, preflight
-from tidepool.infrastructures.local.kernel.services import ServiceState
+from tidepool.infrastructures.local.kernel.record import ServiceState
 from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec
-from tidepool.infrastructures.local.kernel.uptime import started_at
 
 __all__ = [
     "BadSpec",

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from tidepool.infrastructures.local.kernel.errors import BootFailed, LocalError, TimedOut
-from tidepool.infrastructures.local.kernel.lifeline import Lifeline
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline, readable, writable
 from tidepool.infrastructures.local.kernel.lock import locked
-from tidepool.infrastructures.local.kernel.waiting import readable, writable
 
 #: What the first process is made of.
 _SOURCES: Final = Path(__file__).parent / "init"

@@ -8,15 +8,14 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from tidepool.infrastructures.local.kernel import hosts
 from tidepool.infrastructures.local.kernel.birth import newborn
 from tidepool.infrastructures.local.kernel.cabling import cable, plug_in
 from tidepool.infrastructures.local.kernel.cgroup import Cgroups, Limits
 from tidepool.infrastructures.local.kernel.layout import Paths
-from tidepool.infrastructures.local.kernel.lifeline import Lifeline
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
+from tidepool.infrastructures.local.kernel.network import register_address
 from tidepool.infrastructures.local.kernel.plan import HOST_SETTINGS, Surroundings, encode, machine_steps
 from tidepool.infrastructures.local.kernel.record import Record, load
-from tidepool.infrastructures.local.kernel.remains import end_all
 from tidepool.infrastructures.local.kernel.spec import MachineSpec, boot_fingerprint
 
 
@@ -62,7 +61,7 @@ def boot(
         cgroups = cgroups.for_containers()
     cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
     cgroups.create(place.inner_cgroup, Limits())
-    hosts.register(network, spec.address, (spec.name, *spec.aliases))
+    register_address(network, spec.address, (spec.name, *spec.aliases))
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     status = os.open(place.status, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -110,7 +109,7 @@ def change(
         known = replace(known, switch=switch)
         known.save(place.record)
     if known.fingerprint != spec.fingerprint:
-        hosts.register(network, spec.address, (spec.name, *spec.aliases))
+        register_address(network, spec.address, (spec.name, *spec.aliases))
         cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
         # Last: a change that was cut short is made again.
         replace(known, spec=spec.public(), fingerprint=spec.fingerprint).save(place.record)

@@ -1,10 +1,12 @@
-"""Commands inside of a machine."""
+"""Ways into a machine: commands inside of it, and from within its own network, which nothing outside of the stack reaches."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -13,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.infrastructures.local.kernel.birth import init_program
-from tidepool.infrastructures.local.kernel.cgroup_choice import choose
-from tidepool.infrastructures.local.kernel.errors import TimedOut
+from tidepool.infrastructures.local.kernel.cgroup_versions import choose
+from tidepool.infrastructures.local.kernel.errors import NoSuchMachine, TimedOut
 from tidepool.infrastructures.local.kernel.layout import machine_paths
 from tidepool.infrastructures.local.kernel.machine import running_machine
 from tidepool.infrastructures.local.kernel.spec import DEFAULT_PATH
@@ -103,3 +105,54 @@ def _let_go(process: subprocess.Popen[str]) -> None:
         process.wait(_END_S)
     except subprocess.TimeoutExpired:
         threading.Thread(target=process.wait, name="a command ends", daemon=True).start()
+
+
+_CLONE_NEWNET: Final = 0x40000000
+
+
+def dial(data: Path, stack: str, machine: str, host: str, port: int, timeout_s: float) -> socket.socket:
+    """Connect from the machine ``machine`` to a host and a port; the socket stays in that network.
+
+    Raises:
+        NoSuchMachine: it is not running.
+        OSError: there is no connection within ``timeout_s``.
+    """
+    lifeline = running_machine(data, stack, machine)
+    opened: list[socket.socket | BaseException] = []
+
+    def connect(network: int) -> None:
+        try:
+            _enter(network)
+            opened.append(socket.create_connection((host, port), timeout_s))
+        except BaseException as error:  # noqa: BLE001 - raised to who asked
+            opened.append(error)
+
+    network = lifeline.open_network_namespace()
+    if network is None:
+        raise NoSuchMachine(f"machine {machine} of stack {stack} is not running")
+    try:
+        # A namespace is a thread's: one of its own enters it, and ends.
+        thread = threading.Thread(target=connect, args=(network,), name=f"dial {machine}", daemon=True)
+        thread.start()
+        thread.join()
+    finally:
+        os.close(network)
+    (result,) = opened
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def network_prefix(data: Path, stack: str, machine: str) -> tuple[str, ...]:
+    """Put before a command of the host, it runs in the network of the machine ``machine``, and else where it was.
+
+    Raises:
+        NoSuchMachine: it is not running.
+    """
+    return ("nsenter", f"--net=/proc/{running_machine(data, stack, machine).pid}/ns/net", "--")
+
+
+def _enter(network: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(network, _CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

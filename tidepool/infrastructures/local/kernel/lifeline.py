@@ -1,15 +1,36 @@
-"""Identity of a process: a pid that was given to another process since is never taken for the one that was meant."""
+"""Identity of a process: a pid that was given to another process since is never taken for the one that was meant; and waiting for one."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
+import threading
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
+from tidepool.infrastructures.local.kernel.cgroup import Cgroups
 from tidepool.infrastructures.local.kernel.errors import TimedOut
-from tidepool.infrastructures.local.kernel.waiting import readable
+
+
+def readable(descriptor: int, deadline: float) -> bool:
+    """Return whether there is something to read (or the end) before the deadline, on the clock ``time.monotonic``."""
+    return _ready(descriptor, select.POLLIN, deadline)
+
+
+def writable(descriptor: int, deadline: float) -> bool:
+    """Return whether it takes something (or is broken) before the deadline, on the clock ``time.monotonic``."""
+    return _ready(descriptor, select.POLLOUT, deadline)
+
+
+def _ready(descriptor: int, event: int, deadline: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +116,43 @@ def _start_ticks(pid: int) -> int | None:
         return None
     state, *rest = text.rpartition(")")[2].split()  # the name before it may hold anything
     return None if state in "ZX" else int(rest[18])
+
+
+#: By proc(5), of the fields after the name: the 22nd of all.
+_START_TICKS: Final = 19
+_ENDING_S: Final = 20.0
+
+
+def started_at(pid: int) -> datetime | None:
+    """When the process began, as a machine's first does when it boots; None where it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        uptime_s = float(Path("/proc/uptime").read_text().split()[0])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    ticks = int(stat.rpartition(")")[2].split()[_START_TICKS])
+    age_s = uptime_s - ticks / os.sysconf("SC_CLK_TCK")
+    return datetime.fromtimestamp(datetime.now(UTC).timestamp() - age_s, UTC)
+
+
+def end_all(cgroups: Cgroups, group: str, lifeline: Lifeline | None) -> None:
+    """Kill all that runs there, and wait until it is gone. The end of a first process is the end of all its own.
+
+    The control group is asked too: it knows what no record does, when a creator died or a record was lost.
+
+    Raises:
+        TimedOut: something is still there after some seconds.
+    """
+    if lifeline is not None:
+        lifeline.signal(signal.SIGKILL)
+    deadline, pause = time.monotonic() + _ENDING_S, threading.Event()
+    while members := cgroups.members(group):
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        cgroups.thaw(group)  # what is frozen does not die
+        if time.monotonic() > deadline:
+            raise TimedOut(f"processes {sorted(members)} of {group} do not end, though killed")
+        pause.wait(0.002)
+    if lifeline is not None:
+        lifeline.wait_gone(_ENDING_S)

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tidepool.infrastructures.local.kernel import hosts
 from tidepool.infrastructures.local.kernel.birth import init_program
 from tidepool.infrastructures.local.kernel.boot import boot, change
 from tidepool.infrastructures.local.kernel.cgroup import Cgroups
-from tidepool.infrastructures.local.kernel.cgroup_choice import choose
+from tidepool.infrastructures.local.kernel.cgroup_versions import choose
 from tidepool.infrastructures.local.kernel.errors import (
     BadSpec,
     BootFailed,
@@ -38,12 +37,10 @@ from tidepool.infrastructures.local.kernel.layout import (
     names_in,
     network_paths,
 )
-from tidepool.infrastructures.local.kernel.lifeline import Lifeline
-from tidepool.infrastructures.local.kernel.lock import locked
-from tidepool.infrastructures.local.kernel.network import standing_switch
-from tidepool.infrastructures.local.kernel.record import Record, load
-from tidepool.infrastructures.local.kernel.remains import end_all, remove_lock
-from tidepool.infrastructures.local.kernel.services import ServiceState, service_states
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
+from tidepool.infrastructures.local.kernel.lock import locked, remove_lock
+from tidepool.infrastructures.local.kernel.network import release_address, standing_switch
+from tidepool.infrastructures.local.kernel.record import Record, ServiceState, load, service_states
 from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec, boot_fingerprint
 
 _LOCK_S: Final = 60.0
@@ -322,7 +319,7 @@ def _unmake(data: Path, place: Paths, cgroups: Cgroups, record: Record | None, n
     network = str(record.spec.get("network", "")) if record else network
     # Without its record nobody knows its network, so all are asked.
     for name in [network] if network else names_in(data, stack, "networks"):
-        hosts.release(network_paths(data, stack, name), place.folder.name)
+        release_address(network_paths(data, stack, name), place.folder.name)
     if place.folder.is_dir():
         shutil.rmtree(place.folder)
 

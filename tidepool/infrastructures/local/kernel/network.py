@@ -1,6 +1,8 @@
 """The networks of a stack. Each is a switch in a namespace of its own: what is in another cannot be reached.
 
-The switch belongs to no process of ours: its first process only keeps the namespace, and outlives whoever made it.
+The switch belongs to no process of ours: its first process only keeps the namespace, and outlives whoever made it. A network
+has a ``hosts`` file, who has which address, which also keeps addresses from being given twice. All of its machines see the folder
+that it is in, so that it can be replaced as a whole.
 """
 
 from __future__ import annotations
@@ -12,21 +14,76 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from tidepool.infrastructures.local.kernel import hosts
 from tidepool.infrastructures.local.kernel.birth import init_program, newborn
 from tidepool.infrastructures.local.kernel.cabling import make_switch
 from tidepool.infrastructures.local.kernel.cgroup import Limits
-from tidepool.infrastructures.local.kernel.cgroup_choice import choose
+from tidepool.infrastructures.local.kernel.cgroup_versions import choose
 from tidepool.infrastructures.local.kernel.errors import InUse, NoSuchNetwork, explained
 from tidepool.infrastructures.local.kernel.layout import Paths, cgroup_of, names_in, network_paths
-from tidepool.infrastructures.local.kernel.lifeline import Lifeline
-from tidepool.infrastructures.local.kernel.lock import locked
+from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
+from tidepool.infrastructures.local.kernel.lock import locked, remove_lock
 from tidepool.infrastructures.local.kernel.plan import encode, switch_steps
 from tidepool.infrastructures.local.kernel.record import Record, load
-from tidepool.infrastructures.local.kernel.remains import end_all, remove_lock
 from tidepool.infrastructures.local.kernel.spec import NetworkSpec
+
+_LOCALHOST: Final = "127.0.0.1 localhost\n"
+_HOSTS_LOCK_S: Final = 30.0
+
+
+def register_address(network: Paths, address: str, names: tuple[str, ...]) -> None:
+    """Give the address to the machine ``names[0]``, which may have had another one.
+
+    Raises:
+        InUse: another machine has the address or one of the names.
+    """
+    with locked(network.folder / "hosts.lock", _HOSTS_LOCK_S):
+        entries = dict(_read_hosts(network.hosts))
+        for other, others in entries.items():
+            if others[0] == names[0]:
+                continue
+            if other == address:
+                raise InUse(
+                    f"address {address} of {names[0]} belongs to {others[0]}; each machine has its own"
+                )
+            if taken := set(others) & set(names):
+                raise InUse(f"the name {min(taken)} of {names[0]} belongs to {others[0]} at {other}")
+        kept = {other: others for other, others in entries.items() if others[0] != names[0]}
+        _write_hosts(network.hosts, {**kept, address: names})
+
+
+def release_address(network: Paths, name: str) -> None:
+    """Take the machine's address back; nothing happens where it has none, or the network is gone."""
+    if not network.hosts.is_dir():
+        return
+    with locked(network.folder / "hosts.lock", _HOSTS_LOCK_S):
+        entries = _read_hosts(network.hosts)
+        _write_hosts(
+            network.hosts, {address: names for address, names in entries.items() if names[0] != name}
+        )
+
+
+def machines_on(network: Paths) -> tuple[str, ...]:
+    """The names of those that have an address."""
+    return tuple(sorted(names[0] for names in _read_hosts(network.hosts).values()))
+
+
+def _read_hosts(folder: Path) -> Mapping[str, tuple[str, ...]]:
+    try:
+        text = (folder / "hosts").read_text("utf-8")
+    except FileNotFoundError:
+        return {}
+    lines = (line.split() for line in text.removeprefix(_LOCALHOST).splitlines())
+    return {address: tuple(names) for address, *names in lines if names}
+
+
+def _write_hosts(folder: Path, entries: Mapping[str, tuple[str, ...]]) -> None:
+    folder.mkdir(exist_ok=True, mode=0o755)
+    beside = folder / "hosts.new"
+    lines = "".join(f"{address} {' '.join(names)}\n" for address, names in entries.items())
+    beside.write_text(_LOCALHOST + lines, "utf-8")
+    os.replace(beside, folder / "hosts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +170,7 @@ def delete_network(data: Path, stack: str, name: str, timeout_s: float = 30.0) -
     """
     place = network_paths(data, stack, name)
     with explained(f"network {name} of stack {stack} could not be deleted"), locked(place.lock, timeout_s):
-        if on_it := hosts.machines_on(place):
+        if on_it := machines_on(place):
             raise InUse(
                 f"network {name} of stack {stack} still has machines: {', '.join(on_it)}; delete them first"
             )
@@ -162,7 +219,7 @@ def _unmake(place: Paths) -> None:
 
 
 def _refuse_conflicts(data: Path, spec: NetworkSpec, place: Paths, record: Record | None) -> None:
-    if record and record.fingerprint != spec.fingerprint and (on_it := hosts.machines_on(place)):
+    if record and record.fingerprint != spec.fingerprint and (on_it := machines_on(place)):
         raise InUse(
             f"network {spec.name} of stack {spec.stack} has {record.spec.get('cidr')}, and the machines "
             f"{', '.join(on_it)}; delete them before it gets {spec.cidr}"
@@ -185,5 +242,5 @@ def _describe(place: Paths, stack: str, name: str, record: Record | None) -> Net
         cidr=str(spec.get("cidr", "")),
         state="up" if switch else "dead",
         pid=switch.pid if switch else None,
-        machines=hosts.machines_on(place),
+        machines=machines_on(place),
     )

@@ -18,7 +18,7 @@ from typing import Final
 from tidepool.infrastructures.local.kernel.birth import COMPILER, COMPILER_REMEDY, init_program, newborn
 from tidepool.infrastructures.local.kernel.cabling import try_cabling
 from tidepool.infrastructures.local.kernel.cgroup import hierarchies
-from tidepool.infrastructures.local.kernel.cgroup_choice import lacking
+from tidepool.infrastructures.local.kernel.cgroup_versions import lacking
 from tidepool.infrastructures.local.kernel.errors import LocalError, TimedOut, explained
 from tidepool.infrastructures.local.kernel.plan import encode, overlay_steps
 

@@ -1,8 +1,8 @@
-"""The record of a machine or a network between two calls: a small JSON file, replaced as a whole.
+"""The files of a machine or a network between two calls: its record, and the table of services that its first process keeps.
 
-It is written before the thing is there (without a lifeline), when its first process exists but has done nothing
-yet (not complete), and when it stands. A creator that dies leaves one of these, and the next one goes on.
-No fsync: after a crash of the host all processes are gone anyway, and an unreadable record counts as half-made.
+A record is a small JSON file, replaced as a whole. It is written before the thing is there (without a lifeline), when its first
+process exists but has done nothing yet (not complete), and when it stands. A creator that dies leaves one of these, and the next
+one goes on. No fsync: after a crash of the host all processes are gone anyway, and an unreadable record counts as half-made.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
 
@@ -74,3 +74,41 @@ def _to_json(lifeline: Lifeline | None) -> list[int | str] | None:
 
 def _lifeline(told: Any) -> Lifeline | None:
     return None if told is None else Lifeline(int(told[0]), int(told[1]), str(told[2]))
+
+
+#: ``off``: the machine has not its role; ``waiting`` for the one before; ``starting``: not ready yet; ``backing-off`` until it is started again;
+#: ``done``: a command that exited 0; ``ended``: one that is started again only when it failed, and exited 0; ``stopping``, ``stopped``: its role ends, or the machine is being shut down.
+State = Literal["off", "waiting", "starting", "up", "backing-off", "done", "ended", "stopping", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """A service as it is now. ``pid`` is the one in the machine, 0 where it does not run."""
+
+    name: str
+    state: State
+    pid: int
+    restarts: int
+    role: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether nobody has to wait for it: those of a role that the machine has not are as they should be."""
+        return self.state in ("up", "done", "ended", "off")
+
+
+def service_states(table: Path) -> tuple[ServiceState, ...] | None:
+    """The services in their order; None where the table is not there yet."""
+    try:
+        lines = table.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    if "end" not in lines:
+        return None
+    return tuple(_service_state(line) for line in lines[: lines.index("end")])
+
+
+def _service_state(line: str) -> ServiceState:
+    name, state, pid, restarts, *role = line.split("\t")  # a first process of before wrote no role
+    assert state in get_args(State), f"init has a state {state!r} that is not known here"
+    return ServiceState(name, cast("State", state), int(pid), int(restarts), *role)

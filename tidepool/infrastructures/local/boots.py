@@ -1,4 +1,4 @@
-"""tidepool:local:Boot."""
+"""tidepool:local:Boot, and the files in which boots are kept."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from tidepool.cluster.boot import Boot, Device, File, Folder, Mount, Service
 from tidepool.infrastructures.local import resources
 from tidepool.infrastructures.local.kernel import BadSpec, MachineSpec
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.private import make_private
+from tidepool.infrastructures.local.kernel.lock import make_private
 from tidepool.infrastructures.local.kernel.spec import is_name
-from tidepool.infrastructures.local.kinds.volume import NAME_RULE, remove_if_empty
 from tidepool.infrastructures.local.resources import BootModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.reading import Mistake
@@ -34,9 +33,7 @@ class BootKind(Kind[BootModel]):
         self._home = home
 
     def mistakes(self, wanted: BootModel) -> Iterable[Mistake]:
-        for key, name in (("stack", wanted.stack), ("boot", wanted.boot)):
-            if not is_name(name):
-                yield Mistake(key, f"it is {name!r}; {NAME_RULE}")
+        yield from name_mistakes(stack=wanted.stack, boot=wanted.boot)
         if error := _mistakes(_boot(wanted)):
             for line in str(error).splitlines():
                 yield Mistake("", line.removeprefix("machine 'boot': "))
@@ -129,3 +126,23 @@ def _save(boot: Boot[str], path: Path) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump({name: kept[name] for name in _KEPT}, file)
     beside.replace(path)
+
+
+def name_mistakes(**names: str) -> Iterable[Mistake]:
+    """Yield the inputs that are no names of this machine's folders."""
+    for key, name in names.items():
+        if not is_name(name):
+            yield Mistake(
+                key,
+                f"it is {name!r}; allowed are lower-case letters, digits and '-' within, at most 63 of them",
+            )
+
+
+def remove_if_empty(folder: Path, *, below: Path) -> None:
+    """Remove a folder, and those above it up to ``below``, as long as there is nothing in them."""
+    while folder != below and below in folder.parents:
+        try:
+            folder.rmdir()
+        except OSError:
+            return  # it holds something, or somebody else removed it
+        folder = folder.parent

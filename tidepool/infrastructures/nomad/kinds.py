@@ -1,4 +1,4 @@
-"""tidepool:nomad:Machine."""
+"""Kinds of resources of nomad: the provider's side of `tidepool.infrastructures.nomad.resources`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 
 from tidepool.infrastructures import MachineKey
-from tidepool.infrastructures.nomad.api import Api, ApiLocation
+from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host
 from tidepool.infrastructures.nomad.assignment import DesiredMachine, allocations, key_of, leave, take
-from tidepool.infrastructures.nomad.host import Host
 from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.resources import NomadMachine, NomadMachineModel
 from tidepool.resources.errors import Unfinished

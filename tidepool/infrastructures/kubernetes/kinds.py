@@ -1,4 +1,4 @@
-"""tidepool:kubernetes:Machine."""
+"""Kinds of resources of kubernetes: the provider's side of `tidepool.infrastructures.kubernetes.resources`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
 from tidepool.infrastructures.connection import transport
-from tidepool.infrastructures.kubernetes.labels import NODE_LABEL, STACK_LABEL
+from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachine, KubernetesMachineModel
 from tidepool.infrastructures.kubernetes_access import Access
 from tidepool.resources.errors import Unfinished

@@ -1,4 +1,4 @@
-"""tidepool:aws:Forwarding."""
+"""Kinds of resources of aws: the provider's side of `tidepool.infrastructures.aws.resources`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
 if TYPE_CHECKING:
-    from tidepool.infrastructures.aws.forwarding import Interface
+    from tidepool.infrastructures.aws.session import Interface
 
 _STATE: Final = "state"
 _FORWARDS: Final = "forwards"
 
 
 def _open(wanted: AwsForwardingModel) -> Interface:
-    from tidepool.infrastructures.aws.forwarding import interface
+    from tidepool.infrastructures.aws.session import interface
 
     return interface(wanted.region, wanted.interface)
 

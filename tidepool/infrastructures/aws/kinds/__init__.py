@@ -1,1 +1,0 @@
-"""Kinds of resources of aws: the provider's side of `tidepool.infrastructures.aws.resources`."""

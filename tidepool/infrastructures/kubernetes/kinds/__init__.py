@@ -1,1 +1,0 @@
-"""Kinds of resources of kubernetes: the provider's side of `tidepool.infrastructures.kubernetes.resources`."""

@@ -1,1 +1,0 @@
-"""Kinds of resources of libvirt: the provider's side of `tidepool.infrastructures.libvirt.resources`."""

@@ -1,1 +1,0 @@
-"""Kinds of resources of local: the provider's side of `tidepool.infrastructures.local.resources`."""
