@@ -8,15 +8,26 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.changes import differ, in_order, is_below, merged, others_purged
-from tidepool.infrastructures.ssh.keeper.looking import describe, installed, mounts
-from tidepool.infrastructures.ssh.keeper.paths import BY_LINES, REMADE, ROOT, SHALLOW
+from tidepool.infrastructures.ssh.keeper.files import (
+    BY_LINES,
+    REMADE,
+    ROOT,
+    SHALLOW,
+    describe,
+    differ,
+    in_order,
+    installed,
+    is_below,
+    merged,
+    mounts,
+    others_purged,
+)
 from tidepool.infrastructures.ssh.keeper.store import saved_at
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from tidepool.infrastructures.ssh.keeper.changes import Entry
+    from tidepool.infrastructures.ssh.keeper.files import Entry
 
 #: What ends with a node lets go of its files within this time.
 UNMOUNT_S = 5.0

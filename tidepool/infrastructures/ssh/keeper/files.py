@@ -1,0 +1,165 @@
+"""Files, packages and mounts of a host: what of them playbooks may change, what there is, and what changed since a claim."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    #: Kind, mode, owner, group; of a file its size and time, of a link what it leads to.
+    Entry = list[Any]
+
+ROOT = os.environ.get("TIDEPOOL_KEEPER_ROOT", "")  # of tests
+PLACE = ROOT + "/var/lib/tidepool-node"
+#: In /run, which is nobody's to restore: a lock that is taken away is none.
+LOCK = ROOT + "/run/tidepool-node.lock"
+#: What playbooks never change: the kernel's, packages' own (dpkg takes them away), caches, and what is written all the time.
+LEAVE_OUT = {
+    "/proc", "/sys", "/dev", "/tmp", "/var/tmp", "/usr", "/boot", "/lost+found", "/var/lib/dpkg", "/var/lib/apt",
+    "/var/cache", "/var/lib/tidepool-node", "/var/lib/docker", "/var/lib/containerd", "/var/log/journal", "/var/log/apt",
+    "/run/tidepool-node.lock", "/run/lock", "/run/user", "/run/sudo",
+}  # fmt: skip
+ALSO = ("/usr/local",)
+#: Of what people write themselves, only who has a folder.
+SHALLOW = {"/home", "/srv", "/mnt", "/media", "/data", "/scratch", "/run", "/root", "/opt"}
+#: Whose bytes are kept.
+SAVED = ("/etc", "/usr/local")
+#: Lines of their own, to which others may have been added meanwhile.
+BY_LINES = {
+    "/etc/" + name for name in ("passwd", "shadow", "group", "gshadow", "subuid", "subgid", "hosts", "fstab")
+}
+#: Made anew by whoever needs them.
+REMADE = {"/etc/ld.so.cache"}
+DAEMONS = ("munged", "slurmd", "slurmctld", "slurmdbd", "kubelet")
+#: File systems of a host's own disks. What is on others is somebody's whom other hosts know as well.
+OWN_DISKS = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "tmpfs", "xfs", "zfs"}
+
+
+def observe() -> dict[str, Any]:
+    return {"files": dict(walk()), "packages": installed(), "mounts": mounts()}
+
+
+def walk() -> Iterator[tuple[str, Entry]]:
+    others = {target for target, kind in mounted() if kind not in OWN_DISKS}
+    for top in ("/",) + ALSO:
+        for path, entry in below(top, others):
+            yield path, entry
+
+
+def below(path: str, others: set[str]) -> Iterator[tuple[str, Entry]]:
+    """All that there is below a path, but on disks of ``others``."""
+    try:
+        there = sorted(os.scandir(ROOT + path), key=lambda each: each.name)
+    except OSError:
+        return
+    device = os.stat(ROOT + path).st_dev
+    for each in there:
+        name = path.rstrip("/") + "/" + each.name
+        if name in LEAVE_OUT:
+            continue
+        try:
+            status = each.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        if not logged(name):
+            yield name, describe(ROOT + name, status)
+        deeper = stat.S_ISDIR(status.st_mode) and path not in SHALLOW and name not in others
+        if deeper and (status.st_dev == device or name in SHALLOW):
+            for found in below(name, others):
+                yield found
+
+
+def logged(name: str) -> bool:
+    """Files that grow by themselves."""
+    folder = os.path.dirname(name)
+    return folder == "/var/log" and os.path.isfile(ROOT + name)
+
+
+def describe(path: str, status: os.stat_result) -> Entry:
+    kind = "d" if stat.S_ISDIR(status.st_mode) else "l" if stat.S_ISLNK(status.st_mode) else "f" if stat.S_ISREG(
+        status.st_mode
+    ) else "o"  # fmt: skip
+    base = [kind, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid]
+    if kind == "l":
+        return base + [os.readlink(path)]
+    return base + ([status.st_size, status.st_mtime_ns] if kind == "f" else [])
+
+
+def installed() -> list[str]:
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${Package}:${Architecture}\n"], stdout=subprocess.PIPE
+    )
+    lines = (line.split() for line in done.stdout.decode().splitlines())
+    return [each[1].replace(":all", "") for each in lines if len(each) == 2 and each[0].startswith("i")]
+
+
+def mounts() -> list[str]:
+    return [target for target, _ in mounted()]
+
+
+def mounted() -> list[tuple[str, str]]:
+    """Return the mount points, each with its kind."""
+    with open("/proc/self/mountinfo") as lines:
+        split = [line.split() for line in lines]
+    return [
+        (each[4][len(ROOT) :], each[each.index("-", 6) + 1])
+        for each in split
+        if each[4].startswith(ROOT + "/")
+    ]
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    old, new = before["files"], after["files"]
+    return {
+        "new": sorted(set(new) - set(old)),
+        "changed": {
+            path: new[path]
+            for path in sorted(set(new) & set(old))
+            if differ(old[path], new[path]) and restorable(path, old[path])
+        },
+        "gone": sorted(set(old) - set(new)),
+        "packages": sorted(set(after["packages"]) - set(before["packages"])),
+        "mounts": sorted(set(after["mounts"]) - set(before["mounts"])),
+    }
+
+
+def restorable(path: str, old: Entry) -> bool:
+    """Return whether it can be as it was: of files whose bytes nobody kept, and of what runs, changes are the host's own."""
+    return not is_below(path, ["/run"]) and (old[0] in "dl" or (old[0] == "f" and is_below(path, SAVED)))
+
+
+def differ(old: Entry, new: Entry) -> bool:
+    """Return whether two entries differ: of a folder, only in who has it, for its time is of those within."""
+    return old[:4] != new[:4] if old[0] == new[0] == "d" else old != new
+
+
+def is_below(path: str, tops: Iterable[str]) -> bool:
+    """Return whether it is one of those, or below one."""
+    return any(path == top or path.startswith(top + "/") for top in tops)
+
+
+def merged(before: list[str], left: list[str], now: list[str]) -> list[str]:
+    """The lines ``now`` without ours, which are in ``left`` and not in ``before``, and with all that others added since."""
+    ours, known = set(left) - set(before), set(before)
+    theirs = [line for line in now if line not in ours and line not in known]
+    # What others took away stays away; what we changed of a line that was there is as it was.
+    taken = {line for line in before if line in left and line not in now}
+    return [line for line in before if line not in taken] + theirs
+
+
+def in_order(services: Iterable[str]) -> list[str]:
+    """As they are ended: what others stand on goes last."""
+    last = ("tidepool-munged", "tidepool-prepare", "tidepool-firewall")
+    return sorted(services, key=lambda name: (name.startswith(last), name.startswith(last[1:]), name))
+
+
+def others_purged(simulated: str, packages: list[str]) -> list[str]:
+    """Return the packages that would go as well, by what apt-get says of a purge of ``packages``."""
+    would = set(re.findall(r"(?m)^Purg (\S+)", simulated))
+    return sorted(would - {name.partition(":")[0] for name in packages} - {*packages})
