@@ -16,7 +16,7 @@ from typing import Final, Protocol, TextIO
 
 from tidepool.cli.context import Context
 from tidepool.cli.errors import Failure
-from tidepool.engine.choice import EngineName, chosen_engine
+from tidepool.engine.command import EngineName, chosen_engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ _ASK_S: Final = 60.0
 
 
 def choose(context: Context) -> Engine:
-    """The engine that ``context`` wants (`tidepool.engine.choice`).
+    """The engine that ``context`` wants (`tidepool.engine.command`).
 
     Raises:
         EngineError: TIDEPOOL_ENGINE names none that is there.

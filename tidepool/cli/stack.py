@@ -201,11 +201,11 @@ def stacks_with_files(project: Project) -> list[str]:
 
 def _selected(context: Context, project: Project, backend: str) -> str | None:
     """The stack that a person selected with the engine, where its configuration is still there."""
-    from tidepool.engine.verbs.selection import selected
+    from tidepool.engine.state.layout import selected_stack
 
     home = Path(context.env.get("HOME") or Path.home())
     pulumi_home = Path(context.env["PULUMI_HOME"]) if context.env.get("PULUMI_HOME") else home / ".pulumi"
-    name = context.env.get("PULUMI_STACK") or selected(pulumi_home, project, backend)
+    name = context.env.get("PULUMI_STACK") or selected_stack(pulumi_home, project, backend)
     return name.rpartition("/")[2] if name else None
 
 

@@ -15,8 +15,7 @@ from pulumi.automation import CommandResult, PulumiCommand
 from pulumi.automation.errors import create_command_error
 from semver import VersionInfo
 
-from tidepool.engine.choice import chosen_engine
-from tidepool.engine.command import main
+from tidepool.engine.command import chosen_engine, main
 from tidepool.engine.verbs.about import COMPATIBLE_VERSION
 
 #: What runs a program and providers: in a process of its own, which can be interrupted and may be killed.

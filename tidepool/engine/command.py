@@ -1,15 +1,250 @@
-"""The front: a command line is carried out, and what went wrong becomes a line and an exit code."""
+"""The front: a command line becomes a request, which is carried out; what went wrong becomes a line and an exit code.
+
+Each verb's request is a frozen class beside the verb (:mod:`tidepool.engine.verbs`); the operations' (preview, up,
+refresh, destroy) is here, for the engine takes it. Flags of all commands are in :mod:`tidepool.engine.verbs.commands`,
+how words are read in :mod:`tidepool.engine.verbs.grammar`.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Final, NoReturn, TextIO
+from typing import Any, Final, Literal, NoReturn, Protocol, TextIO
 
-from tidepool.engine.arguments import World, understand
-from tidepool.engine.errors import EXIT_INTERRUPTED, AlreadyReported, EngineError
+from tidepool.engine.errors import EXIT_INTERRUPTED, AlreadyReported, EngineError, UsageError
+
+EngineName = Literal["pulumi", "embedded"]
+
+#: What ``TIDEPOOL_ENGINE`` may say.
+ENGINES: Final = ("pulumi", "embedded")
+
+
+def chosen_engine(env: Mapping[str, str]) -> EngineName:
+    """The one that ``TIDEPOOL_ENGINE`` names; else the Pulumi CLI if it is on PATH, else the embedded engine.
+
+    Raises:
+        EngineError: when ``TIDEPOOL_ENGINE`` is something else, or the CLI is asked for and not there.
+    """
+    chosen = env.get("TIDEPOOL_ENGINE", "")
+    if chosen and chosen not in ENGINES:
+        raise EngineError(f"TIDEPOOL_ENGINE is {chosen!r}: expected 'pulumi' or 'embedded', or leave it out")
+    if chosen == "embedded":
+        return "embedded"
+    found = shutil.which("pulumi", path=env.get("PATH"))
+    if chosen == "pulumi" and found is None:
+        raise EngineError(
+            "TIDEPOOL_ENGINE is 'pulumi', but there is no `pulumi` command on PATH: install the Pulumi CLI, or "
+            "leave TIDEPOOL_ENGINE out to use the embedded engine"
+        )
+    return "pulumi" if found else "embedded"
+
+
+OperationKind = Literal["preview", "up", "refresh", "destroy"]
+Color = Literal["always", "never", "raw", "auto"]
+
+#: The CLI's words for the operations, in history and display.
+KINDS: Final[Mapping[str, Literal["preview", "update", "refresh", "destroy"]]] = {
+    "preview": "preview",
+    "up": "update",
+    "refresh": "refresh",
+    "destroy": "destroy",
+}
+_COLORS: Final = ("auto", "always", "never", "raw")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The surroundings of a verb: what it may know of and do to. ``cwd`` is absolute.
+
+    ``interactive`` says that there is a person to ask; ``color`` whether and how to color what is shown;
+    ``qualify_names`` asks for full stack names; ``skip_integrity_checks`` lets damaged states pass.
+    """
+
+    cwd: Path
+    env: Mapping[str, str]
+    stdout: TextIO
+    stderr: TextIO
+    interactive: bool = False
+    color: Color = "auto"
+    qualify_names: bool = False
+    skip_integrity_checks: bool = False
+    #: How much is to be logged, 0 to 11; and whether to stderr instead of nowhere.
+    verbosity: int = 0
+    log_to_stderr: bool = False
+    log_flow: bool = False
+    #: What is piped in; None reads the process's own stdin.
+    stdin: TextIO | None = None
+    #: Whether the process is the engine's own, to run one program in: see :mod:`tidepool.engine.program`.
+    owns_process: bool = False
+
+    @property
+    def home(self) -> Path:
+        """The person's home folder."""
+        return Path(self.env["HOME"]) if self.env.get("HOME") else Path.home()
+
+    @property
+    def pulumi_home(self) -> Path:
+        """The folder of Pulumi's own files: logins, plugins, which stack is selected."""
+        return (self.cwd / self.env["PULUMI_HOME"]) if self.env.get("PULUMI_HOME") else self.home / ".pulumi"
+
+    def flag(self, name: str) -> bool:
+        """Tell whether the environment variable ``name`` switches something on."""
+        return self.env.get(name, "").lower() in ("1", "t", "true")
+
+    def say(self, text: str = "") -> None:
+        """A line on stdout."""
+        self.stdout.write(f"{text}\n")
+
+    def tell(self, text: str) -> None:
+        """A line on stderr."""
+        self.stderr.write(f"{text}\n")
+
+
+class Verb(Protocol):
+    """A request that can be carried out."""
+
+    def run(self, world: World) -> int:
+        """Carry it out; the exit code. Raises EngineError for what a person must be told."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRequest:
+    """The request for a preview, up, refresh or destroy. URNs in lists may hold ``*`` and ``**``.
+
+    ``stack`` None is the selected stack. ``parallel`` None is the engine's own choice. ``refresh`` None
+    leaves it to the project. ``event_log`` is a path, or ``tcp://HOST:PORT`` of a gRPC server of
+    ``pulumirpc.Events``, which the Automation API of SDKs since 3.205 passes. ``client`` is the address
+    of a language runtime that runs an inline program; None runs the project's program.
+    """
+
+    kind: OperationKind
+    stack: str | None = None
+    targets: tuple[str, ...] = ()
+    target_dependents: bool = False
+    replace: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    exclude_dependents: bool = False
+    #: destroy: leave protected resources and what they need.
+    exclude_protected: bool = False
+    parallel: int | None = None
+    continue_on_error: bool = False
+    #: refresh, destroy: run the program first; None where it was not said.
+    run_program: bool | None = None
+    refresh: bool | None = None
+    expect_no_changes: bool = False
+    message: str = ""
+    # Approval.
+    skip_preview: bool = False
+    yes: bool = False
+    preview_only: bool = False
+    # Pending creates of an operation that was cut off.
+    clear_pending_creates: bool = False
+    skip_pending_creates: bool = False
+    #: destroy: remove the stack afterwards.
+    remove: bool = False
+    # Configuration: ``KEY=VALUE`` texts, written to the stack's file first.
+    config: tuple[str, ...] = ()
+    config_path: bool = False
+    config_file: str | None = None
+    skip_config_validation: bool = False
+    # Who runs the program, and who is told.
+    client: str | None = None
+    exec_kind: str = ""
+    exec_agent: str = ""
+    event_log: str | None = None
+    # What is shown.
+    json: bool = False
+    diff: bool = False
+    debug: bool = False
+    show_config: bool = False
+    show_full_output: bool = False
+    show_reads: bool = False
+    show_replacement_steps: bool = False
+    show_sames: bool = False
+    show_secrets: bool = False
+    show_urns: bool = False
+    suppress_outputs: bool = False
+    suppress_progress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HelpRequest:
+    """Show a text; ``error`` follows it on stderr, where the help answers a mistake."""
+
+    text: str
+    error: str = ""
+
+    def run(self, world: World) -> int:
+        """Show it."""
+        world.stdout.write(self.text)
+        if self.error:
+            world.tell(f"error: {self.error}")
+        return UsageError.exit_code if self.error else 0
+
+
+def understand(args: Sequence[str], world: World) -> tuple[Verb, World]:
+    """The verb that ``args`` ask for, and the world as the global flags make it.
+
+    Raises:
+        UsageError: when a word of it is not known; names it and the nearest known one.
+        NotSupportedError: when it asks for something that only the CLI does.
+    """
+    from tidepool.engine.verbs import commands, grammar
+
+    try:
+        parsed = grammar.parse(commands.ROOT, args)
+    except grammar.WrongCount as error:
+        from tidepool.engine.verbs.about import help_text
+
+        return HelpRequest(help_text(error.path), str(error)), world
+    values = dict(parsed.values)
+    world = _world(values, world)
+    if parsed.help or not parsed.command.request:
+        from tidepool.engine.verbs.about import help_text
+
+        return HelpRequest(help_text(parsed.path)), world
+    return _build(parsed.command.request, values), world
+
+
+def _build(request: str, values: Mapping[str, Any]) -> Verb:
+    module, _, name = request.partition(":")
+    build: Callable[..., Verb] = getattr(import_module(f"tidepool.engine.verbs.{module}"), name)
+    return build(**values)
+
+
+def _world(values: dict[str, Any], world: World) -> World:
+    """``world`` changed by the global flags, which are taken out of ``values``."""
+    color = values.pop("color", world.color)
+    if color not in _COLORS:
+        raise UsageError(
+            f"unsupported color option: '{color}'.  Supported values are: auto, always, never, raw"
+        )
+    cwd = world.cwd
+    if folder := values.pop("cwd", ""):
+        cwd = world.cwd / folder
+        if not cwd.is_dir():
+            raise EngineError(f"chdir {folder}: no such file or directory")
+        # As `chdir` and `getwd` do: links are followed, so that the project's path is one and the same.
+        cwd = cwd.resolve()
+    silent = values.pop("non_interactive", False)
+    return replace(
+        world,
+        cwd=cwd,
+        color=color,
+        interactive=world.interactive and not silent,
+        qualify_names=values.pop("fully_qualify_stack_names", world.qualify_names),
+        skip_integrity_checks=values.pop("disable_integrity_checking", world.skip_integrity_checks),
+        verbosity=values.pop("verbosity", world.verbosity),
+        log_to_stderr=values.pop("logtostderr", world.log_to_stderr),
+        log_flow=values.pop("logflow", world.log_flow),
+    )
+
 
 EXIT_INTERNAL: Final = 255
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from tidepool.engine.arguments import KINDS, OperationRequest
+from tidepool.engine.command import KINDS, OperationRequest
 from tidepool.engine.deployment.options import Kind, Options, Targets
 from tidepool.engine.deployment.registry import plugin_request
 from tidepool.engine.display.settings import Display, Settings
@@ -30,7 +30,7 @@ from tidepool.engine.verbs.workspace import OpenStack
 if TYPE_CHECKING:
     from tidepool.engine.deployment.deployment import Deployment, Result
     from tidepool.engine.deployment.options import Request
-    from tidepool.engine.program.task import Program, Task
+    from tidepool.engine.program.runners import Program, Task
 
 _DEPLOYMENT_KINDS: Final[Mapping[str, Kind]] = {
     "preview": "update",
@@ -201,29 +201,29 @@ class Run:
 
     def _program(self, loader: PluginLoader) -> Program:
         request, project = self._request, self._stack.project
-        from tidepool.engine.program.task import Task
+        from tidepool.engine.program.runners import Task
 
         task = Task(project.program, _folder(project.program), self._stack.root, self._stack.world.env)
         if request.client:
-            from tidepool.engine.program.other_process import ClientProgram
+            from tidepool.engine.program.runners import ClientProgram
 
             return ClientProgram(task, request.client, loader.engine_address)
         python = loader.program_python
         program = self._native(task, loader, python)
         checker = project.runtime_options.get("typechecker")
         if checker:
-            from tidepool.engine.program.task import CheckedProgram
+            from tidepool.engine.program.runners import CheckedProgram
 
             return CheckedProgram(program, task, python, checker, project.file)
         return program
 
     def _native(self, task: Task, loader: PluginLoader, python: Path) -> Program:
         if self._in_process and python == Path(sys.executable):
-            from tidepool.engine.program.in_process import InProcessProgram
+            from tidepool.engine.program.runners import InProcessProgram
 
             debug = self._request.debug or bool(self._request.event_log)
             return InProcessProgram(task, self._main, self._signals, self._log, debug=debug)
-        from tidepool.engine.program.other_process import SubprocessProgram
+        from tidepool.engine.program.runners import SubprocessProgram
 
         return SubprocessProgram(task, python, loader.engine_address)
 

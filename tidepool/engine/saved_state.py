@@ -8,10 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tidepool.engine.arguments import OperationRequest
+from tidepool.engine.command import OperationRequest
 from tidepool.engine.errors import EngineError
-from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
-from tidepool.engine.resource_json import decode_resource, encode_resource
+from tidepool.engine.resource import (
+    ResourceState,
+    SecretsProvider,
+    Snapshot,
+    decode_resource,
+    encode_resource,
+)
 from tidepool.engine.state.checkpoint import Crypter
 from tidepool.engine.state.journal import JournalFile, Recovered, commit_left, digest, recover
 from tidepool.engine.state.lock import StackLock

@@ -21,8 +21,7 @@ from tidepool.engine.deployment.live import Durable
 from tidepool.engine.deployment.options import Kind, Options, Request, Targets
 from tidepool.engine.events import Diagnostic, Event, Op, ResourceOutputs, StepMetadata
 from tidepool.engine.providers.discovery import PluginRequest
-from tidepool.engine.resource import ResourceState, Snapshot
-from tidepool.engine.resource_json import decode_resource, encode_resource
+from tidepool.engine.resource import ResourceState, Snapshot, decode_resource, encode_resource
 from tidepool.engine.state import journal
 from tidepool.engine.state.checkpoint import (
     decode_deployment,

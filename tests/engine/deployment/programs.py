@@ -13,7 +13,7 @@ from tidepool.engine import urn as urns
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.goal import Alias, Goal
 from tidepool.engine.deployment.status import MonitorClosed, ProgramFailed
-from tidepool.engine.deployment.steps.step import Registered
+from tidepool.engine.deployment.step import Registered
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.values import Properties
 

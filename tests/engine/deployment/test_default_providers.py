@@ -12,7 +12,7 @@ from tidepool.engine.deployment.default_providers import DefaultProviders, newes
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.registry import with_plugin
-from tidepool.engine.deployment.steps.step import Registered
+from tidepool.engine.deployment.step import Registered
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import ResourceState, Snapshot
 

@@ -15,8 +15,7 @@ from pulumi.runtime.proto import events_pb2_grpc
 
 from tests.engine.display import replay, streams
 from tidepool.engine import json_text
-from tidepool.engine.display.event_json import event_json
-from tidepool.engine.display.event_log import EventLog, EventLogError, FileSink, open_sink
+from tidepool.engine.display.event_log import EventLog, EventLogError, FileSink, event_json, open_sink
 from tidepool.engine.events import Cancel, Diagnostic, Event, Op, Prelude, ResourcePre, Stdout
 from tidepool.engine.values import UNKNOWN, Asset, Output, Secret
 

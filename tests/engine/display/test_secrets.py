@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from tests.engine.display import streams
 from tidepool.engine.display.live import LiveDisplay
-from tidepool.engine.display.secret_filter import SecretFilter
-from tidepool.engine.display.settings import Settings
+from tidepool.engine.display.settings import SecretFilter, Settings
 from tidepool.engine.display.show import make_display
 from tidepool.engine.events import (
     Diagnostic,

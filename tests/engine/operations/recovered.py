@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.engine.resource import ResourceState, Snapshot
-from tidepool.engine.resource_json import decode_resource
+from tidepool.engine.resource import ResourceState, Snapshot, decode_resource
 from tidepool.engine.state.backend import FileBackend, StackReference
 from tidepool.engine.state.journal import Recovered, recover
 from tidepool.engine.state.secrets import NoSecrets

@@ -15,7 +15,7 @@ from typing import Any
 from tidepool.engine.project import PluginPath
 from tidepool.engine.providers.connection import Connection
 from tidepool.engine.providers.discovery import PluginCommand, PluginRequest, find
-from tidepool.engine.providers.engine_service import EngineServer
+from tidepool.engine.providers.loading import EngineServer
 from tidepool.engine.providers.plugin import PluginProvider
 from tidepool.engine.values import Properties
 

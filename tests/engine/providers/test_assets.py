@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.engine import tar_hash, wire
+from tidepool.engine import assets, wire
 from tidepool.engine.assets import AssetError, archive_hash, asset_hash, with_hashes
 from tidepool.engine.values import Archive, Asset, Secret
 
@@ -129,7 +129,7 @@ _names = st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs
 @given(st.lists(_names, min_size=1, max_size=3), st.binary(max_size=1100))
 def test_the_headers_are_those_of_a_tar_file(parts: list[str], content: bytes) -> None:
     name = "/".join(parts)
-    block = tar_hash.header(name, len(content))
+    block = assets.header(name, len(content))
     file = io.BytesIO(block + content + bytes(-len(content) % 512) + bytes(1024))
     with tarfile.open(fileobj=file) as tar:
         (member,) = tar.getmembers()

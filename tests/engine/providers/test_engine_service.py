@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from tidepool.engine import rpc
-from tidepool.engine.providers.engine_service import EngineServer
+from tidepool.engine.providers.loading import EngineServer
 
 messages = rpc.messages("engine_pb2")
 

@@ -9,8 +9,15 @@ import pytest
 
 from tests.engine.state import recordings
 from tidepool.engine import json_text
-from tidepool.engine.resource import CustomTimeouts, PendingOperation, ResourceState, Snapshot
-from tidepool.engine.resource_json import MalformedCheckpoint, decode_resource, encode_resource
+from tidepool.engine.resource import (
+    CustomTimeouts,
+    MalformedCheckpoint,
+    PendingOperation,
+    ResourceState,
+    Snapshot,
+    decode_resource,
+    encode_resource,
+)
 from tidepool.engine.state.checkpoint import (
     ENGINE_VERSION,
     UnsupportedCheckpoint,

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tests.engine.verbs.worlds import Folder, make_folder
-from tidepool.engine.arguments import World
-from tidepool.engine.command import main
+from tidepool.engine.command import World, main
 from tidepool.engine.state.backend import FileBackend, StackReference, UpdateInfo
 from tidepool.engine.verbs.about import Version
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.verbs.worlds import Folder
-from tidepool.engine.arguments import HelpRequest, OperationRequest, understand
+from tidepool.engine.command import HelpRequest, OperationRequest, understand
 from tidepool.engine.errors import ConfirmationMissing, NotSupportedError, UsageError
 from tidepool.engine.verbs.operations import Operation, _approved, _with_environment
 

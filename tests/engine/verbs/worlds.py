@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidepool.engine.arguments import World
-from tidepool.engine.command import main
+from tidepool.engine.command import World, main
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,13 @@ from pulumi.runtime.proto import provider_pb2, resource_pb2
 
 from tidepool.engine import wire
 from tidepool.engine.deployment.callbacks import HOOK_FIELDS, Callback, CallbackFailed
-from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.default_providers import DefaultProviders
-from tidepool.engine.deployment.family import Family
-from tidepool.engine.deployment.goal import Goal
-from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.goal import Family, Goal
+from tidepool.engine.deployment.live import provider_urn
 from tidepool.engine.deployment.options import Request
 from tidepool.engine.deployment.registration import alias_message, as_outputs, with_own_dependencies
 from tidepool.engine.deployment.status import RequestRefused
+from tidepool.engine.deployment.step import Context
 from tidepool.engine.providers.contract import CheckFailure, Provider, ProviderError
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX

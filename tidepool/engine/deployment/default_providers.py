@@ -11,7 +11,7 @@ from typing import Any, Final
 from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.registry import plugin_request, with_plugin
 from tidepool.engine.deployment.status import RequestRefused
-from tidepool.engine.deployment.steps.step import Registered
+from tidepool.engine.deployment.step import Registered
 from tidepool.engine.providers.contract import ProviderError
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.providers.versions import Version

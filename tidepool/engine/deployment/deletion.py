@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.change import Replacement
 from tidepool.engine.deployment.executor import Executor
-from tidepool.engine.deployment.graph import Entry, Graph
-from tidepool.engine.deployment.replacement import Replacement
-from tidepool.engine.deployment.steps.delete import DeleteStep, RemovePendingReplaceStep
-from tidepool.engine.deployment.steps.step import Step
-from tidepool.engine.deployment.steps.update import SameStep
+from tidepool.engine.deployment.live import Entry, Graph
+from tidepool.engine.deployment.step import Context, Step
+from tidepool.engine.deployment.steps import DeleteStep, RemovePendingReplaceStep, SameStep
 from tidepool.engine.state.references import order
 
 

@@ -8,22 +8,22 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tidepool.engine.deployment import preconditions
-from tidepool.engine.deployment.context import Books, Context
+from tidepool.engine.deployment import limits
+from tidepool.engine.deployment.callbacks import Hooks
+from tidepool.engine.deployment.change import Replacement
 from tidepool.engine.deployment.default_providers import DefaultProviders
 from tidepool.engine.deployment.deletion import Deletion
 from tidepool.engine.deployment.endpoint import LocalMonitor, MonitorServer, serve
 from tidepool.engine.deployment.executor import Executor
 from tidepool.engine.deployment.generator import Generator
-from tidepool.engine.deployment.hooks import Hooks
-from tidepool.engine.deployment.live import Durable, LiveStack
+from tidepool.engine.deployment.live import Durable, Entry, LiveStack
 from tidepool.engine.deployment.monitor import Monitor
 from tidepool.engine.deployment.options import Request
-from tidepool.engine.deployment.refresh import refresh
+from tidepool.engine.deployment.reads import RefreshStep, take_up
 from tidepool.engine.deployment.registrar import Registrar
 from tidepool.engine.deployment.registry import Load, Registry
-from tidepool.engine.deployment.replacement import Replacement
 from tidepool.engine.deployment.status import EXPECTED, ProgramFailed, Status, Stopped
+from tidepool.engine.deployment.step import Books, Context
 from tidepool.engine.events import Event, EventSink, Op, Prelude, Summary
 from tidepool.engine.resource import ResourceState, Snapshot
 
@@ -86,7 +86,7 @@ class Deployment:
         Raises:
             EngineError: where it cannot be begun: nothing was changed.
         """
-        preconditions.refuse_impossible(self._context)
+        limits.refuse_impossible(self._context)
         began = self._began = time.monotonic()
         self._status.emit(Prelude(self.request.shown_config))
         try:
@@ -147,8 +147,8 @@ class Deployment:
             if self._must_end():
                 return
         elif self.request.base.pending_operations and not options.preview:
-            preconditions.warn_of_pending(self._context, self.request.base.pending_operations)
-        preconditions.require_known(self._context, options.replace)
+            limits.warn_of_pending(self._context, self.request.base.pending_operations)
+        limits.require_known(self._context, options.replace)
         if options.kind == "update" or options.run_program:
             await self._with_program()
         else:
@@ -206,13 +206,13 @@ class Deployment:
         raise Stopped
 
     async def _after_program(self) -> None:
-        unknown = preconditions.unknown(self._context, self.request.options.targets)
+        unknown = limits.unknown(self._context, self.request.options.targets)
         if self.request.options.kind == "refresh":
             await refresh(self._context, self._executor, only_unseen=True)
         else:
             await Deletion(self._context, self._executor, self._replacement).run()
         if unknown:
-            preconditions.report_unknown(self._context, unknown)
+            limits.report_unknown(self._context, unknown)
             raise Stopped
 
     def _has_failed(self) -> bool:
@@ -292,3 +292,47 @@ def _provider_state(live: LiveStack, books: Books, reference: str) -> ResourceSt
             return entry.state
     current = books.providers.get(urn)
     return current.state if current is not None and current.state.id == id else None
+
+
+async def refresh(
+    context: Context, executor: Executor, *, only_before_update: bool = False, only_unseen: bool = False
+) -> None:
+    """Read all resources that the operation may touch, and rebuild the state from what was found.
+
+    ``only_before_update`` reads those whose provider asked for it; ``only_unseen`` those that the program
+    did not register.
+    """
+    chosen = [
+        entry
+        for entry in _chosen(context)
+        if not entry.state.view_of
+        and (not only_before_update or entry.state.refresh_before_update)
+        and (not only_unseen or entry.state.delete or not context.books.is_looked_at(entry.urn))
+    ]
+    steps = {entry: RefreshStep(entry) for entry in chosen}
+    await asyncio.gather(*(executor.run([step], tolerant=True) for step in steps.values()))
+    gone = {entry for entry, step in steps.items() if step.gone}
+    await take_up(context, gone, [e for e, step in steps.items() if e.state is not step.before])
+
+
+def _chosen(context: Context) -> list[Entry]:
+    options = context.options
+    chosen: list[Entry] = []
+    reached: set[str] = set()
+    for entry in context.live.entries:
+        needs = entry.state.all_dependencies()
+        if options.excludes:
+            if entry.urn in options.excludes or (
+                options.exclude_dependents and not reached.isdisjoint(needs)
+            ):
+                reached.add(entry.urn)
+            else:
+                chosen.append(entry)
+        elif (
+            not options.targets
+            or entry.urn in options.targets
+            or (options.target_dependents and not reached.isdisjoint(needs))
+        ):
+            reached.add(entry.urn)
+            chosen.append(entry)
+    return chosen

@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.reads import ReadStep, RefreshStep
 from tidepool.engine.deployment.status import MonitorClosed
-from tidepool.engine.deployment.steps.delete import DeleteProtected
-from tidepool.engine.deployment.steps.read import ReadStep
-from tidepool.engine.deployment.steps.refresh import RefreshStep
-from tidepool.engine.deployment.steps.step import Outcome, Registered, Step
+from tidepool.engine.deployment.step import Context, Outcome, Registered, Step
+from tidepool.engine.deployment.steps import DeleteProtected
 from tidepool.engine.events import Op, ResourceFailed, ResourceOutputs, ResourcePre
 from tidepool.engine.providers.contract import ProviderError
 from tidepool.engine.resource import ResourceState

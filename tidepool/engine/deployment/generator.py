@@ -11,22 +11,18 @@ import hashlib
 import secrets
 
 from tidepool.engine import urn as urns
-from tidepool.engine.deployment.change import Change
-from tidepool.engine.deployment.context import Context
+from tidepool.engine.deployment.change import Change, Replacement
 from tidepool.engine.deployment.diffing import (
     with_ignored,
 )
 from tidepool.engine.deployment.executor import Executor
 from tidepool.engine.deployment.goal import Goal, ReadGoal, alias_candidates
-from tidepool.engine.deployment.graph import Entry
 from tidepool.engine.deployment.limits import Limits
-from tidepool.engine.deployment.replacement import Replacement
+from tidepool.engine.deployment.live import Entry
+from tidepool.engine.deployment.reads import ImportStep, ReadStep, RefreshStep
 from tidepool.engine.deployment.status import GoalError, Stopped
-from tidepool.engine.deployment.steps.create import CreateStep, ReplaceStep
-from tidepool.engine.deployment.steps.read import ImportStep, ReadStep
-from tidepool.engine.deployment.steps.refresh import RefreshStep
-from tidepool.engine.deployment.steps.step import Answer, Registered, Step
-from tidepool.engine.deployment.steps.update import SameStep
+from tidepool.engine.deployment.step import Answer, Context, Registered, Step
+from tidepool.engine.deployment.steps import CreateStep, ReplaceStep, SameStep
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers.contract import Provider, ProviderError
 from tidepool.engine.resource import ResourceState

@@ -16,13 +16,10 @@ from pulumi.runtime.proto import callback_pb2, provider_pb2, resource_pb2
 
 from tidepool.engine import wire
 from tidepool.engine.assets import AssetError, lack_hashes, with_hashes
-from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, Callbacks
+from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, Callbacks, ResourceHook
 from tidepool.engine.deployment.calls import Functions, construct_request
-from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.default_providers import DefaultProviders
-from tidepool.engine.deployment.family import Family
-from tidepool.engine.deployment.goal import Goal, ReadGoal
-from tidepool.engine.deployment.hooks import ResourceHook
+from tidepool.engine.deployment.goal import Family, Goal, ReadGoal
 from tidepool.engine.deployment.registrar import Registrar
 from tidepool.engine.deployment.registration import (
     as_outputs,
@@ -35,7 +32,7 @@ from tidepool.engine.deployment.registration import (
     with_own_dependencies,
 )
 from tidepool.engine.deployment.status import RequestRefused
-from tidepool.engine.deployment.steps.step import Registered
+from tidepool.engine.deployment.step import Context, Registered
 from tidepool.engine.providers.contract import ProviderError
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX

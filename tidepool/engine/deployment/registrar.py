@@ -6,14 +6,12 @@ import asyncio
 
 from tidepool.engine import urn as urns
 from tidepool.engine.compare import equal
-from tidepool.engine.deployment.context import Context
 from tidepool.engine.deployment.executor import Executor
 from tidepool.engine.deployment.generator import Generator
 from tidepool.engine.deployment.goal import Goal, ReadGoal
 from tidepool.engine.deployment.status import GoalError
-from tidepool.engine.deployment.steps.create import CreateStep
-from tidepool.engine.deployment.steps.step import Registered
-from tidepool.engine.deployment.steps.update import SameStep, UpdateStep
+from tidepool.engine.deployment.step import Context, Registered
+from tidepool.engine.deployment.steps import CreateStep, SameStep, UpdateStep
 from tidepool.engine.events import ResourceOutputs
 from tidepool.engine.values import Properties
 

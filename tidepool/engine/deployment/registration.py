@@ -17,7 +17,7 @@ from tidepool.engine import urn as urns
 from tidepool.engine import wire
 from tidepool.engine.deployment.callbacks import HOOK_FIELDS
 from tidepool.engine.deployment.goal import Alias, Goal
-from tidepool.engine.deployment.graph import provider_urn
+from tidepool.engine.deployment.live import provider_urn
 from tidepool.engine.deployment.registry import with_plugin
 from tidepool.engine.deployment.status import RequestRefused
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, CustomTimeouts

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import IO, Any
 
 from tidepool.engine.display import markup, words
-from tidepool.engine.display.event_json import changes_json, detailed_diff_json
-from tidepool.engine.display.secret_filter import MASK, visible
-from tidepool.engine.display.settings import Settings
+from tidepool.engine.display.event_log import changes_json, detailed_diff_json
+from tidepool.engine.display.settings import MASK, Settings, visible
 from tidepool.engine.display.step_text import is_shown
 from tidepool.engine.events import (
     Diagnostic,
@@ -25,8 +24,7 @@ from tidepool.engine.events import (
     StepMetadata,
     Summary,
 )
-from tidepool.engine.resource import ResourceState
-from tidepool.engine.resource_json import encode_resource
+from tidepool.engine.resource import ResourceState, encode_resource
 from tidepool.engine.values import Properties, masked
 
 _NANOSECONDS = 1_000_000_000

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import IO, Final, TypeAlias
 
-from tidepool.engine.display import markup, rows, sections
-from tidepool.engine.display.board import Board
+from tidepool.engine.display import markup, rows
+from tidepool.engine.display.board import Board, cancelling_notice, configuration, ending
 from tidepool.engine.display.frame import Frame, cells, crop, fill
 from tidepool.engine.display.rows import Row
-from tidepool.engine.display.sections import configuration
 from tidepool.engine.display.settings import Settings
 from tidepool.engine.events import Event, Prelude, Stdout
 
@@ -84,7 +83,7 @@ class LiveDisplay:
         table = table_of_changes(board, self._unicode)
         rows = [crop(line, width - 1) for line in draw_table(table, self._settings, width)]
         try:
-            self._print_above([*rows, "", *sections.ending(board)])
+            self._print_above([*rows, "", *ending(board)])
         finally:
             self._frame.end()
 
@@ -284,4 +283,4 @@ def _rest(board: Board, chosen: list[Row]) -> str:
 def _notices(board: Board, cancelling: bool) -> list[str]:
     if not cancelling:
         return []
-    return [f"{markup.YELLOW}{sections.cancelling(board.operations_under_way())}{markup.RESET}"]
+    return [f"{markup.YELLOW}{cancelling_notice(board.operations_under_way())}{markup.RESET}"]

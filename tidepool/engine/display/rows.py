@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from tidepool.engine import urn as urns
 from tidepool.engine.display import difference, markup, words
 from tidepool.engine.display.difference import Change, Changes
-from tidepool.engine.display.secret_filter import visible
-from tidepool.engine.display.settings import Settings
+from tidepool.engine.display.settings import Settings, visible
 from tidepool.engine.events import Diagnostic, Op, Severity, StepMetadata
 from tidepool.engine.resource import ResourceState
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import IO
 
 from tidepool.engine.display.plain import PlainDisplay
-from tidepool.engine.display.secret_filter import SecretFilter
-from tidepool.engine.display.settings import Display, Settings
+from tidepool.engine.display.settings import Display, SecretFilter, Settings
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Event
 
@@ -68,7 +67,7 @@ def make_display(
     if not json:
         main: Display
         if diff:
-            from tidepool.engine.display.diff import DiffDisplay
+            from tidepool.engine.display.plain import DiffDisplay
 
             main = DiffDisplay(stdout, stderr, settings)
         elif interactive:

@@ -11,8 +11,7 @@ from tidepool.engine import urn as urns
 from tidepool.engine.display import difference, markup, words
 from tidepool.engine.display.difference import Change, Changes
 from tidepool.engine.display.property_text import Pen, worth_drawing
-from tidepool.engine.display.secret_filter import visible
-from tidepool.engine.display.settings import Settings
+from tidepool.engine.display.settings import Settings, visible
 from tidepool.engine.events import Op, StepMetadata
 from tidepool.engine.values import UNKNOWN, Properties, Value
 

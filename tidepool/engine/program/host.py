@@ -1,4 +1,4 @@
-"""The run of a Pulumi program: its settings, its event loop, and the report of what went wrong.
+"""The run of a Pulumi program: its settings, its event loop, its outputs, and the report of what went wrong.
 
 The engine imports this module to run a program in its own process, and runs it as a script, by path, with
 the interpreter of a project that has one of its own. So it imports nothing but the standard library and
@@ -15,7 +15,7 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -31,13 +31,12 @@ def run(
     settings: Mapping[str, Any],
     config: Mapping[str, str],
     secret_keys: Sequence[str],
-    outputs: Any,
     hidden: Sequence[str] = (),
 ) -> int:
     """Run ``program`` (a file or a folder with ``__main__.py``) to its end; gives its exit code.
 
-    ``settings`` are those of ``pulumi.runtime.Settings``; ``outputs`` is an ``OutstandingOutputs``. Frames of files below the folders in ``hidden``
-    are left out of tracebacks: they are not the person's.
+    ``settings`` are those of ``pulumi.runtime.Settings``. Frames of files below the folders in ``hidden`` are left out
+    of tracebacks: they are not the person's.
     """
     try:
         import pulumi
@@ -52,7 +51,7 @@ def run(
     _remember_what_is_constant()
     pulumi.runtime.set_all_config(dict(config), list(secret_keys))
     configured = pulumi.runtime.Settings(**settings)
-    configured.outputs = outputs
+    configured.outputs = OutstandingOutputs()
     pulumi.runtime.configure(configured)
     sys.argv = [program]
     # As the CLI does: the program may import its neighbours.
@@ -172,7 +171,84 @@ def _exit_code(error: SystemExit) -> int:
     return FAILED
 
 
-def _main(outputs: Any) -> int:
+class OutstandingOutputs:
+    """The outputs of a program that are not known yet, in place of the SDK's set of them.
+
+    At its end a program waits for its outputs. The SDK does so with ``asyncio.wait`` over all of them, again
+    for each that completes: with ten outputs a resource that is 10 s for 1,000 resources, and a hundred times
+    that for 10,000. This stands where the SDK keeps its set (see ``Output._track`` and ``wait_for_rpcs``), and gives
+    it one future to wait for: of all outputs, or of the first that fails.
+
+    The SDK removes what succeeded; what failed stays, to be told at the end, unless ``Output.recover``
+    discards it.
+    """
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Future[Any]] = set()
+        self._settled: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __iter__(self) -> Iterator[asyncio.Future[None]]:
+        if self._settled is None or self._settled.done():
+            self._settled = asyncio.get_running_loop().create_future()
+            for output in [o for o in self._running if o.done()]:
+                self._consider(output)
+            self._settle_if_empty()
+        yield self._settled
+
+    def add(self, output: asyncio.Future[Any]) -> None:
+        """Wait for ``output``, too; the future that was given out is not one of them."""
+        if output is not self._settled:
+            self._running.add(output)
+            output.add_done_callback(self._done)
+
+    def remove(self, output: asyncio.Future[Any]) -> None:
+        """Forget ``output``; raises KeyError where it is not known."""
+        self._running.remove(output)
+        self._settle_if_empty()
+
+    def discard(self, output: asyncio.Future[Any]) -> None:
+        """Forget ``output``."""
+        self._running.discard(output)
+        self._settle_if_empty()
+
+    def clear(self) -> None:
+        """Nothing: the SDK takes the outputs out to put them back."""
+
+    def _done(self, output: asyncio.Future[Any]) -> None:
+        if output.cancelled() or output.exception() is not None:
+            # Not at once: whoever recovers from the failure is woken by it, and comes first.
+            output.get_loop().call_soon(self._consider, output)
+
+    def _consider(self, output: asyncio.Future[Any]) -> None:
+        """Tell of a failure, where somebody waits and nobody recovered from it."""
+        if output not in self._running or self._settled is None or self._settled.done():
+            return
+        self._running.discard(output)
+        if output.cancelled():
+            self._settled.set_exception(asyncio.CancelledError())
+            return
+        error = output.exception()
+        if error is not None and not _is_expected(error):
+            self._settled.set_exception(error)
+        else:
+            self._settle_if_empty()
+
+    def _settle_if_empty(self) -> None:
+        if not self._running and self._settled is not None and not self._settled.done():
+            self._settled.set_result(None)
+
+
+def _is_expected(error: BaseException) -> bool:
+    # The engine told the program that the resource failed, and goes on with the others.
+    from pulumi.runtime.stack import ResourceRegistrationFailed
+
+    return isinstance(error, ResourceRegistrationFailed)
+
+
+def _main() -> int:
     """Run as a script: the settings come as JSON in the environment, not in the arguments that all can see."""
     task = json.loads(os.environ.pop("TIDEPOOL_PROGRAM"))
     os.chdir(task["folder"])
@@ -181,14 +257,11 @@ def _main(outputs: Any) -> int:
         settings=task["settings"],
         config=json.loads(os.environ.get("PULUMI_CONFIG", "{}")),
         secret_keys=json.loads(os.environ.get("PULUMI_CONFIG_SECRET_KEYS", "[]")),
-        outputs=outputs,
         hidden=[os.path.dirname(os.path.abspath(__file__))],  # noqa: PTH100, PTH120
     )
 
 
 if __name__ == "__main__":
-    from outstanding import OutstandingOutputs  # type: ignore[import-not-found] # beside this script
-
     # The program must not import what lies beside this script by accident.
     sys.path.pop(0)
-    sys.exit(_main(OutstandingOutputs()))
+    sys.exit(_main())

@@ -16,8 +16,7 @@ from typing import Any
 
 from tidepool.engine import json_text
 from tidepool.engine.errors import EngineError
-from tidepool.engine.resource import SecretsProvider, Snapshot
-from tidepool.engine.resource_json import MalformedCheckpoint
+from tidepool.engine.resource import MalformedCheckpoint, SecretsProvider, Snapshot
 from tidepool.engine.state import files
 from tidepool.engine.state.checkpoint import (
     ENGINE_VERSION,
@@ -42,15 +41,18 @@ from tidepool.engine.state.layout import (
     write_version,
 )
 from tidepool.engine.state.lock import StackLock, StackLocked, break_locks
-from tidepool.engine.state.records import UpdateInfo, encode_update, read_history, read_tags, write_tags
-from tidepool.engine.state.references import IntegrityError, verify_integrity
-from tidepool.engine.state.rename import rename_deployment
+from tidepool.engine.state.references import IntegrityError, rename_deployment, verify_integrity
 from tidepool.engine.state.store import (
     CheckpointDamaged,
     CheckpointStore,
     RawCheckpoint,
     StackNotFound,
     StoreOptions,
+    UpdateInfo,
+    encode_update,
+    read_history,
+    read_tags,
+    write_tags,
 )
 
 __all__ = [

@@ -20,12 +20,14 @@ from typing import Any, Final, Protocol, cast
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import (
+    MalformedCheckpoint,
     OperationType,
     PendingOperation,
     SecretsProvider,
     Snapshot,
+    decode_resource,
+    encode_resource,
 )
-from tidepool.engine.resource_json import MalformedCheckpoint, decode_resource, encode_resource
 from tidepool.engine.state.references import IntegrityError, normalize_urn_references
 from tidepool.engine.value_json import (
     contains_byte_strings,

@@ -1,4 +1,4 @@
-"""Paths of the file backend, and names of stacks and backends.
+"""Paths of the file backend, names of stacks and backends, and which of them Pulumi's home says is chosen.
 
 The layout is version 1 of Pulumi's file backend (``pkg/backend/diy/store.go``), below the root folder::
 
@@ -9,19 +9,24 @@ The layout is version 1 of Pulumi's file backend (``pkg/backend/diy/store.go``),
     .pulumi/backups/PROJECT/STACK/STACK.NS.json         the checkpoint after each update
     .pulumi/locks/organization/PROJECT/STACK/UUID.json  who is at work
     .pulumi/journals/PROJECT/STACK.journal              ours alone: the CLI does not look there
+
+The selected stack of a project and backend is stored where the CLI stores it, so that both agree:
+``PULUMI_HOME/workspaces/<project>-<sha1 of the project file's path>-workspace.json`` (``pkg/workspace/workspace.go``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from tidepool.engine.errors import EngineError, NotSupportedError
+from tidepool.engine.project import Project
 from tidepool.engine.state import files
 
 ORGANIZATION: Final = "organization"
@@ -265,3 +270,52 @@ def _read_version(layout: Layout) -> int | None:
             "stacks lie in folders of their projects"
         )
     return int(match[1])
+
+
+def selected_stack(pulumi_home: Path, project: Project, backend_url: str) -> str | None:
+    """The full name of the stack that is selected, None where none is."""
+    settings = _read_settings(_settings_path(pulumi_home, project))
+    by_backend = settings.get("stacks") or {}
+    # Before there was one selection a backend, there was one for all, under "stack".
+    return by_backend.get(backend_url) or settings.get("stack") or None
+
+
+def select_stack(pulumi_home: Path, project: Project, backend_url: str, stack: str | None) -> None:
+    """Select the stack with the full name ``stack``; None selects none."""
+    path = _settings_path(pulumi_home, project)
+    settings = _read_settings(path)
+    stacks = dict(settings.get("stacks") or {})
+    if stack:
+        stacks[backend_url] = stack
+    else:
+        stacks.pop(backend_url, None)
+        settings.pop("stack", None)
+    settings = {k: v for k, v in settings.items() if k != "stacks"}
+    if stacks:
+        settings["stacks"] = stacks
+    if settings:
+        files.write(path, json.dumps(settings, indent=4).encode())
+    else:
+        files.remove(path)
+
+
+def _settings_path(pulumi_home: Path, project: Project) -> Path:
+    # A name for a file, as the CLI makes it; nothing is protected by it.
+    digest = hashlib.sha1(str(project.file).encode(), usedforsecurity=False).hexdigest()
+    return pulumi_home / "workspaces" / f"{project.name}-{digest}-workspace.json"
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"could not parse file {path}: {error}. Remove it, and select the stack again"
+        ) from error
+    if not isinstance(settings, dict):
+        raise EngineError(
+            f"could not parse file {path}: not an object. Remove it, and select the stack again"
+        )
+    return settings

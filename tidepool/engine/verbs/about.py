@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidepool.engine.arguments import World
+from tidepool.engine.command import World
 from tidepool.engine.verbs.grammar import Command, Flag, visible_flags
 
 #: The version of the CLI whose commands, state and protocol this engine follows. The Automation API asks

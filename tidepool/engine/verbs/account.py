@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidepool.engine.arguments import World
+from tidepool.engine.command import World
 from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
 from tidepool.engine.state import files

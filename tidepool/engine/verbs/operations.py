@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidepool.engine.arguments import OperationKind, OperationRequest, World
+from tidepool.engine.command import OperationKind, OperationRequest, World
 from tidepool.engine.errors import ConfirmationMissing, NotSupportedError, UsageError
 from tidepool.engine.project import find_project, require_python
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidepool.engine import config_file
-from tidepool.engine.arguments import World
+from tidepool.engine.command import World
 from tidepool.engine.config import (
     MASK,
     Ciphertext,

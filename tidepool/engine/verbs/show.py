@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidepool.engine import urn as urns
-from tidepool.engine.arguments import World
+from tidepool.engine.command import World
 from tidepool.engine.config import Decrypt, Value, from_document, is_object, is_secure, text_of
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
 from tidepool.engine.state.backend import RawCheckpoint, StackReference
 from tidepool.engine.state.checkpoint import Crypter
-from tidepool.engine.state.records import UpdateInfo
 from tidepool.engine.state.secrets import Blind
+from tidepool.engine.state.store import UpdateInfo
 from tidepool.engine.value_json import decode_properties, encode_properties
 from tidepool.engine.values import masked, without_secrets
 from tidepool.engine.verbs.showing import (

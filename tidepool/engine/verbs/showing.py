@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidepool.engine import json_text
-from tidepool.engine.arguments import World
+from tidepool.engine.command import World
 from tidepool.engine.errors import NotConfirmed
 
 

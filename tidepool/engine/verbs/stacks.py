@@ -1,4 +1,4 @@
-"""Making, selecting, listing, renaming and removing stacks."""
+"""Making, selecting, listing, renaming and removing stacks, and their tags."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidepool.engine import config_file
-from tidepool.engine.arguments import World
+from tidepool.engine.command import World
 from tidepool.engine.config import reencrypted
 from tidepool.engine.errors import EngineError, NoStackSelected, NoSuchStack, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
 from tidepool.engine.state.backend import StackAlreadyExists, StackReference
+from tidepool.engine.state.layout import selected_stack
 from tidepool.engine.state.lock import StackLocked
 from tidepool.engine.state.secrets import PassphraseCrypter, SecretsError, read_passphrase
 from tidepool.engine.verbs.showing import ago, confirm, json_document, parse_time, table, time_text
@@ -83,10 +84,8 @@ class Unselect:
 
     def run(self, world: World) -> int:
         """Select no stack."""
-        from tidepool.engine.verbs import selection
-
         workspace = open_workspace(world, need_project=True)
-        if selection.selected(world.pulumi_home, workspace.require_project(), workspace.url):
+        if selected_stack(world.pulumi_home, workspace.require_project(), workspace.url):
             workspace.select(None)
             world.tell("Stack was unselected")
         return 0
@@ -291,3 +290,69 @@ def _recover_journal(workspace: Workspace, ref: StackReference) -> None:
         return
     for warning in state.warnings:
         world.tell(f"warning: {warning}")
+
+
+@dataclass(frozen=True, slots=True)
+class GetTag:
+    """``stack tag get``."""
+
+    name: str
+    stack: str = ""
+
+    def run(self, world: World) -> int:
+        """Show one tag's value."""
+        workspace = open_workspace(world)
+        ref = workspace.require(self.stack or None)
+        tags = workspace.backend.tags(ref)
+        if self.name not in tags:
+            raise EngineError(f"stack tag '{self.name}' not found for stack '{workspace.shown(ref)}'")
+        world.say(tags[self.name])
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class ListTags:
+    """``stack tag list``."""
+
+    stack: str = ""
+    json: bool = False
+    output: str = "default"
+
+    def run(self, world: World) -> int:
+        """Show all tags."""
+        workspace = open_workspace(world)
+        tags = workspace.backend.tags(workspace.require(self.stack or None))
+        if self.json or self.output == "json":
+            world.stdout.write(json_document(dict(sorted(tags.items()))))
+        else:
+            world.stdout.write(table(["NAME", "VALUE"], [[k, v] for k, v in sorted(tags.items())]))
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetTag:
+    """``stack tag set``."""
+
+    name: str
+    value: str
+    stack: str = ""
+
+    def run(self, world: World) -> int:
+        """Set one tag."""
+        workspace = open_workspace(world)
+        workspace.backend.set_tag(workspace.require(self.stack or None), self.name, self.value)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTag:
+    """``stack tag remove``."""
+
+    name: str
+    stack: str = ""
+
+    def run(self, world: World) -> int:
+        """Remove one tag; one that is not there is no mistake."""
+        workspace = open_workspace(world)
+        workspace.backend.remove_tag(workspace.require(self.stack or None), self.name)
+        return 0

@@ -1,24 +1,33 @@
-"""A stack's state: ``stack export`` and ``stack import``, and small edits: ``state delete``, ``protect``, ``unprotect``."""
+"""A stack's state: export and import, small edits, and all of its secrets encrypted anew."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from tidepool.engine import json_text
 from tidepool.engine import urn as urns
-from tidepool.engine.arguments import World
+from tidepool.engine.command import World
+from tidepool.engine.config import is_secure, reencrypted
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
 from tidepool.engine.state.backend import IntegrityError, StackReference
 from tidepool.engine.state.checkpoint import Crypter, decode_deployment, verify_supported
 from tidepool.engine.state.references import verify_integrity
-from tidepool.engine.state.secrets import Blind
+from tidepool.engine.state.secrets import Blind, PassphraseCrypter
 from tidepool.engine.value_json import SECRET_SIGNATURE, SIGNATURE_KEY
 from tidepool.engine.verbs.showing import confirm
-from tidepool.engine.verbs.workspace import Workspace, open_passphrase, open_workspace, passphrase_verifier
+from tidepool.engine.verbs.workspace import (
+    Workspace,
+    open_passphrase,
+    open_stack,
+    open_workspace,
+    passphrase_verifier,
+    verify_secrets_provider,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +141,6 @@ def _read(world: World, file: str) -> dict[str, Any]:
         if file:
             content = (world.cwd / file).read_bytes()
         else:
-            import sys
-
             content = (world.stdin if world.stdin is not None else sys.stdin).read().encode()
     except OSError as error:
         raise EngineError(
@@ -324,3 +331,55 @@ def _depends(resource: Raw, other: Raw) -> bool:
 def _with_protect(resource: Raw, on: bool) -> Raw:
     # In the place where Go writes it: after the outputs and the parent, which Go's reader does not mind.
     return {**resource, "protect": True} if on else {k: v for k, v in resource.items() if k != "protect"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSecretsProvider:
+    """``stack change-secrets-provider``."""
+
+    provider: str
+    stack: str = ""
+
+    def run(self, world: World) -> int:
+        """Encrypt configuration and state with the passphrase that is read from stdin."""
+        verify_secrets_provider(self.provider)
+        opened = open_stack(world, self.stack or None)
+        old_config = opened.config
+        new = PassphraseCrypter.new(self._new_passphrase(world))
+        values = {
+            key: reencrypted(value, lambda c: opened.crypter().decrypt(c), new.encrypt)
+            if is_secure(value)
+            else value
+            for key, value in old_config.values.items()
+        }
+        untyped = opened.backend.export(opened.ref)
+        deployment = untyped.get("deployment")
+        if deployment:
+            salt = passphrase_verifier(untyped)
+            if salt is not None:
+                old = open_passphrase(world, salt)
+                old.verify()
+                deployment = with_plaintext(deployment, old.decrypt)
+            provider = {"type": "passphrase", "state": {"salt": new.encryption_salt}}
+            deployment = {**with_ciphertext(deployment, new.encrypt), "secrets_providers": provider}
+        world.say("Migrating old configuration and state to new secrets provider")
+        changed = replace(
+            old_config,
+            values=values,
+            encryption_salt=new.encryption_salt,
+            secrets_provider="",
+            encrypted_key="",
+        )
+        # The state first: it can be brought back from its backup, whatever happens to the file after it.
+        if deployment:
+            opened.backend.import_(opened.ref, {**untyped, "deployment": deployment}, edited=True)
+        opened.with_config(changed).save_config()
+        return 0
+
+    def _new_passphrase(self, world: World) -> str:
+        stream = world.stdin if world.stdin is not None else sys.stdin
+        if world.interactive:
+            from getpass import getpass
+
+            return getpass("Enter your new passphrase to protect config/secrets: ", world.stderr)
+        return stream.readline().strip()

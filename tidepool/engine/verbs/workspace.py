@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidepool.engine import config_file
-from tidepool.engine.arguments import World
+from tidepool.engine.command import World
 from tidepool.engine.config import (
     Values,
     parse_key,
@@ -25,8 +25,8 @@ from tidepool.engine.project import Project, ProjectNotFoundError, find_project
 from tidepool.engine.resource import SecretsProvider
 from tidepool.engine.state.backend import FileBackend, StackReference, backend_url
 from tidepool.engine.state.checkpoint import Crypter
+from tidepool.engine.state.layout import select_stack, selected_stack
 from tidepool.engine.state.secrets import PassphraseCrypter, read_passphrase
-from tidepool.engine.verbs import selection
 
 _CHOOSE = "no stack selected; please use `pulumi stack select` to choose one"
 _CHOOSE_OR_NEW = "no stack selected; please use `pulumi stack select` or `pulumi stack init` to choose one"
@@ -79,7 +79,7 @@ class Workspace:
         if "PULUMI_STACK" in self.world.env:
             name = self.world.env["PULUMI_STACK"]
         else:
-            name = selection.selected(self.world.pulumi_home, self.require_project(), self.url)
+            name = selected_stack(self.world.pulumi_home, self.require_project(), self.url)
         if not name:
             return None
         ref = self.parse(name)
@@ -88,7 +88,7 @@ class Workspace:
     def select(self, ref: StackReference | None) -> None:
         """Select a stack, or none."""
         name = ref.qualified if ref else None
-        selection.select(self.world.pulumi_home, self.require_project(), self.url, name)
+        select_stack(self.world.pulumi_home, self.require_project(), self.url, name)
 
     def require(self, name: str | None, *, offer_new: bool = False) -> StackReference:
         """The existing stack that is called ``name``, or the selected one. ``offer_new`` varies the advice.

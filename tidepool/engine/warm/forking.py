@@ -41,12 +41,11 @@ _ENGINE: Final = (
     "tidepool.engine.display.event_log",
     "tidepool.engine.display.plain",
     "tidepool.engine.operation",
-    "tidepool.engine.program.in_process",
-    "tidepool.engine.program.task",
+    "tidepool.engine.program.runners",
     "tidepool.engine.providers.connection",
     "tidepool.engine.providers.plugin",
     "tidepool.engine.running",
-    "tidepool.engine.verbs.operation_commands",
+    "tidepool.engine.verbs.commands",
 )
 _MOST_FDS: Final = 64
 _KEYS_BYTES: Final = 1 << 16

@@ -1,18 +1,21 @@
-"""Resources that exist already: looked up, or taken into the stack."""
+"""Steps that look at what exists: a resource is looked up, taken into the stack, or compared with its state."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 from tidepool.engine.compare import equal
-from tidepool.engine.deployment.context import Context
-from tidepool.engine.deployment.graph import Entry
-from tidepool.engine.deployment.steps.step import SUCCESS, Answer, Outcome, Step, mark_secrets, now
-from tidepool.engine.events import Op, StepMetadata
+from tidepool.engine.deployment.diffing import with_engine_diff
+from tidepool.engine.deployment.live import Entry
+from tidepool.engine.deployment.step import SUCCESS, Answer, Context, Outcome, Step, mark_secrets, now
+from tidepool.engine.events import Op, PropertyDiff, StepMetadata
 from tidepool.engine.providers.contract import (
+    DiffResult,
     InitializationFailed,
 )
+from tidepool.engine.state.references import repaired, without_empty
 from tidepool.engine.wire import UNKNOWN_STRING
 
 
@@ -149,3 +152,128 @@ class ImportStep(Step):
     def respond(self, result: Literal["success", "failed", "skipped"]) -> None:
         if result != "success":
             super().respond(result)
+
+
+class RefreshStep(Step):
+    """A resource's state is compared with what the provider finds.
+
+    ``in_program`` is set where the step comes from a registration: then its result is recorded at once,
+    in its place; else the refresh as a whole rebuilds the state when all its steps are done.
+    """
+
+    op = Op.REFRESH
+    logical = False
+
+    def __init__(self, old: Entry, *, in_program: bool = False) -> None:
+        super().__init__(old, old)
+        self.in_program = in_program
+        self.before = old.state
+        self._changed = False
+
+    @property
+    def internal(self) -> bool:
+        return super().internal or (self.in_program and (not self.before.custom or self.before.is_provider))
+
+    @property
+    def subject(self) -> Entry:
+        assert self.old
+        return self.old
+
+    @property
+    def gone(self) -> bool:
+        """True where the provider no longer has the resource."""
+        return self.new is None
+
+    @property
+    def result_op(self) -> Op:
+        if self.gone:
+            return Op.DELETE
+        return Op.UPDATE if self._changed else Op.SAME
+
+    def metadata(self) -> StepMetadata:
+        metadata = super().metadata()
+        return replace(metadata, op=Op.REFRESH, old=self.before)
+
+    async def apply(self, context: Context) -> Outcome:
+        assert self.old
+        before = self.before
+        if not before.custom or before.is_provider or before.pending_replacement:
+            # As the CLI has it: nobody looked, and where the state is recorded anew that counts as a change.
+            self._changed = self.in_program
+            return SUCCESS
+        provider = await context.provider_for(before)
+        reasons: tuple[str, ...] = ()
+        try:
+            found = await provider.read(
+                before.urn, before.id, before.inputs, before.outputs, before.custom_timeouts.read_s
+            )
+            id, inputs, outputs = found.id, found.inputs, found.outputs
+        except InitializationFailed as failed:
+            id, inputs, outputs, reasons = failed.id, failed.inputs, failed.outputs, failed.reasons
+            listed = "\n* ".join(reasons)
+            context.status.warn(f"Refreshed resource is in an unhealthy state:\n* {listed}", before.urn)
+        if not id or outputs is None:
+            self.new = None
+            return SUCCESS
+        inputs = before.inputs if inputs is None else inputs
+        after = self.old.change(id=id, inputs=inputs, outputs=outputs, init_errors=reasons)
+        if not equal(after.inputs, before.inputs) or not equal(after.outputs, before.outputs):
+            self.old.change(modified=now())
+        marked = mark_secrets(self.old)  # after the comparison above, as in the CLI; nor does a diff see it
+        if before.external:
+            self._changed = not equal(marked.outputs, before.outputs)
+            return SUCCESS
+        # The difference that the next update would see, told from the other side.
+        diff = await provider.diff(
+            after.urn, after.id, after.inputs, after.outputs, before.inputs, before.ignore_changes
+        )
+        diff = with_engine_diff(diff, after.inputs, before.inputs)
+        inverse = inverted(diff)
+        self._changed = diff.changes != "none"
+        self.diffs, self.detailed_diff = inverse.changed_keys, inverse.detailed_diff
+        return SUCCESS
+
+    async def end(self, context: Context, number: int | None, outcome: Outcome) -> None:
+        if not self.in_program or outcome.error is not None:
+            return
+        assert self.old
+        if self.gone:
+            await take_up(context, [self.old])
+        else:
+            await context.live.end(None, amends=[self.old])
+
+
+_INVERSE: Final = {
+    "add": "delete",
+    "add-replace": "delete-replace",
+    "delete": "add",
+    "delete-replace": "add-replace",
+}
+
+
+def inverted(diff: DiffResult) -> DiffResult:
+    """The same difference with old and new changed over."""
+    if diff.detailed_diff is None:
+        return diff
+    detailed = {
+        path: PropertyDiff(_INVERSE.get(d.kind, d.kind), d.input_diff)  # type: ignore[arg-type]
+        for path, d in diff.detailed_diff.items()
+    }
+    return replace(diff, detailed_diff=detailed)
+
+
+async def take_up(context: Context, gone: Collection[Entry], changed: Collection[Entry] = ()) -> None:
+    """Go on without what is ``gone``, and with what a refresh found ``changed``; both are recorded as one.
+
+    What the program already made something of is recorded as that.
+    """
+    kept = [entry for entry in context.live.entries if entry not in gone]
+    before = [entry.state for entry in kept]
+    amends: list[Entry] = []
+    for entry, old, state in zip(kept, before, map(without_empty, repaired(before)), strict=True):
+        entry.state = state
+        if (state is not old or entry in changed) and not context.books.is_decided(entry):
+            amends.append(entry)
+    context.live.rebase(kept)
+    if amends or gone:
+        await context.live.end(None, amends=amends, drops=gone, mends=bool(gone))

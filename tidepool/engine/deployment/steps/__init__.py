@@ -1,1 +1,0 @@
-"""The steps of an operation, one kind a file."""

@@ -1,0 +1,349 @@
+"""The ways to run a program: in the engine's process, in one of its own, or where an Automation API caller has it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import tidepool.engine
+from tidepool.engine import rpc
+from tidepool.engine.deployment.deployment import Deployment
+from tidepool.engine.deployment.status import ProgramFailed
+from tidepool.engine.errors import EngineError
+from tidepool.engine.events import Diagnostic, Severity
+from tidepool.engine.program import host
+from tidepool.engine.program.main_thread import Interrupts, MainThread
+
+#: What a program prints is a stream of text, whose pieces belong together: standard output, standard error.
+STREAMS: Final[Mapping[Severity, int]] = {"info": 1, "info#err": 2}
+
+
+_CHECKERS: Final = ("mypy", "pyright")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A program of a project. ``path`` is its file or folder, ``folder`` where it is run."""
+
+    path: Path
+    folder: Path
+    root: Path
+    env: Mapping[str, str]
+
+
+class Program(Protocol):
+    """Something that runs a program against the monitor of an operation."""
+
+    async def run(self, deployment: Deployment) -> None:
+        """Run it to its end; cancelling the coroutine ends it.
+
+        Raises:
+            ProgramFailed: where it ends with an error.
+        """
+        ...
+
+
+def settings(deployment: Deployment, task: Task) -> dict[str, Any]:
+    """The SDK's settings but for monitor and engine."""
+    return {
+        "project": deployment.request.project,
+        "stack": deployment.request.stack,
+        "parallel": deployment.request.options.parallel,
+        "dry_run": deployment.request.options.preview,
+        "organization": deployment.request.organization,
+        "root_directory": str(task.root),
+    }
+
+
+def environment(deployment: Deployment) -> dict[str, str]:
+    """Variables that a program may read its settings from, as the CLI sets them."""
+    return {
+        "PULUMI_CONFIG": json.dumps(dict(deployment.request.program_config)),
+        "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(deployment.request.secret_config_keys)),
+        "PULUMI_DRY_RUN": "true" if deployment.request.options.preview else "false",
+        "PULUMI_ORGANIZATION": deployment.request.organization,
+        "PULUMI_PARALLEL": str(deployment.request.options.parallel),
+        "PULUMI_PROJECT": deployment.request.project,
+        "PULUMI_STACK": deployment.request.stack,
+    }
+
+
+def failure(code: int) -> str:
+    """Return the message about a program that ended with that exit code."""
+    return f"an unhandled error occurred: program exited with non-zero exit code: {code}"
+
+
+class CheckedProgram:
+    """A program that is only run where ``checker`` finds nothing wrong with it. Source: ``Run`` of pulumi-language-python."""
+
+    def __init__(self, program: Program, task: Task, python: Path, checker: Any, file: Path) -> None:
+        """``file`` is the project's, for messages.
+
+        Raises:
+            EngineError: when ``checker`` is not known.
+        """
+        if checker not in _CHECKERS:
+            raise EngineError(
+                f"'{file}': runtime.options.typechecker: unknown {checker!r}; allowed are {', '.join(_CHECKERS)}"
+            )
+        self._program = program
+        #: Relative to the program's folder, where the checker is run.
+        self._environment = os.path.relpath(python.parent.parent, task.folder)
+        self._task = task
+        self._python = python
+        self._checker = checker
+
+    async def run(self, deployment: Deployment) -> None:
+        """Check it, and run it to its end."""
+        code, output = await self._check()
+        if code and f"No module named {self._checker}" in output:
+            raise ProgramFailed(
+                f"The typechecker option is set to {self._checker}, but {self._checker} is not installed. Please add an "
+                f"entry for {self._checker} to requirements.txt and run `{self._python} -m pip install -r requirements.txt`",
+                reported=False,
+            )
+        for line in output.splitlines():
+            deployment.emit(Diagnostic("info", f"{line}\n", stream_id=STREAMS["info"]))
+        if code:
+            raise ProgramFailed(f"{self._checker} failed: exit status {code}\n{output}", reported=False)
+        await self._program.run(deployment)
+
+    async def _check(self) -> tuple[int, str]:
+        folder = self._task.folder
+        excluded = ["--exclude", re.escape(self._environment)] if self._checker == "mypy" else []
+        process = await asyncio.create_subprocess_exec(
+            str(self._python), "-m", self._checker, *excluded, str(folder),
+            env=dict(self._task.env), cwd=folder, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            output, _ = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        return process.returncode or 0, output.decode(errors="replace")
+
+
+_ENGINE_FOLDER: Final = str(Path(tidepool.engine.__file__).parent)
+
+
+class InProcessProgram:
+    """Runs the program on the main thread. For one program in a process: modules stay imported.
+
+    The process must be the engine's own: its working folder, environment, standard output and standard
+    error are the program's while it runs.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        main: MainThread,
+        interrupts: Interrupts,
+        log: Callable[[Any], None],
+        *,
+        debug: bool = False,
+    ) -> None:
+        """``log`` takes the ``engine_pb2.LogRequest`` that the SDK sends, debugging ones if ``debug``; on any thread."""
+        self._task = task
+        self._main = main
+        self._interrupts = interrupts
+        self._log = log
+        self._debug = debug
+
+    async def run(self, deployment: Deployment) -> None:
+        """Run it to its end."""
+        loop = asyncio.get_running_loop()
+        monitor = deployment.monitor
+        engine = LocalEngine(self._log, debug=self._debug)
+        task = self._task
+
+        def say(severity: Severity, line: str) -> None:
+            event = Diagnostic(severity, line, stream_id=STREAMS[severity])
+            loop.call_soon_threadsafe(deployment.emit, event)
+
+        def execute() -> int:
+            os.environ.update(environment(deployment))
+            os.chdir(task.folder)
+            out, err = captured(1, lambda t: say("info", t)), captured(2, lambda t: say("info#err", t))
+            with out, err, self._interrupts.shared():
+                return host.run(
+                    str(task.path),
+                    settings={**settings(deployment, task), "monitor": monitor, "engine": engine},
+                    config=deployment.request.program_config,
+                    secret_keys=deployment.request.secret_config_keys,
+                    hidden=[_ENGINE_FOLDER],
+                )
+
+        code = await self._main.run(execute)
+        if code:
+            raise ProgramFailed(failure(code), reported=code == host.REPORTED)
+
+
+class LocalEngine:
+    """The engine service as the SDK of a program in this process sees it."""
+
+    def __init__(self, log: Callable[[Any], None], *, debug: bool) -> None:
+        from google.protobuf import empty_pb2
+        from pulumi.runtime.proto import engine_pb2
+
+        self._empty = empty_pb2.Empty()
+        #: The severity of messages that nobody sees: there are several for each resource.
+        self._unseen = None if debug else engine_pb2.DEBUG
+        self._log = log
+        self._root_urn = ""
+        self._messages = engine_pb2
+
+    def Log(self, request: Any, timeout: float | None = None) -> Any:  # noqa: N802 - the service's name
+        """Take a message."""
+        if request.severity != self._unseen:
+            self._log(request)
+        return self._empty
+
+    def GetRootResource(self, request: Any) -> Any:  # noqa: N802
+        """The stack resource, for SDKs that ask."""
+        return self._messages.GetRootResourceResponse(urn=self._root_urn)
+
+    def SetRootResource(self, request: Any) -> Any:  # noqa: N802
+        """Remember the stack resource."""
+        self._root_urn = request.urn
+        return self._messages.SetRootResourceResponse()
+
+    def RequirePulumiVersion(self, request: Any) -> Any:  # noqa: N802
+        """Any program may run: the engine follows the CLI of the SDK's version."""
+        return self._messages.RequirePulumiVersionResponse()
+
+
+@contextmanager
+def captured(fd: int, say: Callable[[str], None]) -> Iterator[None]:
+    """Give what is written to a standard stream, by Python or below it, to ``say``, a line at a time."""
+    stream = sys.stdout if fd == 1 else sys.stderr
+    stream.flush()
+    kept = os.dup(fd)
+    read_end, write_end = os.pipe()
+    os.dup2(write_end, fd)
+    os.close(write_end)
+
+    def pump() -> None:
+        with os.fdopen(read_end, encoding="utf-8", errors="replace") as pipe:
+            for line in pipe:
+                say(line)
+
+    thread = threading.Thread(target=pump, name=f"program-output-{fd}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stream.flush()
+        os.dup2(kept, fd)
+        os.close(kept)
+        # A process that the program left behind may hold the pipe open: what it says is not waited for.
+        thread.join(timeout=1)
+
+
+_GRACE_S = 5.0
+
+
+class SubprocessProgram:
+    """Runs the program with ``python``, against a monitor on a port."""
+
+    def __init__(self, task: Task, python: Path, engine_address: str) -> None:
+        self._task = task
+        self._python = python
+        self._engine_address = engine_address
+
+    async def run(self, deployment: Deployment) -> None:
+        """Run it to its end."""
+        task = self._task
+        described = {
+            "program": str(task.path),
+            "folder": str(task.folder),
+            "settings": {
+                **settings(deployment, task),
+                "monitor": deployment.monitor_address,
+                "engine": self._engine_address,
+            },
+        }
+        env = {**task.env, **environment(deployment), "TIDEPOOL_PROGRAM": json.dumps(described)}
+        process = await asyncio.create_subprocess_exec(
+            str(self._python),
+            "-u",
+            host.__file__,
+            env=env,
+            cwd=task.folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            # An interrupt of the terminal is the engine's to give: the program may have to finish first.
+            start_new_session=True,
+        )
+        try:
+            await asyncio.gather(
+                _pump(process.stdout, "info", deployment), _pump(process.stderr, "info#err", deployment)
+            )
+            code = await process.wait()
+        except asyncio.CancelledError:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), _GRACE_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+            raise
+        if code:
+            raise ProgramFailed(failure(code), reported=code == host.REPORTED)
+
+
+class ClientProgram:
+    """Asks the language runtime at ``address`` to run its program."""
+
+    def __init__(self, task: Task, address: str, engine_address: str) -> None:
+        self._task = task
+        self._address = address
+        self._engine_address = engine_address
+
+    async def run(self, deployment: Deployment) -> None:
+        """Run it to its end."""
+        from pulumi.runtime.proto import language_pb2, language_pb2_grpc
+
+        request = language_pb2.RunRequest(
+            project=deployment.request.project,
+            stack=deployment.request.stack,
+            pwd=str(self._task.folder),
+            program=str(self._task.path),
+            args=[self._engine_address],
+            config=deployment.request.program_config,
+            configSecretKeys=deployment.request.secret_config_keys,
+            dryRun=deployment.request.options.preview,
+            parallel=deployment.request.options.parallel,
+            monitor_address=deployment.monitor_address,
+            organization=deployment.request.organization,
+        )
+        with rpc.open_channel(self._address) as channel:
+            stub = language_pb2_grpc.LanguageRuntimeStub(channel)
+            try:
+                response = await rpc.call(stub.Run, request)
+            except rpc.Failure as failure:
+                raise ProgramFailed(
+                    f"the language runtime at {self._address} failed: {failure.text}", reported=False
+                ) from failure
+        if response.bail:
+            raise ProgramFailed("run bailed", reported=True)
+        if response.error:
+            raise ProgramFailed(f"an unhandled error occurred: {response.error}", reported=False)
+
+
+async def _pump(stream: asyncio.StreamReader | None, severity: Severity, deployment: Deployment) -> None:
+    assert stream is not None
+    while line := await stream.readline():
+        text = line.decode(errors="replace")
+        deployment.emit(Diagnostic(severity, text, stream_id=STREAMS[severity]))
