@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from tests.properties import runs
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.conversion.drivers import is_dead, new_driver
 from tidepool.conversion.journal import SqliteJournal
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
+from tidepool.conversion.processes import is_dead, new_driver
 from tidepool.conversion.record import Conversion, Order, Work, read, stamp, written
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -216,7 +216,7 @@ def test_a_driver_whose_process_is_gone_is_followed_at_once(tmp_path: Path) -> N
         program = (
             "import sys, signal\n"
             "from datetime import datetime, UTC\nfrom pathlib import Path\n"
-            "from tidepool.conversion.drivers import new_driver\n"
+            "from tidepool.conversion.processes import new_driver\n"
             "from tidepool.conversion.journal import SqliteJournal\n"
             "journal = SqliteJournal(Path(sys.argv[1]))\n"
             "print(journal.take_over(1, new_driver(), datetime.now(UTC), 60), flush=True)\n"

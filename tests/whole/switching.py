@@ -28,8 +28,8 @@ from tests.whole.pool_load import Load
 from tests.whole.pool_watch import Watch, inside_roles, traces
 from tests.whole.pools import ANY, PoolCluster
 from tidepool.cluster.pool import ROLES, Role
-from tidepool.conversion.drivers import is_dead, is_driven
 from tidepool.conversion.ports import NotOrdered
+from tidepool.conversion.processes import is_dead, is_driven
 from tidepool.conversion.record import Conversion
 from tidepool.conversion.role_program import RoleProgram
 from tidepool.infrastructures.connection import transport

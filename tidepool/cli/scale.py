@@ -63,11 +63,12 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
 
 def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolExecutor]:
     from tidepool.cli.scaler_ports import machines_of, policies_of, pool_ports, pulumi_stack, warm_engine
+    from tidepool.conversion.processes import is_gone, this_process
     from tidepool.infrastructures.connection import transport
-    from tidepool.scaling.daemon.daemon import Daemon, Voice
-    from tidepool.scaling.daemon.dependencies import Dependencies
-    from tidepool.scaling.daemon.holder import is_gone, this_process
+    from tidepool.scaling.daemon.daemon import Daemon
+    from tidepool.scaling.daemon.events import Voice
     from tidepool.scaling.daemon.loop import Loop
+    from tidepool.scaling.daemon.operations import Dependencies
     from tidepool.scaling.decide.decide import decide
     from tidepool.scaling.decide.remember import remember
     from tidepool.scaling.journal import open_journal

@@ -11,7 +11,6 @@ from typing import Final, Literal
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.conversion.control_nodes import Verdict, verdict
-from tidepool.conversion.drivers import new_driver
 from tidepool.conversion.next_step import looks, next_step
 from tidepool.conversion.ports import (
     OUR_HOLD,
@@ -24,6 +23,7 @@ from tidepool.conversion.ports import (
     Sight,
     TakenOver,
 )
+from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import ENDED, Conversion, Order, Work, given_up, observed_now, reported
 from tidepool.conversion.step import Act, Enter, Looks, Mark, Observed, Wait, other
 

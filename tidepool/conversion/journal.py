@@ -21,8 +21,8 @@ from typing import Any, Final
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.conversion.deadlines import UNBEGUN_S
-from tidepool.conversion.drivers import is_dead
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
+from tidepool.conversion.processes import is_dead
 from tidepool.conversion.record import CANCELLABLE, Conversion, Order, read, stamp, written
 
 #: How long one waits for another process that writes.

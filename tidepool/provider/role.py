@@ -11,8 +11,8 @@ from typing import Final
 from tidepool.cluster.desired_state import is_forced
 from tidepool.cluster.roles import ROLES
 from tidepool.conversion.convert import convert
-from tidepool.conversion.drivers import is_driven
 from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.processes import is_driven
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.step import SAID
 from tidepool.infrastructures.connection import transport

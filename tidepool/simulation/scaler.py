@@ -10,8 +10,8 @@ from typing import Final
 from tidepool.clients.slurm import SlurmClient
 from tidepool.infrastructures import Infrastructure
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.daemon.dependencies import Dependencies
 from tidepool.scaling.daemon.loop import Loop
+from tidepool.scaling.daemon.operations import Dependencies
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch

@@ -17,8 +17,8 @@ from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL
 from tidepool.clients.slurm import Slots
 from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.conversion.drivers import new_driver
 from tidepool.conversion.journal import SqliteJournal
+from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import Conversion, Phase, Work
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 

@@ -14,7 +14,7 @@ from click.testing import Result
 from tests.cli.pools.standins import PoolPerson, outputs
 from tidepool.cli import errors, stack_spec
 from tidepool.clients.slurm import JobRequest
-from tidepool.conversion.drivers import new_driver
+from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import Order, Work
 from tidepool.infrastructures.local import kernel
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.act.adopted import adopted, applied
+from tidepool.scaling.act.act import adopted, applied
 
 _NAMES = [f"cpu-{number}" for number in range(1, 7)]
 _SOME = st.frozensets(st.sampled_from(_NAMES))

@@ -18,7 +18,7 @@ from tidepool.conversion.record import Order
 from tidepool.scaling.act.conversions import DEADLINE_S, Moves, serving
 from tidepool.scaling.act.validity import wrong_convert
 from tidepool.scaling.cluster_state import RecordedRole
-from tidepool.scaling.observe.recheck import PoolsRecheck, Recheck
+from tidepool.scaling.observe.observation import PoolsRecheck, Recheck
 
 NAME = "shared-1"
 

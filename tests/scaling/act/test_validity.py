@@ -22,7 +22,7 @@ from tidepool.scaling.act.validity import (
     wrong_undrain,
 )
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.observe.recheck import Recheck
+from tidepool.scaling.observe.observation import Recheck
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 OURS = Reason("tidepool: idle for 5 s", "root")

@@ -23,8 +23,8 @@ from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.scaling.cluster_state import Recorded
-from tidepool.scaling.daemon.dependencies import Dependencies
 from tidepool.scaling.daemon.loop import Loop
+from tidepool.scaling.daemon.operations import Dependencies
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.journal import open_journal

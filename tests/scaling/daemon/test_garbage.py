@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidepool.scaling.daemon.garbage import Garbage
+from tidepool.scaling.daemon.daemon import Garbage
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from tests.scaling.journal.values import (
 )
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.decision import Action, Drain, Phase, Waiting
-from tidepool.scaling.journal import postgres, schema, sqlite
+from tidepool.scaling.journal import database, postgres, sqlite
 from tidepool.scaling.journal.journal import SqlJournal
 from tidepool.scaling.memory import Launch, Memory
 from tidepool.scaling.ports import Fenced, JobRecord, JournalError, Kept, Lease, Pause, Sample
@@ -442,10 +442,10 @@ def test_one_of_an_earlier_release_is_brought_forward_with_all_that_is_in_it(
     old = place.open()
     old.pause(Pause("me", NOW))
     migrations = (
-        *schema.MIGRATIONS,
+        *database.MIGRATIONS,
         "ALTER TABLE pause ADD COLUMN more TEXT;\nUPDATE pause SET more = 'new';\n",
     )
-    for module in (schema, sqlite, postgres):
+    for module in (database, sqlite, postgres):
         monkeypatch.setattr(module, "MIGRATIONS", migrations)
     for _ in range(2):
         new = place.database()

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tidepool.clients.slurm import Node, NodeState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructures import Machine
-from tidepool.scaling.power.desired import PowerDemand, power_demand
-from tidepool.scaling.power.spool import Request
+from tidepool.scaling.power.spool import PowerDemand, Request, power_demand
 
 UP, DOWN = frozenset({"cpu-1"}), frozenset({"cpu-1"})
 NOBODY: frozenset[str] = frozenset()

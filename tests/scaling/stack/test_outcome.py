@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidepool.scaling.ports import Failure, StackError, UpOutcome
-from tidepool.scaling.stack.outcome import outcome
+from tidepool.scaling.stack.deployment import outcome
 
 NODE, MACHINE = "tidepool:slurm:Node", "tidepool:local:Machine"
 

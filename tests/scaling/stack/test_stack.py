@@ -21,10 +21,9 @@ from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
 from tidepool.engine.errors import EngineError
 from tidepool.scaling.ports import NotUp, Occupied, StackError
-from tidepool.scaling.stack.folder import clear
+from tidepool.scaling.stack.operation import Terms, Unattended, clear
 from tidepool.scaling.stack.pulumi_stack import PulumiStack, StackLocation
 from tidepool.scaling.stack.turn import person_turn, try_turn
-from tidepool.scaling.stack.unattended import Terms, Unattended
 
 FILE, CONFIG = "Pulumi.dev.yaml", "config: {cluster:spec: {name: dev}} # a person's\n"
 WISHED = {"cpu": HostSet("cpu-[1-2]")}

@@ -14,8 +14,7 @@ from tidepool.cli.explain.record import Record, Source, fleet_of
 from tidepool.cli.scaler_ports import machines_of, policies_of, pool_ports, pulumi_stack, warm_engine
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import SlurmClient
-from tidepool.scaling.act.act import nodes_of
-from tidepool.scaling.act.adopted import adopted, applied
+from tidepool.scaling.act.act import adopted, applied, nodes_of
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import Decision, Launch, Remove

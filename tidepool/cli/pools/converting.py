@@ -25,8 +25,8 @@ from tidepool.cli.pools.observe import busy, image_roles, observe_kubernetes, un
 from tidepool.cli.stack import Stack
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.roles import AtDeadline, Role
-from tidepool.conversion.drivers import is_driven
 from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.processes import is_driven
 from tidepool.conversion.record import CANCELLABLE, Conversion, Order
 from tidepool.conversion.step import other
 

@@ -20,8 +20,8 @@ from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.names import CONTROL_PLANE_HOST
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.conversion.drivers import is_driven
 from tidepool.conversion.ports import NotOrdered
+from tidepool.conversion.processes import is_driven
 
 if TYPE_CHECKING:
     from tidepool.clients.kubernetes.contract import KubernetesClient

@@ -17,8 +17,8 @@ from tidepool.conversion.record import Conversion, Order
 from tidepool.scaling.act.validity import wrong_convert
 from tidepool.scaling.cluster_state import RecordedRole
 from tidepool.scaling.decision import Convert
+from tidepool.scaling.observe.observation import PoolsRecheck
 from tidepool.scaling.observe.observe import Observer, PoolsUnseen
-from tidepool.scaling.observe.recheck import PoolsRecheck
 from tidepool.scaling.ports import Intent
 
 #: They were idle a moment ago: what came meanwhile is not waited for, so that no `up` waits for it either.

@@ -14,7 +14,7 @@ from tidepool.cluster.pool import Role
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.decide.node_status import SlurmStatus, slurm_status
-from tidepool.scaling.observe.recheck import PoolsRecheck, Recheck
+from tidepool.scaling.observe.observation import PoolsRecheck, Recheck
 
 #: Nothing is there that could be lost.
 _NOT_THERE: Final = frozenset({SlurmStatus.UNLISTED, SlurmStatus.SLOT})

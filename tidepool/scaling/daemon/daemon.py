@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import threading
@@ -10,21 +11,41 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from logging import Formatter, LogRecord
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.scaling.daemon.events import document, line
-from tidepool.scaling.daemon.garbage import Garbage
-from tidepool.scaling.daemon.health import HealthServer, Pages
+from tidepool.scaling.daemon.events import Voice
+from tidepool.scaling.daemon.health import HealthServer, Pages, notify
 from tidepool.scaling.daemon.loop import Loop, Turn
-from tidepool.scaling.daemon.metrics import Metrics
-from tidepool.scaling.daemon.notify import notify
 
-_LOG: Final = "log.jsonl"
-_LOG_BYTES: Final = 10 << 20
-_LOGS: Final = 5
+#: At rest it is searched after so long; at work, where no turn waits for long, after so much more.
+_AT_REST_S: Final = 60.0
+_AT_WORK_S: Final = 900.0
+#: A pause as long as this is rest.
+_PAUSE_S: Final = 0.3
+
+
+class Garbage:
+    """Searches when `between_turns` says so, and not by itself."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        """Python searches no more by itself."""
+        gc.disable()
+        self._monotonic_s = monotonic_s
+        self._searched_at_s = monotonic_s()
+
+    def between_turns(self, pause_s: float) -> None:
+        """The next turn is due in ``pause_s``."""
+        since_s = self._monotonic_s() - self._searched_at_s
+        if since_s >= (_AT_REST_S if pause_s >= _PAUSE_S else _AT_WORK_S):
+            gc.collect()
+            self._searched_at_s = self._monotonic_s()
+
+    def close(self) -> None:
+        """Python searches by itself again."""
+        gc.enable()
+
+
 #: Where the health pages are, for people and for `tidepool watch`.
 ADDRESS_FILE: Final = "listen.json"
 #: After so long without a turn the daemon is not well.
@@ -43,45 +64,6 @@ class Listen:
 
 class NoAddress(Exception):
     """The health pages cannot be where they should be; the text says why."""
-
-
-class Voice:
-    """Says what happens: JSON lines to a file, which is rotated, and lines for people to ``out``."""
-
-    def __init__(self, folder: Path, out: Callable[[str], None], now: Callable[[], datetime]) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.metrics = Metrics()
-        self._out = out
-        self._now = now
-        self._lock = threading.Lock()
-        self._path = folder / _LOG
-        self._file = RotatingFileHandler(
-            self._path, maxBytes=_LOG_BYTES, backupCount=_LOGS, encoding="utf-8", delay=True
-        )
-        self._file.setFormatter(Formatter("%(message)s"))
-
-    def say(self, name: str, **said: Any) -> None:
-        """Tell of an event."""
-        at = self._now()
-        with self._lock:
-            self.metrics.said(name, said)
-            text = line(name, said)
-            if not text:
-                return
-            written = json.dumps(document(name, at, said), ensure_ascii=False)
-            self._write(LogRecord(name, 20, "", 0, written, None, None))
-            self._out(f"{at.astimezone():%H:%M:%S} {text}")
-
-    def _write(self, record: LogRecord) -> None:
-        if not self._path.exists():
-            # A `down --purge` took it away, under a daemon that goes on.
-            self._file.close()
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file.emit(record)
-
-    def close(self) -> None:
-        """Say no more."""
-        self._file.close()
 
 
 class Daemon:

@@ -1,13 +1,30 @@
-"""The daemon's two pages: ``/healthz``, whether it is well, and ``/metrics``, for Prometheus."""
+"""What others hear of the daemon: its pages ``/healthz`` and ``/metrics``, and systemd by sd_notify(3)."""
 
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+
+def notify(environment: Mapping[str, str], *lines: str) -> None:
+    """Send ``READY=1``, ``STATUS=...``, ``STOPPING=1`` or ``WATCHDOG=1`` to NOTIFY_SOCKET, where there is one."""
+    path = environment.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    address = f"\0{path[1:]}" if path.startswith("@") else path
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        # Nobody who listens is no reason to end.
+        sender.settimeout(1)
+        try:
+            sender.sendto("\n".join(lines).encode(), address)
+        except OSError:
+            return
+
 
 Health = Callable[[], tuple[bool, Mapping[str, Any]]]
 

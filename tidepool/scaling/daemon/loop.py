@@ -11,19 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.act.act import Hands, is_for_the_stack, nodes_of
-from tidepool.scaling.act.adopted import adopted
+from tidepool.scaling.act.act import Hands, adopted, is_for_the_stack, nodes_of
 from tidepool.scaling.act.validity import names_with_jobs
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.audit import Audit
-from tidepool.scaling.daemon.dependencies import Dependencies
-from tidepool.scaling.daemon.operations import Operations
-from tidepool.scaling.daemon.state import State
+from tidepool.scaling.daemon.operations import Dependencies, Operations, State
 from tidepool.scaling.decision import Decision, Launch, Remove
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Unseen
-from tidepool.scaling.observe.poll_interval import PollInterval, backoff_s
+from tidepool.scaling.observe.source import PollInterval, backoff_s
 from tidepool.scaling.ports import (
     Fenced,
     Intent,
@@ -31,8 +28,7 @@ from tidepool.scaling.ports import (
     Kept,
     Lease,
 )
-from tidepool.scaling.power.desired import PowerDemand, power_demand
-from tidepool.scaling.power.spool import PowerRequests
+from tidepool.scaling.power.spool import PowerDemand, PowerRequests, power_demand
 
 _LOOK: Final = {True: PollInterval(0.1, 0.1, 1), False: PollInterval(0.012, 0.5, 2)}
 _PAUSED: Final = PollInterval(0.02, 1, 10)

@@ -5,22 +5,90 @@ An `up` is of nodes of fleets, or of roles of pools' machines. It runs beside th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Final
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.scaling.act.act import Batch, Hands, ended, nodes_of
-from tidepool.scaling.act.adopted import applied
+from tidepool.infrastructures import Infrastructure
+from tidepool.scaling.act.act import Batch, Hands, applied, ended, nodes_of
 from tidepool.scaling.act.conversions import Conversions, Moves, serving
-from tidepool.scaling.daemon.dependencies import Dependencies
-from tidepool.scaling.daemon.state import Running, State
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.remember import moved, unmoved
-from tidepool.scaling.decision import Convert, Remove
+from tidepool.scaling.decision import Convert, Decision, Remove
+from tidepool.scaling.memory import Memory
 from tidepool.scaling.observe.observation import Observation
-from tidepool.scaling.observe.observe import PoolsUnseen
-from tidepool.scaling.observe.poll_interval import backoff_s
-from tidepool.scaling.ports import Failure, Intent, Occupied, StackError, UpOutcome
+from tidepool.scaling.observe.observe import Observer, PoolsUnseen
+from tidepool.scaling.observe.source import backoff_s
+from tidepool.scaling.ports import Failure, Intent, Journal, Kept, Occupied, Stack, StackError, UpOutcome
+from tidepool.scaling.power.spool import Requests
+
+#: How long a leader may be silent until another takes over: longer than Slurm may let it wait for an answer.
+LEASE_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """Dependencies of the loop. ``say`` is told of all that happens: a name, and what goes with it."""
+
+    holder: str
+    journal: Journal
+    observer: Observer
+    stack: Stack
+    machines: Infrastructure
+    decide: Callable[[ClusterState, Memory], Decision]
+    remember: Callable[[Memory, UpOutcome, datetime], Memory]
+    #: Runs one `up` at a time.
+    beside: Executor
+    now: Callable[[], datetime]
+    #: Never goes back, and goes on while this process is stopped.
+    monotonic_s: Callable[[], float]
+    say: Callable[..., None]
+    #: Called by whatever thread has ended an `up`.
+    wake: Callable[[], None] = lambda: None
+    #: What Slurm's power saving asks for, on the controller that a connection leads to. None where nothing can.
+    open_requests: Callable[[Mapping[str, Any]], Requests] | None = None
+    #: Called when it begins to lead: what it will need can be prepared.
+    prepare: Callable[[], object] = lambda: None
+    #: Whether the holder of a lease has certainly ended.
+    is_gone: Callable[[str], bool] = lambda _: False
+    lease_s: float = LEASE_S
+
+
+@dataclass(slots=True)
+class Running:
+    """An `up`, and what it is for."""
+
+    future: Future[UpOutcome]
+    batch: Batch | Moves
+
+
+@dataclass(slots=True)
+class State:
+    """The state of the leader; the journal has all of it."""
+
+    desired: Mapping[str, HostSet]
+    memory: Memory
+    power_up: frozenset[str]
+    power_down: frozenset[str]
+    #: Intents of the last holder that have no result. They are carried out as if they were just decided.
+    inherited: tuple[Intent, ...] = ()
+    pending: list[Intent] = field(default_factory=list)
+    running: Running | None = None
+    #: The last `up` was of roles: if others wait, they are next.
+    has_moved: bool = False
+    #: Since when Kubernetes is to be looked at once more, for machines that are to move.
+    moves_since_s: float | None = None
+    version: str = ""
+    kept_at_s: float = 0.0
+    kept: Kept | None = None
+
+    def to_kept(self) -> Kept:
+        """Return what the next daemon has to know."""
+        return Kept(self.desired, self.memory, self.power_up, self.power_down)
+
 
 _RETRY_S: Final = (0.25, 4.0)
 

@@ -1,10 +1,17 @@
-"""The contract of the journal's database: transactions. What differs between SQLite and PostgreSQL stands behind it."""
+"""The journal's database: the contract of its transactions, its tables, and how they came to be: migrations, forward only.
+
+What differs between SQLite and PostgreSQL stands behind `Database`. Times are whole microseconds since the epoch (``*_us``).
+``body`` and the like are values as `codec` writes them; what is searched for stands in columns of its own. A migration is
+never changed once it was released: add another.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+from tidepool.scaling.ports import JournalError
 
 Row = tuple[Any, ...]
 
@@ -55,3 +62,65 @@ class Database(Protocol):
     def close(self) -> None:
         """Let go of it. Twice is no mistake."""
         ...
+
+
+_FIRST: Final = """
+CREATE TABLE counter (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
+INSERT INTO counter VALUES ('decision', 0);
+INSERT INTO counter VALUES ('intent', 0);
+
+-- One row, so that whoever changes it waits for whoever does.
+CREATE TABLE lease (
+    id BIGINT PRIMARY KEY, holder TEXT NOT NULL, epoch BIGINT NOT NULL, until_us BIGINT NOT NULL, is_held BIGINT NOT NULL
+);
+INSERT INTO lease VALUES (1, '', 0, 0, 0);
+
+CREATE TABLE kept (id BIGINT PRIMARY KEY, body BYTEA NOT NULL);
+CREATE TABLE pause (id BIGINT PRIMARY KEY, body BYTEA NOT NULL);
+
+CREATE TABLE decision (
+    id BIGINT PRIMARY KEY, epoch BIGINT NOT NULL, at_us BIGINT NOT NULL, body BYTEA NOT NULL, world BYTEA, memory BYTEA
+);
+CREATE INDEX decision_at ON decision (at_us);
+
+-- Without a result, it is open.
+CREATE TABLE intent (
+    id BIGINT PRIMARY KEY, decision BIGINT NOT NULL, epoch BIGINT NOT NULL, at_us BIGINT NOT NULL, fleet TEXT NOT NULL,
+    result TEXT NOT NULL, ended_us BIGINT, action BYTEA NOT NULL, text BYTEA NOT NULL
+);
+CREATE INDEX intent_at ON intent (at_us);
+CREATE INDEX intent_open ON intent (id) WHERE result = '';
+CREATE TABLE intent_node (node TEXT NOT NULL, intent BIGINT NOT NULL, PRIMARY KEY (node, intent));
+CREATE INDEX intent_node_intent ON intent_node (intent);
+
+CREATE TABLE sample (at_us BIGINT PRIMARY KEY, body BYTEA NOT NULL);
+
+-- Numbers of jobs come again when slurmctld loses its state.
+CREATE TABLE job (
+    job_id BIGINT NOT NULL, submitted_us BIGINT NOT NULL, body BYTEA NOT NULL, PRIMARY KEY (job_id, submitted_us)
+);
+CREATE INDEX job_submitted ON job (submitted_us);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_FIRST,)
+
+
+def migrate(transaction: Transaction, version: int, where: str) -> None:
+    """Bring the tables from ``version`` (0: none are there) to this release's.
+
+    Raises:
+        JournalError: a newer release wrote them.
+    """
+    if version > len(MIGRATIONS):
+        raise JournalError(
+            f"the journal {where} was written by a newer release of Tidepool (schema {version}; this one knows "
+            f"{len(MIGRATIONS)}); run that release, or move the journal aside"
+        )
+    for migration in MIGRATIONS[version:]:
+        for statement in filter(str.strip, migration.split(";\n")):
+            transaction.change(statement)
+    if version == 0:
+        transaction.change("CREATE TABLE tidepool_journal (version BIGINT NOT NULL)")
+        transaction.change("INSERT INTO tidepool_journal VALUES (0)")
+    if version < len(MIGRATIONS):
+        transaction.change("UPDATE tidepool_journal SET version = ?", [len(MIGRATIONS)])

@@ -20,8 +20,7 @@ import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
-from tidepool.scaling.journal.database import Row, Transaction
-from tidepool.scaling.journal.schema import MIGRATIONS, migrate
+from tidepool.scaling.journal.database import MIGRATIONS, Row, Transaction, migrate
 from tidepool.scaling.ports import JournalError
 
 CONNECT_TIMEOUT_S: Final = 5

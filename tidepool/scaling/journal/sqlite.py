@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.scaling.journal.database import Row, Transaction
-from tidepool.scaling.journal.schema import MIGRATIONS, migrate
+from tidepool.scaling.journal.database import MIGRATIONS, Row, Transaction, migrate
 from tidepool.scaling.ports import JournalError
 
 #: How long one waits for another process that writes.

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tidepool.clients.kubernetes.contract import KubernetesReader
 from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.scaling.cluster_state import KubernetesState
-from tidepool.scaling.observe.poll_interval import PollInterval
+from tidepool.scaling.observe.source import PollInterval
 
 #: While something is going on, and while nothing is.
 _LOOKS: Final = {True: PollInterval(0.2, 0.3, 5), False: PollInterval(0.05, 1, 10)}

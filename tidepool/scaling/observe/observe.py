@@ -10,24 +10,22 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
 
 from tidepool.clients.slurm import Job, Node, NotFound, Partition, Reservation, SlurmClient, SlurmError
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.conversion.drivers import is_dead
 from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.processes import is_dead
 from tidepool.conversion.record import Conversion
 from tidepool.infrastructures import Infrastructure, Machine
 from tidepool.infrastructures.several import Listing, listing
 from tidepool.scaling.cluster_state import PoolsState
 from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
-from tidepool.scaling.observe.observation import Observation
-from tidepool.scaling.observe.plausibility import Plausibility, lost_nodes, unexplained
+from tidepool.scaling.observe.observation import Observation, PoolsRecheck, Recheck
 from tidepool.scaling.observe.policies_file import PoliciesFile
-from tidepool.scaling.observe.poll_interval import PollInterval
-from tidepool.scaling.observe.recheck import PoolsRecheck, Recheck
+from tidepool.scaling.observe.source import Plausibility, PollInterval, Source, lost_nodes, unexplained
 from tidepool.scaling.ports import NotUp, Stack, StackError, StackOutputs
 
 _T = TypeVar("_T")
@@ -61,27 +59,14 @@ class PoolsUnseen(Exception):
 
 
 @dataclass(slots=True)
-class _Source(Generic[_T]):
-    value: _T | None = None
-    at_s: float = float("-inf")
-    cost_s: float = 0.0
-
-    def is_due(self, now_s: float, poll: PollInterval) -> bool:
-        return now_s - self.at_s >= poll.interval_s(self.cost_s)
-
-    def expire(self) -> None:
-        self.at_s = float("-inf")
-
-
-@dataclass(slots=True)
 class _Sources:
-    jobs: _Source[tuple[Job, ...]] = field(default_factory=_Source)
-    nodes: _Source[tuple[Node, ...]] = field(default_factory=_Source)
-    partitions: _Source[tuple[Partition, ...]] = field(default_factory=_Source)
-    reservations: _Source[tuple[Reservation, ...]] = field(default_factory=_Source)
-    machines: _Source[Listing] = field(default_factory=_Source)
-    stack: _Source[StackOutputs] = field(default_factory=_Source)
-    conversions: _Source[tuple[Conversion, ...]] = field(default_factory=_Source)
+    jobs: Source[tuple[Job, ...]] = field(default_factory=Source)
+    nodes: Source[tuple[Node, ...]] = field(default_factory=Source)
+    partitions: Source[tuple[Partition, ...]] = field(default_factory=Source)
+    reservations: Source[tuple[Reservation, ...]] = field(default_factory=Source)
+    machines: Source[Listing] = field(default_factory=Source)
+    stack: Source[StackOutputs] = field(default_factory=Source)
+    conversions: Source[tuple[Conversion, ...]] = field(default_factory=Source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +238,7 @@ class Observer:
     def lag_s(self) -> Mapping[str, float]:
         """Return how old what each source said last is, in seconds."""
         now_s = self._monotonic_s()
-        sources: Mapping[str, _Source[Any]] = {
+        sources: Mapping[str, Source[Any]] = {
             "jobs": self._sources.jobs,
             "nodes": self._sources.nodes,
             "partitions": self._sources.partitions,
@@ -403,7 +388,7 @@ class Observer:
         found = listing(self._infrastructure, self._name)
         return replace(found, machines=tuple(each for each in found.machines if _is_of_a_node(each)))
 
-    def _ask(self, source: _Source[_T], poll: PollInterval, ask: Callable[[], _T]) -> _T:
+    def _ask(self, source: Source[_T], poll: PollInterval, ask: Callable[[], _T]) -> _T:
         began_s = self._monotonic_s()
         if source.value is not None and not source.is_due(began_s, poll):
             return source.value

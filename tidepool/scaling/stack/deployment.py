@@ -1,14 +1,15 @@
-"""The state of a stack, in the form in which both engines export it. Pure."""
+"""The state of a stack as both engines export it, and the outcome of an `up` by node, from the events that they write. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tidepool.cluster.desired_state import read_placements
-from tidepool.cluster.failures import Permanent
+from tidepool.cluster.failures import Cause, Permanent, unmarked
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.pool import ROLES, Role
 from tidepool.cluster.slots import fleet_and_number
@@ -17,7 +18,7 @@ from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.infrastructures.registry import descriptor, infrastructure_of_type
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
 from tidepool.scaling.memory import at_location
-from tidepool.scaling.ports import NotUp, StackError, StackOutputs
+from tidepool.scaling.ports import Failure, NotUp, StackError, StackOutputs, UpOutcome
 
 FLEET_TYPE: Final = "tidepool:components:ComputeFleet"
 NODE_TYPE: Final = "tidepool:slurm:Node"
@@ -27,6 +28,15 @@ _IMAGE_TYPE: Final = "tidepool:image:Image"
 _STACK_TYPE: Final = "pulumi:pulumi:Stack"
 #: Pulumi's mark of a value that is not plain: a secret, an asset.
 _SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
+#: What a node, or a machine of a pool, is when it serves.
+_SERVING: Final = frozenset({NODE_TYPE, ROLE_TYPE})
+_MADE: Final = frozenset({"create", "update", "replace", "create-replacement"})
+#: What people read of a failure: the beginning says what it is, the rest is a boot's log.
+_TEXT_LENGTH: Final = 600
+#: What the engines say beside what a provider said.
+_AROUND = re.compile(
+    r"^(error: )?((creating|updating|deleting|reading) urn:\S+: )?((\d+) errors? occurred:\s*\*?\s*)?"
+)
 
 
 @dataclass(slots=True)
@@ -250,8 +260,10 @@ def _add_to_pool(machine: _PoolMachine, kind: str, resource: Mapping[str, Any]) 
 
 
 def _parts(urn: str) -> tuple[str, str, str]:
-    """The type of a resource, its parent's type, its name."""
+    """Return the type of a resource, its parent's type, its name; of what is no URN, nothing."""
     parts = urn.split("::", 3)
+    if len(parts) < 4:
+        return "", "", ""
     above, _, kind = parts[2].rpartition("$")
     return kind, above.rpartition("$")[2], parts[3]
 
@@ -269,3 +281,81 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, dict):
         return _SIGNATURE not in value and all(map(_is_plain, value.values()))
     return all(map(_is_plain, value)) if isinstance(value, list) else True
+
+
+def outcome(
+    events: Iterable[Mapping[str, Any]],
+    nodes: Collection[str],
+    duration_s: float,
+    failed: bool,
+    said: str,
+    cause_of: Callable[[str, str], Cause] = lambda _node, _text: "transient",
+) -> UpOutcome:
+    """Return what became of ``nodes``. ``cause_of`` tells, by a node and what was said, the cause that is not marked.
+
+    ``failed`` is whether the engine ended with an error, and ``said`` what it wrote then. A node that no event tells
+    of is as it should be where the engine succeeded; else it was not come to, and that is a failure of its own.
+
+    Raises:
+        StackError: the engine failed, and none of the nodes was come to: the program did, or something else.
+    """
+    wanted = frozenset(nodes)
+    made, coming, removed, seen = set[str](), set[str](), set[str](), set[str]()
+    wrong: defaultdict[str, list[str]] = defaultdict(list)
+    general: list[str] = []
+    for event in events:
+        if done := event.get("resOutputsEvent"):
+            kind, _, name = _parts(done["metadata"]["urn"])
+            op = done["metadata"]["op"]
+            if name not in wanted or done.get("planning"):
+                continue
+            seen.add(name)
+            if op in _MADE and kind in _SERVING:
+                (made if _is_up(done["metadata"]) else coming).add(name)
+            elif op.startswith("delete"):
+                removed.add(name)
+        elif lost := event.get("resOpFailedEvent"):
+            _, _, name = _parts(lost["metadata"]["urn"])
+            if name in wanted:
+                wrong[name] += []
+        elif (told := event.get("diagnosticEvent")) and told.get("severity") == "error":
+            _, _, name = _parts(told.get("urn", ""))
+            (wrong[name] if name in wanted else general).append(_plain(told["message"]))
+    if failed and not wrong and not seen:
+        raise StackError(
+            _shortened("; ".join(general) or said.strip() or "the engine failed and said nothing")
+        )
+    rest = "; ".join(general) or "the operation ended before it came to this node"
+    if failed:
+        wrong.update({name: [rest] for name in wanted - seen - wrong.keys()})
+    failures = {
+        name: _failure(texts[0] if texts else rest, lambda text, name=name: cause_of(name, text))  # type: ignore[misc]
+        for name, texts in sorted(wrong.items())
+    }
+    return UpOutcome(
+        made=frozenset(made - wrong.keys()),
+        # A membership that went is not yet a machine that did; a replacement deletes one of each and makes one.
+        removed=frozenset(removed - wrong.keys() - made),
+        failed=failures,
+        duration_s=duration_s,
+        coming=frozenset(coming - wrong.keys()),
+    )
+
+
+def _is_up(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the node was up when the operation went on: it does not wait for ever."""
+    new = metadata.get("new") or {}
+    return (new.get("outputs") or {}).get("state", "up") in ("up", "serving")
+
+
+def _plain(message: str) -> str:
+    return _AROUND.sub("", message.strip()).strip()
+
+
+def _failure(said: str, cause_of: Callable[[str], Cause]) -> Failure:
+    text, cause = unmarked(said)
+    return Failure(cause or cause_of(text), _shortened(text))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _TEXT_LENGTH else f"{text[:_TEXT_LENGTH]}..."

@@ -29,14 +29,13 @@ from tidepool.scaling.ports import NotUp, Occupied, StackError, StackOutputs, Up
 from tidepool.scaling.stack.deployment import (
     Deployment,
     infrastructure_at,
+    outcome,
     read_deployment,
     stack_outputs,
     urns_of,
 )
-from tidepool.scaling.stack.folder import Folder, clear
-from tidepool.scaling.stack.outcome import outcome
+from tidepool.scaling.stack.operation import Folder, Terms, Unattended, clear
 from tidepool.scaling.stack.turn import try_turn
-from tidepool.scaling.stack.unattended import Terms, Unattended
 
 _PARALLEL: Final = 256
 _NOWHERE: Final[Mapping[str, str]] = FrozenDict()

@@ -1,9 +1,13 @@
-"""Drivers of conversions: processes of this machine, told from later ones with the same number."""
+"""Names of processes, told from later ones with the same number: drivers of conversions, holders of the scaler's lease.
+
+Whoever sees that one of its own machine is gone need not wait for the end of what it had.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
+import socket
 from datetime import datetime
 from pathlib import Path
 
@@ -32,8 +36,29 @@ def is_driven(conversion: Conversion, now: datetime) -> bool:
     return bool(conversion.driver) and until is not None and until > now and not is_dead(conversion.driver)
 
 
+def this_process() -> str:
+    """``HOST/PID/...``; the rest tells this process from a later one of the same id."""
+    pid = os.getpid()
+    return f"{socket.gethostname()}/{pid}/{_here()}/{_started(pid) or ''}"
+
+
+def is_gone(holder: str) -> bool:
+    """Return whether ``holder`` has certainly ended, as far as can be told from here: not on another machine's behalf."""
+    host, _, rest = holder.partition("/")
+    pid, _, life = rest.partition("/")
+    here, _, started = life.rpartition("/")
+    if host != socket.gethostname() or not pid.isdecimal() or here != _here():
+        return False
+    return _started(int(pid)) != started
+
+
 def _boot() -> str:
     return _BOOT.read_text().strip()
+
+
+def _here() -> str:
+    """This start of this machine, and the namespace of process ids."""
+    return f"{_boot()}/{Path('/proc/self/ns/pid').stat().st_ino}"
 
 
 def _started(pid: int) -> str | None:
