@@ -19,7 +19,7 @@ from demo.course import Came, Course, led
 from demo.moving import complaints, move
 from demo.pods import Pods
 from demo.tables import conversions_table, waits_table, write_report
-from tidepool.conversion.journal import SqliteJournal
+from tidepool.conversion.journal import Journal
 
 _GO_ON: Final = """\
 Go on:
@@ -37,7 +37,7 @@ def _move(stack: str, console: Console, most_turns: int | None, folder: Path) ->
     """The turns, with a scaler beside them."""
     with (
         led(stack) as cluster,
-        closing(SqliteJournal(cluster.data / stack / "conversions.db")) as conversions,
+        closing(Journal(cluster.data / stack / "conversions.db")) as conversions,
         Pods(cluster.data, stack) as pods,
     ):
         moved = move(cluster.login, pods, cluster.journal, conversions, stack, console, most_turns)

@@ -17,7 +17,7 @@ from demo.shown import Shown
 from demo.turns import PodWave, Tasks, Turn, is_stamp, turns
 from demo.workload import USER, Stamp
 from tidepool.clients.slurm import Job, JobState, Slurm, Transport
-from tidepool.conversion.ports import Journal as Conversions
+from tidepool.conversion.journal import Journal as Conversions
 from tidepool.conversion.record import Conversion
 from tidepool.scaling.ports import Journal, Look
 

@@ -40,7 +40,7 @@ from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import Keys, converged_boot, role_files
 from tidepool.components.boots import control_plane as kube
-from tidepool.conversion.role_program import RoleFile, RoleProgram, kubernetes_files
+from tidepool.conversion.machine import RoleFile, RoleProgram, kubernetes_files
 from tidepool.infrastructures import boot as parts
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import dialer

@@ -15,10 +15,10 @@ from tests.conversion.world import Killed
 from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Pod
 from tidepool.clients.slurm import JobRequest, JobState, Slots
 from tidepool.cluster.roles import Role
-from tidepool.conversion.control import ControlPlanes
 from tidepool.conversion.convert import Parties, convert
-from tidepool.conversion.journal import SqliteJournal
+from tidepool.conversion.journal import Journal
 from tidepool.conversion.kubernetes_side import KubernetesSide
+from tidepool.conversion.machine import ControlPlanes
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
@@ -47,7 +47,7 @@ class Site:
         self.slurm.boot("other-1")
         self.kubernetes = FakeKubernetes(self.clock)
         self.machine = Machine(self)
-        self.journal = SqliteJournal(
+        self.journal = Journal(
             folder / "conversions.db", now=self.clock, dead=self.dead.__contains__, power_safe=False
         )
         self.pods: dict[str, Pod] = {}

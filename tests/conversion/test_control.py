@@ -14,9 +14,8 @@ from tests.clients.slurm.world import FakeWorld, up
 from tidepool.clients.kubernetes.objects import Node
 from tidepool.clients.slurm import Controller, ControllerDown
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.conversion.control import MEMBER_LABEL, ControlPlanes
-from tidepool.conversion.control_nodes import Standing, verdict
-from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused
+from tidepool.conversion.machine import MEMBER_LABEL, ControlPlanes
+from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused, Standing, verdict
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.simulation.slurm.fake import FakeSlurm
 

@@ -9,10 +9,8 @@ import pytest
 
 from tests.conversion.world import START, FakeControl, World
 from tidepool.cluster.roles import ROLES, Role
-from tidepool.conversion.control_nodes import Standing
-from tidepool.conversion.deadlines import longest_s
-from tidepool.conversion.ports import ConversionError
-from tidepool.conversion.record import Conversion
+from tidepool.conversion.ports import ConversionError, Standing
+from tidepool.conversion.record import Conversion, longest_s
 
 
 def is_only(world: World, role: Role) -> None:

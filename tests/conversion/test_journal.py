@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.properties import runs
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.conversion.journal import SqliteJournal
+from tidepool.conversion.journal import Journal
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
 from tidepool.conversion.processes import is_dead, new_driver
 from tidepool.conversion.record import Conversion, Order, Work, read, stamp, written
@@ -48,8 +48,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def journal(tmp_path: Path, clock: Clock) -> Iterator[SqliteJournal]:
-    opened = SqliteJournal(tmp_path / "dev" / "conversions.db", now=clock)
+def journal(tmp_path: Path, clock: Clock) -> Iterator[Journal]:
+    opened = Journal(tmp_path / "dev" / "conversions.db", now=clock)
     yield opened
     opened.close()
 
@@ -58,19 +58,19 @@ def order(to: Role = "kubernetes", node: str = "shared-1", **more: Any) -> Order
     return Order(node, "shared", to, AT, "person", "a test", **more)
 
 
-def driven(journal: SqliteJournal, clock: Clock, driver: str = "me", **more: Any) -> Conversion:
+def driven(journal: Journal, clock: Clock, driver: str = "me", **more: Any) -> Conversion:
     conversion = journal.order(order(**more), "slurm")
     assert journal.take_over(conversion.id, driver, clock(), 60)
     return journal.conversion(conversion.id)
 
 
-def entered(journal: SqliteJournal, conversion: Conversion, phase: Any, clock: Clock) -> Conversion:
+def entered(journal: Journal, conversion: Conversion, phase: Any, clock: Clock) -> Conversion:
     began = FrozenDict({**conversion.began, phase: clock()})
     ended = clock() if phase in ("done", "stopped", "failed") else None
     return journal.write(replace(conversion, phase=phase, began=began, ended=ended))
 
 
-def test_what_is_written_is_read(journal: SqliteJournal, clock: Clock) -> None:
+def test_what_is_written_is_read(journal: Journal, clock: Clock) -> None:
     conversion = driven(journal, clock, deadline_s=12.5, at_deadline="force")
     work = (Work("pod", "default/web-0", "ReplicaSet/web", "evicted", "é"),)
     kept = journal.write(replace(conversion, text="waits", work=work, back_because="no"))
@@ -134,7 +134,7 @@ def test_any_conversion_survives_its_text(conversion: Conversion) -> None:
     assert read(row) == conversion
 
 
-def test_the_same_order_twice_is_one_and_may_be_forced_by_the_second(journal: SqliteJournal) -> None:
+def test_the_same_order_twice_is_one_and_may_be_forced_by_the_second(journal: Journal) -> None:
     first = journal.order(order(), "slurm")
     assert journal.order(order(), "slurm") == first
     forced = journal.order(order(is_forced=True), "slurm")
@@ -142,7 +142,7 @@ def test_the_same_order_twice_is_one_and_may_be_forced_by_the_second(journal: Sq
     assert journal.order(order(), "slurm").order.is_forced
 
 
-def test_another_order_waits_for_the_one_under_way(journal: SqliteJournal, clock: Clock) -> None:
+def test_another_order_waits_for_the_one_under_way(journal: Journal, clock: Clock) -> None:
     entered(journal, driven(journal, clock), "holding", clock)
     # Its driver has said nothing for long, but it has begun, and will be gone on with.
     clock.go(3600)
@@ -151,7 +151,7 @@ def test_another_order_waits_for_the_one_under_way(journal: SqliteJournal, clock
     assert journal.order(order("slurm", "shared-2"), None).id == 2
 
 
-def test_an_order_that_nobody_carries_out_gives_way(journal: SqliteJournal, clock: Clock) -> None:
+def test_an_order_that_nobody_carries_out_gives_way(journal: Journal, clock: Clock) -> None:
     journal.order(order(), "slurm")
     with pytest.raises(NotOrdered):
         journal.order(order("slurm"), "slurm")
@@ -162,7 +162,7 @@ def test_an_order_that_nobody_carries_out_gives_way(journal: SqliteJournal, cloc
     assert journal.under_way("shared-1") == second
 
 
-def test_a_cancel_of_what_nobody_has_begun_is_its_end(journal: SqliteJournal) -> None:
+def test_a_cancel_of_what_nobody_has_begun_is_its_end(journal: Journal) -> None:
     journal.order(order(), "slurm")
     assert journal.cancel("shared-1", "anna").phase == "stopped"
     with pytest.raises(NotOrdered, match="not being converted"):
@@ -171,7 +171,7 @@ def test_a_cancel_of_what_nobody_has_begun_is_its_end(journal: SqliteJournal) ->
         journal.force("shared-1", "anna")
 
 
-def test_a_cancel_is_in_time_until_it_leaves(journal: SqliteJournal, clock: Clock) -> None:
+def test_a_cancel_is_in_time_until_it_leaves(journal: Journal, clock: Clock) -> None:
     conversion = driven(journal, clock)
     for phase in ("holding", "emptying", "leaving"):
         conversion = entered(journal, conversion, phase, clock)
@@ -179,7 +179,7 @@ def test_a_cancel_is_in_time_until_it_leaves(journal: SqliteJournal, clock: Cloc
         journal.cancel("shared-1", "anna")
 
 
-def test_what_is_cancelled_does_not_leave(journal: SqliteJournal, clock: Clock) -> None:
+def test_what_is_cancelled_does_not_leave(journal: Journal, clock: Clock) -> None:
     conversion = entered(journal, driven(journal, clock), "emptying", clock)
     journal.cancel("shared-1", "anna")
     stays = entered(journal, conversion, "leaving", clock)
@@ -194,7 +194,7 @@ def test_what_is_cancelled_does_not_leave(journal: SqliteJournal, clock: Clock) 
     assert journal.cancel("shared-1", "ben").cancel_by == "anna"
 
 
-def test_who_does_not_drive_writes_nothing(journal: SqliteJournal, clock: Clock) -> None:
+def test_who_does_not_drive_writes_nothing(journal: Journal, clock: Clock) -> None:
     conversion = driven(journal, clock)
     assert not journal.take_over(conversion.id, "another", clock(), 60)
     clock.go(61)
@@ -217,8 +217,8 @@ def test_a_driver_whose_process_is_gone_is_followed_at_once(tmp_path: Path) -> N
             "import sys, signal\n"
             "from datetime import datetime, UTC\nfrom pathlib import Path\n"
             "from tidepool.conversion.processes import new_driver\n"
-            "from tidepool.conversion.journal import SqliteJournal\n"
-            "journal = SqliteJournal(Path(sys.argv[1]))\n"
+            "from tidepool.conversion.journal import Journal\n"
+            "journal = Journal(Path(sys.argv[1]))\n"
             "print(journal.take_over(1, new_driver(), datetime.now(UTC), 60), flush=True)\n"
             "signal.pause()\n"
         )
@@ -240,9 +240,9 @@ def test_a_driver_whose_process_is_gone_is_followed_at_once(tmp_path: Path) -> N
 
 class SqliteHere:
     def __init__(self, folder: Path) -> None:
-        self.journal = SqliteJournal(folder / "conversions.db")
+        self.journal = Journal(folder / "conversions.db")
 
-    def __enter__(self) -> SqliteJournal:
+    def __enter__(self) -> Journal:
         return self.journal
 
     def __exit__(self, *_: object) -> None:
@@ -259,9 +259,9 @@ def test_of_other_machines_and_boots_nothing_is_known() -> None:
 def test_many_processes_order_and_one_conversion_is_under_way(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom datetime import datetime, UTC\nfrom pathlib import Path\n"
-        "from tidepool.conversion.journal import SqliteJournal\n"
+        "from tidepool.conversion.journal import Journal\n"
         "from tidepool.conversion.record import Order\n"
-        "journal = SqliteJournal(Path(sys.argv[1]))\n"
+        "journal = Journal(Path(sys.argv[1]))\n"
         "for n in range(20):\n"
         "    made = journal.order(Order(f'shared-{n}', 'shared', 'slurm', datetime.now(UTC), 'person', ''), None)\n"
         "    print(made.order.node, made.id)\n"
@@ -274,7 +274,7 @@ def test_many_processes_order_and_one_conversion_is_under_way(tmp_path: Path) ->
     assert len(said[0]) == 20
 
 
-def test_threads_share_it(journal: SqliteJournal) -> None:
+def test_threads_share_it(journal: Journal) -> None:
     faults: list[Exception] = []
 
     def work(n: int) -> None:
@@ -309,7 +309,7 @@ def test_all_who_open_a_new_one_at_once_have_it(tmp_path: Path) -> None:
         ) -> None:
             together.wait()
             try:
-                SqliteJournal(path, power_safe=False).close()
+                Journal(path, power_safe=False).close()
             except ConversionError as error:
                 wrong.append(error)
 
@@ -322,7 +322,7 @@ def test_all_who_open_a_new_one_at_once_have_it(tmp_path: Path) -> None:
 
 
 def test_what_ended_long_ago_is_forgotten_and_what_is_under_way_is_not(
-    journal: SqliteJournal, clock: Clock
+    journal: Journal, clock: Clock
 ) -> None:
     entered(journal, driven(journal, clock), "done", clock)
     journal.order(order(node="shared-2"), "slurm")
@@ -336,7 +336,7 @@ def test_what_ended_long_ago_is_forgotten_and_what_is_under_way_is_not(
         journal.conversion(1)
 
 
-def test_what_is_under_way_is_given_however_many_came_after_it(journal: SqliteJournal, clock: Clock) -> None:
+def test_what_is_under_way_is_given_however_many_came_after_it(journal: Journal, clock: Clock) -> None:
     old = driven(journal, clock)
     for number in range(2, 6):
         later = driven(journal, clock, node=f"shared-{number}")
@@ -364,14 +364,14 @@ def test_what_is_no_journal_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "conversions.db"
     path.write_text("not a database, and long enough to be looked at as one" * 20)
     with pytest.raises(ConversionError, match="cannot be used"):
-        SqliteJournal(path)
+        Journal(path)
     path.unlink()
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE theirs (x)")
     other.commit()
     other.close()
     with pytest.raises(ConversionError, match="no journal of conversions"):
-        SqliteJournal(path)
+        Journal(path)
 
 
 def test_a_row_that_cannot_be_read_is_told(tmp_path: Path) -> None:

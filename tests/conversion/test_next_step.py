@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from tests.properties import runs
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import ROLES, Role
-from tidepool.conversion.control_nodes import Standing, Verdict, verdict
-from tidepool.conversion.deadlines import DEADLINES, deadline
-from tidepool.conversion.next_step import looks, next_step
-from tidepool.conversion.record import CANCELLABLE, ENDED, Conversion, Order, Work
-from tidepool.conversion.step import Act, Enter, Mark, Observed, other
+from tidepool.conversion.next_step import Act, Enter, Mark, Observed, looks, next_step, other
+from tidepool.conversion.ports import Standing, Verdict, verdict
+from tidepool.conversion.record import CANCELLABLE, DEADLINES, ENDED, Conversion, Order, Work, deadline
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 IN_TURN = ("asked", "holding", "emptying", "leaving", "joining", "restoring")

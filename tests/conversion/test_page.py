@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.conversion.world import START
-from tidepool.conversion.deadlines import DEADLINES, SECOND_TRY_S, longest_s
-from tidepool.conversion.record import Order
+from tidepool.conversion.record import DEADLINES, SECOND_TRY_S, Order, longest_s
 from tidepool.conversion.report import COLUMNS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conversions.md").read_text()

@@ -15,8 +15,8 @@ from tests.conversion.pool import Pool, machine_spec, running_pool, until
 from tidepool.clients.slurm import Completed, TimedOut, Transport
 from tidepool.cluster.pool import ROLES, Role
 from tidepool.cluster.roles import BOOTSTRAP, CONTAINERD_SOCKET, KUBECONFIG, KUBELET_PKI, MUNGE_KEY
+from tidepool.conversion.machine import RoleFile, RoleProgram
 from tidepool.conversion.ports import ConversionError
-from tidepool.conversion.role_program import RoleFile, RoleProgram
 from tidepool.infrastructures.local.kernel import create_machine, preflight, pull_plug
 
 pytestmark = pytest.mark.slow

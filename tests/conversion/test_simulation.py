@@ -21,9 +21,8 @@ from tests.conversion.site import NODE, Site
 from tests.properties import chances, comes, runs
 from tidepool.clients.slurm import NodeFlag
 from tidepool.cluster.roles import ROLES, Role
-from tidepool.conversion.deadlines import longest_s
 from tidepool.conversion.ports import ConversionError
-from tidepool.conversion.record import Conversion
+from tidepool.conversion.record import Conversion, longest_s
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tidepool.conversion.next_step import what_holds
 from tidepool.conversion.record import Conversion, Order, Work, observed_now, reported
-from tidepool.conversion.step import what_holds
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 JOB = Work("job", "7", "anna")

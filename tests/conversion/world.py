@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tidepool.cluster.roles import ROLES, Role
-from tidepool.conversion.control_nodes import Standing
 from tidepool.conversion.convert import Parties, convert
-from tidepool.conversion.journal import SqliteJournal
-from tidepool.conversion.ports import ConversionError, Sight
+from tidepool.conversion.journal import Journal
+from tidepool.conversion.ports import ConversionError, Sight, Standing
 from tidepool.conversion.record import Conversion, Order, Work
 
 NODE = "shared-1"
@@ -53,10 +52,8 @@ class World:
         #: Work that went without a word, which must never be.
         self.lost: list[str] = []
 
-    def opened(self, folder: Path) -> SqliteJournal:
-        return SqliteJournal(
-            folder / "conversions.db", now=self.now, dead=self.dead.__contains__, power_safe=False
-        )
+    def opened(self, folder: Path) -> Journal:
+        return Journal(folder / "conversions.db", now=self.now, dead=self.dead.__contains__, power_safe=False)
 
     def now(self) -> datetime:
         self.time += timedelta(milliseconds=1)
@@ -95,7 +92,7 @@ class World:
         return convert(
             conversion,
             parties,
-            _Mortal(self),
+            cast("Journal", _Mortal(self)),
             now=self.now,
             wait=self.wait,
             told=told,

@@ -19,10 +19,10 @@ from tests.provider.calls import Calls, plainly
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import ROLES, Role
-from tidepool.conversion.control_nodes import Standing
 from tidepool.conversion.convert import Parties
-from tidepool.conversion.journal import SqliteJournal
-from tidepool.conversion.step import other
+from tidepool.conversion.journal import Journal
+from tidepool.conversion.next_step import other
+from tidepool.conversion.ports import Standing
 from tidepool.provider.engine_log import EngineLog
 from tidepool.provider.provider import InitializationFailed, TidepoolProvider
 from tidepool.provider.role import RoleKind
@@ -66,7 +66,7 @@ class Provider(Calls):
     def _parties(self, _wanted: RoleModel) -> Iterator[Parties]:
         yield Parties(self.world.machine, self.world.sides, self.world.control)
 
-    def _opened(self, path: Path) -> SqliteJournal:
+    def _opened(self, path: Path) -> Journal:
         assert path == self.world.folder / "conversions.db"
         return self.world.opened(path.parent)
 

@@ -19,7 +19,7 @@ from tidepool.clients.kubernetes.client import KubernetesApi
 from tidepool.clients.kubernetes.exchange import Exchange
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.clients.kubernetes.objects import Pod, Right
-from tidepool.conversion.journal import SqliteJournal
+from tidepool.conversion.journal import Journal
 from tidepool.conversion.record import Conversion, Phase
 from tidepool.infrastructures.kubernetes_access import dialer, load_access
 
@@ -117,8 +117,8 @@ class PoolCluster(Cluster):
         return self.folder / "converting.log"
 
     @contextmanager
-    def journal(self) -> Iterator[SqliteJournal]:
-        with closing(SqliteJournal(self.data / self.stack / "conversions.db")) as journal:
+    def journal(self) -> Iterator[Journal]:
+        with closing(Journal(self.data / self.stack / "conversions.db")) as journal:
             yield journal
 
     def last(self, node: str) -> Conversion:

@@ -28,10 +28,10 @@ from tests.whole.pool_load import Load
 from tests.whole.pool_watch import Watch, inside_roles, traces
 from tests.whole.pools import ANY, PoolCluster
 from tidepool.cluster.pool import ROLES, Role
+from tidepool.conversion.machine import RoleProgram
 from tidepool.conversion.ports import NotOrdered
 from tidepool.conversion.processes import is_dead, is_driven
 from tidepool.conversion.record import Conversion
-from tidepool.conversion.role_program import RoleProgram
 from tidepool.infrastructures.connection import transport
 
 Blow = Literal["none", "cancel", "command", "driver", "slurmd", "kubelet", "containerd", "scaler"]

@@ -12,9 +12,8 @@ from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import ControllerDown, JobState, SlurmError
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.conversion.control import ControlPlanes
-from tidepool.conversion.control_nodes import Standing, verdict
-from tidepool.conversion.ports import ConversionError
+from tidepool.conversion.machine import ControlPlanes
+from tidepool.conversion.ports import ConversionError, Standing, verdict
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from tidepool.cli.engine import Engine
     from tidepool.clients.kubernetes.contract import KubernetesClient
     from tidepool.clients.slurm import SlurmClient
-    from tidepool.conversion.ports import Journal
+    from tidepool.conversion.journal import Journal
+
 
 Connection = Mapping[str, Any]
 
@@ -44,9 +45,9 @@ def _kubernetes(connection: Connection, data: Path) -> KubernetesClient:
 
 
 def _conversions(path: Path) -> Journal:
-    from tidepool.conversion.journal import SqliteJournal
+    from tidepool.conversion.journal import Journal
 
-    return SqliteJournal(path)
+    return Journal(path)
 
 
 @dataclass(frozen=True, slots=True)

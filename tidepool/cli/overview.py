@@ -192,7 +192,7 @@ def tables(seen: Overview, scaler: Summary, pools: PoolsView | None, all_machine
 def problems_of_pools(pools: PoolsView) -> list[Problem]:
     """Return the problems of pools that somebody has to look at."""
     from tidepool.cli.pools.view import both_roles, forgotten
-    from tidepool.conversion.step import SAID
+    from tidepool.conversion.next_step import SAID
 
     found = [Problem("failure", text, "`tidepool up` mends the cluster") for text in pools.trouble]
     found += [

@@ -10,22 +10,22 @@ from typing import Final, Literal
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.conversion.control_nodes import Verdict, verdict
-from tidepool.conversion.next_step import looks, next_step
+from tidepool.conversion.journal import Journal
+from tidepool.conversion.next_step import Act, Enter, Looks, Mark, Observed, Wait, looks, next_step, other
 from tidepool.conversion.ports import (
     OUR_HOLD,
     Control,
     ConversionError,
-    Journal,
     Machine,
     Refused,
     Side,
     Sight,
     TakenOver,
+    Verdict,
+    verdict,
 )
 from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import ENDED, Conversion, Order, Work, given_up, observed_now, reported
-from tidepool.conversion.step import Act, Enter, Looks, Mark, Observed, Wait, other
 
 #: A driver that has said nothing for so long, in seconds, is taken for dead; one whose process is gone is so at once.
 LEASE_S: Final = 60.0

@@ -20,10 +20,9 @@ from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.conversion.deadlines import UNBEGUN_S
 from tidepool.conversion.ports import ConversionError, NotOrdered, TakenOver
 from tidepool.conversion.processes import is_dead
-from tidepool.conversion.record import CANCELLABLE, Conversion, Order, read, stamp, written
+from tidepool.conversion.record import CANCELLABLE, UNBEGUN_S, Conversion, Order, read, stamp, written
 
 #: How long one waits for another process that writes.
 BUSY_TIMEOUT_S: Final = 5.0
@@ -51,8 +50,11 @@ CREATE INDEX by_end ON conversions (ended);
 """
 
 
-class SqliteJournal:
-    """The file ``path``, made where there is none: 0600, in a folder that is 0700. For threads too. See `Journal`."""
+class Journal:
+    """The conversions of one stack in the file ``path``, made where there is none: 0600, in a folder that is 0700.
+
+    For several processes, and threads, at once. All may raise `ConversionError`.
+    """
 
     def __init__(
         self,
@@ -84,6 +86,15 @@ class SqliteJournal:
     # What is ordered
 
     def order(self, order: Order, leaves: Role | None) -> Conversion:
+        """Write a new one down, in phase ``asked``; the one under way where it has the same target, forced if the order is.
+
+        Args:
+            order: what is asked for.
+            leaves: the role that the machine has; of both, the one that is not ordered.
+
+        Raises:
+            NotOrdered: another of the machine is under way; says which, and how to cancel it.
+        """
         with self._writing(durable=True):
             there = self._of(order.node)
             if there is not None and there.order.to == order.to:
@@ -111,6 +122,11 @@ class SqliteJournal:
             return self._one(added.lastrowid)
 
     def cancel(self, node: str, by: str) -> Conversion:
+        """Ask the one under way to go back. One that nobody has begun to carry out has stopped by that.
+
+        Raises:
+            NotOrdered: there is none, or it is past the point of no return.
+        """
         with self._writing(durable=True):
             there = self._there(node)
             if there.phase == "restoring" or there.cancel_by:
@@ -126,6 +142,11 @@ class SqliteJournal:
             return self._one(there.id)
 
     def force(self, node: str, by: str) -> Conversion:
+        """Make the one under way a forced one.
+
+        Raises:
+            NotOrdered: there is none, or it goes back already.
+        """
         with self._writing(durable=True):
             there = self._there(node)
             if there.cancel_by or there.phase == "restoring":
@@ -137,16 +158,19 @@ class SqliteJournal:
     # What is known
 
     def under_way(self, node: str) -> Conversion | None:
+        """That of a machine that has not ended."""
         with self._reading():
             return self._of(node)
 
     def conversion(self, id: int) -> Conversion:
+        """One, under way or ended, as it is now."""
         with self._reading():
             return self._one(id)
 
     def conversions(
         self, *, node: str = "", since: datetime | None = None, limit: int | None = 1000
     ) -> Sequence[Conversion]:
+        """The newest first: ``limit`` of them, and those that are under way, however old; with None, all."""
         wheres, values = ["1"], list[Any]()
         if node:
             wheres.append("node = ?")
@@ -166,6 +190,13 @@ class SqliteJournal:
     # Who drives
 
     def write(self, conversion: Conversion) -> Conversion:
+        """Keep it as it is now, but for ``cancel_by`` and the order's force, which others write; gives it with theirs.
+
+        One that was cancelled meanwhile does not go past the point of no return: its phase stays what it was.
+
+        Raises:
+            TakenOver: its ``driver`` is no longer the one that drives it.
+        """
         with self._reading():
             before = self._one(conversion.id)
         with self._writing(durable=before.phase != conversion.phase):
@@ -181,6 +212,7 @@ class SqliteJournal:
             return self._one(conversion.id)
 
     def take_over(self, id: int, driver: str, now: datetime, lasting_s: float) -> bool:
+        """Be the one that drives it, until so long from now; whether one is: another that lives may be at it."""
         with self._writing(durable=False):
             there = self._one(id)
             if not there.is_under_way:
@@ -194,6 +226,7 @@ class SqliteJournal:
             return True
 
     def let_go(self, id: int, driver: str) -> None:
+        """Drive it no more, if one did: another may at once."""
         with self._writing(durable=False):
             self._connection.execute(
                 "UPDATE conversions SET driver = '', driver_until = NULL WHERE id = ? AND driver = ? AND ended IS NULL",
@@ -201,10 +234,12 @@ class SqliteJournal:
             )
 
     def prune(self, before: datetime) -> None:
+        """Forget those that ended before."""
         with self._writing(durable=False):
             self._connection.execute("DELETE FROM conversions WHERE ended < ?", (stamp(before),))
 
     def close(self) -> None:
+        """Let go of it."""
         with self._lock:
             self._connection.close()
 

@@ -1,14 +1,18 @@
-"""Ports of a conversion: the machine, both sides, and the journal. Each is a protocol; tests hand in fakes."""
+"""Ports of a conversion: the machine, both sides, and control planes. Each is a protocol; tests hand in fakes.
+
+A machine that runs a part of a control plane is checked before it leaves that. A controller of Slurm goes when another one
+has taken over. A member of Kubernetes' control plane keeps its state by a majority of votes (etcd): it goes where the others
+that are well are still a majority of those that then are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from datetime import datetime
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from tidepool.cluster.roles import Role
-from tidepool.conversion.control_nodes import Standing
-from tidepool.conversion.record import Conversion, Order, Work
+from tidepool.conversion.record import Work
 
 
 class ConversionError(Exception):
@@ -119,6 +123,27 @@ class Side(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The control plane of ``role``'s side: the machines it runs on, those that are well, and who is in charge.
+
+    ``in_charge`` is empty where nobody is, or where all are alike, as the members of Kubernetes'.
+    """
+
+    role: Role
+    members: frozenset[str]
+    well: frozenset[str]
+    in_charge: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why the machine has to stay, empty where it may go; and whether it may as soon as another has taken over."""
+
+    keeps: str = ""
+    hands_over: Role | None = None
+
+
 class Control(Protocol):
     """The control planes that the machine is a part of: Slurm's controllers, the members of Kubernetes'."""
 
@@ -141,73 +166,36 @@ class Control(Protocol):
         ...
 
 
-class Journal(Protocol):
-    """Conversions of one stack, durable, for several processes at once. All may raise `ConversionError`."""
+def verdict(node: str, leaves: Role, standings: tuple[Standing, ...]) -> Verdict:
+    """Judge if ``node`` may lose the role ``leaves``, for all that it runs of that side's control plane."""
+    for standing in standings:
+        if standing.role != leaves or node not in standing.members:
+            continue
+        found = _slurm(node, standing) if leaves == "slurm" else _kubernetes(node, standing)
+        if found.keeps:
+            return found
+    return Verdict()
 
-    def order(self, order: Order, leaves: Role | None) -> Conversion:
-        """Write a new one down, in phase ``asked``; the one under way where it has the same target, forced if the order is.
 
-        Args:
-            order: what is asked for.
-            leaves: the role that the machine has; of both, the one that is not ordered.
+def _slurm(node: str, standing: Standing) -> Verdict:
+    others = sorted(standing.members & standing.well - {node})
+    if not others:
+        return Verdict(
+            f"{node} runs slurmctld, and no other controller answers that could take over; start a backup, and look at "
+            "`scontrol ping`"
+        )
+    if standing.in_charge in others or node not in standing.well:
+        return Verdict()
+    return Verdict(f"slurmctld of {others[0]} takes over from {node}", hands_over="slurm")
 
-        Raises:
-            NotOrdered: another of the machine is under way; says which, and how to cancel it.
-        """
-        ...
 
-    def cancel(self, node: str, by: str) -> Conversion:
-        """Ask the one under way to go back. One that nobody has begun to carry out has stopped by that.
-
-        Raises:
-            NotOrdered: there is none, or it is past the point of no return.
-        """
-        ...
-
-    def force(self, node: str, by: str) -> Conversion:
-        """Make the one under way a forced one.
-
-        Raises:
-            NotOrdered: there is none, or it goes back already.
-        """
-        ...
-
-    def under_way(self, node: str) -> Conversion | None:
-        """That of a machine that has not ended."""
-        ...
-
-    def conversion(self, id: int) -> Conversion:
-        """One, under way or ended, as it is now."""
-        ...
-
-    def write(self, conversion: Conversion) -> Conversion:
-        """Keep it as it is now, but for ``cancel_by`` and the order's force, which others write; gives it with theirs.
-
-        One that was cancelled meanwhile does not go past the point of no return: its phase stays what it was.
-
-        Raises:
-            TakenOver: its ``driver`` is no longer the one that drives it.
-        """
-        ...
-
-    def take_over(self, id: int, driver: str, now: datetime, lasting_s: float) -> bool:
-        """Be the one that drives it, until so long from now; whether one is: another that lives may be at it."""
-        ...
-
-    def let_go(self, id: int, driver: str) -> None:
-        """Drive it no more, if one did: another may at once."""
-        ...
-
-    def conversions(
-        self, *, node: str = "", since: datetime | None = None, limit: int | None = 1000
-    ) -> Sequence[Conversion]:
-        """The newest first: ``limit`` of them, and those that are under way, however old; with None, all."""
-        ...
-
-    def prune(self, before: datetime) -> None:
-        """Forget those that ended before."""
-        ...
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
+def _kubernetes(node: str, standing: Standing) -> Verdict:
+    stay = standing.members - {node}
+    well = stay & standing.well
+    majority = len(stay) // 2 + 1
+    if stay and len(well) >= majority:
+        return Verdict()
+    return Verdict(
+        f"{node} is a member of Kubernetes' control plane: without it {len(well)} of {len(stay)} would be well, and "
+        f"{majority if stay else 1} must be; add a member, or mend one, first"
+    )

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Final, TextIO
 
 from tidepool.cluster.frozen import FrozenDict
+from tidepool.conversion.next_step import SAID
 from tidepool.conversion.record import Conversion, Phase
-from tidepool.conversion.step import SAID
 
 #: The phases in which time passes, in their order.
 PHASES: Final[tuple[Phase, ...]] = ("asked", "holding", "emptying", "leaving", "joining", "restoring")

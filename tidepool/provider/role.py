@@ -11,10 +11,11 @@ from typing import Final
 from tidepool.cluster.desired_state import is_forced
 from tidepool.cluster.roles import ROLES
 from tidepool.conversion.convert import convert
-from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.journal import Journal
+from tidepool.conversion.next_step import SAID
+from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.processes import is_driven
 from tidepool.conversion.record import Conversion, Order
-from tidepool.conversion.step import SAID
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.role_change import Refused, leave, seen_amiss, settle
 from tidepool.provider.role_parties import Around, around_of, journal_path

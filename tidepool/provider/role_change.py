@@ -10,11 +10,11 @@ from functools import partial
 from typing import Final
 
 from tidepool.cluster.roles import ROLES, Role
-from tidepool.conversion.control_nodes import verdict
 from tidepool.conversion.convert import Parties
-from tidepool.conversion.ports import OUR_HOLD, ConversionError, Journal, Side
+from tidepool.conversion.journal import Journal
+from tidepool.conversion.next_step import SAID, other
+from tidepool.conversion.ports import OUR_HOLD, ConversionError, Side, verdict
 from tidepool.conversion.record import Conversion, Order, Work
-from tidepool.conversion.step import SAID, other
 
 _LEAVES: Final = "it leaves the pool"
 #: By which the hold is known as ours.

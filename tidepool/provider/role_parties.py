@@ -17,12 +17,11 @@ from tidepool.clients.slurm import Slurm
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.kubelet_files import bootstrap_kubeconfig
 from tidepool.cluster.roles import Role
-from tidepool.conversion.control import ControlPlanes
 from tidepool.conversion.convert import Parties
-from tidepool.conversion.journal import SqliteJournal
+from tidepool.conversion.journal import Journal
 from tidepool.conversion.kubernetes_side import KubernetesSide
-from tidepool.conversion.ports import ConversionError, Journal, Side
-from tidepool.conversion.role_program import RoleFile, RoleProgram, kubernetes_files
+from tidepool.conversion.machine import ControlPlanes, RoleFile, RoleProgram, kubernetes_files
+from tidepool.conversion.ports import ConversionError, Side
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_access
@@ -51,7 +50,7 @@ class Around:
     parties: Callable[[RoleModel], AbstractContextManager[Parties]]
     #: Whether the machine runs.
     runs: Callable[[RoleModel], bool]
-    journal: Callable[[Path], Journal] = SqliteJournal
+    journal: Callable[[Path], Journal] = Journal
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     wait: Callable[[float], None] = _wait
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tidepool.clients.kubernetes.objects import BootstrapToken
 from tidepool.cluster.frozen import FrozenDict
@@ -17,9 +17,9 @@ from tidepool.cluster.pool import ConvergedPool, Role
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.convert import Parties, convert
-from tidepool.conversion.journal import SqliteJournal
+from tidepool.conversion.journal import Journal
 from tidepool.conversion.kubernetes_side import KubernetesSide
-from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures import MachineKey
@@ -112,9 +112,9 @@ class SimulatedPools:
                 machines.fake.create(_request(spec.name, slot, pool))
                 self.machines[slot.node_name] = self._begun(slot.node_name, pool, role)
 
-    def open_journal(self) -> SqliteJournal:
+    def open_journal(self) -> Journal:
         """As each process has it for itself."""
-        return SqliteJournal(
+        return Journal(
             self._path, now=lambda: self._clock.true, dead=self.dead.__contains__, power_safe=False
         )
 
@@ -141,7 +141,12 @@ class SimulatedPools:
                 )  # fmt: skip
                 conversion = self.journal.order(order, leaves)
             ended = convert(
-                conversion, parties, journal, now=lambda: self._clock.true, wait=wait, told=lambda _: None
+                conversion,
+                parties,
+                cast("Journal", journal),
+                now=lambda: self._clock.true,
+                wait=wait,
+                told=lambda _: None,
             )
         except ConversionError as error:
             return next(iter(machine.roles()), None), str(error)

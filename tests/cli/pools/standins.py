@@ -17,7 +17,7 @@ from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL
 from tidepool.clients.slurm import Slots
 from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.conversion.journal import SqliteJournal
+from tidepool.conversion.journal import Journal
 from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import Conversion, Phase, Work
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
@@ -46,7 +46,7 @@ def outputs(serving: str = "", **changes: Any) -> dict[str, Any]:
 class Converting(FakeEngine):
     """An `up` of roles drives the conversions of its targets to ``ends``, with ``work`` on the way there."""
 
-    journal: SqliteJournal | None = None
+    journal: Journal | None = None
     ends: Phase = "done"
     text: str = ""
     work: tuple[Work, ...] = ()
@@ -100,7 +100,7 @@ class PoolPerson(Person):
     """Somebody whose cluster has the pool."""
 
     kubernetes: FakeKubernetes
-    journal: SqliteJournal
+    journal: Journal
     engine: Converting
 
     def serving(self, *nodes: str) -> None:
@@ -121,7 +121,7 @@ def pool_person(somebody: Person) -> PoolPerson:
     path = somebody.context.data / "dev" / "conversions.db"
     path.parent.mkdir(parents=True)
     (somebody.context.data / "state").mkdir()
-    journal = SqliteJournal(path, power_safe=False)
+    journal = Journal(path, power_safe=False)
     engine = Converting(outputs=outputs(), journal=journal)
     context = replace(
         somebody.context,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from tidepool.conversion.deadlines import patience_ends
+from tidepool.conversion.record import patience_ends
 
 if TYPE_CHECKING:
     from tidepool.conversion.record import Conversion, Work

@@ -25,10 +25,11 @@ from tidepool.cli.pools.observe import busy, image_roles, observe_kubernetes, un
 from tidepool.cli.stack import Stack
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.roles import AtDeadline, Role
-from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.journal import Journal
+from tidepool.conversion.next_step import other
+from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.processes import is_driven
 from tidepool.conversion.record import CANCELLABLE, Conversion, Order
-from tidepool.conversion.step import other
 
 _LOOK_S: Final = 0.1
 

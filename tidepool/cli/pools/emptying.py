@@ -20,12 +20,11 @@ from tidepool.cli.stack import Stack
 from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.roles import ROLES
-from tidepool.conversion.control import ControlPlanes
 from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.kubernetes_side import KubernetesSide
+from tidepool.conversion.machine import ControlPlanes, RoleProgram
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion
-from tidepool.conversion.role_program import RoleProgram
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures.connection import transport
 

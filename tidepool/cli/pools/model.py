@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from tidepool.clients.kubernetes.objects import Node as KubernetesNode
     from tidepool.clients.kubernetes.objects import Pod, Right
     from tidepool.clients.slurm import Job, Node
-    from tidepool.conversion.ports import Journal
+    from tidepool.conversion.journal import Journal
+
 
 #: In the stack's folder.
 CONVERSIONS_FILE: Final = "conversions.db"

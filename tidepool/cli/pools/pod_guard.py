@@ -26,7 +26,7 @@ from tidepool.conversion.processes import is_driven
 if TYPE_CHECKING:
     from tidepool.clients.kubernetes.contract import KubernetesClient
     from tidepool.clients.kubernetes.objects import Pod
-    from tidepool.conversion.ports import Journal
+    from tidepool.conversion.journal import Journal
     from tidepool.conversion.record import Conversion
 
 _GONE_S: Final = 90.0

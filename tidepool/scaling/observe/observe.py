@@ -16,7 +16,8 @@ from tidepool.clients.slurm import Job, Node, NotFound, Partition, Reservation, 
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.conversion.ports import ConversionError, Journal
+from tidepool.conversion.journal import Journal
+from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.processes import is_dead
 from tidepool.conversion.record import Conversion
 from tidepool.infrastructures import Infrastructure, Machine
