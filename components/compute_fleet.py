@@ -18,7 +18,7 @@ from tidepool.cluster.spec import Fleet
 from tidepool.cluster.spec import Infrastructure as FleetEntry
 from tidepool.components.boots import node_boot
 from tidepool.components.locations import InfrastructureContext
-from tidepool.components.slurm_controller import SlurmController
+from tidepool.components.slurm_controller import SlurmController, unknown_part
 from tidepool.infrastructures.contract import Infrastructure, MachineOrder, Prepared
 
 
@@ -125,15 +125,10 @@ class ComputeFleet(pulumi.ComponentResource):
 
 
 def _known_fleet(name: str, controller: SlurmController) -> Fleet:
-    spec = controller.spec
     try:
-        return spec.fleet(name)
+        return controller.spec.fleet(name)
     except KeyError:
-        known = ", ".join(fleet.name for fleet in spec.fleets) or "none"
-        raise pulumi.RunError(
-            f"ComputeFleet {name}: the configuration of the controller {spec.name} has no such fleet; its fleets are: {known}. "
-            f'Give it to the controller: SlurmController("{spec.name}", fleets=[FleetArgs(name="{name}", ...)])'
-        ) from None
+        raise unknown_part(f"ComputeFleet {name}", controller.spec, "fleet", name) from None
 
 
 def _placements(fleet: Fleet, slots: Iterable[Slot], known: Mapping[str, str]) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
 from tidepool.cluster.kubelet_files import api_address, pod_routes
 from tidepool.cluster.names import CONTROL_PLANE_HOST, KUBERNETES_ACCESS, KUBERNETES_ADMIN_ACCESS
 from tidepool.cluster.pool import Kubernetes
-from tidepool.components.boots.control_plane import (
+from tidepool.components.control_plane_boot import (
     API_PORT,
     ControlPlaneKeys,
     Networks,

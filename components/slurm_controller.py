@@ -243,5 +243,16 @@ class SlurmController(pulumi.ComponentResource):
         return self._infrastructure.volume(VolumeOrder(name, retain), self._mine)
 
 
+def unknown_part(
+    component: str, spec: ClusterSpec, what: Literal["fleet", "pool"], name: str
+) -> pulumi.RunError:
+    """Return the error of a fleet or a pool that the configuration of the controller does not have."""
+    known = ", ".join(each.name for each in (spec.fleets if what == "fleet" else spec.pools)) or "none"
+    return pulumi.RunError(
+        f"{component}: the configuration of the controller {spec.name} has no such {what}; its {what}s are: {known}. Give it "
+        f'to the controller: SlurmController("{spec.name}", {what}s=[{what.capitalize()}Args(name="{name}", ...)])'
+    )
+
+
 def _all_slots(fleet: Fleetlike) -> str:
     return hostlist.fold(slot.node_name for slot in fleet.slots())

@@ -13,7 +13,7 @@ from rich.live import Live
 
 from tidepool.cli.explain.lines import drawn, glyphs_for
 from tidepool.cli.explain.record import read_record
-from tidepool.cli.explain.watch_frame import LEAST_LINES, frame
+from tidepool.cli.explain.watch import LEAST_LINES, frame
 from tidepool.cli.explain.watch_view import WatchView, watching
 from tidepool.scaling.ports import Journal
 

@@ -98,7 +98,7 @@ class RealCluster:
             "sshKey": self._ssh_key.read_text(),
         }
         (self.project / "outputs.json").write_text(json.dumps(outputs))
-        from tidepool.cli.environment import engine_settings, prepare
+        from tidepool.cli.engine import engine_settings, prepare
         from tidepool.engine.command import main
 
         settings = engine_settings(self.environment, self.data)

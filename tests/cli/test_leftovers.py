@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.cli.leftovers import Deleted, delete_leftovers, kept
+from tidepool.cli.down import Deleted, delete_leftovers, kept
 from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
 from tidepool.infrastructures.kubernetes_access import Access, access_path
 from tidepool.infrastructures.local.kernel import preflight

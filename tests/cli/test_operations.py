@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from tests.cli.standins import OUTPUTS, SPEC, Person
-from tidepool.cli import down, errors, stack_spec
-from tidepool.cli.engine import Embedded
-from tidepool.cli.environment import engine_settings, plugin_settings, prepare
+from tidepool.cli import errors, jobs, stack_spec
+from tidepool.cli.engine import Embedded, engine_settings, plugin_settings, prepare
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState, Slots
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.desired_state import is_forced
@@ -247,7 +246,7 @@ def test_jobs_that_do_not_end_keep_nobody_who_forces(
 ) -> None:
     running(somebody)
     (somebody.context.data / "state").mkdir(parents=True)
-    monkeypatch.setattr(down, "_CANCEL_S", 0.0)
+    monkeypatch.setattr(jobs, "_CANCEL_S", 0.0)
     monkeypatch.setattr(FakeSlurm, "cancel", lambda *_: None)
     said = somebody.runs("down", "--yes", "--force")
     assert said.exit_code == 0, said.output

@@ -17,7 +17,7 @@ import pytest
 from pulumi import Output
 from pulumi.runtime.sync_await import _sync_await
 
-from tidepool.components.boots.shared import Keys
+from tidepool.components.boots import Keys
 from tidepool.infrastructures import container
 from tidepool.infrastructures.boot import Boot, Device, File, Folder, Service
 

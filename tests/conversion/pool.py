@@ -38,8 +38,9 @@ from tidepool.cluster.kubelet_files import PodRoute, pod_routes
 from tidepool.cluster.pool import Role
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.components.boots import Keys, converged_boot, role_files
-from tidepool.components.boots import control_plane as kube
+from tidepool.components import control_plane_boot as kube
+from tidepool.components.boots import Keys
+from tidepool.components.converged_node_pool import converged_boot, role_files
 from tidepool.conversion.machine import RoleFile, RoleProgram, kubernetes_files
 from tidepool.infrastructures import boot as parts
 from tidepool.infrastructures.connection import transport

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.images.conftest import Built
-from tidepool.images import export
-from tidepool.images.oci import About, write_oci
+from tidepool.images import Image, export
+from tidepool.images.writer import write_oci
 
-ABOUT = About("debian-12", "ab" * 32, "bookworm", "amd64", 1_700_000_000)
+ABOUT = Image("ab" * 32, Path(), "debian-12", "bookworm", "amd64", 1_700_000_000, 4096, 0, ())
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_everything_is_what_is_said_of_it(tar: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_tar_is_the_same_container_and_another_is_another(tar: Path, tmp_path: Path) -> None:
-    def made(name: str, about: About) -> str:
+    def made(name: str, about: Image) -> str:
         write_oci(about, tar, sha256(tar.read_bytes()), tmp_path / name)
         return sha256((tmp_path / name).read_bytes())
 

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from tidepool.images import BuildFailed, ImageError, ImageStore, MissingTool, Phase, parse_recipe
-from tidepool.images.cleanup import clean
-from tidepool.images.contents import inside
-from tidepool.images.isolated import run
-from tidepool.images.machine import require
+from tidepool.images.contents import clean, inside
+from tidepool.images.machine import require, run
 from tidepool.images.progress import BuildLines
 from tidepool.images.recipe import account_lines
 from tidepool.images.unsynced import sync_filter
@@ -130,7 +128,7 @@ HOLDER = """
 import os, sys
 from pathlib import Path
 from tidepool.images import ImageStore
-from tidepool.images.isolated import run
+from tidepool.images.machine import run
 from tidepool.images.machine import require
 with ImageStore(Path(sys.argv[1])).locked("d", on_wait=print, timeout_s=1) as lock:
     run(["sh", "-c", "echo begun; exec sleep 1000"], what="x", log=Path(sys.argv[2]),

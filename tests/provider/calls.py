@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from pulumi.provider.experimental import provider as requests
 from pulumi.provider.experimental.property_value import PropertyValue
 
-from tidepool.provider.engine_log import EngineLog
 from tidepool.provider.kinds import Kinds
-from tidepool.provider.provider import TidepoolProvider
+from tidepool.provider.provider import EngineLog, TidepoolProvider
 from tidepool.resources.kind import Home
 from tidepool.resources.values import plain, property_value
 

@@ -15,7 +15,7 @@ from tests.provider.calls import Calls, plainly
 from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
-from tidepool.provider import x509
+from tidepool.provider import certificates as pki
 from tidepool.provider.kinds import TOKENS
 from tidepool.resources.errors import Refusal
 from tidepool.resources.values import UNKNOWN, property_value
@@ -35,8 +35,8 @@ def text() -> str:
     """A kubeconfig of a server that is not there: its port is bound, and nothing listens."""
     from datetime import UTC, datetime
 
-    authority = x509.authority("it", 1, datetime.now(UTC))
-    client = x509.signed(x509.Subject("she", usages=("client",)), authority, 1, datetime.now(UTC))
+    authority = pki.authority("it", 1, datetime.now(UTC))
+    client = pki.signed(pki.Subject("she", usages=("client",)), authority, 1, datetime.now(UTC))
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]

@@ -14,16 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.provider.calls import Calls, plainly
-from tidepool.provider import x509
-from tidepool.provider.certificates import AuthorityKind, CertificateKind
-from tidepool.provider.x509 import Signed, Subject
+from tidepool.provider import certificates as pki
+from tidepool.provider.certificates import AuthorityKind, CertificateKind, Signed, Subject
 from tidepool.resources.kind import Home
 from tidepool.resources.reading import read
 from tidepool.resources.values import UNKNOWN
 
 NOW = datetime.now(UTC)
-AUTHORITY = x509.authority("of a test", 10, NOW)
-OTHER = x509.authority("of a test", 10, NOW)
+AUTHORITY = pki.authority("of a test", 10, NOW)
+OTHER = pki.authority("of a test", 10, NOW)
 SERVER = Subject("server", names=("kube",), addresses=("127.0.0.1",), usages=("server",))
 CLIENT = Subject("tidepool", organizations=("people", "robots"), usages=("client",))
 
@@ -79,7 +78,7 @@ def _load(context: ssl.SSLContext, pair: Signed) -> None:
 
 
 def test_a_server_and_a_client_know_each_other_by_their_authority() -> None:
-    server, client = (x509.signed(who, AUTHORITY, 5, NOW) for who in (SERVER, CLIENT))
+    server, client = (pki.signed(who, AUTHORITY, 5, NOW) for who in (SERVER, CLIENT))
     for name in ("kube", "127.0.0.1"):
         seen = shaken(server, client, AUTHORITY, AUTHORITY, name)
     subject = [pair for part in seen["subject"] for pair in part]
@@ -92,7 +91,7 @@ def test_a_server_and_a_client_know_each_other_by_their_authority() -> None:
 
 
 def test_a_certificate_of_one_authority_is_refused_by_another_of_the_same_name() -> None:
-    server, client = (x509.signed(who, AUTHORITY, 5, NOW) for who in (SERVER, CLIENT))
+    server, client = (pki.signed(who, AUTHORITY, 5, NOW) for who in (SERVER, CLIENT))
     with pytest.raises(ssl.SSLCertVerificationError):
         shaken(server, client, OTHER, AUTHORITY)
     with pytest.raises(ssl.SSLError):
@@ -100,7 +99,7 @@ def test_a_certificate_of_one_authority_is_refused_by_another_of_the_same_name()
 
 
 def test_a_certificate_is_good_for_its_names_and_its_usage_alone() -> None:
-    server, client = (x509.signed(who, AUTHORITY, 5, NOW) for who in (SERVER, CLIENT))
+    server, client = (pki.signed(who, AUTHORITY, 5, NOW) for who in (SERVER, CLIENT))
     with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
         shaken(server, client, AUTHORITY, AUTHORITY, "another")
     with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
@@ -109,15 +108,21 @@ def test_a_certificate_is_good_for_its_names_and_its_usage_alone() -> None:
 
 def test_one_that_has_ended_is_refused() -> None:
     long_ago = NOW - timedelta(days=8)
-    server, client = x509.signed(SERVER, AUTHORITY, 5, long_ago), x509.signed(CLIENT, AUTHORITY, 5, NOW)
+    server, client = (
+        pki.signed(SERVER, AUTHORITY, 5, long_ago),
+        pki.signed(CLIENT, AUTHORITY, 5, NOW),
+    )
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
         shaken(server, client, AUTHORITY, AUTHORITY)
 
 
 def test_what_an_authority_signed_is_good_with_its_renewed_certificate_too() -> None:
-    renewed = x509.authority("of a test", 20, NOW, AUTHORITY.key)
+    renewed = pki.authority("of a test", 20, NOW, AUTHORITY.key)
     assert renewed.certificate != AUTHORITY.certificate
-    server, client = x509.signed(SERVER, AUTHORITY, 5, NOW), x509.signed(CLIENT, renewed, 5, NOW)
+    server, client = (
+        pki.signed(SERVER, AUTHORITY, 5, NOW),
+        pki.signed(CLIENT, renewed, 5, NOW),
+    )
     assert shaken(server, client, renewed, AUTHORITY)
 
 
@@ -125,25 +130,25 @@ def test_what_an_authority_signed_is_good_with_its_renewed_certificate_too() -> 
 def test_nothing_outlives_its_authority_and_all_is_due_in_its_last_third(
     days: int, authority_days: int
 ) -> None:
-    authority = x509.authority("it", authority_days, NOW)
-    made = x509.signed(CLIENT, authority, days, NOW).certificate
-    end = x509.ends(made)
-    assert end <= x509.ends(authority.certificate)
+    authority = pki.authority("it", authority_days, NOW)
+    made = pki.signed(CLIENT, authority, days, NOW).certificate
+    end = pki.ends(made)
+    assert end <= pki.ends(authority.certificate)
     lasts = end - NOW
-    assert not x509.is_due(made, NOW + lasts * 0.6)
-    assert x509.is_due(made, NOW + lasts * 0.7)
-    assert x509.is_due(made, end + timedelta(days=1))
+    assert not pki.is_due(made, NOW + lasts * 0.6)
+    assert pki.is_due(made, NOW + lasts * 0.7)
+    assert pki.is_due(made, end + timedelta(days=1))
 
 
 @pytest.mark.parametrize(
     "pair", [Signed("", ""), Signed(AUTHORITY.certificate, OTHER.key), Signed(AUTHORITY.key, "x")]
 )
 def test_what_is_no_authority_signs_nothing(pair: Signed) -> None:
-    with pytest.raises(x509.BadPair):
-        x509.signed(CLIENT, pair, 1, NOW)
-    leaf = x509.signed(CLIENT, AUTHORITY, 1, NOW)
-    with pytest.raises(x509.BadPair, match="not an authority's"):
-        x509.signed(CLIENT, leaf, 1, NOW)
+    with pytest.raises(pki.BadPair):
+        pki.signed(CLIENT, pair, 1, NOW)
+    leaf = pki.signed(CLIENT, AUTHORITY, 1, NOW)
+    with pytest.raises(pki.BadPair, match="not an authority's"):
+        pki.signed(CLIENT, leaf, 1, NOW)
 
 
 # As resources
@@ -228,12 +233,12 @@ def test_one_that_comes_near_its_end_is_drift_and_an_update_renews_it(tmp_path: 
         assert kind.look("id", state) == {}
         assert kind.diff(made, given_) == ()
         began[0] = NOW + timedelta(days=given_["days"] * 0.7)
-        assert kind.look("id", state) == {"state": f"ends {x509.ends(made['certificate']):%Y-%m-%d}"}
+        assert kind.look("id", state) == {"state": f"ends {pki.ends(made['certificate']):%Y-%m-%d}"}
         (change,) = kind.diff(made, given_)
         assert (change.key, change.replaces) == ("state", False)
         renewed = made | dict(kind.update("id", state, read(kind.resource.model, given_).value, task))
         assert kind.look("id", read(kind.resource.model, renewed).value) == {}
-        assert x509.ends(renewed["certificate"]) > x509.ends(made["certificate"])
+        assert pki.ends(renewed["certificate"]) > pki.ends(made["certificate"])
         # An authority's key stays: what it signed goes on being good.
         assert (renewed["key"] == made["key"]) == (kind is kinds[0])
 

@@ -18,7 +18,7 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime.proto import engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from tests.provider.stack import CHECKOUT
-from tidepool.provider.engine_log import EngineLog
+from tidepool.provider.provider import EngineLog
 
 _MACHINE = {"kind": "local", "stack": "dev", "machine": "cpu-1"}
 

@@ -23,10 +23,8 @@ from tidepool.conversion.convert import Parties
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.next_step import other
 from tidepool.conversion.ports import Standing
-from tidepool.provider.engine_log import EngineLog
-from tidepool.provider.provider import InitializationFailed, TidepoolProvider
-from tidepool.provider.role import RoleKind
-from tidepool.provider.role_parties import Around
+from tidepool.provider.provider import EngineLog, InitializationFailed, TidepoolProvider
+from tidepool.provider.role import Around, RoleKind
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home
 from tidepool.resources.pools import RoleModel

@@ -19,7 +19,7 @@ from tests.provider.stack import CHECKOUT
 from tidepool.clients.slurm import Refused
 from tidepool.cluster.failures import InsufficientCapacity, Transient, unmarked
 from tidepool.infrastructures.local.kernel import BadSpec, TimedOut
-from tidepool.provider.serving import told
+from tidepool.provider.serving import error_text
 from tidepool.resources.errors import Refusal
 
 _URN = "urn:pulumi:dev::cluster::{}::it"
@@ -116,16 +116,16 @@ def test_what_was_made_although_it_failed_is_told_with_the_error(provider: Any) 
 def test_what_was_written_for_people_is_told_as_it_is(tmp_path: Path) -> None:
     refused = Refused("Slurm refused: no", words="no", where="here", remedy="ask again")
     for error in (Refusal("it is so"), refused):
-        assert told(error, tmp_path / "faults") == str(error)
+        assert error_text(error, tmp_path / "faults") == str(error)
     assert not (tmp_path / "faults").exists()
 
 
 def test_of_which_kind_a_failure_is_goes_with_it(tmp_path: Path) -> None:
     faults = tmp_path / "faults"
-    assert unmarked(told(BadSpec("a\nb"), faults)) == ("a\nb", "permanent")
-    assert unmarked(told(TimedOut("it does not boot"), faults)) == ("it does not boot", "boot")
-    assert unmarked(told(InsufficientCapacity("sold out"), faults)) == ("sold out", "capacity")
-    assert unmarked(told(Transient("later"), faults)) == ("later", "transient")
+    assert unmarked(error_text(BadSpec("a\nb"), faults)) == ("a\nb", "permanent")
+    assert unmarked(error_text(TimedOut("it does not boot"), faults)) == ("it does not boot", "boot")
+    assert unmarked(error_text(InsufficientCapacity("sold out"), faults)) == ("sold out", "capacity")
+    assert unmarked(error_text(Transient("later"), faults)) == ("later", "transient")
     assert not faults.exists()
 
 

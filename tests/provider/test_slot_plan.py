@@ -9,7 +9,7 @@ from tidepool.clients.slurm import Node, NodeBase, NodeFlag, NodeState
 from tidepool.clients.slurm.node import Reason
 from tidepool.cluster.hostlist import expand
 from tidepool.provider.retirement import REASON, left_behind
-from tidepool.provider.slot_plan import SlotPlan, forgettable, in_order, moved, plan
+from tidepool.provider.slots import SlotPlan, forgettable, in_order, moved, plan
 from tidepool.resources.slurm import SlotsModel
 
 SHAPE = SlotsModel(

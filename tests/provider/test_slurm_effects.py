@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from tidepool.clients.slurm import Node, NodeBase, NodeState
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec_reading import read_spec
-from tidepool.provider.partition_orders import PartitionOrder, Verb
 from tidepool.provider.slurm_effects import (
     Effect,
     Impact,
+    PartitionOrder,
     Use,
+    Verb,
     impact,
     losses,
     partitions_of,

@@ -12,7 +12,7 @@ from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Calls, plainly
 from tidepool.clients.slurm import Unreachable
 from tidepool.infrastructures.connection import ssh_folder, transport
-from tidepool.provider.ssh_machine import SshMachineKind
+from tidepool.provider.ssh import SshMachineKind
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home, Task
 from tidepool.resources.ssh import SshMachineModel

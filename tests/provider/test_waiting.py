@@ -10,9 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tidepool.clients.slurm import ControllerDown, Node, NodeBase, NodeState, SlurmError
-from tidepool.provider.batches import Batches
-from tidepool.provider.node_watch import NodeWatch
-from tidepool.provider.shared_look import SharedLook
+from tidepool.provider.node_watch import Batches, NodeWatch, SharedLook
 
 
 class World:

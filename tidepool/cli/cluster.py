@@ -10,6 +10,7 @@ from tidepool.cli.context import Connection
 from tidepool.cli.errors import FAILED, NOT_THERE, Failure
 from tidepool.cli.stack import Stack
 from tidepool.cluster.names import CONTROLLER_HOST
+from tidepool.cluster.slots import fleet_and_number
 
 #: What a person may call the machine of slurmctld.
 CONTROLLER: Final = "controller"
@@ -139,6 +140,14 @@ def recorded_connections(stack: Stack) -> dict[str, Connection]:
 def local_connection(stack: str, machine: str) -> Connection:
     """The connection of a machine of this machine."""
     return {"kind": "local", "stack": stack, "machine": machine}
+
+
+def fleet_of(node: str) -> str:
+    """The fleet of a node; of what is none's, its name."""
+    try:
+        return fleet_and_number(node)[0]
+    except ValueError:
+        return node
 
 
 def _no_such(stack: str, lost: list[str], known: list[str]) -> Failure:

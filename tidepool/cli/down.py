@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+import contextlib
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from tidepool.cli import errors, show
-from tidepool.cli.errors import JOBS, NOT_THERE, Failure
-from tidepool.cli.options import json_option, stack_options, yes_option
+from tidepool.cli.errors import Failure
+from tidepool.cli.options import json_option, parallel_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
+from tidepool.infrastructures.local.kernel import delete_machine, delete_network, list_machines, list_networks
+from tidepool.infrastructures.local.kernel.layout import machine_paths, network_paths
+from tidepool.scaling.stack.turn import remove_turns
 
 if TYPE_CHECKING:
-    from tidepool.cli.cluster import Cluster
-    from tidepool.cli.leftovers import Deleted
     from tidepool.cli.operation import Outcome
     from tidepool.cli.remote_infrastructure import Deletion, Named
-    from tidepool.clients.slurm import Job, SlurmClient
 
 
 @click.command("down")
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     help="Cancel all jobs, those that run and those that wait, and kill pods.",
 )
 @click.option("--purge", is_flag=True, help="Remove what is kept as well: /home, and the stack's history.")
-@click.option(
-    "-p", "--parallel", "at_once", type=click.IntRange(min=1), help="Resources at once.  [default: 256]"
-)
+@parallel_option
 @json_option
 @stack_options
 def down_verb(
@@ -49,7 +47,6 @@ def down_verb(
     be run again, also when half of the cluster is gone.
     """
     stack.require_root()
-    from tidepool.cli.leftovers import is_anything_left
     from tidepool.cli.remote_infrastructure import named_infrastructures
 
     outputs = stack.outputs() if stack.may_have_state else None
@@ -71,7 +68,7 @@ def down_verb(
 
     require_approval(stack, yes, "down")
     if outputs and outputs.get("pools"):
-        from tidepool.cli.pools.pod_guard import end_conversions
+        from tidepool.cli.pools.checks import end_conversions
 
         # Before the turn, which those that go on with their `up` need.
         end_conversions(stack, cancel=cancel_jobs)
@@ -115,15 +112,14 @@ def _taken_down(
     at_once: int | None,
     as_json: bool,
 ) -> int:
-    from tidepool.cli.leftovers import delete_leftovers, kept, remains
-    from tidepool.cli.leftovers import purge as purge_all
+    from tidepool.cli.jobs import end_jobs
     from tidepool.cli.operation import exit_code
     from tidepool.cli.remote_infrastructure import DELETING_S, Deletion, delete_remote_machines, machines_of
 
     if not end_jobs(stack, outputs or {}, named, cancel_jobs, yes):
         return errors.OK
     if outputs and outputs.get("pools"):
-        from tidepool.cli.pools.pod_guard import end_pods
+        from tidepool.cli.pools.checks import end_pods
 
         end_pods(stack, outputs, kill=cancel_jobs)
     outcome = _nothing()
@@ -155,7 +151,7 @@ def _taken_down(
         )
     volumes = kept(stack.data, stack.name)
     if purge:
-        purge_all(stack.data, stack.name)
+        remove_all(stack.data, stack.name)
         if outputs is not None:
             stack.remove()
     if as_json:
@@ -233,119 +229,75 @@ def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool, *, reg
     )
 
 
-#: Slurm itself gives a cancelled job 30 s (KillWait) before it is killed.
-_CANCEL_S: Final = 90.0
-_LOOK_S: Final = 0.1
+#: Where a stack's folders that machines mount are (`tidepool.resources.Volume`), and what its machines boot with.
+VOLUMES: Final = "volumes"
+_BOOTS: Final = "boots"
+#: Ways to its Kubernetes, with their keys (`tidepool.infrastructures.kubernetes_access`).
+_WAYS: Final = "kubernetes"
 
 
-def end_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: bool, yes: bool) -> bool:
-    """Return whether to go on: there are no jobs, or it is not known, and the person wants it all the same.
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The names of what was there, and is not any more."""
 
-    Raises:
-        Failure: jobs run or wait, and are not to be cancelled; or Slurm does not say whether there are some.
-    """
-    from tidepool.cli.cluster import parse_outputs
-    from tidepool.cli.jobs import ask_jobs
-    from tidepool.clients.slurm import SlurmError
+    machines: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
 
-    if "controller" not in outputs:
-        return True
-    cluster = parse_outputs(stack.name, outputs)
-    try:
-        jobs = ask_jobs(stack, cluster)
-        if not jobs:
-            return True
-        if not cancel:
-            raise _in_the_way(jobs)
-        # Before the engine asks whether to go on, which would be too late for the jobs.
-        if not yes and not click.confirm(
-            f"{_describe_jobs(jobs)}. Cancel them, and take the cluster down?", err=True
-        ):
-            return False
-        _cancel_all(stack, cluster, jobs)
-    except SlurmError as error:
-        if not cancel and _may_run(stack, named):
-            raise Failure(
-                f"Slurm cannot be asked whether jobs run: {error.what} ({error.where})",
-                remedy="`tidepool up` mends the cluster; `tidepool down --force` takes it down regardless",
-                code=NOT_THERE,
-            ) from error
-        show.warn(f"Slurm cannot be asked whether jobs run, so it is not known which are lost: {error.what}")
-    return True
+    def __bool__(self) -> bool:
+        return bool(self.machines or self.networks)
 
 
-def _may_run(stack: Stack, named: Named) -> bool:
-    """Return whether a machine runs, so that there may be jobs; or may run, where an infrastructure cannot be asked."""
-    from tidepool.cli.remote_infrastructure import observe_remote
-    from tidepool.infrastructures.local.kernel import list_machines
-
-    if any(machine.state == "running" for machine in list_machines(stack.data, stack.name)):
-        return True
-    there = observe_remote(stack, named) if named else None
-    return there is not None and (
-        bool(there.silent) or any(machine.state == "running" for machine in there.machines)
-    )
+def is_anything_left(data: Path, stack: str) -> bool:
+    """Return whether there is a machine or a network of ``stack``."""
+    return bool(list_machines(data, stack) or list_networks(data, stack))
 
 
-def _in_the_way(jobs: Sequence[Job]) -> Failure:
-    return Failure(
-        f"the cluster has jobs, which would be lost; {_describe_jobs(jobs)}",
-        remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --force`",
-        code=JOBS,
-    )
-
-
-def _describe_jobs(jobs: Sequence[Job]) -> str:
-    """``running: 1, 2; waiting: 3``."""
-    from tidepool.cli.jobs import ids_text, waiting, with_nodes
-
-    kinds = (("running", with_nodes(jobs)), ("waiting", waiting(jobs)))
-    told = [f"{what}: {ids_text([job.job_id for job in some])}" for what, some in kinds if some]
-    return "; ".join(told) or f"jobs: {ids_text([job.job_id for job in jobs])}"
-
-
-def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:
-    """Cancel all jobs, and wait for some time until the last has left its nodes.
+def delete_leftovers(data: Path, stack: str) -> Deleted:
+    """Delete all machines and networks of ``stack``, the files by which its machines boot, the ways to its Kubernetes.
 
     Raises:
-        SlurmError: Slurm cannot be asked, or refuses.
+        LocalError: one of them could not be deleted.
     """
-    from tidepool.cli.jobs import ids_text
-    from tidepool.clients.slurm import NotFound
-
-    pause, deadline = threading.Event(), time.monotonic() + _CANCEL_S
-    with closing(stack.context.open_slurm(cluster.controller, stack.data)) as slurm:
-        # An array is cancelled as one.
-        ids = sorted({job.array_job_id or job.job_id for job in jobs})
-        show.tell(f"cancelling the jobs {ids_text(ids)}")
-        for job_id in ids:
-            try:
-                slurm.cancel(job_id)
-            except NotFound:
-                pass  # it ended meanwhile
-        while left := _not_ended(slurm):
-            if time.monotonic() > deadline:
-                show.warn(
-                    f"{left}: cancelled {_CANCEL_S:g} s ago, and not ended; they end with their machines"
-                )
-                return
-            pause.wait(_LOOK_S)
+    machines = tuple(machine.name for machine in list_machines(data, stack))
+    for name in machines:
+        delete_machine(data, stack, name)
+    networks = tuple(network.name for network in list_networks(data, stack))
+    for name in networks:
+        delete_network(data, stack, name)
+    folder = data / stack
+    for keys in (folder / _BOOTS, folder / _WAYS):
+        if keys.is_dir():
+            shutil.rmtree(keys)
+    # Whoever sweeps has the turn, and nobody is to have one on what is gone.
+    remove_turns(folder)
+    for name in ("machines", "networks", VOLUMES, ""):
+        # What still holds something stays.
+        with contextlib.suppress(FileNotFoundError, OSError):
+            (folder / name).rmdir()
+    return Deleted(machines, networks)
 
 
-def _not_ended(slurm: SlurmClient) -> str:
-    """The jobs that are there, else the nodes that are at the end of one: those are busy a little longer."""
-    from tidepool.cli.jobs import ids_text
-    from tidepool.clients.slurm import NodeFlag
-    from tidepool.cluster.hostlist import fold
+def kept(data: Path, stack: str) -> dict[str, Path]:
+    """The volumes of ``stack`` that outlive it, by name."""
+    folder = data / stack / VOLUMES
+    return {each.name: each for each in sorted(folder.iterdir())} if folder.is_dir() else {}
 
-    if jobs := slurm.jobs():
-        return f"jobs {ids_text([job.job_id for job in jobs])}"
-    # ALLOCATED alone says nothing: slurmctld 22.05 counts jobs twice when it is reconfigured while they run. And one
-    # that does not answer would be waited for in vain.
-    busy = [
-        node.name
-        for node in slurm.nodes()
-        if (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags)
-        and NodeFlag.NOT_RESPONDING not in node.state.flags
-    ]
-    return f"jobs on {fold(busy)}" if busy else ""
+
+def remove_all(data: Path, stack: str) -> None:
+    """Remove all that is left of ``stack`` in the data folder, what was kept too. It has no machines any more.
+
+    Raises:
+        OSError: something could not be removed.
+    """
+    folder = data / stack
+    assert not is_anything_left(data, stack), "machines may still write to what would be removed"
+    if folder.is_dir():
+        shutil.rmtree(folder)
+
+
+def remains(data: Path, stack: str) -> Iterator[str]:
+    """Yield in words what should not be there any more; nothing after a successful deletion."""
+    for machine in list_machines(data, stack):
+        yield f"machine {machine.name} ({machine_paths(data, stack, machine.name).folder})"
+    for network in list_networks(data, stack):
+        yield f"network {network.name} ({network_paths(data, stack, network.name).folder})"

@@ -39,7 +39,7 @@ def drain_verb(stack: Stack, reason: str | None, nodes: str, as_json: bool) -> N
     """
     why = reason or f"by {stack.context.who} with tidepool"
     cluster = _cluster(stack)
-    with closing(_client(stack, cluster)) as slurm:
+    with closing(stack.open_slurm(cluster.controller)) as slurm:
         before = _nodes(slurm, nodes, cluster)
         slurm.drain(nodes, why)
         _show(_changes(slurm, nodes, before), as_json)
@@ -55,7 +55,7 @@ def resume_verb(stack: Stack, nodes: str, as_json: bool) -> None:
     NODES is a hostlist such as cpu-[1-4].
     """
     cluster = _cluster(stack)
-    with closing(_client(stack, cluster)) as slurm:
+    with closing(stack.open_slurm(cluster.controller)) as slurm:
         before = _nodes(slurm, nodes, cluster)
         if well := [node for node in before.values() if _is_in_service(node)]:
             show.tell(f"in service already: {', '.join(node.name for node in well)}")
@@ -67,10 +67,6 @@ def resume_verb(stack: Stack, nodes: str, as_json: bool) -> None:
 def _cluster(stack: Stack) -> Cluster:
     stack.require_root()
     return require_cluster(stack)
-
-
-def _client(stack: Stack, cluster: Cluster) -> SlurmClient:
-    return stack.context.open_slurm(cluster.controller, stack.data)
 
 
 def _nodes(slurm: SlurmClient, nodes: str, cluster: Cluster) -> dict[str, Node]:
@@ -119,12 +115,7 @@ def _changes(slurm: SlurmClient, nodes: str, before: Mapping[str, Node]) -> list
 
 def _show(changes: list[Change], as_json: bool) -> None:
     if as_json:
-        show.emit(
-            [
-                {"node": c.node, "before": c.before, "after": c.after, "reason": c.reason, "jobs": c.jobs}
-                for c in changes
-            ]
-        )
+        show.emit(show.document(changes))
         return
     rows = [(c.node, c.before, c.after, c.reason, ", ".join(map(str, c.jobs))) for c in changes]
     show.show(show.table("", ["node", "was", "is", "reason", "jobs"], rows))

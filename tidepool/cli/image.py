@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +16,12 @@ from tidepool import shipped
 from tidepool.cli import errors, show
 from tidepool.cli.context import Context
 from tidepool.cli.errors import LACKS, NOT_THERE, Failure
-from tidepool.cli.options import chosen, json_option
+from tidepool.cli.options import chosen, folder_option, json_option
 
 if TYPE_CHECKING:
     from tidepool.images import Entry, Image, ImageFile, ImageSource, ImageStore, Lock, Machine, Progress
 
 _FORMS = ("tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci")
-
-
-def _folder_option(verb: Any) -> Any:
-    return click.option(
-        "-C", "--cwd", "folder", metavar="DIR", type=click.Path(file_okay=False), help="The project's folder."
-    )(verb)
 
 
 def _names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -118,6 +114,18 @@ class _Images:
             )
 
 
+def _image_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """``--json`` and ``-C``; the verb's first argument is the `_Images` of that folder."""
+
+    @json_option
+    @folder_option("The project's folder.")
+    @functools.wraps(verb)
+    def with_images(*args: Any, folder: str | None, **more: Any) -> Any:
+        return verb(_Images.of(click.get_current_context(), folder), *args, **more)
+
+    return with_images
+
+
 @click.group("image")
 def image_verb() -> None:
     """Build golden images, show, compare and verify them, and write them in other forms."""
@@ -126,18 +134,13 @@ def image_verb() -> None:
 @image_verb.command("build")
 @click.argument("name", shell_complete=_names)
 @click.option("--form", "forms", multiple=True, type=click.Choice(_FORMS), help="Write it in this form too.")
-@json_option
-@_folder_option
-@click.pass_context
-def build_verb(
-    context: click.Context, name: str, forms: tuple[str, ...], as_json: bool, folder: str | None
-) -> int:
+@_image_options
+def build_verb(images: _Images, name: str, forms: tuple[str, ...], as_json: bool) -> int:
     """Build the image NAME, where it is not in the store already, and write it in the wanted forms.
 
     Forms: tar; ext4 and qcow2, a file system; disk and disk.qcow2, a whole disk that boots by BIOS and UEFI; oci, a
     container image. What an image cannot be written as is refused before it is built.
     """
-    images = _Images.of(context, folder)
     source = images.one(name).source
     if source is None:
         raise Failure(
@@ -167,28 +170,18 @@ def build_verb(
 
 @image_verb.command("lock")
 @click.argument("name", shell_complete=_names)
-@json_option
-@_folder_option
-@click.pass_context
-def lock_verb(context: click.Context, name: str, as_json: bool, folder: str | None) -> int:
+@_image_options
+def lock_verb(images: _Images, name: str, as_json: bool) -> int:
     """Write the versions of the packages of NAME into the lock beside its recipe.
 
     They are those by which NAME is built here already, where the mirror has moved on from the recipe's lock; else those
     that this machine's mirror has now. To go from the former to the latter, run it twice.
     """
-    images = _Images.of(context, folder)
     images.require_root()
-    from tidepool.images import LOCK_FILE, LockError, lock, parse_lock, read_recipe, render_lock
+    from tidepool.images import LOCK_FILE, write_lock
 
-    recipe = read_recipe(images.folder / name, images.playbooks)
     path = images.folder / name / LOCK_FILE
-    try:
-        previous = parse_lock(path.read_text(), origin=str(path))
-    except (FileNotFoundError, LockError):
-        previous = None
-    made = lock(recipe, images.store, images.machine, epoch=int(time.time()), previous=previous)
-    path.write_text(render_lock(made))
-    is_new = made != previous
+    made, is_new = write_lock(path.parent, images.playbooks, images.store, images.machine)
     if as_json:
         show.emit({"name": name, "lock": str(path), "changed": is_new, "packages": len(made.packages)})
     else:
@@ -198,16 +191,13 @@ def lock_verb(context: click.Context, name: str, as_json: bool, folder: str | No
 
 @image_verb.command("packages")
 @click.option("--clear", is_flag=True, help="Remove those that no recipe's lock and no image names.")
-@json_option
-@_folder_option
-@click.pass_context
-def packages_verb(context: click.Context, clear: bool, as_json: bool, folder: str | None) -> int:
+@_image_options
+def packages_verb(images: _Images, clear: bool, as_json: bool) -> int:
     """Show the package files that are kept, so that images can be built again without a mirror; or clear them.
 
     Kept are those that were downloaded for any image. Those that a recipe of this project, its image or another image of
     the store names are never removed.
     """
-    images = _Images.of(context, folder)
     files = {path: path.stat().st_size for path in images.store.packages()}
     if clear:
         images.require_root()
@@ -237,12 +227,9 @@ def packages_verb(context: click.Context, clear: bool, as_json: bool, folder: st
 
 
 @image_verb.command("list")
-@json_option
-@_folder_option
-@click.pass_context
-def list_verb(context: click.Context, as_json: bool, folder: str | None) -> int:
+@_image_options
+def list_verb(images: _Images, as_json: bool) -> int:
     """List the images that have a recipe, and those of the store that no recipe leads to any more."""
-    images = _Images.of(context, folder)
     entries = images.catalog().entries
     if as_json:
         show.emit([_document(entry) for entry in entries])
@@ -271,12 +258,10 @@ def list_verb(context: click.Context, as_json: bool, folder: str | None) -> int:
 
 @image_verb.command("show")
 @click.argument("name", shell_complete=_names)
-@json_option
-@_folder_option
-@click.pass_context
-def show_verb(context: click.Context, name: str, as_json: bool, folder: str | None) -> int:
+@_image_options
+def show_verb(images: _Images, name: str, as_json: bool) -> int:
     """Show an image, by name or digest: what it is made from, its forms with their digests, its software."""
-    entry = _Images.of(context, folder).one(name)
+    entry = images.one(name)
     document = _document(entry)
     if as_json:
         show.emit(document)
@@ -307,19 +292,16 @@ def show_verb(context: click.Context, name: str, as_json: bool, folder: str | No
 @image_verb.command("diff")
 @click.argument("one", shell_complete=_names)
 @click.argument("other", shell_complete=_names)
-@json_option
-@_folder_option
-@click.pass_context
-def diff_verb(context: click.Context, one: str, other: str, as_json: bool, folder: str | None) -> int:
+@_image_options
+def diff_verb(images: _Images, one: str, other: str, as_json: bool) -> int:
     """Show which packages differ between two images, each by name or digest, built or not.
 
     The exit code is 0 where none does, 1 where some do.
     """
     from tidepool.images import differences
 
-    images = _Images.of(context, folder)
     before, after = images.one(one), images.one(other)
-    changes = differences(before, after)
+    changes = differences(before.packages, after.packages)
     if as_json:
         show.emit(
             {
@@ -342,17 +324,14 @@ def diff_verb(context: click.Context, one: str, other: str, as_json: bool, folde
 
 @image_verb.command("verify")
 @click.argument("names", nargs=-1, shell_complete=_names)
-@json_option
-@_folder_option
-@click.pass_context
-def verify_verb(context: click.Context, names: tuple[str, ...], as_json: bool, folder: str | None) -> int:
+@_image_options
+def verify_verb(images: _Images, names: tuple[str, ...], as_json: bool) -> int:
     """Read built images (all, or those NAMES) byte by byte: whether each still is what was built.
 
     The exit code is 1 where one is not.
     """
     from tidepool.images import verify
 
-    images = _Images.of(context, folder)
     images.require_root()
     built = [images.built(name) for name in names] or list(images.store.images())
     verdicts = [(image, verdict) for image in built for verdict in verify(image)]

@@ -1,17 +1,26 @@
-"""The jobs of a cluster that stand in the way of taking nodes away."""
+"""The jobs of a cluster that stand in the way of taking nodes away, or all of it; and their end, where a person wants that."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING, Final
 
-from tidepool.cli.cluster import Cluster
+import click
+
+from tidepool.cli import show
+from tidepool.cli.cluster import Cluster, parse_outputs
 from tidepool.cli.errors import JOBS, NOT_THERE, USAGE, Failure
 from tidepool.cli.stack import Stack
-from tidepool.clients.slurm import Job, JobState, SlurmError
+from tidepool.clients.slurm import Job, JobState, NodeFlag, NotFound, SlurmClient, SlurmError
 from tidepool.cluster.desired_state import node_set
-from tidepool.cluster.hostlist import HostSet, expand
+from tidepool.cluster.hostlist import HostSet, expand, fold
 from tidepool.cluster.spec import ClusterSpec
+
+if TYPE_CHECKING:
+    from tidepool.cli.remote_infrastructure import Named
 
 #: A job in one of these has nodes.
 _WITHOUT_NODES = frozenset({JobState.PENDING})
@@ -50,9 +59,7 @@ def in_the_way(jobs: Iterable[Job], leaving: Mapping[str, Collection[str]]) -> d
 
 def ids_text(ids: Collection[int], most: int = 20) -> str:
     """``4711, 4712 and 30 more``."""
-    ordered = sorted(set(ids))
-    shown = ", ".join(map(str, ordered[:most]))
-    return f"{shown} and {len(ordered) - most} more" if len(ordered) > most else shown
+    return show.first(sorted(set(ids)), most)
 
 
 def leaving(cluster: Cluster, spec: ClusterSpec) -> dict[str, HostSet]:
@@ -118,5 +125,110 @@ def ask_jobs(stack: Stack, cluster: Cluster) -> Sequence[Job]:
     Raises:
         SlurmError: Slurm cannot be asked.
     """
-    with closing(stack.context.open_slurm(cluster.controller, stack.data)) as slurm:
+    with closing(stack.open_slurm(cluster.controller)) as slurm:
         return slurm.jobs()
+
+
+#: Slurm itself gives a cancelled job 30 s (KillWait) before it is killed.
+_CANCEL_S: Final = 90.0
+_LOOK_S: Final = 0.1
+
+
+def end_jobs(stack: Stack, outputs: dict[str, object], named: Named, cancel: bool, yes: bool) -> bool:
+    """Return whether to go on: there are no jobs, or it is not known, and the person wants it all the same.
+
+    Raises:
+        Failure: jobs run or wait, and are not to be cancelled; or Slurm does not say whether there are some.
+    """
+    if "controller" not in outputs:
+        return True
+    cluster = parse_outputs(stack.name, outputs)
+    try:
+        jobs = ask_jobs(stack, cluster)
+        if not jobs:
+            return True
+        if not cancel:
+            raise _in_the_way(jobs)
+        # Before the engine asks whether to go on, which would be too late for the jobs.
+        if not yes and not click.confirm(
+            f"{_describe_jobs(jobs)}. Cancel them, and take the cluster down?", err=True
+        ):
+            return False
+        _cancel_all(stack, cluster, jobs)
+    except SlurmError as error:
+        if not cancel and _may_run(stack, named):
+            raise Failure(
+                f"Slurm cannot be asked whether jobs run: {error.what} ({error.where})",
+                remedy="`tidepool up` mends the cluster; `tidepool down --force` takes it down regardless",
+                code=NOT_THERE,
+            ) from error
+        show.warn(f"Slurm cannot be asked whether jobs run, so it is not known which are lost: {error.what}")
+    return True
+
+
+def _may_run(stack: Stack, named: Named) -> bool:
+    """Return whether a machine runs, so that there may be jobs; or may run, where an infrastructure cannot be asked."""
+    from tidepool.cli.remote_infrastructure import observe_remote
+    from tidepool.infrastructures.local.kernel import list_machines
+
+    if any(machine.state == "running" for machine in list_machines(stack.data, stack.name)):
+        return True
+    there = observe_remote(stack, named) if named else None
+    return there is not None and (
+        bool(there.silent) or any(machine.state == "running" for machine in there.machines)
+    )
+
+
+def _in_the_way(jobs: Sequence[Job]) -> Failure:
+    return Failure(
+        f"the cluster has jobs, which would be lost; {_describe_jobs(jobs)}",
+        remedy="wait until they have ended (`tidepool status`), or cancel them: `tidepool down --force`",
+        code=JOBS,
+    )
+
+
+def _describe_jobs(jobs: Sequence[Job]) -> str:
+    """``running: 1, 2; waiting: 3``."""
+    kinds = (("running", with_nodes(jobs)), ("waiting", waiting(jobs)))
+    told = [f"{what}: {ids_text([job.job_id for job in some])}" for what, some in kinds if some]
+    return "; ".join(told) or f"jobs: {ids_text([job.job_id for job in jobs])}"
+
+
+def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:
+    """Cancel all jobs, and wait for some time until the last has left its nodes.
+
+    Raises:
+        SlurmError: Slurm cannot be asked, or refuses.
+    """
+    pause, deadline = threading.Event(), time.monotonic() + _CANCEL_S
+    with closing(stack.open_slurm(cluster.controller)) as slurm:
+        # An array is cancelled as one.
+        ids = sorted({job.array_job_id or job.job_id for job in jobs})
+        show.tell(f"cancelling the jobs {ids_text(ids)}")
+        for job_id in ids:
+            try:
+                slurm.cancel(job_id)
+            except NotFound:
+                pass  # it ended meanwhile
+        while left := _not_ended(slurm):
+            if time.monotonic() > deadline:
+                show.warn(
+                    f"{left}: cancelled {_CANCEL_S:g} s ago, and not ended; they end with their machines"
+                )
+                return
+            pause.wait(_LOOK_S)
+
+
+def _not_ended(slurm: SlurmClient) -> str:
+    """The jobs that are there, else the nodes that are at the end of one: those are busy a little longer."""
+    if jobs := slurm.jobs():
+        return f"jobs {ids_text([job.job_id for job in jobs])}"
+    # ALLOCATED alone says nothing: slurmctld 22.05 counts jobs twice when it is reconfigured while they run. And one
+    # that does not answer would be waited for in vain.
+    busy = [
+        node.name
+        for node in slurm.nodes()
+        if (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags)
+        and NodeFlag.NOT_RESPONDING not in node.state.flags
+    ]
+    return f"jobs on {fold(busy)}" if busy else ""

@@ -17,7 +17,7 @@ from tidepool.cli.cluster import find_machine
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import Failure
 from tidepool.cli.options import json_option, machine_names, stack_options
-from tidepool.cli.reach import command_on
+from tidepool.cli.reach import by_kind, command_on
 from tidepool.cli.stack import Stack
 
 #: Where Slurm's daemons and the database's write, in a machine (`tidepool.cluster.slurm_conf`).
@@ -43,7 +43,8 @@ def logs_verb(stack: Stack, lines: int, follow: bool, machine: str, as_json: boo
     if follow and as_json:
         raise click.UsageError("--follow and --json do not go together")
     stack.require_root()
-    logs = _logs_of(stack, find_machine(stack, machine))
+    connection = find_machine(stack, machine)
+    logs = by_kind(_WAYS, connection, "logs cannot be read")(stack, connection)
     if as_json:
         show.emit([{"log": log.name, "path": log.path, "lines": log.last(lines)} for log in logs])
         return
@@ -66,15 +67,6 @@ class _Log:
     path: str
     last: Callable[[int], list[str]]
     follow: Callable[[Sequence[str]], Sequence[str]]
-
-
-def _logs_of(stack: Stack, connection: Connection) -> list[_Log]:
-    kind = str(connection.get("kind"))
-    if kind not in _WAYS:
-        raise Failure(
-            f"logs cannot be read over the connection {dict(connection)}; known are {', '.join(_WAYS)}"
-        )
-    return _WAYS[kind](stack, connection)
 
 
 def _here(stack: Stack, connection: Connection) -> list[_Log]:

@@ -6,13 +6,16 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tidepool.cli import errors, show
 from tidepool.cli.context import Context
-from tidepool.cli.options import Choice
+from tidepool.cli.options import Choice, json_option, stack_options
+
+if TYPE_CHECKING:
+    from tidepool.cli.stack import Stack
 
 #: Each verb, the module below `tidepool.cli` that has it, and what it does.
 VERBS: Final = {
@@ -29,7 +32,7 @@ VERBS: Final = {
         "explain.why",
         "Say why a job or a pod waits, a node is where it is, or a fleet has the nodes that it has.",
     ),
-    "convert": ("convert", "Move machines of converged pools between Slurm and Kubernetes, in place."),
+    "convert": ("pool", "Move machines of converged pools between Slurm and Kubernetes, in place."),
     "pool": ("pool", "Show converged pools: their machines, and how long conversions took."),
     "plan": ("explain.plan", "Show what the scaler would do now, for which jobs, and what it would cost."),
     "replay": ("replay", "Run the jobs of a trace in a simulated cluster, and compare policies."),
@@ -37,7 +40,7 @@ VERBS: Final = {
     "pause": ("scale", "Stop the scaler from acting."),
     "continue": ("scale", "Let the scaler act again."),
     "exec": ("exec", "Run a command on a machine, or on several."),
-    "ssh": ("ssh", "Log in to a machine."),
+    "ssh": ("exec", "Log in to a machine."),
     "kubectl": ("exec", "Run kubectl on the cluster's Kubernetes."),
     "logs": ("logs", "Show what a machine and Slurm's daemons on it said."),
     "drain": ("drain", "Let no new jobs start on nodes."),
@@ -46,8 +49,8 @@ VERBS: Final = {
     "doctor": ("doctor", "Say what this machine lacks, and what mends it."),
     "power-up": ("scale", "Ask for nodes, as Slurm's ResumeProgram."),
     "power-down": ("scale", "Give nodes back, as Slurm's SuspendProgram."),
-    "env": ("shell", "Print the environment in which `pulumi` finds the same stack."),
-    "completion": ("shell", "Print the shell's script that completes words."),
+    "env": ("main", "Print the environment in which `pulumi` finds the same stack."),
+    "completion": ("main", "Print the shell's script that completes words."),
 }
 PROGRAM: Final = "tidepool"
 
@@ -134,3 +137,45 @@ def _exit_code(run: Any) -> int:
         show.tell_failure(failure.what, failure.remedy)
         return failure.code
     return code if isinstance(code, int) else errors.OK
+
+
+@click.command("env")
+@json_option
+@stack_options
+def env_verb(stack: Stack, as_json: bool) -> None:
+    r"""Print the environment in which `pulumi` finds the same stack.
+
+    \b
+    eval "$(tidepool env)"
+    pulumi up
+    """
+    stack.prepare()
+    # The engine's own flags name the stack; a person of `pulumi` has it selected by this.
+    settings = {**stack.settings, "PULUMI_STACK": stack.name}
+    if as_json:
+        show.emit(settings)
+        return
+    import shlex
+
+    for name, value in sorted(settings.items()):
+        show.say(f"export {name}={shlex.quote(value)}")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_verb(context: click.Context, shell: str) -> None:
+    r"""Print the shell's script that completes words.
+
+    \b
+    bash   eval "$(tidepool completion bash)"             in ~/.bashrc
+    zsh    eval "$(tidepool completion zsh)"              in ~/.zshrc
+    fish   tidepool completion fish | source              in ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None, f"click completes in {shell}"
+    root = context.find_root()
+    # The same variable as click looks for by itself when the shell asks.
+    show.say(made(root.command, {}, PROGRAM, "_TIDEPOOL_COMPLETE").source())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tidepool.cli import show
+from tidepool.cli.options import chosen, folder_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,9 +70,7 @@ config:
 
 @click.command("new")
 @click.argument("name")
-@click.option(
-    "-C", "--cwd", "folder", metavar="DIR", type=click.Path(file_okay=False), help="Where; this folder."
-)
+@folder_option("Where; this folder.")
 @click.pass_context
 def new_verb(context: click.Context, name: str, folder: str | None) -> int:
     """Write a project with a small cluster on this machine: its program, its stack NAME and a test of it.
@@ -79,7 +78,6 @@ def new_verb(context: click.Context, name: str, folder: str | None) -> int:
     Files that are there are never written over.
     """
     from tidepool.cli.errors import USAGE, Failure
-    from tidepool.cli.options import chosen
     from tidepool.cluster.names import cluster_name
 
     choice = chosen(context)

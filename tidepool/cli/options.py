@@ -36,13 +36,15 @@ def yes_option(verb: _Verb) -> _Verb:
     )
 
 
-_folder_option = click.option(
-    "-C",
-    "--cwd",
-    "folder",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    help="The project's folder; this one or one above it.",
+def folder_option(help_text: str) -> Callable[[_Verb], _Verb]:
+    """``-C``."""
+    kind = click.Path(file_okay=False)
+    return click.option("-C", "--cwd", "folder", metavar="DIR", type=kind, help=help_text)
+
+
+_folder_option = folder_option("The project's folder; this one or one above it.")
+parallel_option = click.option(
+    "-p", "--parallel", "at_once", type=click.IntRange(min=1), help="Resources at once.  [default: 256]"
 )
 
 

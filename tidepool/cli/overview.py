@@ -9,19 +9,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidepool.cli import show
-from tidepool.cli.cluster import Cluster
-from tidepool.cli.formats import clock, number
+from tidepool.cli.cluster import Cluster, fleet_of
 from tidepool.cli.jobs import with_nodes
 from tidepool.cli.problems import (
     BAD_WORDS,
     Observations,
     Problem,
     RemoteMachines,
-    fleet_of,
     own_machines,
     problems,
     state_word,
 )
+from tidepool.cli.show import clock, number
 from tidepool.clients.slurm import Controller, Job, JobState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.infrastructures.local.kernel import Machine, started_at

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from tidepool import infrastructures
-from tidepool.cli.cluster import Cluster
+from tidepool.cli.cluster import Cluster, fleet_of
 from tidepool.clients.slurm import Controller, Job, Node, NodeBase, NodeFlag, NodeState
 from tidepool.cluster.hostlist import HostSet, fold
 from tidepool.cluster.names import (
@@ -17,7 +17,6 @@ from tidepool.cluster.names import (
     CONTROL_PLANE_HOST,
     CONTROLLER_HOST,
 )
-from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures.local.kernel import Machine
 
 #: slurmctld does not run there, and is not to.
@@ -252,11 +251,3 @@ def _of_absence(
     wanted = {name for text in cluster.fleets.values() for name in HostSet(text)}
     for name in sorted(wanted - there - set(machines)):
         told.add("failure", name, "node {} should be there, and is not", "`tidepool up` makes it")
-
-
-def fleet_of(node: str) -> str:
-    """The fleet of a node; of what is none's, its name."""
-    try:
-        return fleet_and_number(node)[0]
-    except ValueError:
-        return node

@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import NOT_THERE, Failure
 from tidepool.cli.stack import Stack
 
+_T = TypeVar("_T")
 _CONNECT_S: Final = 10
 
 
@@ -34,12 +35,19 @@ def command_on(
         Failure: there is no such way to that machine.
         LocalError: it does not run.
     """
+    return by_kind(_WAYS, connection, "commands cannot be run")(stack, connection, command, terminal)
+
+
+def by_kind(ways: Mapping[str, _T], connection: Connection, failed: str) -> _T:
+    """Return the way of those ``ways`` that is for the kind of ``connection``.
+
+    Raises:
+        Failure: there is none; ``failed`` says what cannot be done.
+    """
     kind = str(connection.get("kind"))
-    if kind not in _WAYS:
-        raise Failure(
-            f"commands cannot be run over the connection {dict(connection)}; known are {', '.join(_WAYS)}"
-        )
-    return _WAYS[kind](stack, connection, command, terminal)
+    if kind not in ways:
+        raise Failure(f"{failed} over the connection {dict(connection)}; known are {', '.join(ways)}")
+    return ways[kind]
 
 
 def ssh_address(stack: Stack, connection: Mapping[str, Any]) -> SshAddress:

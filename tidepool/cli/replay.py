@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from tidepool.charts.drawing import DrawingError
 from tidepool.charts.fleets import Series, write_chart
 from tidepool.cli import errors, show
 from tidepool.cli.errors import FAILED, USAGE, Failure
-from tidepool.cli.options import chosen, json_option
+from tidepool.cli.options import chosen, folder_option, json_option
 from tidepool.cli.stack_spec import described_spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
@@ -56,9 +55,7 @@ _TOLD: Final = 5
     help="Whether Slurm lets short jobs go first where there is room.",
 )
 @click.option("-s", "--stack", metavar="NAME", help="The stack whose spec it is.")
-@click.option(
-    "-C", "--cwd", "folder", metavar="DIR", type=click.Path(file_okay=False), help="The project's folder."
-)
+@folder_option("The project's folder.")
 @json_option
 def replay_verb(
     file: Path,
@@ -203,14 +200,9 @@ def _document(trace: Trace, found: Mapping[str, Replayed]) -> Mapping[str, Any]:
         "broken": [{"line": each.line, "reason": each.reason} for each in trace.broken],
         "outcomes": {
             name: {
-                **{_camel(key): value for key, value in dataclasses.asdict(each.figures).items()},
+                **show.document(each.figures),
                 "refused": each.refused,
             }
             for name, each in found.items()
         },
     }
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,7 +19,6 @@ from tidepool.cli.options import stack_options
 from tidepool.cli.stack import Stack, scaler_folder
 
 if TYPE_CHECKING:
-    from tidepool.clients.slurm import SlurmClient
     from tidepool.scaling.daemon.daemon import Daemon, Listen
     from tidepool.scaling.ports import Journal
 
@@ -89,9 +88,6 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
     stacked.callback(lambda: looks.shutdown(wait=False, cancel_futures=True))
     wake = threading.Event()
 
-    def open_slurm(connection: Mapping[str, Any]) -> SlurmClient:
-        return stack.context.open_slurm(connection, stack.data)
-
     loop = Loop(
         Dependencies(
             holder=this_process(),
@@ -100,7 +96,7 @@ def _put_together(stack: Stack, stacked: ExitStack) -> tuple[Daemon, ThreadPoolE
                 stack.name,
                 changed,
                 machines,
-                open_slurm,
+                stack.open_slurm,
                 policies_of(stack),
                 pools=pool_ports(stack, looks, _monotonic_s, wake.set),
             ),

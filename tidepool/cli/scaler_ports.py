@@ -1,15 +1,29 @@
-"""The stack as the scaler sees and changes it, and the machines of its fleets."""
+"""The stack as the scaler sees and changes it; and one look and one decision through these ports, for a person who asks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidepool.cli.stack import Stack
+from tidepool.cli import show
+from tidepool.cli.cluster import fleet_of
+from tidepool.cli.errors import NOT_THERE, Failure
+from tidepool.cli.explain.record import Record, Source
+from tidepool.cli.stack import Stack, state_files
 from tidepool.cli.stack_spec import described_spec
-from tidepool.engine.errors import NotSupportedError
-from tidepool.engine.state.layout import Layout, StackReference, backend_url, root_of
+from tidepool.scaling.act.act import adopted, applied, nodes_of
+from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.decide.decide import decide
+from tidepool.scaling.decision import Decision, Launch, Remove
+from tidepool.scaling.observe.kubernetes_watch import AtOnce
+from tidepool.scaling.observe.observation import Observation
+from tidepool.scaling.observe.observe import Observer, Unseen
+from tidepool.scaling.ports import Intent, Kept
+from tidepool.scaling.ports import Stack as ScaledStack
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -22,10 +36,11 @@ if TYPE_CHECKING:
     from tidepool.scaling.observe.policies_file import PoliciesFile
     from tidepool.scaling.stack.pulumi_stack import PulumiStack
 
+
 #: What the program imports, and what starts no threads.
 _MODULES = ("tidepool.components", "tidepool.cluster.spec_reading")
 _PLUGINS = ("tidepool",)
-#: As `tidepool.cli.pools.model` and the provider have it.
+#: As `tidepool.cli.pools` and the provider have it.
 _CONVERSIONS = "conversions.db"
 #: The scaler itself watches nodes that boot: one that never comes up is not to hold up the next `up`.
 _PLUGINS_SETTINGS = {"TIDEPOOL_NODE_PATIENCE_S": "4", "TIDEPOOL_MACHINE_PATIENCE_S": "15"}
@@ -53,7 +68,7 @@ def pulumi_stack(stack: Stack, command: WarmPulumiCommand) -> PulumiStack:
     """The stack as the scaler changes it."""
     from tidepool.scaling.stack.pulumi_stack import PulumiStack, StackLocation
 
-    checkpoint, locks, journal = _files(stack)
+    checkpoint, locks, journal = state_files(stack)
     location = StackLocation(
         name=stack.name,
         project=stack.project.name,
@@ -87,17 +102,16 @@ def pool_ports(
     stack: Stack, beside: Executor, monotonic_s: Callable[[], float], wake: Callable[[], None] = lambda: None
 ) -> PoolDoors:
     """Ways to the Kubernetes of the stack's pools, at which is looked in ``beside``, and to the journal of conversions."""
+    from tidepool.cli.pools import open_conversions
     from tidepool.scaling.observe.kubernetes_watch import KubernetesWatch
     from tidepool.scaling.observe.observe import PoolDoors
 
-    context = stack.context
-
     def open_kubernetes(access: Mapping[str, Any]) -> KubernetesReader:
-        return context.open_kubernetes({"stack": stack.name, **access}, stack.data)
+        return stack.open_kubernetes({"stack": stack.name, **access})
 
     return PoolDoors(
         KubernetesWatch(open_kubernetes, beside, monotonic_s, wake),
-        lambda: context.open_conversions(stack.data / stack.name / _CONVERSIONS),
+        lambda: open_conversions(stack),
     )
 
 
@@ -110,18 +124,82 @@ def policies_of(stack: Stack) -> PoliciesFile:
     return PoliciesFile(stack.file, lambda: described_spec(stack).scaling, (Failure, EngineError))
 
 
-def checkpoint_of(stack: Stack) -> Path | None:
-    """The file of the stack's state, where the backend is a folder."""
-    return _files(stack)[0]
+def read_or_recompute(stack: Stack, source: Source) -> Record:
+    """Read the journal where a daemon runs; else observe and decide now, where that is possible.
 
-
-def _files(stack: Stack) -> tuple[Path | None, Path | None, Path | None]:
-    """The file of the state, the folder of its locks and the engine's journal, where the backend is a folder."""
-    env = stack.environment
+    Raises:
+        Failure: there is neither.
+    """
+    record = source.read()
+    if record.runs:
+        return record
     try:
-        url = backend_url(env, stack.project.backend_url)
-        layout = Layout(root_of(url, Path(env.get("HOME") or Path.home()), stack.project.root))
-    except NotSupportedError:
-        return None, None, None
-    ref = StackReference(stack.project.name, stack.name)
-    return layout.checkpoint(ref), layout.locks(ref), layout.journal(ref)
+        return _decided(stack, source, record)
+    except Unseen as error:
+        if record.look is None:
+            raise Failure(str(error), code=NOT_THERE) from error
+        show.warn(f"{error}; what follows is what the last daemon saw")
+        return record
+
+
+def recompute(stack: Stack, source: Source) -> Record:
+    """With what is seen and decided now, whether a daemon runs or not.
+
+    Raises:
+        Failure: Slurm does not answer, or there is no cluster.
+    """
+    try:
+        return _decided(stack, source, source.read())
+    except Unseen as error:
+        raise Failure(str(error), code=NOT_THERE) from error
+
+
+def preview(stack: Stack, decision: Decision, nodes: Collection[str]) -> str:
+    """Preview an `up` of ``nodes``, and of no others, in Pulumi's words.
+
+    Raises:
+        StackError: Pulumi does not tell.
+    """
+    with warm_engine(stack) as engine:
+        changed: ScaledStack = pulumi_stack(stack, engine)
+        after = applied(changed.read().fleets, decision.desired, {node: fleet_of(node) for node in nodes})
+        places = decision.memory.locations
+        return changed.preview(
+            after, nodes, locations={name: places[name] for name in nodes if name in places}
+        )
+
+
+def _decided(stack: Stack, source: Source, record: Record) -> Record:
+    stack.require_root()
+    journal = source.journal
+    kept, doing = (journal.kept(), journal.open_intents()) if journal else (Kept(), ())
+
+    with warm_engine(stack) as engine:
+        changed = pulumi_stack(stack, engine)
+        machines = machines_of(stack, changed)
+        pools = pool_ports(stack, AtOnce(), time.monotonic)
+        observer = Observer(stack.name, changed, machines, stack.open_slurm, policies_of(stack), pools=pools)
+        with closing(observer):
+            seen = observer.look(is_active=True)
+    for what in seen.complaints.values():
+        show.warn(what)
+    state = _state(seen, kept, doing)
+    return record.recomputed(state, decide(state, kept.memory))
+
+
+def _state(seen: Observation, kept: Kept, doing: Collection[Intent]) -> ClusterState:
+    """Return the state of the cluster that the daemon would decide on."""
+    wish = adopted(
+        kept.desired or {},
+        seen.told.fleets,
+        seen.recorded or (),
+        nodes_of(doing, Launch),
+        nodes_of(doing, Remove),
+    )
+    return seen.cluster_state(
+        datetime.now(UTC),
+        desired=wish,
+        under_way=nodes_of(doing),
+        power_up=kept.power_up,
+        power_down=kept.power_down,
+    )

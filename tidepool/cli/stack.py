@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.cli.context import Context
-from tidepool.cli.engine import Answer, Engine, choose
-from tidepool.cli.environment import (
+from tidepool.cli.context import Connection, Context
+from tidepool.cli.engine import (
+    Answer,
+    Engine,
+    choose,
     engine_settings,
     plugin_settings,
     prepare,
@@ -23,6 +25,10 @@ from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.desired_state import NODES_VARIABLE, ONLY_VARIABLE, ROLES_VARIABLE
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.engine.project import Project, find_project
+
+if TYPE_CHECKING:
+    from tidepool.clients.kubernetes.contract import KubernetesClient
+    from tidepool.clients.slurm import SlurmClient
 
 #: Of the engine: there is no stack of that name.
 _NO_SUCH_STACK: Final = 6
@@ -73,8 +79,16 @@ class Stack:
         if not self.context.root:
             raise Failure("machines here are root's", remedy="run it with sudo", code=LACKS)
 
+    def open_slurm(self, connection: Connection) -> SlurmClient:
+        """Open the client of the Slurm whose controller ``connection`` names."""
+        return self.context.open_slurm(connection, self.data)
+
+    def open_kubernetes(self, connection: Connection) -> KubernetesClient:
+        """Open the client of the Kubernetes that pools serve."""
+        return self.context.open_kubernetes(connection, self.data)
+
     def prepare(self) -> None:
-        """Make what the engine needs in the data folder: see `tidepool.cli.environment`."""
+        """Make what the engine needs in the data folder: see `tidepool.cli.engine`."""
         prepare(self.settings, self.data)
 
     def run(
@@ -108,11 +122,7 @@ class Stack:
         Raises:
             Failure: the engine does not tell them.
         """
-        answer = self.ask("stack", "output", "--json")
-        if _is_missing(answer):
-            return None
-        told: dict[str, Any] = json.loads(_checked(answer, "the stack's outputs cannot be read"))
-        return told
+        return self._document("the stack's outputs cannot be read", "output", "--json")
 
     def exported(self) -> dict[str, Any]:
         """The stack's state, with secrets encrypted; empty where there is no such stack.
@@ -120,11 +130,14 @@ class Stack:
         Raises:
             Failure: the engine does not tell it.
         """
-        answer = self.ask("stack", "export")
+        return self._document("the stack's state cannot be read", "export") or {}
+
+    def _document(self, failed: str, *words: str) -> dict[str, Any] | None:
+        answer = self.ask("stack", *words)
         if _is_missing(answer):
-            return {}
-        told: dict[str, Any] = json.loads(_checked(answer, "the stack's state cannot be read") or "{}")
-        return told
+            return None
+        found: dict[str, Any] = json.loads(_checked(answer, failed) or "{}")
+        return found
 
     def secret(self, name: str) -> Any:
         """One output in the clear. It takes a third of a second: the key is derived from the passphrase.
@@ -154,7 +167,7 @@ class Stack:
         return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
 
     def without_new_encryptionsalt(self) -> AbstractContextManager[None]:
-        """For a verb that may make a salt: see `tidepool.cli.environment`. Within another, the outer one counts."""
+        """For a verb that may make a salt: see `tidepool.cli.engine`. Within another, the outer one counts."""
         return without_new_encryptionsalt(self.file, ours=self._has_own_passphrase)
 
     def remove(self) -> None:
@@ -248,6 +261,21 @@ def _checked(answer: Answer, what: str) -> str:
         said = answer.stderr.strip().removeprefix("error: ")
         raise Failure(f"{what}: {said}", code=NOT_THERE if _is_missing(answer) else FAILED)
     return answer.stdout
+
+
+def state_files(stack: Stack) -> tuple[Path | None, Path | None, Path | None]:
+    """Return the file of the state, the folder of its locks and the engine's journal, where the backend is a folder."""
+    from tidepool.engine.errors import NotSupportedError
+    from tidepool.engine.state.layout import Layout, StackReference, backend_url, root_of
+
+    env = stack.environment
+    try:
+        url = backend_url(env, stack.project.backend_url)
+        layout = Layout(root_of(url, Path(env.get("HOME") or Path.home()), stack.project.root))
+    except NotSupportedError:
+        return None, None, None
+    ref = StackReference(stack.project.name, stack.name)
+    return layout.checkpoint(ref), layout.locks(ref), layout.journal(ref)
 
 
 #: In the stack's folder.

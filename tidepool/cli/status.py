@@ -14,11 +14,11 @@ import click
 from tidepool import infrastructures
 from tidepool.cli import errors, show
 from tidepool.cli.cluster import Cluster, local_connection, not_up, parse_outputs
-from tidepool.cli.formats import document
 from tidepool.cli.options import json_option, stack_options
 from tidepool.cli.overview import NOBODY, Overview, Summary, overview, problems_of_pools, summary, tables
 from tidepool.cli.problems import Observations, RemoteMachines
 from tidepool.cli.remote_infrastructure import named_infrastructures, observe_remote
+from tidepool.cli.show import document
 from tidepool.cli.stack import Stack, has_journal
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.names import CONTROLLER_HOST
@@ -89,7 +89,7 @@ def pools_of_stack(stack: Stack) -> PoolsView | None:
     if not (stack.outputs() or {}).get("pools"):
         return None
     # Late: most clusters have none.
-    from tidepool.cli.pools.observe import observe_pools
+    from tidepool.cli.pools import observe_pools
 
     return observe_pools(stack)
 
@@ -131,7 +131,7 @@ def _observe(
     stack: Stack, cluster: Cluster, machines: tuple[Machine, ...], pool: ThreadPoolExecutor
 ) -> Observations:
     try:
-        with closing(stack.context.open_slurm(cluster.controller, stack.data)) as slurm:
+        with closing(stack.open_slurm(cluster.controller)) as slurm:
             # First, for it says at once what the others would wait ten seconds to find out.
             controllers = slurm.ping()
             if not any(controller.is_up for controller in controllers):

@@ -8,7 +8,7 @@ import click
 
 from tidepool.cli import show
 from tidepool.cli.cluster import Cluster, parse_outputs
-from tidepool.cli.options import json_option, stack_options, yes_option
+from tidepool.cli.options import json_option, parallel_option, stack_options, yes_option
 from tidepool.cli.stack import Stack
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--refresh/--no-refresh", default=True, show_default=True, help="First see what is really there."
 )
-@click.option(
-    "-p", "--parallel", "at_once", type=click.IntRange(min=1), help="Resources at once.  [default: 256]"
-)
+@parallel_option
 @click.argument("engine_words", metavar="[-- ENGINE OPTIONS]", nargs=-1, type=click.UNPROCESSED)
 @json_option
 @stack_options
@@ -59,9 +57,7 @@ def up_verb(
     "--refresh/--no-refresh", default=False, show_default=True, help="First see what is really there."
 )
 @click.option("--diff", is_flag=True, help="All differences in detail.")
-@click.option(
-    "-p", "--parallel", "at_once", type=click.IntRange(min=1), help="Resources at once.  [default: 256]"
-)
+@parallel_option
 @click.argument("engine_words", metavar="[-- ENGINE OPTIONS]", nargs=-1, type=click.UNPROCESSED)
 @json_option
 @stack_options
@@ -122,6 +118,6 @@ def _look_at_cluster(stack: Stack, spec: ClusterSpec) -> None:
         cluster: Cluster = parse_outputs(stack.name, outputs)
         refuse_lost_jobs(stack, cluster, spec)
     if spec.pools or (outputs or {}).get("pools"):
-        from tidepool.cli.pools.pod_guard import look_at_pools
+        from tidepool.cli.pools.checks import look_at_pools
 
         look_at_pools(stack, outputs or {}, spec)

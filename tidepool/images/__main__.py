@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 from typing import get_args
 
@@ -13,18 +12,14 @@ from tidepool.images import (
     Form,
     ImageError,
     ImageStore,
-    LockError,
     Machine,
     Progress,
     build,
     buildable,
     default_folder,
     export,
-    lock,
-    parse_lock,
-    read_recipe,
     read_source,
-    render_lock,
+    write_lock,
 )
 from tidepool.images.store import LOCK_FILE
 
@@ -42,7 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     machine = Machine(dict(os.environ))
     try:
         if given.verb == "lock":
-            _say(str(_lock(given.folder, given.playbooks, store, machine)))
+            write_lock(given.folder, given.playbooks, store, machine)
+            _say(str(given.folder / LOCK_FILE))
             return 0
         source = read_source(
             given.folder,
@@ -63,17 +59,6 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
-
-
-def _lock(folder: Path, playbooks: Path, store: ImageStore, machine: Machine) -> Path:
-    path = folder / LOCK_FILE
-    try:
-        previous = parse_lock(path.read_text(), origin=str(path))
-    except (FileNotFoundError, LockError):
-        previous = None  # made anew, whatever was there
-    recipe = read_recipe(folder, playbooks)
-    path.write_text(render_lock(lock(recipe, store, machine, epoch=int(time.time()), previous=previous)))
-    return path
 
 
 def _say(line: str) -> None:

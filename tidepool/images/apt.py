@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Final, get_args
 
 from tidepool.images.errors import BuildFailed, MirrorError, MirrorSilent
-from tidepool.images.isolated import run
 from tidepool.images.locked import LockedPackage
-from tidepool.images.machine import Machine
+from tidepool.images.machine import Machine, run
 from tidepool.images.recipe import Release
 from tidepool.images.sources import SourceFile, sources_beside, sources_for, suites_in, suites_of
 from tidepool.images.store import ImageStore

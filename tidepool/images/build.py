@@ -29,12 +29,10 @@ from urllib.parse import quote
 import yaml
 
 from tidepool.images.apt import private_apt
-from tidepool.images.cleanup import clean
-from tidepool.images.contents import write_files, write_tools
+from tidepool.images.contents import clean, write_files, write_tools
 from tidepool.images.errors import BuildFailed, ImageError, MirrorError
-from tidepool.images.isolated import run
 from tidepool.images.locked import MAKE_ANEW, Lock, LockedPackage, render_lock
-from tidepool.images.machine import Machine, ansible_playbook, require
+from tidepool.images.machine import Machine, ansible_playbook, require, run
 from tidepool.images.progress import BuildLines, Observer, Phase, Progress, unseen
 from tidepool.images.recipe import Recipe, account_lines
 from tidepool.images.renewal import MERGED

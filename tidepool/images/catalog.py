@@ -98,22 +98,3 @@ def read_catalog(
         for image in sorted(older, key=lambda i: (i.name, i.digest))
     ]
     return Catalog(tuple(entries))
-
-
-@dataclass(frozen=True)
-class PackageChange:
-    """A package that is not the same in two images: None where one has it not."""
-
-    name: str
-    before: str | None
-    after: str | None
-
-
-def differences(one: Entry, other: Entry) -> tuple[PackageChange, ...]:
-    """Return the packages that differ between two images, by name."""
-    before = {package.name: package.version for package in one.packages}
-    after = {package.name: package.version for package in other.packages}
-    names = sorted(before.keys() | after.keys())
-    return tuple(
-        PackageChange(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)
-    )

@@ -28,7 +28,7 @@ _PATH: Final = re.compile(r"(/[^/\0\n]+)+")
 #: Docker's words for the machines that Debian has others for.
 _ARCHITECTURES: Final[Mapping[str, str]] = {"armhf": "arm", "i386": "386", "ppc64el": "ppc64le"}
 #: Where a container looks for programs.
-SEARCH: Final = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+_SEARCH: Final = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Container(BaseModel):
@@ -106,25 +106,39 @@ def archive(
         target = PurePosixPath(path)
         contents |= {str(target.with_name(name)): target.name for name in names}
     layer = _tar(contents, epoch)
-    created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    configuration = _json(
-        {
-            "architecture": word_for(architecture),
-            "os": "linux",
-            "created": created,
-            "config": {"Cmd": list(container.command), "Env": [SEARCH], "WorkingDir": "/"},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-            "history": [{"created": created, "created_by": "tidepool"}],
-        }
+    configuration = image_configuration(
+        architecture, epoch, {"Cmd": list(container.command)}, hashlib.sha256(layer).hexdigest(), "tidepool"
     )
     config_name = f"{hashlib.sha256(configuration).hexdigest()}.json"
     manifest = [{"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}]
     return _tar(
-        {f"/{config_name}": configuration, "/layer.tar": layer, "/manifest.json": _json(manifest)}, epoch
+        {f"/{config_name}": configuration, "/layer.tar": layer, "/manifest.json": to_json(manifest)}, epoch
     )
 
 
-def _json(value: Any) -> bytes:
+def created(epoch: int) -> str:
+    """Return a time in s since 1970 as container images have it."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def image_configuration(
+    architecture: str, epoch: int, config: Mapping[str, Any], layer_sha256: str, made_by: str
+) -> bytes:
+    """Return the configuration of a container image of one layer; ``config`` is its command, and its labels."""
+    return to_json(
+        {
+            "architecture": word_for(architecture),
+            "os": "linux",
+            "created": created(epoch),
+            "config": {"Env": [_SEARCH], "WorkingDir": "/", **config},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_sha256}"]},
+            "history": [{"created": created(epoch), "created_by": made_by}],
+        }
+    )
+
+
+def to_json(value: Any) -> bytes:
+    """Return the same bytes for the same value."""
     return json.dumps(value, sort_keys=True).encode()
 
 

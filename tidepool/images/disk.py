@@ -25,7 +25,8 @@ EFI: Final = "bootx64.efi"
 #: Where firmware looks for a loader on a disk that it does not know.
 EFI_PLACE: Final = ("EFI", "BOOT", "BOOTX64.EFI")
 
-_NAMES: Final = uuid.UUID("6f3d2a52-6c3b-5f0e-9c06-3f8a3f0d1c7e")
+#: Of names made from a digest (RFC 9562, version 5), so that an image's disk and file system have one identity.
+NAMES: Final = uuid.UUID("6f3d2a52-6c3b-5f0e-9c06-3f8a3f0d1c7e")
 #: Of boot.img, what is code; the rest of a sector is the disk's table. GRUB 2, boot.S and diskboot.S.
 _CODE: Final = 440
 _CORE_SECTOR: Final = 0x5C
@@ -105,4 +106,4 @@ def core_at(core_img: bytes, begin: int) -> bytes:
 
 
 def _name(digest: str, what: str) -> str:
-    return str(uuid.uuid5(_NAMES, f"{digest} {what}")).upper()
+    return str(uuid.uuid5(NAMES, f"{digest} {what}")).upper()

@@ -16,14 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from tidepool.images.bootable import BOOT_ROLE, does_not_boot, refuse_what_does_not_boot, write_disk
 from tidepool.images.errors import ImageError
 from tidepool.images.machine import Machine, require
-from tidepool.images.oci import About, write_oci
 from tidepool.images.progress import Observer, Phase, Progress, unseen
 from tidepool.images.source import ImageSource
 from tidepool.images.store import Image, ImageStore, root_sha256, sha256_of, tar_command
-from tidepool.images.writer import WRITE_S, Writer, write_ext4
+from tidepool.images.writer import (
+    BOOT_ROLE,
+    WRITE_S,
+    Writer,
+    does_not_boot,
+    refuse_what_does_not_boot,
+    write_disk,
+    write_ext4,
+    write_oci,
+)
 
 Form = Literal["tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
@@ -155,8 +162,7 @@ def _write(form: Form, writer: Writer, made_from: ImageFile | None, target: Path
             write_disk(writer, made_from.path, target)
         case "oci":
             assert made_from is not None
-            about = About(image.name, image.digest, image.release, image.architecture, image.epoch)
-            write_oci(about, made_from.path, made_from.sha256, target)
+            write_oci(image, made_from.path, made_from.sha256, target)
 
 
 def _digest_path(image: Image, form: Form) -> Path:

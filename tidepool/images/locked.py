@@ -7,9 +7,9 @@ digest, wherever it comes from.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from tidepool.images.errors import LockError
 from tidepool.images.recipe import Recipe
@@ -63,6 +63,34 @@ class Lock:
 def _difference(words: str, these: Collection[str], those: Collection[str]) -> list[str]:
     only = sorted(set(these) - set(those))
     return [f"{words} {', '.join(only)}"] if only else []
+
+
+class Package(Protocol):
+    """A package by its name and version, locked or installed."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class PackageChange:
+    """A package that is not the same in two images: None where one has it not."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def differences(one: Iterable[Package], other: Iterable[Package]) -> tuple[PackageChange, ...]:
+    """Return the packages that differ, by name."""
+    before = {package.name: package.version for package in one}
+    after = {package.name: package.version for package in other}
+    names = sorted(before.keys() | after.keys())
+    return tuple(
+        PackageChange(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)
+    )
 
 
 def render_lock(lock: Lock) -> str:

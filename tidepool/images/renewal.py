@@ -8,17 +8,19 @@ made from it stays as it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from tidepool.images.apt import Apt, private_apt
-from tidepool.images.locked import Lock, LockedPackage
+from tidepool.images.errors import LockError
+from tidepool.images.locked import Lock, differences, parse_lock, render_lock
 from tidepool.images.machine import Machine, require
 from tidepool.images.progress import Observer, Phase, Progress, unseen
 from tidepool.images.recipe import Recipe
-from tidepool.images.source import ImageSource
-from tidepool.images.store import ImageStore
+from tidepool.images.source import ImageSource, read_recipe
+from tidepool.images.store import LOCK_FILE, ImageStore
 
 #: For another who asks the same mirror, or resolves the same lock.
 _WAIT_S: Final = 600.0
@@ -108,6 +110,23 @@ def lock(
     return made
 
 
+def write_lock(folder: Path, playbooks: Path, store: ImageStore, machine: Machine) -> tuple[Lock, bool]:
+    """Write the lock of the recipe in ``folder`` beside it; gives it, and whether it changed.
+
+    Raises:
+        ImageError: as `lock`; or the recipe has mistakes.
+    """
+    path = folder / LOCK_FILE
+    try:
+        previous = parse_lock(path.read_text(), origin=str(path))
+    except (FileNotFoundError, LockError):
+        previous = None  # made anew, whatever was there
+    recipe = read_recipe(folder, playbooks)
+    made = lock(recipe, store, machine, epoch=int(time.time()), previous=previous)
+    path.write_text(render_lock(made))
+    return made, made != previous
+
+
 def _without_mirror(source: ImageSource, store: ImageStore) -> Buildable | None:
     """Return what can be built without a mirror: an image that is there, else one whose packages all are."""
     if store.find(source.digest) is not None:
@@ -130,7 +149,8 @@ def _kept(source: ImageSource, store: ImageStore) -> Lock | None:
 def _with(source: ImageSource, lock: Lock) -> Buildable:
     if lock == source.lock:
         return Buildable(source)
-    changes = _changes(source.lock.packages, lock.packages)
+    changed = differences(source.lock.packages, lock.packages)
+    changes = [f"{each.name} {each.before or '-'} -> {each.after or '-'}" for each in changed]
     more = f", and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
     day = time.strftime("%Y-%m-%d", time.gmtime(lock.epoch))
     note = (
@@ -139,18 +159,6 @@ def _with(source: ImageSource, lock: Lock) -> Buildable:
         "brings that into the recipe"
     )
     return Buildable(replace(source, lock=lock), note)
-
-
-def _changes(before: Iterable[LockedPackage], after: Iterable[LockedPackage]) -> list[str]:
-    """Return what differs, by name: ``base-files 13.8 -> 13.9``."""
-    old = {package.name: package.version for package in before}
-    new = {package.name: package.version for package in after}
-    names = sorted(old.keys() | new.keys())
-    return [
-        f"{name} {old.get(name, '-')} -> {new.get(name, '-')}"
-        for name in names
-        if old.get(name) != new.get(name)
-    ]
 
 
 def _resolved(recipe: Recipe, apt: Apt, machine: Machine, epoch: int) -> Lock:

@@ -3,5 +3,4 @@
 serving        the process: gRPC, and errors as a person is to read them
 provider       Pulumi's requests, in threads, to the kind of resource that each is about
 kinds          all kinds of resources, by their tokens
-kind           what a kind promises; reading, difference and values are what kinds are made of
 """

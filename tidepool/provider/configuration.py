@@ -1,17 +1,23 @@
-"""tidepool:slurm:Configuration."""
+"""tidepool:slurm:Configuration.
+
+All files go in one archive and are put in their place by renames, slurm.conf last: slurmctld's service begins when that
+is there.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import tarfile
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
-from tidepool.clients.slurm import ControllerDown, JobState, Refused, Slurm, SlurmError, Transport
+from tidepool.clients.slurm import Completed, ControllerDown, JobState, Refused, Slurm, SlurmError, Transport
 from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.infrastructures.connection import transport
-from tidepool.provider.machines import machine_is_gone
+from tidepool.provider.machines import connection_mistakes, machine_is_gone
 from tidepool.provider.slurm_effects import (
     Effect,
     Impact,
@@ -22,7 +28,6 @@ from tidepool.provider.slurm_effects import (
     setting,
     why_restart_for,
 )
-from tidepool.provider.slurm_files import read_files, write_files
 from tidepool.provider.slurmctld import Slurmctld
 from tidepool.resources.errors import Refusal, Unfinished
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
@@ -30,7 +35,6 @@ from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.slurm import Configuration, ConfigurationModel
 from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
-Connection = Mapping[str, Any]
 _CONF: Final = "slurm.conf"
 #: A supervisor waits up to 10 s before it starts again what ends at once.
 _BACK_S: Final = 12.0
@@ -49,11 +53,8 @@ class ConfigurationKind(Kind[ConfigurationModel]):
     def mistakes(self, wanted: ConfigurationModel) -> Iterable[Mistake]:
         if not wanted.hosts:
             yield Mistake("hosts", "there are none; the first is slurmctld's machine")
-        for at, host in enumerate(wanted.hosts):
-            try:
-                transport(host, self._home.data)
-            except ValueError as error:
-                yield Mistake(f"hosts[{at}]", str(error))
+        hosts = {f"hosts[{at}]": host for at, host in enumerate(wanted.hosts)}
+        yield from connection_mistakes(hosts, self._home.data)
         if _CONF not in wanted.files:
             yield Mistake("files", f"there is no {_CONF} among them")
         for name in wanted.files:
@@ -225,3 +226,60 @@ def _controller(inputs: Inputs) -> Plain:
     if isinstance(hosts, list) and hosts:
         return hosts[0]
     return UNKNOWN
+
+
+FOLDER: Final = "/etc/slurm"
+_LAST: Final = "slurm.conf"
+_NEW: Final = ".new"
+_TIMEOUT_S: Final = 20.0
+
+
+def read_files(host: Transport, names: Collection[str]) -> dict[str, str]:
+    """The texts of those of ``names`` that are there.
+
+    Raises:
+        SlurmError: the host cannot be reached.
+    """
+    # One that is missing is only warned of.
+    argv = ["tar", "--create", f"--directory={FOLDER}", "--ignore-failed-read", "--", *sorted(names)]
+    answer = host.run(argv, timeout_s=_TIMEOUT_S).stdout.encode()
+    found = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(answer)) as archive:
+            for member in archive:
+                content = archive.extractfile(member)
+                if content is not None:
+                    found[member.name] = content.read().decode("utf-8", errors="replace")
+    except tarfile.TarError:
+        return {}  # a folder that is not there, or bytes that are no text: not what was written
+    return found
+
+
+def write_files(host: Transport, files: Mapping[str, str], *, gone: Collection[str] = ()) -> None:
+    """Put ``files`` in their place, and take away those that are ``gone``.
+
+    Raises:
+        SlurmError: the host cannot be reached.
+        Refusal: they cannot be written there.
+    """
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, text in files.items():
+            content = text.encode()
+            member = tarfile.TarInfo(f"{_NEW}/{name}")
+            member.size, member.mode = len(content), 0o644
+            archive.addfile(member, io.BytesIO(content))
+    argv = ["tar", "--extract", f"--directory={FOLDER}"]
+    _judge(host, host.run(argv, stdin=packed.getvalue().decode(), timeout_s=_TIMEOUT_S))
+    ordered = sorted(files, key=lambda name: (name == _LAST, name))
+    sources = [f"{FOLDER}/{_NEW}/{name}" for name in ordered]
+    argv = ["mv", "--force", f"--target-directory={FOLDER}", "--", *sources]
+    _judge(host, host.run(argv, timeout_s=_TIMEOUT_S))
+    if gone:
+        argv = ["rm", "--force", "--", *(f"{FOLDER}/{name}" for name in sorted(gone))]
+        _judge(host, host.run(argv, timeout_s=_TIMEOUT_S))
+
+
+def _judge(host: Transport, completed: Completed) -> None:
+    if completed.exit_code:
+        raise Refusal(f"Slurm's files cannot be written {host.where}: {completed.stderr.strip()}")

@@ -31,8 +31,7 @@ class MungeKeyKind(_KeyKind[KeyModel]):
     resource = MungeKey
 
     def create(self, wanted: KeyModel, task: Task) -> Made:
-        key = secrets.token_bytes(_MUNGE_BYTES)
-        return Made(hashlib.sha256(key).hexdigest()[:16], {"key": base64.b64encode(key).decode()})
+        return _made_of_random_bits(_MUNGE_BYTES)
 
 
 class SshKeyKind(_KeyKind[KeyPairModel]):
@@ -64,10 +63,10 @@ class SigningKeyKind(_KeyKind[KeyPairModel]):
     resource = SigningKey
 
     def create(self, wanted: KeyPairModel, task: Task) -> Made:
-        from tidepool.provider import x509
+        from tidepool.provider.certificates import new_key, public_key
 
-        private = x509.new_key()
-        public = x509.public_key(private)
+        private = new_key()
+        public = public_key(private)
         id = hashlib.sha256(public.encode()).hexdigest()[:16]
         return Made(id, {"privateKey": private, "publicKey": public})
 
@@ -78,5 +77,9 @@ class EncryptionKeyKind(_KeyKind[KeyModel]):
     resource = EncryptionKey
 
     def create(self, wanted: KeyModel, task: Task) -> Made:
-        key = secrets.token_bytes(_ENCRYPTION_BYTES)
-        return Made(hashlib.sha256(key).hexdigest()[:16], {"key": base64.b64encode(key).decode()})
+        return _made_of_random_bits(_ENCRYPTION_BYTES)
+
+
+def _made_of_random_bits(number: int) -> Made:
+    key = secrets.token_bytes(number)
+    return Made(hashlib.sha256(key).hexdigest()[:16], {"key": base64.b64encode(key).decode()})

@@ -28,17 +28,17 @@ _CLASSES: Final = {
 _OF_POOLS: Final = {
     "tidepool:keys:Authority": ("tidepool.provider.certificates", "AuthorityKind"),
     "tidepool:keys:Certificate": ("tidepool.provider.certificates", "CertificateKind"),
-    "tidepool:kubernetes:Access": ("tidepool.provider.access", "AccessKind"),
-    "tidepool:kubernetes:ControlPlane": ("tidepool.provider.control_plane", "ControlPlaneKind"),
+    "tidepool:kubernetes:Access": ("tidepool.provider.kubernetes", "AccessKind"),
+    "tidepool:kubernetes:ControlPlane": ("tidepool.provider.kubernetes", "ControlPlaneKind"),
     "tidepool:pool:Role": ("tidepool.provider.role", "RoleKind"),
 }
 #: Of what machines of several infrastructures have.
 _REMOTE: Final = {
-    "tidepool:image:File": ("tidepool.provider.image_file", "ImageFileKind"),
-    "tidepool:ssh:Access": ("tidepool.provider.ssh_access", "SshAccessKind"),
+    "tidepool:image:File": ("tidepool.provider.image", "ImageFileKind"),
+    "tidepool:ssh:Access": ("tidepool.provider.ssh", "SshAccessKind"),
     "tidepool:infrastructure:Preflight": ("tidepool.provider.preflight", "PreflightKind"),
     **dict.fromkeys(RETIRED.values(), ("tidepool.provider.preflight", "PreflightKind")),
-    "tidepool:ssh:Machine": ("tidepool.provider.ssh_machine", "SshMachineKind"),
+    "tidepool:ssh:Machine": ("tidepool.provider.ssh", "SshMachineKind"),
 }
 #: What no other cluster waits for.
 _LATER: Final = {**_OF_POOLS, **_REMOTE}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tidepool.clients.slurm import (
     ControllerDown,
@@ -27,20 +27,22 @@ from tidepool.clients.slurm import (
 from tidepool.cluster.desired_state import is_forced
 from tidepool.cluster.hostlist import expand
 from tidepool.infrastructures.connection import transport
-from tidepool.provider.batches import Batches
-from tidepool.provider.machines import boot_log_end, booted_at, machine_runs
-from tidepool.provider.node_watch import NodeWatch, Sight
+from tidepool.provider.machines import (
+    Connection,
+    Slurmd,
+    boot_log_end,
+    booted_at,
+    connection_mistakes,
+    machine_runs,
+)
+from tidepool.provider.node_watch import Batches, NodeWatch, SharedLook, Sight
 from tidepool.provider.retirement import REASON, Leaving, Outcome, retire
-from tidepool.provider.shared_look import SharedLook
-from tidepool.provider.slurmd import Slurmd
 from tidepool.resources.errors import Refusal, Unfinished
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.slurm import Node as Resource
 from tidepool.resources.slurm import NodeModel
 from tidepool.resources.values import Plain
-
-Connection = Mapping[str, Any]
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
 #: The environment variable of who watches nodes himself: for how many seconds an operation waits for them.
@@ -108,17 +110,15 @@ class NodeKind(Kind[NodeModel]):
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._patience_s = _patience_s(home.environment)
+        # As long as their operation may take, unless somebody watches nodes besides.
+        self._patience_s = float(home.environment.get(PATIENCE) or "inf")
         self._regardless = is_forced(home.environment)
         self._lock = threading.Lock()
         self._clusters: dict[str, _Cluster] = {}
 
     def mistakes(self, wanted: NodeModel) -> Iterable[Mistake]:
-        for key, connection in (("controller", wanted.controller), ("machine", wanted.machine)):
-            try:
-                transport(connection, self._home.data)
-            except ValueError as error:
-                yield Mistake(key, str(error))
+        connections = {"controller": wanted.controller, "machine": wanted.machine}
+        return connection_mistakes(connections, self._home.data)
 
     def create(self, wanted: NodeModel, task: Task) -> Made:
         return Made(wanted.node, self._await(wanted, task, is_new=True))
@@ -262,11 +262,6 @@ class _Cluster:
         look: SharedLook[Mapping[str, Node]] = SharedLook(lambda: {node.name: node for node in slurm.nodes()})
         retiring: Batches[Leaving, Outcome] = Batches(partial(retire, slurm))
         return cls(slurm, look, NodeWatch(look), retiring)
-
-
-def _patience_s(environment: Mapping[str, str]) -> float:
-    """For how long nodes are waited for: as long as their operation may take, unless somebody watches them besides."""
-    return float(environment.get(PATIENCE) or "inf")
 
 
 def _is_leaving(node: Node) -> bool:

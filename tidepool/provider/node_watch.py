@@ -1,14 +1,99 @@
-"""Waiting for nodes: one thread looks, however many wait."""
+"""Looks and requests of many threads, done for all of them at once: a thousand nodes ask Slurm a few times, not a thousand."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from tidepool.clients.slurm import Node, SlurmError
+
+T = TypeVar("T")
+
+
+class SharedLook(Generic[T]):
+    """Calls ``look``, which takes its time, as seldom as it can: what is given was always seen after it was asked for."""
+
+    def __init__(self, look: Callable[[], T]) -> None:
+        self._look = look
+        self._changed = threading.Condition()
+        self._begun = 0
+        self._ended = 0
+        self._seen: Callable[[], T] = look
+
+    def __call__(self) -> T:
+        """Return the result of a look that began after this call, or raise its error."""
+        with self._changed:
+            wanted = self._begun + 1
+            while self._ended < wanted and self._begun != self._ended:
+                self._changed.wait()
+            if self._ended >= wanted:
+                return self._seen()
+            self._begun += 1
+        seen = self._tried()
+        with self._changed:
+            self._seen = seen
+            self._ended = self._begun
+            self._changed.notify_all()
+        return seen()
+
+    def _tried(self) -> Callable[[], T]:
+        try:
+            found = self._look()
+        except Exception as error:  # noqa: BLE001 - raised to all who asked
+            # A name of its own, for the exception's goes with its block.
+            raised = error
+
+            def fail() -> T:
+                raise raised
+
+            return fail
+        return lambda: found
+
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Batches(Generic[A, R]):
+    """Calls ``work`` with all that was asked for since it was called last; never twice at a time."""
+
+    def __init__(self, work: Callable[[Sequence[A]], Mapping[A, R]]) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._asked: list[tuple[A, Future[R]]] = []
+        self._is_at_work = False
+
+    def __call__(self, item: A) -> R:
+        """Wait for what ``work`` makes of the item; raises what it raises."""
+        answer: Future[R] = Future()
+        with self._lock:
+            self._asked.append((item, answer))
+            leads = not self._is_at_work
+            self._is_at_work = True
+        if leads:
+            self._lead()
+        return answer.result()
+
+    def _lead(self) -> None:
+        while True:
+            with self._lock:
+                batch, self._asked = self._asked, []
+                if not batch:
+                    self._is_at_work = False
+                    return
+            try:
+                made = self._work([item for item, _ in batch])
+            except BaseException as error:  # noqa: BLE001 - raised to each who asked
+                for _, answer in batch:
+                    answer.set_exception(error)
+            else:
+                for item, answer in batch:
+                    answer.set_result(made[item])
+
 
 #: Between two looks. They take a process each, on the processors that nodes need for booting.
 _LEAST_S: Final = 0.03

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import grpc
 from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.provider import (
     CheckFailure,
@@ -34,11 +35,64 @@ from pulumi.provider.experimental.provider import (
 )
 
 from tidepool.cluster.failures import marked
-from tidepool.provider.engine_log import EngineLog
 from tidepool.resources.errors import Refusal, Unfinished
 from tidepool.resources.kind import AnyKind, Task
 from tidepool.resources.reading import Change, read
 from tidepool.resources.values import UNKNOWN, Inputs, Plain, plain, property_value
+
+_TIMEOUT_S: Final = 5.0
+
+
+class EngineLog:
+    """Messages to the engine at ``address``; with an empty one they go nowhere. For many threads."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._lock = threading.Lock()
+        self._channel: Any = None
+
+    def attach(self, address: str) -> None:
+        """From here on, send them to another engine."""
+        with self._lock:
+            channel, self._channel, self._address = self._channel, None, address
+        if channel is not None:
+            channel.close()
+
+    def status(self, urn: str, text: str) -> None:
+        """Show how far an operation is, until the next status or its end."""
+        self._send("INFO", urn, text, ephemeral=True)
+
+    def info(self, urn: str, text: str) -> None:
+        """Tell something that stays."""
+        self._send("INFO", urn, text)
+
+    def warn(self, urn: str, text: str) -> None:
+        """Tell something that a person should look at."""
+        self._send("WARNING", urn, text)
+
+    def _send(self, severity: str, urn: str, text: str, *, ephemeral: bool = False) -> None:
+        if not self._address:
+            return
+        from pulumi.runtime.proto import engine_pb2
+
+        message = engine_pb2.LogRequest(
+            severity=engine_pb2.LogSeverity.Value(severity), message=text, urn=urn, ephemeral=ephemeral
+        )
+        try:
+            self._stub().Log(message, timeout=_TIMEOUT_S)
+        except (grpc.RpcError, ValueError):
+            # An engine that is ending listens no more, and the channel to one that has ended is closed; that is no
+            # reason to fail what is under way.
+            return
+
+    def _stub(self) -> Any:
+        from pulumi.runtime.proto import engine_pb2_grpc
+
+        with self._lock:
+            if self._channel is None:
+                self._channel = grpc.insecure_channel(self._address)
+            return engine_pb2_grpc.EngineStub(self._channel)
+
 
 #: More than the engine runs at once: most of them only wait.
 _WORKERS: Final = 320
@@ -161,7 +215,7 @@ class TidepoolProvider(Provider):
             replaces=replaces,
             delete_before_replace=bool(replaces) and kind.resource.delete_first,
             diffs=[change.key for change in changes],
-            detailed_diff={change.key: _told(change) for change in changes},
+            detailed_diff={change.key: _property_diff(change) for change in changes},
         )
 
     def _create(self, request: CreateRequest) -> CreateResponse:
@@ -274,7 +328,7 @@ def _new(outputs: Mapping[str, Plain], state: Inputs) -> _Values:
     return {key: property_value(value) for key, value in outputs.items() if state.get(key) != value}
 
 
-def _told(change: Change) -> PropertyDiff:
+def _property_diff(change: Change) -> PropertyDiff:
     if change.is_new:
         kind = PropertyDiffKind.ADD_REPLACE if change.replaces else PropertyDiffKind.ADD
     elif change.is_gone:

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidepool.clients.slurm import Node, NodeBase, NodeFlag, Refused, SlurmClient
-from tidepool.cluster.hostlist import fold
-from tidepool.provider.node_jobs import job_ids
+from tidepool.clients.slurm import Job, JobState, Node, NodeBase, NodeFlag, Refused, SlurmClient
+from tidepool.cluster.hostlist import expand, fold
 
 #: By it a drain of ours is told from one of a person.
 REASON: Final = "tidepool: leaves the cluster"
@@ -190,3 +189,13 @@ def _has_left(node: Node) -> bool:
 
 def _nodes(slurm: SlurmClient) -> dict[str, Node]:
     return {node.name: node for node in slurm.nodes()}
+
+
+def job_ids(jobs: Iterable[Job], nodes: Collection[str]) -> tuple[int, ...]:
+    """The ids of the jobs that have one of ``nodes``, in order."""
+    found = {
+        job.job_id
+        for job in jobs
+        if job.state is not JobState.PENDING and any(name in nodes for name in expand(job.nodelist))
+    }
+    return tuple(sorted(found))

@@ -1,24 +1,38 @@
-"""tidepool:pool:Role."""
+"""tidepool:pool:Role, and the parties of its conversions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from datetime import timedelta
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
+from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
+from tidepool.clients.kubernetes.objects import BootstrapToken
+from tidepool.clients.slurm import Slurm
 from tidepool.cluster.desired_state import is_forced
-from tidepool.cluster.roles import ROLES
-from tidepool.conversion.convert import convert
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.kubelet_files import bootstrap_kubeconfig
+from tidepool.cluster.roles import ROLES, Role
+from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.journal import Journal
+from tidepool.conversion.kubernetes_side import KubernetesSide
+from tidepool.conversion.machine import ControlPlanes, RoleFile, RoleProgram, kubernetes_files
 from tidepool.conversion.next_step import SAID
-from tidepool.conversion.ports import ConversionError
+from tidepool.conversion.ports import ConversionError, Side
 from tidepool.conversion.processes import is_driven
 from tidepool.conversion.record import Conversion, Order
+from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures.connection import transport
-from tidepool.provider.role_change import Refused, leave, seen_amiss, settle
-from tidepool.provider.role_parties import Around, around_of, journal_path
+from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_access
+from tidepool.infrastructures.local.boots import boot_path, load_boot
+from tidepool.infrastructures.local.kernel import File
+from tidepool.provider.machines import connection_mistakes, machine_runs
+from tidepool.provider.role_change import Refused, find_amiss, leave, settle
 from tidepool.resources.errors import Refusal, Unfinished
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.pools import Role as Resource
@@ -45,11 +59,8 @@ class RoleKind(Kind[RoleModel]):
         self._around = around or around_of(home)
 
     def mistakes(self, wanted: RoleModel) -> Iterable[Mistake]:
-        for key, connection in (("controller", wanted.controller), ("machine", wanted.machine)):
-            try:
-                transport(connection, self._home.data)
-            except ValueError as error:
-                yield Mistake(key, str(error))
+        connections = {"controller": wanted.controller, "machine": wanted.machine}
+        yield from connection_mistakes(connections, self._home.data)
         if missing := [role for role in ROLES if role not in wanted.boots]:
             yield Mistake("boots", f"there is none for {' and '.join(missing)}; name a Boot for each role")
 
@@ -76,7 +87,7 @@ class RoleKind(Kind[RoleModel]):
             return {_STATE: "down"}
         try:
             with self._around.parties(state) as parties:
-                amiss = seen_amiss(state.role, parties)
+                amiss = find_amiss(state.role, parties)
         except ConversionError:
             return AS_KNOWN  # what cannot be seen is as it was
         if amiss.is_nowhere:
@@ -135,7 +146,7 @@ class RoleKind(Kind[RoleModel]):
                         journal,
                         now=self._around.now,
                         wait=self._waiting(task),
-                        told=lambda now: task.status(_told(now)),
+                        told=lambda now: task.status(_describe(now)),
                     )
 
                 came = settle(
@@ -187,7 +198,7 @@ class RoleKind(Kind[RoleModel]):
         return going is not None and not is_driven(going, self._around.now())
 
     def _under_way(self, stack: str, node: str) -> Conversion | None:
-        if not self._journal_path(stack).exists():
+        if not journal_path(self._home.data, stack).exists():
             return None
         try:
             with self._journal(stack) as journal:
@@ -195,20 +206,118 @@ class RoleKind(Kind[RoleModel]):
         except ConversionError:
             return None  # who changes something will be told
 
-    @contextmanager
-    def _journal(self, stack: str) -> Iterator[Journal]:
-        """Opened for each operation: a provider may outlive the data folder of a stack."""
-        journal = self._around.journal(self._journal_path(stack))
-        try:
-            yield journal
-        finally:
-            journal.close()
-
-    def _journal_path(self, stack: str) -> Path:
-        return journal_path(self._home.data, stack)
+    def _journal(self, stack: str) -> AbstractContextManager[Journal]:
+        """Open it for one operation: a provider may outlive the data folder of a stack."""
+        return closing(self._around.journal(journal_path(self._home.data, stack)))
 
 
-def _told(conversion: Conversion) -> str:
+def _describe(conversion: Conversion) -> str:
     """Its phase, and what holds it up."""
     said = f"to {SAID[conversion.order.to]}: {conversion.phase}"
     return f"{said}, {conversion.text}" if conversion.text else said
+
+
+def journal_path(data: Path, stack: str) -> Path:
+    """Return the journal of a stack's conversions."""
+    return data / stack / "conversions.db"
+
+
+def _wait(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Means of a role's resource: who takes part, for as long as they are needed, and the time in UTC."""
+
+    parties: Callable[[RoleModel], AbstractContextManager[Parties]]
+    #: Whether the machine runs.
+    runs: Callable[[RoleModel], bool]
+    journal: Callable[[Path], Journal] = Journal
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    wait: Callable[[float], None] = _wait
+
+
+def around_of(home: Home) -> Around:
+    """As it is for a provider whose machines are kept at ``home``."""
+
+    @contextmanager
+    def parties(wanted: RoleModel) -> Iterator[Parties]:
+        slurmctld = Slurm(transport(wanted.controller, home.data))
+        slurm = SlurmSide(slurmctld, wanted.node)
+        try:
+            access = load_access(home.data, wanted.stack, wanted.access)
+            client = access.client(home.data)
+        except (NoAccess, ValueError) as error:
+            # It may be that nobody needs it: a machine without the role leaves its pool without it.
+            unasked = cast(Side, _Unasked(str(error)))
+            control = ControlPlanes(wanted.node, slurmctld, None, FrozenDict)
+            yield Parties(_machine(home, wanted, _Token()), {"slurm": slurm, "kubernetes": unasked}, control)
+            return
+        with client:
+            token = _Token(access)
+            kubernetes = KubernetesSide(
+                client, wanted.node, wanted.pool, wanted.stack, token.hand_over, wanted.labels
+            )
+            control = ControlPlanes(wanted.node, slurmctld, client, lambda: kubernetes.labels_seen)
+            sides: Mapping[Role, Side] = {"slurm": slurm, "kubernetes": kubernetes}
+            yield Parties(_machine(home, wanted, token), sides, control)
+
+    return Around(parties, lambda wanted: machine_runs(wanted.machine, home.data))
+
+
+def _machine(home: Home, wanted: RoleModel, token: _Token) -> RoleProgram:
+    return RoleProgram(
+        transport(wanted.machine, home.data), wanted.node, lambda role: _files(home, wanted, role, token)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unasked:
+    """A side that there is no way to: whatever it is asked, it says why."""
+
+    why: str
+
+    def __getattr__(self, _name: str) -> Callable[..., Any]:
+        def ask(*_arguments: object) -> Any:
+            raise ConversionError(self.why)
+
+        return ask
+
+
+@dataclass
+class _Token:
+    """The bootstrap token that Kubernetes made for the machine, on its way to it."""
+
+    access: Access | None = None
+    text: str = field(default="", repr=False)
+
+    def hand_over(self, token: BootstrapToken) -> None:
+        self.text = token.text
+
+    @property
+    def kubeconfig(self) -> str:
+        """By which a kubelet asks for its certificate."""
+        if self.access is None or not self.text:
+            raise ConversionError("there is no bootstrap token of Kubernetes' for it")
+        context = read_kubeconfig(self.access.kubeconfig)
+        return bootstrap_kubeconfig(str(context.cluster["server"]), context.authority, self.text)
+
+
+def _files(home: Home, wanted: RoleModel, role: Role, token: _Token) -> Sequence[RoleFile]:
+    """Return the files that the machine is given with a role: the files of that role's boot, and its own."""
+    path = boot_path(home, wanted.stack, wanted.boots[role])
+    try:
+        parts = load_boot(path)
+    except FileNotFoundError:
+        raise ConversionError(
+            f"the files of the role {role} are gone ({path}); `tidepool up` writes them"
+        ) from None
+    files = [_role_file(file) for file in parts.files]
+    if role == "slurm":
+        return files
+    return kubernetes_files(files, pods=IPv4Network(wanted.pod_subnet), bootstrap=token.kubeconfig)
+
+
+def _role_file(file: File[str]) -> RoleFile:
+    return RoleFile(file.path, file.data, file.mode, file.owner, file.group)

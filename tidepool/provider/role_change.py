@@ -92,7 +92,7 @@ def settle(
     return _came(drive(journal.order(order, leaves)))
 
 
-def seen_amiss(role: Role, parties: Parties) -> Amiss:
+def find_amiss(role: Role, parties: Parties) -> Amiss:
     """Compare the machine, and both sides, with its having ``role``.
 
     Raises:

@@ -24,9 +24,8 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 
 from tidepool.cluster.failures import cause_of, marked
 from tidepool.infrastructures.connection import data_folder
-from tidepool.provider.engine_log import EngineLog
 from tidepool.provider.kinds import Kinds, import_ahead
-from tidepool.provider.provider import VERSION, InitializationFailed, TidepoolProvider
+from tidepool.provider.provider import VERSION, EngineLog, InitializationFailed, TidepoolProvider
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import Home
 
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     try:
         asyncio.run(_serve(address, home))
     except Exception as error:  # noqa: BLE001 - the process ends with it, and says why
-        sys.stderr.write(f"{told(error, home.data / _FAULTS)}\n")
+        sys.stderr.write(f"{error_text(error, home.data / _FAULTS)}\n")
         sys.stderr.flush()
         code = 1
     # Threads may wait for nodes for minutes; all that they do may be cut off anywhere.
@@ -103,7 +102,7 @@ class Servicer(ProviderServicer):
         """End the call with ``error`` as its status."""
         if isinstance(error, InitializationFailed):
             await context.abort(grpc.StatusCode.UNKNOWN, error.reason, _initialization_details(error))
-        await context.abort(grpc.StatusCode.UNKNOWN, told(error, self._faults))
+        await context.abort(grpc.StatusCode.UNKNOWN, error_text(error, self._faults))
 
 
 _Method = Callable[[ProviderServicer, Any, Any], Awaitable[Any]]
@@ -124,7 +123,7 @@ for _name in _METHODS:
     setattr(Servicer, _name, _without_traceback(getattr(ProviderServicer, _name)))
 
 
-def told(error: BaseException, faults: Path) -> str:
+def error_text(error: BaseException, faults: Path) -> str:
     """The text of ``error`` for a person. Of a fault of ours, the traceback is added to the file ``faults``."""
     if is_for_people(error):
         return marked(str(error), cause_of(error))

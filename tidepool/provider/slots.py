@@ -1,16 +1,25 @@
-"""tidepool:slurm:Slots."""
+"""tidepool:slurm:Slots, and the plan of what is done to them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from tidepool.clients.slurm import ControllerDown, Node, Refused, Slots, Slurm, TimedOut, Unreachable
+from tidepool.clients.slurm import (
+    ControllerDown,
+    Node,
+    NodeFlag,
+    Refused,
+    Slots,
+    Slurm,
+    TimedOut,
+    Unreachable,
+)
 from tidepool.cluster.hostlist import HostlistError, count, expand, fold
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures.connection import transport
-from tidepool.provider.node_jobs import job_ids
-from tidepool.provider.retirement import left_behind
-from tidepool.provider.slot_plan import forgettable, in_order, moved, paired, plan
+from tidepool.provider.machines import connection_mistakes
+from tidepool.provider.retirement import job_ids, left_behind
 from tidepool.resources.errors import Refusal
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.reading import Change, Mistake
@@ -39,10 +48,7 @@ class SlotsKind(Kind[SlotsModel]):
             yield Mistake(
                 "addresses", f"{wanted.addresses} are {counts['addresses']} for {counts['names']} names"
             )
-        try:
-            transport(wanted.controller, self._home.data)
-        except ValueError as error:
-            yield Mistake("controller", str(error))
+        yield from connection_mistakes({"controller": wanted.controller}, self._home.data)
 
     def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
         found = {change.key: change for change in super().diff(old, new)}
@@ -167,3 +173,77 @@ def _pairs(inputs: Inputs) -> dict[str, str]:
         return paired(expand(names), expand(addresses))
     except ValueError:
         return {}  # what cannot be read is refused by the check
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """Names of slots by what is done to them, in the order of the fields."""
+
+    forget: tuple[str, ...] = ()
+    make: tuple[str, ...] = ()
+    give_features: tuple[str, ...] = ()
+
+
+def plan(addresses: Mapping[str, str], shape: SlotsModel, there: Mapping[str, Node]) -> SlotPlan:
+    """Plan what makes all of ``addresses`` (by names, in order) slots of that shape, or nodes in service.
+
+    A slot of another shape is forgotten and made anew; a node in service stays as it is, but for its features.
+    """
+    forget, make, give_features = [], [], []
+    for name, address in addresses.items():
+        node = there.get(name)
+        if node is None:
+            make.append(name)
+        elif node.state.is_slot and not (_is_slot_of(shape, node) and node.address == address):
+            forget.append(name)
+            make.append(name)
+        elif set(node.features) != set(shape.features):
+            give_features.append(name)
+    return SlotPlan(tuple(forget), tuple(make), tuple(give_features))
+
+
+def forgettable(names: Iterable[str], there: Mapping[str, Node]) -> tuple[str, ...]:
+    """Return the names of slots."""
+    return tuple(name for name in names if name in there and there[name].state.is_slot)
+
+
+def moved(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """The names that have another address: Slurm does not follow them."""
+    return tuple(name for name, address in after.items() if before.get(name, address) != address)
+
+
+def paired(names: Sequence[str], addresses: Collection[str]) -> dict[str, str]:
+    """Addresses by names."""
+    return dict(zip(names, addresses, strict=True))
+
+
+def in_order(names: Iterable[str]) -> str:
+    """A hostlist of ``names`` that keeps their order, for names and addresses are paired by it."""
+    listed = list(names)
+    folded = fold(listed)
+    return folded if expand(folded) == listed else ",".join(listed)
+
+
+def _is_slot_of(shape: SlotsModel, node: Node) -> bool:
+    """Return whether the slot has it, whatever its features are."""
+    is_cloud = NodeFlag.CLOUD in node.state.flags
+    return is_cloud == (shape.state == "CLOUD") and (
+        node.cpus,
+        node.sockets,
+        node.cores_per_socket,
+        node.threads_per_core,
+        node.memory_mib,
+        _gres(node.gres),
+    ) == (
+        shape.cpus,
+        shape.sockets,
+        shape.cores_per_socket,
+        shape.threads_per_core,
+        shape.memory_mib,
+        _gres(shape.gres),
+    )
+
+
+def _gres(written: str) -> frozenset[str]:
+    # Slurm adds which sockets they are near: gpu:a100:2(S:0-1).
+    return frozenset(each.partition("(")[0] for each in written.split(",") if each)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.clients.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
-from tidepool.provider.partition_orders import PartitionOrder, Verb
-from tidepool.provider.slurm_effects import setting
+from tidepool.provider.slurm_effects import PartitionOrder, Verb, setting
 from tidepool.resources.errors import Refusal
 
 #: Slurm's commands wait 10 s for a controller that does not answer; one that starts answers at once.

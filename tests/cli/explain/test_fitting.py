@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.explain.records import NOW, job, nodes, record, spec
-from tidepool.cli.explain.job_fit import Fit, fits
+from tidepool.cli.explain.why_job import Fit, fits
 from tidepool.clients.slurm import Job, Node, NodeState
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide

@@ -12,7 +12,7 @@ from tests.cli.explain.records import NOW, ago, intent, job, launch, nodes, reco
 from tests.cluster.specs import spec_mapping
 from tidepool.cli.explain.lines import ASCII, UNICODE, Line, bar, drawn, glyphs_for
 from tidepool.cli.explain.record import Record
-from tidepool.cli.explain.watch_frame import LEAST_COLUMNS, LEAST_LINES, frame
+from tidepool.cli.explain.watch import LEAST_COLUMNS, LEAST_LINES, frame
 from tidepool.cli.explain.watch_view import WatchView, watching
 from tidepool.scaling.decision import Cost, Phase, Waiting
 from tidepool.scaling.memory import Backoff, Launch, Memory

@@ -11,7 +11,7 @@ from tests.cluster.specs import spec_mapping
 from tidepool.cli.explain.facts import action_view
 from tidepool.cli.explain.record import Record
 from tidepool.cli.explain.watch_view import watching
-from tidepool.cli.formats import document
+from tidepool.cli.show import document
 from tidepool.clients.slurm import JobState
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.decision import Action, Convert, Cost, DeleteOrphan, Drain, Phase, Remove, Waiting

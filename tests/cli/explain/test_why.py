@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from tests.cli.explain.records import NOW, ago, intent, job, launch, node, nodes, record, spec
 from tests.cluster.specs import spec_mapping
-from tidepool.cli.explain.job_fit import Fit, asks
 from tidepool.cli.explain.lines import Line
 from tidepool.cli.explain.record import Record
 from tidepool.cli.explain.watch_view import watching
-from tidepool.cli.explain.why_fleet import fleet_lines, why_fleet
-from tidepool.cli.explain.why_job import find_job, job_lines, why_job
-from tidepool.cli.explain.why_node import node_lines, why_node
-from tidepool.cli.formats import document
+from tidepool.cli.explain.why_job import Fit, asks, find_job, job_lines, why_job
+from tidepool.cli.explain.why_node import fleet_lines, node_lines, why_fleet, why_node
+from tidepool.cli.show import document
 from tidepool.clients.slurm import JobState
 from tidepool.clients.slurm.node import Reason
 from tidepool.infrastructures import Machine, MachineKey

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.cli.formats import clock, hosts, number, span, usd
+from tidepool.cli.show import clock, hosts, number, span, usd
 
 
 @pytest.mark.parametrize(

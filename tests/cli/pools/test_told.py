@@ -11,10 +11,9 @@ import pytest
 
 from tests.cli.explain.records import NOW, ago, intent, record, spec
 from tests.cluster.specs import spec_mapping
-from tidepool.cli.explain.conversions import deadline, holds, phases, what_comes
-from tidepool.cli.explain.lines import UNICODE, Line
+from tidepool.cli.explain.lines import UNICODE, Line, deadline, holds, phases, what_comes
 from tidepool.cli.explain.record import Record
-from tidepool.cli.explain.watch_frame import frame
+from tidepool.cli.explain.watch import frame
 from tidepool.cli.explain.watch_view import watching
 from tidepool.cli.explain.why_pool import (
     in_the_way,

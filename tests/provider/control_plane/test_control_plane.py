@@ -25,7 +25,7 @@ from tidepool.clients.kubernetes.contract import NEEDED
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.infrastructures.kubernetes_access import Access, access_path, dialer, load_access
 from tidepool.infrastructures.local import kernel
-from tidepool.provider import x509
+from tidepool.provider import certificates as pki
 from tidepool.resources.errors import Refusal
 
 pytestmark = pytest.mark.slow
@@ -220,9 +220,9 @@ def _certificate_of(kube: ControlPlaneStack, name: str) -> str:
 def _node_certificate(kube: ControlPlaneStack, node: str) -> str:
     """A kubeconfig of a node that was admitted before, signed by the cluster's own authority."""
     folder = kube.data / "dev/machines/kube/upper/etc/kubernetes/pki"
-    authority = x509.Signed(*((folder / f"ca.{part}").read_text() for part in ("crt", "key")))
-    subject = x509.Subject(f"system:node:{node}", ("system:nodes",), usages=("client",))
-    made = x509.signed(subject, authority, 1, datetime.now(UTC))
+    authority = pki.Signed(*((folder / f"ca.{part}").read_text() for part in ("crt", "key")))
+    subject = pki.Subject(f"system:node:{node}", ("system:nodes",), usages=("client",))
+    made = pki.signed(subject, authority, 1, datetime.now(UTC))
     return kube.kubeconfig_of(made.certificate, made.key)
 
 
@@ -384,7 +384,7 @@ def _served_until(kube: ControlPlaneStack) -> datetime:
         with context.wrap_socket(plain) as stream:
             shown = stream.getpeercert(binary_form=True)
     assert shown is not None
-    return x509.ends(ssl.DER_cert_to_PEM_cert(shown))
+    return pki.ends(ssl.DER_cert_to_PEM_cert(shown))
 
 
 def _make_old(kube: ControlPlaneStack, name: str) -> None:
@@ -394,12 +394,12 @@ def _make_old(kube: ControlPlaneStack, name: str) -> None:
         each for each in state["deployment"]["resources"] if each["urn"].endswith(f"keys:Certificate::{name}")
     ]
     told = found["outputs"]
-    subject = x509.Subject(
+    subject = pki.Subject(
         told["commonName"], names=tuple(told["names"]), addresses=tuple(told["addresses"]), usages=("server",)
     )
     long_ago = datetime.now(UTC) - timedelta(days=300)
-    by = x509.Signed(*(_open(told[key]) for key in ("authorityCertificate", "authorityKey")))
-    old = x509.signed(subject, by, 365, long_ago)
+    by = pki.Signed(*(_open(told[key]) for key in ("authorityCertificate", "authorityKey")))
+    old = pki.signed(subject, by, 365, long_ago)
     told["certificate"] = old.certificate
     told["key"]["plaintext"] = json.dumps(old.key)
     kube.state("import", stdin=json.dumps(state))

@@ -9,7 +9,7 @@ from typing import Final
 
 from tidepool.cli.explain.lines import Cell, Line
 from tidepool.cli.explain.record import Health
-from tidepool.cli.formats import ago, between, clock, hosts, number
+from tidepool.cli.show import ago, between, clock, hosts, number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.decision import (
     Action,

@@ -8,15 +8,15 @@ from datetime import datetime
 
 import click
 
-from tidepool.cli import errors, show
+from tidepool.cli import errors
 from tidepool.cli.explain.facts import action_view, nodes_of
-from tidepool.cli.explain.lines import Cell, Line, put
-from tidepool.cli.explain.recompute import preview, recompute
+from tidepool.cli.explain.lines import Cell, Line, give
 from tidepool.cli.explain.record import Health, Record, Source, health
 from tidepool.cli.explain.watch_view import WaitingView, price, waiting_views
-from tidepool.cli.formats import document, number, usd
 from tidepool.cli.jobs import ids_text
 from tidepool.cli.options import json_option, stack_options
+from tidepool.cli.scaler_ports import preview, recompute
+from tidepool.cli.show import number, usd
 from tidepool.cli.stack import Stack
 from tidepool.scaling.decision import Action, Decision, Launch, Remove, Repair
 
@@ -42,10 +42,7 @@ def plan_verb(stack: Stack, with_preview: bool, as_json: bool) -> int:
     nodes = nodes_to_change(decision)
     previewed = preview(stack, decision, nodes) if with_preview and nodes else None
     plan = planning(record, decision, previewed)
-    if as_json:
-        show.emit(document(plan))
-    else:
-        put(plan_lines(plan))
+    give(plan, plan_lines(plan), as_json=as_json)
     return errors.OK
 
 
@@ -164,11 +161,7 @@ def _served(decision: Decision, nodes: Collection[str], named: Collection[int]) 
 def _usd_per_hour(record: Record, action: Action) -> float | None:
     if not isinstance(action, Launch | Remove):
         return 0
-    fleet = (
-        next((each for each in record.spec.fleets if each.name == action.fleet), None)
-        if record.spec
-        else None
-    )
+    fleet = record.fleet(action.fleet)
     each_usd = price(fleet) if fleet else 0
     if not each_usd:
         return None
@@ -178,8 +171,5 @@ def _usd_per_hour(record: Record, action: Action) -> float | None:
 def _money(action: Planned) -> str:
     if action.usd_per_hour is None:
         return _NO_PRICE
-    return (
-        f"{'+' if action.usd_per_hour > 0 else '-'}{usd(abs(action.usd_per_hour))}/h"
-        if action.usd_per_hour
-        else ""
-    )
+    sign = "+" if action.usd_per_hour > 0 else "-"
+    return f"{sign}{usd(abs(action.usd_per_hour))}/h" if action.usd_per_hour else ""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from tidepool.cli.cluster import require_cluster
-from tidepool.cli.formats import ago, between, clock
+from tidepool.cli.cluster import fleet_of, require_cluster
+from tidepool.cli.show import ago, between, clock
 from tidepool.cli.stack import Stack, has_journal, scaler_folder
-from tidepool.cluster.slots import fleet_and_number
-from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.journal import open_journal
+from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import Intent, Journal, Lease, Look, Pause, Sample, Trouble
 
 #: So many actions are shown at most.
@@ -53,6 +53,16 @@ class Record:
         return self.look.decision if self.look else None
 
     @property
+    def memory(self) -> Memory:
+        """The memory that the newest decision left; an empty one where there is none."""
+        return self.decision.memory if self.decision else Memory()
+
+    @property
+    def seen(self) -> datetime | None:
+        """The time of the newest decision."""
+        return self.decision.at if self.decision else None
+
+    @property
     def state(self) -> ClusterState | None:
         """The newest observation, where it was not too large to be kept."""
         return self.look.state if self.look else None
@@ -61,6 +71,11 @@ class Record:
     def spec(self) -> ClusterSpec | None:
         """The spec that the newest decision was made with."""
         return self.look.spec if self.look else None
+
+    def fleet(self, name: str) -> Fleet | None:
+        """The fleet of the spec that has this name, where it is known."""
+        fleets = self.spec.fleets if self.spec else ()
+        return next((fleet for fleet in fleets if fleet.name == name), None)
 
     def recomputed(self, state: ClusterState, decision: Decision) -> Record:
         """With what was observed and decided now in place of a daemon's look."""
@@ -86,14 +101,6 @@ def read_record(journal: Journal, stack: str, now: datetime) -> Record:
         sample=samples[-1] if samples else None,
         trouble=journal.trouble(),
     )
-
-
-def fleet_of(node: str) -> str:
-    """The fleet of a node, as its name tells it; the name itself where it tells none."""
-    try:
-        return fleet_and_number(node)[0]
-    except ValueError:
-        return node
 
 
 def by_fleet(names: Mapping[str, object]) -> dict[str, list[str]]:

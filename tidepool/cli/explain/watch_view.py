@@ -9,11 +9,12 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from tidepool.cli.explain.conversions import deadline, holds, phase_words, what_comes
+from tidepool.cli.cluster import fleet_of
 from tidepool.cli.explain.facts import ActionView, _what, action_view, fleet_backoffs, nodes_of
-from tidepool.cli.explain.record import Health, Record, by_fleet, fleet_of, health
-from tidepool.cli.formats import hosts, number
+from tidepool.cli.explain.lines import deadline, holds, phase_words, what_comes
+from tidepool.cli.explain.record import Health, Record, by_fleet, health
 from tidepool.cli.jobs import ids_text
+from tidepool.cli.show import first, hosts, number
 from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import Fleet
@@ -150,8 +151,7 @@ class WaitingView:
     @property
     def ids(self) -> str:
         """``42, 41, 43 and 3 more``."""
-        more = len(self.jobs) - _SHOWN_IDS
-        return ", ".join(map(str, self.jobs[:_SHOWN_IDS])) + (f" and {more} more" if more > 0 else "")
+        return first(self.jobs, _SHOWN_IDS)
 
     @property
     def named(self) -> str:
@@ -266,7 +266,7 @@ def waiting_views(record: Record) -> tuple[WaitingView, ...]:
 
 def fleet_view(record: Record, decision: Decision, name: str, nodes: Iterable[str]) -> FleetView:
     """The fleet ``name``, of which there are ``nodes``."""
-    spec = next((fleet for fleet in record.spec.fleets if fleet.name == name), None) if record.spec else None
+    spec = record.fleet(name)
     phases = Counter(decision.nodes[node].phase for node in nodes)
     del phases[Phase.ABSENT]
     priced = spec is not None and price(spec) > 0
@@ -332,7 +332,7 @@ def _fleets(record: Record, decision: Decision) -> Iterator[FleetView]:
 
 def _trouble(record: Record, decision: Decision, name: str) -> str:
     memory, now = decision.memory, record.now
-    fleet = next((each for each in record.spec.fleets if each.name == name), None) if record.spec else None
+    fleet = record.fleet(name)
     closed = [
         f"{place} backs off ({setback.cause}): {setback.text}".lstrip()
         for place, setback in (fleet_backoffs(fleet, memory) if fleet else ())

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 
 from tidepool.cli import errors, options, show
-from tidepool.cli.cluster import require_cluster
+from tidepool.cli.cluster import fleet_of, require_cluster
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
-from tidepool.cli.explain.job_fit import fits
-from tidepool.cli.explain.lines import Line, put
-from tidepool.cli.explain.recompute import read_or_recompute
-from tidepool.cli.explain.record import Record, Source, fleet_of
-from tidepool.cli.explain.why_fleet import fleet_lines, why_fleet
-from tidepool.cli.explain.why_job import find_job, job_lines, why_job
-from tidepool.cli.explain.why_node import node_lines, why_node
+from tidepool.cli.explain.lines import Line, give
+from tidepool.cli.explain.record import Record, Source
+from tidepool.cli.explain.why_job import find_job, fits, job_lines, why_job
+from tidepool.cli.explain.why_node import fleet_lines, node_lines, why_fleet, why_node
 from tidepool.cli.explain.why_pool import (
     in_the_way,
     in_the_way_lines,
@@ -30,10 +27,10 @@ from tidepool.cli.explain.why_pool import (
     why_machine,
     why_pod,
 )
-from tidepool.cli.formats import document
 from tidepool.cli.jobs import ids_text
-from tidepool.cli.pools.model import read_conversions, require_pools
-from tidepool.cli.pools.observe import observe_kubernetes, observe_pools
+from tidepool.cli.pools import observe_kubernetes, observe_pools, read_conversions, require_pools
+from tidepool.cli.scaler_ports import read_or_recompute
+from tidepool.cli.show import document
 from tidepool.cli.stack import Stack
 from tidepool.clients.slurm import Job, NotFound, SlurmError
 from tidepool.cluster.slots import fleet_and_number
@@ -76,10 +73,7 @@ def why_verb(stack: Stack, kind: Kind, name: str, as_json: bool) -> int:
         asker = _Asker(stack, source, read_or_recompute(stack, source))
         ask = {"job": asker.job, "node": asker.node, "fleet": asker.fleet, "pod": asker.pod}[kind]
         why, lines = ask(name)
-    if as_json:
-        show.emit(document(why))
-    else:
-        put(lines)
+    give(why, lines, as_json=as_json)
     return errors.OK
 
 
@@ -183,7 +177,7 @@ class _Asker:
         """Ask Slurm for one job, which the daemon has not seen, or which was too much to be kept."""
         cluster = require_cluster(self.stack)
         try:
-            with closing(self.stack.context.open_slurm(cluster.controller, self.stack.data)) as slurm:
+            with closing(self.stack.open_slurm(cluster.controller)) as slurm:
                 return tuple(slurm.job(int(wanted.partition("_")[0])))
         except NotFound:
             return ()

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from tidepool.cli.explain.conversions import moment, phases, took_s, way, work_words
 from tidepool.cli.explain.facts import Fact, backoff_words, fact_lines, source_line
-from tidepool.cli.explain.lines import Cell, Line
+from tidepool.cli.explain.lines import Cell, Line, moment, phases, took_s, way, work_words
 from tidepool.cli.explain.record import Health, Record, health
-from tidepool.cli.formats import between, span
 from tidepool.cli.pools.view import ConversionView, MachineView, conversion_lines, conversion_view
+from tidepool.cli.show import between, first, span
 from tidepool.clients.kubernetes.objects import Pod, Requirement, Resources
 from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Conversion, Phase, Work
@@ -81,7 +80,7 @@ def why_machine(
         history=tuple(_past(each) for each in conversions if not each.is_under_way),
         health=health(record),
         is_afresh=record.is_afresh,
-        seen=decision.at if decision else None,
+        seen=record.seen,
     )
 
 
@@ -201,7 +200,7 @@ def why_pod(record: Record, pod: Pod, conversions: Iterable[Conversion]) -> PodW
         in_the_way=in_the_way(conversions, "pod", pod.key),
         health=health(record),
         is_afresh=record.is_afresh,
-        seen=decision.at if decision else None,
+        seen=record.seen,
     )
 
 
@@ -247,5 +246,4 @@ def _required(requirement: Requirement) -> str:
 def known(pods: Sequence[Pod], most: int = 10) -> str:
     """The first of those that wait, for who asked for one that is not there."""
     waiting = [pod.key for pod in pods if not pod.node and not pod.has_ended]
-    named = ", ".join(waiting[:most]) + (f" and {len(waiting) - most} more" if len(waiting) > most else "")
-    return f"pods that wait: {named}" if waiting else "no pod waits"
+    return f"pods that wait: {first(waiting, most)}" if waiting else "no pod waits"

@@ -16,12 +16,19 @@ from tidepool.cli import errors, show
 from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
-from tidepool.cli.explain.conversions import holds, phase_words, phases, took_s, way, what_comes, work_words
-from tidepool.cli.formats import document, span
+from tidepool.cli.explain.lines import holds, phase_words, phases, took_s, way, what_comes, work_words
+from tidepool.cli.pools import (
+    Pools,
+    busy,
+    image_roles,
+    observe_kubernetes,
+    open_conversions,
+    require_pools,
+    under_way,
+)
 from tidepool.cli.pools.checks import Known, mistakes
 from tidepool.cli.pools.driver import Driven, Driver, Moves
-from tidepool.cli.pools.model import Pools, open_conversions, require_pools
-from tidepool.cli.pools.observe import busy, image_roles, observe_kubernetes, under_way
+from tidepool.cli.show import document, span
 from tidepool.cli.stack import Stack
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.roles import AtDeadline, Role

@@ -25,8 +25,8 @@ from tidepool.cli import show
 from tidepool.cli.engine import choose
 from tidepool.cli.errors import FAILED, OK, failure_of
 from tidepool.cli.operation import carry_out, parallel
-from tidepool.cli.pools.model import open_conversions, pools_of
-from tidepool.cli.stack import Stack
+from tidepool.cli.pools import open_conversions, pools_of
+from tidepool.cli.stack import Stack, state_files
 from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.roles import Role
@@ -360,12 +360,11 @@ def ahead(stack: Stack) -> Iterator[Callable[[], Mapping[str, str]]]:
 
 def _derive_key(stack: Stack) -> None:
     """It takes a third of a second; whoever needs it later in this process has it then."""
-    from tidepool.cli.scaler_ports import checkpoint_of
     from tidepool.engine.state.secrets import PassphraseCrypter, SecretsError
 
     env = stack.environment
     try:
-        path = checkpoint_of(stack)
+        path = state_files(stack)[0]
         if path is None or not (file := env.get("PULUMI_CONFIG_PASSPHRASE_FILE")):
             return
         salt = json.loads(path.read_text())["checkpoint"]["latest"]["secrets_providers"]["state"]["salt"]

@@ -15,7 +15,7 @@ from typing import Final
 
 from tidepool.cli.cluster import local_connection
 from tidepool.cli.context import Connection
-from tidepool.cli.pools.model import Pools, open_conversions
+from tidepool.cli.pools import Pools, open_conversions
 from tidepool.cli.stack import Stack
 from tidepool.clients.kubernetes.errors import KubernetesError
 from tidepool.clients.slurm import SlurmError
@@ -76,13 +76,12 @@ class Emptying:
     def _parties(self, node: str) -> Iterator[Parties]:
         """Open the parties of a conversion until a machine is empty: nothing is put there, and nothing taken away."""
         pool = self._pools.machines[node]
-        context, data = self._stack.context, self._stack.data
         machine = RoleProgram(
-            transport(local_connection(self._stack.name, node), data), node, lambda _role: ()
+            transport(local_connection(self._stack.name, node), self._stack.data), node, lambda _role: ()
         )
         with (
-            closing(context.open_slurm(self._controller, data)) as slurm,
-            closing(context.open_kubernetes(self._pools.kubernetes or {}, data)) as kubernetes,
+            closing(self._stack.open_slurm(self._controller)) as slurm,
+            closing(self._stack.open_kubernetes(self._pools.kubernetes or {})) as kubernetes,
         ):
             side = KubernetesSide(
                 kubernetes, node, pool.name, self._stack.name, lambda _token: None, pool.labels

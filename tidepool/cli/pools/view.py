@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidepool.cli.explain.conversions import deadline, holds, moment, phase_words, phases, work_words
-from tidepool.cli.explain.lines import Cell, Line
-from tidepool.cli.formats import between
+from tidepool.cli.explain.lines import Cell, Line, deadline, holds, moment, phase_words, phases, work_words
 from tidepool.cli.jobs import with_nodes
-from tidepool.cli.pools.model import PoolObservations, Pools, SlurmObservation
+from tidepool.cli.pools import PoolObservations, Pools, SlurmObservation
 from tidepool.cli.problems import state_word
+from tidepool.cli.show import between
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.clients.kubernetes.objects import Pod
 from tidepool.cluster.hostlist import expand

@@ -1,0 +1,308 @@
+"""Boots of the machines of a cluster by their kind: services and files, as plain functions from keys and volumes to a `Boot`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+from pulumi import Input
+
+from tidepool.cluster import controller_programs, hostlist
+from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.roles import MUNGE_KEY
+from tidepool.cluster.shape import Shape
+from tidepool.infrastructures.boot import Boot, Device, File, Folder, Mount, Service
+
+_HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
+#: One kind of host key, made at the machine's first boot: what `ssh-keygen -A` makes besides takes a second. The
+#: public one is written last, so a key that has none may be half of one.
+_SSHD: Final = f"""\
+if ! test -s {_HOST_KEY}.pub; then
+    rm -f {_HOST_KEY}
+    ssh-keygen -q -t ed25519 -N '' -C '' -f {_HOST_KEY}
+fi
+exec /usr/sbin/sshd -D -e -h {_HOST_KEY}
+"""
+
+#: Folders that each machine has in /run, which is empty at each boot.
+RUN_FOLDERS: Final = (Folder("/run/munge", owner="munge", group="munge"), Folder("/run/sshd"))
+MUNGED: Final = Service(
+    "munged",
+    ("/usr/sbin/munged", "--foreground", "--num-threads=2"),
+    user="munge",
+    ready="unix:/run/munge/munge.socket.2",
+)
+SSHD: Final = Service("sshd", ("/bin/sh", "-ec", _SSHD), ready="tcp:22")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Keys by which the machines of a cluster know each other, and know whom to let in.
+
+    ``munge`` is the munge key in base64, and secret. ``ssh`` is a public key, one line; with it ``people``, users
+    of the image, log in.
+    """
+
+    munge: Input[str]
+    ssh: Input[str]
+    people: tuple[str, ...] = ("root", "researcher")
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """The keys, where munged and sshd look for them."""
+        return (self.munge_file, *self.people_files)
+
+    @property
+    def munge_file(self) -> File:
+        """The munge key."""
+        return File(MUNGE_KEY, self.munge, "0400", "munge", "munge", is_base64=True)
+
+    @property
+    def people_files(self) -> tuple[File, ...]:
+        """The files that let people in."""
+        return tuple(File(f"/etc/ssh/authorized_keys.d/{person}", self.ssh) for person in self.people)
+
+    @property
+    def homes(self) -> tuple[Folder, ...]:
+        """The folders of people in a /home that is a volume, and empty at first."""
+        return tuple(
+            Folder(f"/home/{person}", "0700", person, person) for person in self.people if person != "root"
+        )
+
+
+def node_boot(
+    keys: Keys, *, home: Input[str], controllers: Sequence[str], shape: Shape, is_named: bool = False
+) -> Boot:
+    """Run munged, slurmd and sshd.
+
+    slurmd has no files of its own: it asks ``controllers`` (host names, the first in charge) for them. It tells the
+    shape of its slot; features are the slot's alone, so that they change without another boot. With ``is_named``,
+    slurm.conf has a line for the slot, which says all of that, and a slurmd that says it again ends.
+    """
+    # -b: with the host's boot time Slurm would take a machine for one that it has known for long.
+    asks = ("/usr/sbin/slurmd", "-D", "-b", "--conf-server", ",".join(controllers))
+    tells = () if is_named else ("-Z", "--conf", _conf(shape))
+    slurmd = Service("slurmd", (*asks, *tells), ready="tcp:6818")
+    return Boot(
+        services=(MUNGED, slurmd, SSHD),
+        files=keys.files,
+        folders=RUN_FOLDERS,
+        mounts=(Mount(home, "/home", read_only=False),),
+        devices=tuple(Device(path) for gres in shape.gres for path in _paths(gres.files)),
+    )
+
+
+def _conf(shape: Shape) -> str:
+    sockets, cores, threads = shape.layout
+    said = (
+        f"CPUs={shape.cpus} Sockets={sockets} CoresPerSocket={cores} ThreadsPerCore={threads} "
+        f"RealMemory={shape.memory_mib}"
+    )
+    return f"{said} Gres={','.join(map(str, shape.gres))}" if shape.gres else said
+
+
+def _paths(files: str | None) -> list[str]:
+    if files is None:
+        return []
+    folder, _, names = files.rpartition("/")
+    return [f"{folder}/{name}" for name in hostlist.expand(names)]
+
+
+_STATE: Final = "/var/spool/slurmctld"
+_SETTINGS: Final = "/etc/slurm"
+#: Programs that slurmctld runs (`tidepool.cluster.controller_programs`), and is the parent of; there whether slurm.conf names them or not, so that no machine
+#: boots for a change of that. A standby also runs the second when it has just been started.
+_STANDING_BY: Final = (
+    File(
+        controller_programs.IN_CHARGE_PROGRAM,
+        f"""\
+#!/bin/sh
+exec </dev/null >/dev/null 2>&1  # slurmctld has closed all
+# The first controller of slurm.conf ends when another takes over; only the others stand by again.
+host=$(uname -n)
+first=$(sed -n 's/^SlurmctldHost=\\([^(]*\\).*/\\1/p' {_SETTINGS}/slurm.conf | head -n 1)
+test "${{host%%.*}}" = "$first" || echo "$PPID" >{controller_programs.FOLDER}/in-charge
+""",
+        "0755",
+    ),
+    File(
+        controller_programs.STANDS_BY_PROGRAM,
+        f"""\
+#!/bin/sh
+exec </dev/null >/dev/null 2>&1
+# By what the shell itself can, which takes no time: its state is saved, and it listens already. Told to take over now, it
+# would stop the controller that it gave control to, and be gone before it was in charge.
+read -r was <{controller_programs.FOLDER}/in-charge
+test "$was" = "$PPID" || exit 0
+: >{controller_programs.FOLDER}/in-charge
+read -r name <"/proc/$PPID/comm"
+test "$name" != slurmctld || kill -KILL "$PPID"
+""",
+        "0755",
+    ),
+)
+
+
+def controller_boot(
+    keys: Keys,
+    *,
+    state: Input[str],
+    home: Input[str],
+    settings: Input[str] | None = None,
+    names_slots: bool = False,
+    is_alone: bool = True,
+    configuration: Mapping[str, str] = FrozenDict(),
+) -> Boot:
+    """Run munged, sshd and slurmctld; ``home`` is the volume of /home, all else is as of `slurmctld_boot`.
+
+    ``configuration`` are the texts of Slurm's files, by name: they come when machines run, and change then.
+    """
+    slurmctld = slurmctld_boot(state=state, settings=settings, names_slots=names_slots, is_alone=is_alone)
+    return Boot(
+        # sshd first: whoever comes in to see why slurmctld does not start gets in.
+        services=(MUNGED, SSHD, *slurmctld.services),
+        files=(*keys.files, *slurmctld.files, *_power_programs()),
+        folders=(
+            *RUN_FOLDERS,
+            *keys.homes,
+            *slurmctld.folders,
+            Folder(controller_programs.SPOOL, "0700", "slurm", "slurm"),
+        ),
+        mounts=(*slurmctld.mounts, Mount(home, "/home", read_only=False)),
+        live_files=tuple(File(f"{_SETTINGS}/{name}", text) for name, text in sorted(configuration.items())),
+    )
+
+
+def slurmctld_boot(
+    *,
+    state: Input[str],
+    settings: Input[str] | None = None,
+    names_slots: bool = False,
+    is_alone: bool = True,
+    role: str = "",
+) -> Boot:
+    """Run slurmctld, and nothing that it needs besides.
+
+    Args:
+        state: the volume of StateSaveLocation.
+        settings: that of Slurm's files, where several machines have the same; None where each is given its own.
+        names_slots: slurm.conf has the slots.
+        is_alone: there is no other controller. Else one that ended without an error is not started again: another one
+            took over from it, and a primary that starts takes control back.
+        role: that of the machine whose service it is.
+    """
+    # Nodes that slurm.conf says are FUTURE are so again when slurmctld starts, unless it recovers all of its state.
+    recovers = ("-R",) if names_slots else ()
+    slurmctld = Service(
+        "slurmctld",
+        ("/usr/sbin/slurmctld", "-D", *recovers),
+        ready="tcp:6817",
+        stop_timeout_s=20,
+        # Its configuration comes when all machines that have it are up.
+        begins=f"path:{_SETTINGS}/slurm.conf",
+        role=role,
+        restart="always" if is_alone else "on-failure",
+    )
+    shared = () if settings is None else (Mount(settings, _SETTINGS, read_only=False, role=role),)
+    return Boot(
+        services=(slurmctld,),
+        files=_STANDING_BY,
+        folders=(
+            Folder(_STATE, "0700", "slurm", "slurm"),
+            Folder(controller_programs.FOLDER, "0700", "slurm", "slurm"),
+        ),
+        mounts=(Mount(state, _STATE, read_only=False, role=role), *shared),
+    )
+
+
+def login_boot(keys: Keys, *, home: Input[str]) -> Boot:
+    """Run munged and sshd, for Slurm's commands; ``home`` is the volume of /home."""
+    return Boot(
+        services=(MUNGED, SSHD),
+        files=keys.files,
+        folders=(*RUN_FOLDERS, *keys.homes),
+        mounts=(Mount(home, "/home", read_only=False),),
+    )
+
+
+def _power_programs() -> tuple[File, ...]:
+    """Return the programs that Slurm's power saving calls. They are there in either mode, so that no machine boots for a change of it.
+
+    slurmctld runs them without arguments of its own, hence a file for each.
+    """
+    written = files("tidepool").joinpath("scaling/power/request.py").read_text(encoding="utf-8")
+    calls = {controller_programs.UP_PROGRAM: "up", controller_programs.DOWN_PROGRAM: "down"}
+    return (
+        File(controller_programs.REQUEST_PROGRAM, written),
+        *(
+            File(
+                path,
+                f'#!/bin/sh\nexec /usr/bin/python3 -I -S {controller_programs.REQUEST_PROGRAM} {what} "$@"\n',
+                "0755",
+            )
+            for path, what in calls.items()
+        ),
+    )
+
+
+_DATABASE: Final = "/var/lib/mysql"
+_SOCKET: Final = "/run/mysqld/mysqld.sock"
+#: Where slurmdbd looks; it refuses to start when others can read it.
+_SLURMDBD_CONF: Final = """\
+# Written by Tidepool.
+AuthType=auth/munge
+DbdHost=dbd
+SlurmUser=slurm
+LogFile=/var/log/slurm/slurmdbd.log
+PidFile=/run/slurm/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageLoc=slurm_acct_db
+StorageUser=slurm
+"""
+#: Read at each start of mariadbd. Its socket tells it who calls: no password is there that could get lost.
+_ACCOUNTS: Final = """\
+CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
+GRANT ALL ON slurm_acct_db.* TO slurm@localhost;
+"""
+#: The database is whole when it has its name, as that is given last.
+_INSTALL: Final = f"""\
+test -d {_DATABASE}/data && exit
+rm -rf {_DATABASE}/new
+mariadb-install-db --datadir={_DATABASE}/new --skip-test-db --auth-root-authentication-method=socket
+mv {_DATABASE}/new {_DATABASE}/data
+"""
+_MARIADBD: Final = (
+    "/usr/sbin/mariadbd",
+    f"--datadir={_DATABASE}/data",
+    f"--socket={_SOCKET}",
+    "--pid-file=/run/mysqld/mysqld.pid",
+    "--init-file=/etc/mysql/slurm.sql",
+)
+
+
+def accounting_boot(keys: Keys, *, database: Input[str]) -> Boot:
+    """Run munged, sshd, mariadbd and slurmdbd; ``database`` is the volume of MariaDB's files."""
+    return Boot(
+        services=(
+            MUNGED,
+            SSHD,
+            Service("database", ("/bin/sh", "-ec", _INSTALL), user="mysql", once=True),
+            Service("mariadbd", _MARIADBD, user="mysql", ready=f"unix:{_SOCKET}", stop_timeout_s=30),
+            Service("slurmdbd", ("/usr/sbin/slurmdbd", "-D"), user="slurm", ready="tcp:6819"),
+        ),
+        files=(
+            *keys.files,
+            File("/etc/slurm/slurmdbd.conf", _SLURMDBD_CONF, "0600", "slurm", "slurm"),
+            File("/etc/mysql/slurm.sql", _ACCOUNTS),
+        ),
+        folders=(
+            *RUN_FOLDERS,
+            Folder(_DATABASE, "0700", "mysql", "mysql"),
+            Folder("/run/mysqld", owner="mysql", group="mysql"),
+            Folder("/run/slurm", owner="slurm", group="slurm"),
+        ),
+        mounts=(Mount(database, _DATABASE, read_only=False),),
+    )

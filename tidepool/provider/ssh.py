@@ -1,0 +1,162 @@
+"""tidepool:ssh:Access and tidepool:ssh:Machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tidepool.clients.slurm import SlurmError, Transport
+from tidepool.cluster.hostlist import HostlistError, expand
+from tidepool.infrastructures.connection import ssh_folder, transport
+from tidepool.infrastructures.local.boots import name_mistakes, remove_if_empty
+from tidepool.infrastructures.local.kernel.errors import explained
+from tidepool.infrastructures.local.kernel.lock import make_private
+from tidepool.provider.machines import connection_mistakes
+from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.reading import Mistake
+from tidepool.resources.ssh import SshAccess, SshAccessModel, SshMachine, SshMachineModel
+from tidepool.resources.values import Plain
+
+_KEY: Final = "key"
+_KNOWN: Final = "known_hosts"
+
+
+def _files(wanted: SshAccessModel) -> Mapping[str, str]:
+    """The texts that are kept, by name."""
+    # As SSH writes hosts with another port than its own.
+    form = "{}" if wanted.port == 22 else f"[{{}}]:{wanted.port}"
+    known = ",".join(form.format(address) for address in expand(wanted.addresses))
+    key = " ".join(wanted.host_key.split()[:2])
+    return {_KEY: wanted.private_key, _KNOWN: f"{known} {key}\n"}
+
+
+class SshAccessKind(Kind[SshAccessModel]):
+    """A private key and the key of the machines that it opens, kept for root alone."""
+
+    resource = SshAccess
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def mistakes(self, wanted: SshAccessModel) -> Iterable[Mistake]:
+        yield from name_mistakes(stack=wanted.stack)
+        if len(wanted.host_key.split()) < 2 or "\n" in wanted.host_key.strip():
+            yield Mistake("hostKey", "one public key is wanted, on one line: ssh-ed25519 AAAA...")
+        try:
+            expand(wanted.addresses)
+        except HostlistError as error:
+            yield Mistake("addresses", str(error))
+
+    def create(self, wanted: SshAccessModel, task: Task) -> Made:
+        self._save(wanted)
+        return Made(wanted.stack)
+
+    def update(self, id: str, old: SshAccessModel, wanted: SshAccessModel, task: Task) -> Mapping[str, Plain]:
+        self._save(wanted)
+        return {}
+
+    def look(self, id: str, state: SshAccessModel) -> Mapping[str, Plain] | None:
+        folder = ssh_folder(self._home.data, state.stack)
+        try:
+            there = {name: (folder / name).read_text() for name in _files(state)}
+        except FileNotFoundError:
+            return None
+        # What is otherwise may be a key, and is not worth showing: it is written anew.
+        return AS_KNOWN if there == _files(state) else None
+
+    def delete(self, id: str, state: SshAccessModel, task: Task) -> None:
+        folder = ssh_folder(self._home.data, state.stack)
+        with explained(f"the keys in {folder} could not be deleted"):
+            for name in _files(state):
+                (folder / name).unlink(missing_ok=True)
+            remove_if_empty(folder, below=self._home.data)
+
+    def _save(self, wanted: SshAccessModel) -> None:
+        folder = ssh_folder(self._home.data, wanted.stack)
+        with explained(f"keys could not be kept in {folder}"):
+            make_private(folder)
+            for name, text in _files(wanted).items():
+                _write_private(folder / name, text)
+
+
+def _write_private(path: Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    partial.rename(path)
+
+
+_AGAIN_S: Final = 1.0
+_ONE_S: Final = 15.0
+#: How far a machine is that cannot be connected with.
+_BOOTS: Final[Mapping[int | None, str]] = {
+    errno.EHOSTUNREACH: "it boots, and has no address yet; ",
+    errno.ECONNREFUSED: "it boots, and has its address; sshd does not run yet; ",
+}
+
+
+def _connection(wanted: SshMachineModel) -> Mapping[str, Any]:
+    named = {"kind": "ssh", "stack": wanted.stack, "address": wanted.address, "user": wanted.user}
+    return named if wanted.port == 22 else {**named, "port": wanted.port}
+
+
+class SshMachineKind(Kind[SshMachineModel]):
+    """A machine that answers by SSH. It is somebody else's: nothing is made here, and nothing is taken away."""
+
+    resource = SshMachine
+    #: A machine that boots is there in half a minute; one that is emulated, in several.
+    timeout_s = 600.0
+
+    def __init__(
+        self,
+        home: Home,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._home = home
+        self._sleep = sleep
+
+    def mistakes(self, wanted: SshMachineModel) -> Iterable[Mistake]:
+        return connection_mistakes({"address": _connection(wanted)}, self._home.data)
+
+    def create(self, wanted: SshMachineModel, task: Task) -> Made:
+        reached, told = transport(_connection(wanted), self._home.data), ""
+        try:
+            while why := _why_not(reached):
+                if task.left_s <= _AGAIN_S:
+                    raise Refusal(
+                        f"the machine {wanted.address} does not answer within {task.timeout_s:g} s: {why}. See its "
+                        "console; the next `tidepool up` goes on from here" + self._more_time(task)
+                    )
+                # Each line of it stays, where no terminal is written to.
+                if why != told:
+                    task.status(f"waiting for {wanted.address}: {why}")
+                told = why
+                self._sleep(_AGAIN_S)
+        finally:
+            reached.close()
+        return Made(f"{wanted.stack}/{wanted.address}", {"connection": _connection(wanted)})
+
+    def _more_time(self, task: Task) -> str:
+        """Return the remedy where a person can set the time: that of an infrastructure with an option for it."""
+        if task.timeout_s == self.timeout_s:
+            return ""
+        return ". A machine that is slower gets more time by `boot_timeout_s` of its infrastructure's options"
+
+    def look(self, id: str, state: SshMachineModel) -> Mapping[str, Plain] | None:
+        # Not seen is not gone: whether it is there, who made it says.
+        return AS_KNOWN
+
+
+def _why_not(reached: Transport) -> str:
+    try:
+        ended = reached.run(["true"], timeout_s=_ONE_S)
+    except SlurmError as error:
+        return _BOOTS.get(getattr(error.__cause__, "errno", None), "") + error.what
+    return "" if ended.exit_code == 0 else f"`true` ended with {ended.exit_code}: {ended.stderr.strip()}"
