@@ -105,7 +105,7 @@ def control_plane_boot(
             _service("kube-apiserver", API_PORT, (*_api_server(networks), *extra)),
             Service("kube-apiserver-ready", ("/usr/bin/python3", "-I", "-S", "-c", _UNTIL_READY), once=True),
             _service("kube-controller-manager", 10257, _controllers()),
-            _service("kube-scheduler", 10259, _scheduler()),
+            _service("kube-scheduler", 10259, _beside("scheduler")),
         ),
         files=(*_files(keys), *((File(_ROUTES, routes(networks.routes)),) if networks.routes else ())),
         folders=(Folder(_ETC, "0700"), Folder(_PKI, "0700"), Folder(_ETCD, "0700")),
@@ -189,10 +189,6 @@ def _controllers() -> tuple[str, ...]:
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
     )
-
-
-def _scheduler() -> tuple[str, ...]:
-    return _beside("scheduler")
 
 
 def _beside(name: str) -> tuple[str, ...]:

@@ -140,7 +140,10 @@ class SlurmController(pulumi.ComponentResource):
             name,
             hosts=[machine.connection for machine in configured],
             files=configuration(spec),
-            fleets={fleet.name: _all_slots(fleet) for fleet in fleets_and_pools(spec)},
+            fleets={
+                fleet.name: hostlist.fold(slot.node_name for slot in fleet.slots())
+                for fleet in fleets_and_pools(spec)
+            },
             # slurmctld asks slurmdbd for its accounts when it starts.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[each.resource for each in accounting]),
         )
@@ -252,7 +255,3 @@ def unknown_part(
         f"{component}: the configuration of the controller {spec.name} has no such {what}; its {what}s are: {known}. Give it "
         f'to the controller: SlurmController("{spec.name}", {what}s=[{what.capitalize()}Args(name="{name}", ...)])'
     )
-
-
-def _all_slots(fleet: Fleetlike) -> str:
-    return hostlist.fold(slot.node_name for slot in fleet.slots())

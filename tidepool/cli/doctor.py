@@ -52,9 +52,7 @@ def doctor_verb(context: Context, stack: Stack | Failure, as_json: bool) -> int:
     """
     findings = [*examine(context), *examine_stack(stack)]
     if as_json:
-        show.emit(
-            [{"what": f.what, "state": f.state, "detail": f.detail, "remedy": f.remedy} for f in findings]
-        )
+        show.emit(show.document(findings))
     else:
         styles = {"well": "green", "note": "yellow", "lacks": "bold red"}
         rows = [((f.state, styles[f.state]), f.what, f.detail, f.remedy) for f in findings]

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -24,7 +23,7 @@ from tidepool.cli.cluster import find_machine, find_machines
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import EXEC_FAILED, SSH_FAILED, USAGE, Failure, failure_of
 from tidepool.cli.options import machine_names, stack_options
-from tidepool.cli.reach import by_kind, command_on, ssh_address, ssh_options, ssh_program
+from tidepool.cli.reach import SshAddress, by_kind, command_on, ssh_address, ssh_options, ssh_program
 from tidepool.cli.stack import Stack
 
 #: How many machines a command runs on at once.
@@ -211,11 +210,11 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
         command = command[1:]
     with _failing_with(SSH_FAILED):
         stack.require_root()
-        target = _target(stack, machine)
+        prefix, target = _target(stack, machine)
         key = str(stack.secret("sshKey"))
     with _in_memory(key) as key_path, _in_memory(f"{target.known_as} {target.host_key}\n") as known_path:
         argv = [
-            *(*target.prefix, "ssh", *ssh_options(key_path, known_path, target.port)),
+            *(*prefix, "ssh", *ssh_options(key_path, known_path, target.port)),
             *(["-t"] if terminal else []),
             *("-l", user, "--", target.address, *command),
         ]
@@ -228,19 +227,8 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
             signal.signal(signal.SIGINT, kept)
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The target of ssh. ``prefix`` brings a command into the machine's network; ``host_key`` is one line."""
-
-    prefix: tuple[str, ...]
-    address: str
-    host_key: str
-    port: int = 22
-
-    @property
-    def known_as(self) -> str:
-        """As ssh writes hosts with another port than its own."""
-        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
+#: The words that bring a command into the machine's network, and its sshd there.
+_Target = tuple[tuple[str, ...], SshAddress]
 
 
 def _target(stack: Stack, name: str) -> _Target:
@@ -250,8 +238,7 @@ def _target(stack: Stack, name: str) -> _Target:
 
 
 def _outside(stack: Stack, connection: Connection) -> _Target:
-    place = ssh_address(stack, connection)
-    return _Target((), place.address, place.host_key, place.port)
+    return (), ssh_address(stack, connection)
 
 
 def _here(stack: Stack, connection: Connection) -> _Target:
@@ -270,7 +257,7 @@ def _here(stack: Stack, connection: Connection) -> _Target:
             f"machine {machine} has no host key yet, or no sshd: {key.stderr.strip()}",
             remedy=f"`tidepool logs {machine}` shows its boot; `tidepool exec {machine} -- bash` works without ssh",
         )
-    return _Target(network.prefix, found.address, key.stdout.strip())
+    return network.prefix, SshAddress(found.address, key.stdout.strip())
 
 
 #: By the kinds of connections.

@@ -106,33 +106,6 @@ def chosen(context: click.Context) -> Choice:
     return said or Choice(context.find_object(Context) or Context.of_process())
 
 
-def machine_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The machines that a word may become; for the shell."""
-    return _completed(context, incomplete, _machines)
-
-
-def node_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The nodes that a word may become; for the shell."""
-    return _completed(context, incomplete, _nodes)
-
-
-def fleet_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The fleets that a word may become; for the shell."""
-    return _completed(context, incomplete, lambda cluster: [*cluster.fleets])
-
-
-def pool_machine_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The machines of pools that a word may become; for the shell."""
-    return _completed(
-        context, incomplete, lambda cluster: [name for pool in cluster.pools for name in _of(pool, cluster)]
-    )
-
-
-def pool_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The pools that a word may become; for the shell."""
-    return _completed(context, incomplete, lambda cluster: [*cluster.pools])
-
-
 def _of(pool: str, cluster: Any) -> list[str]:
     from tidepool.cluster.hostlist import HostSet
 
@@ -165,17 +138,34 @@ def _stacks(context: click.Context, _parameter: click.Parameter, incomplete: str
     return [name for name in found if name.startswith(incomplete)]
 
 
-def _completed(context: click.Context, incomplete: str, names: Callable[[Any], list[str]]) -> list[str]:
-    from tidepool.cli.cluster import require_cluster
-    from tidepool.cli.stack import find_stack
+_Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
-    said = chosen(context)
-    stack, folder = context.params.get("stack"), context.params.get("folder")
-    try:
-        cluster = require_cluster(find_stack(said.context, stack or said.stack, folder or said.folder))
-        return [name for name in names(cluster) if name.startswith(incomplete)]
-    except Exception:  # noqa: BLE001  (a shell that completes has no place for errors: it gets no names)
-        return []
+
+def _completing(names: Callable[[Any], list[str]]) -> _Complete:
+    """Return what gives the shell those ``names`` of a cluster that a word may become."""
+
+    def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        from tidepool.cli.cluster import require_cluster
+        from tidepool.cli.stack import find_stack
+
+        said = chosen(context)
+        stack, folder = context.params.get("stack"), context.params.get("folder")
+        try:
+            cluster = require_cluster(find_stack(said.context, stack or said.stack, folder or said.folder))
+            return [name for name in names(cluster) if name.startswith(incomplete)]
+        except Exception:  # noqa: BLE001  (a shell that completes has no place for errors: it gets no names)
+            return []
+
+    return complete
+
+
+machine_names = _completing(_machines)
+node_names = _completing(_nodes)
+fleet_names = _completing(lambda cluster: [*cluster.fleets])
+pool_names = _completing(lambda cluster: [*cluster.pools])
+pool_machine_names = _completing(
+    lambda cluster: [name for pool in cluster.pools for name in _of(pool, cluster)]
+)
 
 
 _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|d)?")

@@ -72,9 +72,13 @@ class _Problems:
 
     names: dict[tuple[Severity, str, str], list[str]] = field(default_factory=dict)
 
-    def add(self, severity: Severity, name: str, what: str, remedy: str) -> None:
-        """Add a problem of ``name``. ``what`` and ``remedy`` have ``{}`` where the names stand."""
-        self.names.setdefault((severity, what, remedy), []).append(name)
+    def failure(self, name: str, what: str, remedy: str) -> None:
+        """Add a failure of ``name``. ``what`` and ``remedy`` have ``{}`` where the names stand."""
+        self.names.setdefault(("failure", what, remedy), []).append(name)
+
+    def note(self, name: str, what: str, remedy: str) -> None:
+        """Add a note about ``name``, as a failure."""
+        self.names.setdefault(("note", what, remedy), []).append(name)
 
     def problems(self) -> Iterator[Problem]:
         for (severity, what, remedy), names in self.names.items():
@@ -122,8 +126,7 @@ def problems(cluster: Cluster, seen: Observations) -> Iterator[Problem]:
             and not seen.failure
             and _slurmctld(machines.get(controller.host)) not in _DOWN
         ):
-            told.add(
-                "failure",
+            told.failure(
                 controller.host,
                 "slurmctld on {} does not answer",
                 "`tidepool logs {}` says why; `tidepool up`",
@@ -162,44 +165,36 @@ def _of_nodes(
                 remedy = "`tidepool up` makes it again"
             else:
                 remedy = "`tidepool logs {}` says more; `tidepool resume {}` once it is well"
-            told.add("failure", node.name, f"node {{}} is {state}{why}", remedy)
+            told.failure(node.name, f"node {{}} is {state}{why}", remedy)
         elif state.is_draining:
-            told.add("note", node.name, f"node {{}} is {state_word(state)}{why}", "`tidepool resume {}`")
+            told.note(node.name, f"node {{}} is {state_word(state)}{why}", "`tidepool resume {}`")
 
 
 def _of_machines(told: _Problems, machines: Iterable[Machine]) -> None:
     for machine in machines:
         if machine.state == "frozen":
-            told.add("failure", machine.name, "machine {} is frozen", "`tidepool up`, or thaw it")
+            told.failure(machine.name, "machine {} is frozen", "`tidepool up`, or thaw it")
         elif machine.state != "running":
-            told.add(
-                "failure", machine.name, f"machine {{}} is {machine.state}", "`tidepool up` boots it again"
-            )
+            told.failure(machine.name, f"machine {{}} is {machine.state}", "`tidepool up` boots it again")
         for service in machine.services:
             if service.state == "backing-off":
-                told.add(
-                    "failure",
-                    machine.name,
-                    f"{service.name} on machine {{}} does not stay up",
-                    "`tidepool logs {}`",
+                told.failure(
+                    machine.name, f"{service.name} on machine {{}} does not stay up", "`tidepool logs {}`"
                 )
             if service.state == "ended":
-                told.add(
-                    "note",
+                told.note(
                     machine.name,
                     f"{service.name} of {{}} ended without an error, as one does that another took over from, and stays down",
                     f"`tidepool exec {{}} -- sh -c '{_start(service.name)}'` starts it",
                 )
         if machine.outdated:
-            told.add(
-                "note",
+            told.note(
                 machine.name,
                 "machine {} runs as it booted, before the spec changed",
                 "its next boot takes the change",
             )
         if machine.memory_kills:
-            told.add(
-                "note",
+            told.note(
                 machine.name,
                 "on machine {} processes were killed, because its memory was full",
                 "jobs that ask for less memory than they use, or a larger shape",
@@ -208,22 +203,17 @@ def _of_machines(told: _Problems, machines: Iterable[Machine]) -> None:
 
 def _of_remote(told: _Problems, there: RemoteMachines) -> None:
     for name, why in there.silent.items():
-        told.add(
-            "failure", name, f"machines of {{}} cannot be listed: {why}", "`tidepool doctor` looks at {}"
-        )
+        told.failure(name, f"machines of {{}} cannot be listed: {why}", "`tidepool doctor` looks at {}")
     for machine in there.machines:
         if machine.state != "running":
-            told.add(
-                "failure",
+            told.failure(
                 machine.key.node,
                 f"machine {{}} of {machine.key.infrastructure} is {machine.state}",
                 "`tidepool why node {}` says what becomes of it; `tidepool up`",
             )
     names = Counter(machine.key.node for machine in there.machines)
     for node in sorted(name for name, count in names.items() if count > 1):
-        told.add(
-            "failure", node, "node {} has several machines", "`tidepool scale` deletes those of no record"
-        )
+        told.failure(node, "node {} has several machines", "`tidepool scale` deletes those of no record")
 
 
 def _start(service: str) -> str:
@@ -241,13 +231,11 @@ def _of_absence(
 ) -> None:
     there = {node.name for node in nodes if not node.state.is_slot}
     for name in sorted(name for name in there - set(machines) if fleet_of(name) not in unseen):
-        told.add("failure", name, "node {} has no machine", "`tidepool up` makes it")
+        told.failure(name, "node {} has no machine", "`tidepool up` makes it")
     # Those of pools that serve Kubernetes are nothing in Slurm, and others may be on their way there.
     remote = {name for roles in cluster.pools.values() for text in roles.values() for name in HostSet(text)}
     for name in sorted(set(machines) - there - own - remote):
-        told.add(
-            "failure", name, "machine {} is no node of Slurm's", "`tidepool logs {}` says why; `tidepool up`"
-        )
+        told.failure(name, "machine {} is no node of Slurm's", "`tidepool logs {}` says why; `tidepool up`")
     wanted = {name for text in cluster.fleets.values() for name in HostSet(text)}
     for name in sorted(wanted - there - set(machines)):
-        told.add("failure", name, "node {} should be there, and is not", "`tidepool up` makes it")
+        told.failure(name, "node {} should be there, and is not", "`tidepool up` makes it")

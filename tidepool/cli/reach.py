@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,8 +22,13 @@ class SshAddress:
     """The address of a machine's sshd, and its host key as one line has it: ``ssh-ed25519 AAAA...``."""
 
     address: str
-    port: int
     host_key: str
+    port: int = 22
+
+    @property
+    def known_as(self) -> str:
+        """As ssh writes hosts with another port than its own."""
+        return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
 
 
 def command_on(
@@ -56,8 +61,7 @@ def ssh_address(stack: Stack, connection: Mapping[str, Any]) -> SshAddress:
     Raises:
         Failure: its host key is not kept here.
     """
-    address, port = str(connection["address"]), int(connection.get("port", 22))
-    known = f"[{address}]:{port}" if port != 22 else address
+    found = SshAddress(str(connection["address"]), "", int(connection.get("port", 22)))
     path = _folder(stack, connection) / "known_hosts"
     try:
         lines = path.read_text().splitlines()
@@ -65,10 +69,10 @@ def ssh_address(stack: Stack, connection: Mapping[str, Any]) -> SshAddress:
         lines = []
     for line in lines:
         hosts, *key = line.split()
-        if known in hosts.split(",") and len(key) >= 2:
-            return SshAddress(address, port, " ".join(key[:2]))
+        if found.known_as in hosts.split(",") and len(key) >= 2:
+            return replace(found, host_key=" ".join(key[:2]))
     raise Failure(
-        f"the host key of {known} is not in {path}",
+        f"the host key of {found.known_as} is not in {path}",
         remedy="`tidepool up`, on the machine that brought the stack up last",
         code=NOT_THERE,
     )

@@ -110,7 +110,8 @@ def check_machine(spec: ClusterSpec, stack: Stack) -> None:
         Failure: this machine lacks something; each with its remedy.
     """
     here = preflight(stack.data, plans(spec))
-    lacks = (*here, *toolchain_lack(spec, stack.context.env), *package_lacks(spec, stack))
+    packages = (lack for name in spec.infrastructure_names for lack in package_lacks_of(name, stack))
+    lacks = (*here, *toolchain_lack(spec, stack.context.env), *packages)
     for lack in lacks:
         if not lack.fatal:
             show.warn(str(lack))
@@ -192,14 +193,8 @@ def toolchain_lack(spec: ClusterSpec, env: Mapping[str, str]) -> Iterator[Lack]:
         yield Lack(what, remedy)
 
 
-def package_lacks(spec: ClusterSpec, stack: Stack) -> Iterator[Lack]:
-    """The packages that are not installed, and the plugins that no engine would find; each with what installs it."""
-    for name in spec.infrastructure_names:
-        yield from package_lacks_of(name, stack)
-
-
 def package_lacks_of(name: str, stack: Stack) -> Iterator[Lack]:
-    """The same of one infrastructure."""
+    """Yield the packages of an infrastructure that are not installed, and its plugin where no engine would find it."""
     try:
         package = descriptor(name).package
     except Permanent as unknown:
@@ -226,7 +221,10 @@ def _packages(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
 
 def _plugin(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
     env = stack.environment
-    if stack.engine.name == "pulumi" and not _is_true(env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"]):
+    if stack.engine.name == "pulumi" and env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"].lower() not in (
+        "1",
+        "true",
+    ):
         return  # it downloads what is missing
     # The engine takes the one that the package was made with.
     wanted = (installed(package.name) if _runs_here(stack) else "") or package.version
@@ -262,7 +260,3 @@ def installed(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return ""
-
-
-def _is_true(value: str) -> bool:
-    return value.lower() in ("1", "true")

@@ -168,13 +168,10 @@ def overview_json(seen: Overview, pools: PoolsView | None = None) -> Mapping[str
             }
             for f in seen.fleets
         ],
-        "queue": [{"state": q.state, "reason": q.reason, "jobs": q.jobs, "cpus": q.cpus} for q in seen.queue],
+        "queue": document(seen.queue),
         "machines": [*map(_local_json, seen.machines), *map(_remote_json, seen.remote.machines)],
         "silent": dict(seen.remote.silent),
-        "problems": [
-            {"severity": p.severity, "what": p.what, "remedy": p.remedy}
-            for p in (*seen.problems, *(problems_of_pools(pools) if pools else ()))
-        ],
+        "problems": document((*seen.problems, *(problems_of_pools(pools) if pools else ()))),
     }
 
 

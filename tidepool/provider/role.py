@@ -30,7 +30,6 @@ from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_access
 from tidepool.infrastructures.local.boots import boot_path, load_boot
-from tidepool.infrastructures.local.kernel import File
 from tidepool.provider.machines import connection_mistakes, machine_runs
 from tidepool.provider.role_change import Refused, find_amiss, leave, settle
 from tidepool.resources.errors import Refusal, Unfinished
@@ -313,11 +312,7 @@ def _files(home: Home, wanted: RoleModel, role: Role, token: _Token) -> Sequence
         raise ConversionError(
             f"the files of the role {role} are gone ({path}); `tidepool up` writes them"
         ) from None
-    files = [_role_file(file) for file in parts.files]
+    files = [RoleFile(file.path, file.data, file.mode, file.owner, file.group) for file in parts.files]
     if role == "slurm":
         return files
     return kubernetes_files(files, pods=IPv4Network(wanted.pod_subnet), bootstrap=token.kubeconfig)
-
-
-def _role_file(file: File[str]) -> RoleFile:
-    return RoleFile(file.path, file.data, file.mode, file.owner, file.group)

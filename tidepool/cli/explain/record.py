@@ -234,7 +234,7 @@ class Source:
             JournalError: it cannot be read.
             Failure: as for `journal`.
         """
-        now = local_now()
+        now = datetime.now(UTC).astimezone()
         journal = self.journal
         return read_record(journal, self._stack.name, now) if journal else Record(self._stack.name, now)
 
@@ -248,8 +248,3 @@ def opened(stack: Stack) -> Journal | None:
     if not has_journal(stack):
         return None
     return open_journal(scaler_folder(stack), stack.context.env, stack=stack.name)
-
-
-def local_now() -> datetime:
-    """The time, in the zone of this machine."""
-    return datetime.now(UTC).astimezone()

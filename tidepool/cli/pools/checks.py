@@ -209,7 +209,7 @@ def end_pods(stack: Stack, outputs: Mapping[str, Any], *, kill: bool) -> None:
             if there:
                 _kill_all(client, machines)
     except KubernetesError as error:
-        if not kill and not (_is_own(stack) and not _control_plane_runs(stack)):
+        if not kill and not (_is_own(stack) and _machines(stack).get(CONTROL_PLANE_HOST) != "running"):
             raise Failure(
                 f"Kubernetes cannot be asked whether pods run: {error}",
                 remedy="`tidepool up` mends the cluster; `tidepool down --force` takes it down regardless",
@@ -291,10 +291,6 @@ def _driven(journal: Journal) -> list[Conversion]:
 def _is_own(stack: Stack) -> bool:
     """Return whether Kubernetes goes with the cluster, and all that it would make again."""
     return CONTROL_PLANE_HOST in _machines(stack)
-
-
-def _control_plane_runs(stack: Stack) -> bool:
-    return _machines(stack).get(CONTROL_PLANE_HOST) == "running"
 
 
 def _machines(stack: Stack) -> dict[str, str]:

@@ -12,7 +12,6 @@ from tidepool.cli.pools import PoolObservations, Pools, SlurmObservation
 from tidepool.cli.problems import state_word
 from tidepool.cli.show import between
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
-from tidepool.clients.kubernetes.objects import Pod
 from tidepool.cluster.hostlist import expand
 from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Conversion, Phase, Work
@@ -135,7 +134,8 @@ def work_by_node(sides: PoolObservations, now: datetime) -> dict[str, tuple[Work
             found.setdefault(node, []).append(Work("job", str(job.job_id), job.user, "runs", end))
     for pod in sides.pods:
         if pod.node and not pod.has_ended and not pod.is_static:
-            found.setdefault(pod.node, []).append(Work("pod", pod.key, pod.owner, "runs", _pod_words(pod)))
+            fate = "" if pod.owner else "nobody would make it again"
+            found.setdefault(pod.node, []).append(Work("pod", pod.key, pod.owner, "runs", fate))
     return {node: tuple(work) for node, work in found.items()}
 
 
@@ -182,10 +182,6 @@ def _machine(
         if last and last.phase in ("failed", "stopped") and not going
         else "",
     )
-
-
-def _pod_words(pod: Pod) -> str:
-    return "nobody would make it again" if not pod.owner else ""
 
 
 def both_roles(view: PoolsView) -> Iterator[str]:
