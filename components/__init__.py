@@ -26,9 +26,6 @@ from tidepool.cluster.spec import Infrastructure as Infrastructure
 from tidepool.cluster.spec import Limits as Limits
 from tidepool.cluster.spec import Partition as Partition
 from tidepool.components.cluster import Cluster as Cluster
-from tidepool.components.cluster_args import FleetArgs as FleetArgs
-from tidepool.components.cluster_args import PoolArgs as PoolArgs
-from tidepool.components.cluster_args import cluster_spec as cluster_spec
 from tidepool.components.compute_fleet import ComputeFleet as ComputeFleet
 from tidepool.components.desired_state import DesiredState as DesiredState
 from tidepool.components.desired_state import desired_state as desired_state
@@ -36,7 +33,10 @@ from tidepool.components.golden_image import GoldenImage as GoldenImage
 from tidepool.components.locations import Location as Location
 from tidepool.components.locations import Locations as Locations
 from tidepool.components.locations import register_locations as register_locations
+from tidepool.components.slurm_controller import FleetArgs as FleetArgs
+from tidepool.components.slurm_controller import PoolArgs as PoolArgs
 from tidepool.components.slurm_controller import SlurmController as SlurmController
+from tidepool.components.slurm_controller import cluster_spec as cluster_spec
 
 if TYPE_CHECKING:
     from tidepool.components.converged_node_pool import ConvergedNodePool as ConvergedNodePool

@@ -30,7 +30,7 @@ from tidepool.components import (
     SlurmController,
     cluster_spec,
 )
-from tidepool.components.cluster_args import ClusterKeys, default_subnet
+from tidepool.components.slurm_controller import ClusterKeys, default_subnet
 from tidepool.testing import Graph, register
 
 RECORDED = json.loads((Path(__file__).parent / "urns_of_the_program_before.json").read_text())

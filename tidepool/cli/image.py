@@ -44,7 +44,7 @@ class _Images:
         named = context.env.get("TIDEPOOL_IMAGES")
         self.store: ImageStore = ImageStore(Path(named).absolute() if named else context.data / "images")
         self.machine: Machine = Machine(dict(context.env))
-        self._world = context
+        self._context = context
 
     @classmethod
     def of(cls, context: click.Context, folder: str | None) -> _Images:
@@ -108,7 +108,7 @@ class _Images:
         return entry.image
 
     def require_root(self) -> None:
-        if not self._world.root:
+        if not self._context.root:
             raise Failure(
                 "images are root's, as their files have many owners", remedy="run it with sudo", code=LACKS
             )

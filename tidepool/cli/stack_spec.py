@@ -211,10 +211,9 @@ def _packages(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
         return
     missing = [each for each in (package.name, *package.beside) if not installed(each)]
     if missing:
-        describe_lacks = "the Python package" if len(missing) == 1 else "the Python packages"
-        verb = "is" if len(missing) == 1 else "are"
+        packages, are = ("package", "is") if len(missing) == 1 else ("packages", "are")
         yield Lack(
-            f"infrastructure {name}: {describe_lacks} {', '.join(missing)} {verb} not installed",
+            f"infrastructure {name}: the Python {packages} {', '.join(missing)} {are} not installed",
             package.install,
         )
 

@@ -74,6 +74,17 @@ _TIMEOUT_S: Final = 10.0
 _STEP = re.compile(r"slurmstepd: \[(\d+)\.")
 
 
+def read_pid(host: Transport, path: str) -> int | None:
+    """Return the process that a file on ``host`` names; None where there is none.
+
+    Raises:
+        SlurmError: the host cannot be reached.
+    """
+    read = host.run(["cat", path], timeout_s=_TIMEOUT_S)
+    text = read.stdout.strip()
+    return int(text) if read.exit_code == 0 and text.isdecimal() else None
+
+
 @dataclass(frozen=True, slots=True)
 class Slurmd:
     """The slurmd on ``host``."""
@@ -83,11 +94,9 @@ class Slurmd:
     def pid(self) -> int | None:
         """Its process there; None where it does not run, or cannot be asked for."""
         try:
-            read = self.host.run(["cat", _PID_FILE], timeout_s=_TIMEOUT_S)
+            return read_pid(self.host, _PID_FILE)
         except SlurmError:
             return None
-        text = read.stdout.strip()
-        return int(text) if read.exit_code == 0 and text.isdecimal() else None
 
     def restart_if_still(self, pid: int | None) -> int | None:
         """Have it end where it is still the process ``pid``, so that its supervisor starts it again.

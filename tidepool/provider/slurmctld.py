@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidepool.clients.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
+from tidepool.provider.machines import read_pid
 from tidepool.provider.slurm_effects import PartitionOrder, Verb, setting
 from tidepool.resources.errors import Refusal
 
@@ -54,10 +55,7 @@ class Slurmctld:
 
     def pid(self) -> int | None:
         """Its process on its host; None where it does not run."""
-        path = setting(self.files, "SlurmctldPidFile", "/var/run/slurmctld.pid")
-        read = self.host.run(["cat", path], timeout_s=_TIMEOUT_S)
-        text = read.stdout.strip()
-        return int(text) if read.exit_code == 0 and text.isdecimal() else None
+        return read_pid(self.host, setting(self.files, "SlurmctldPidFile", "/var/run/slurmctld.pid"))
 
     def is_up(self, *, takes_over: bool = False) -> bool:
         """Return whether the controller in charge answers. With ``takes_over`` this one is, afterwards.

@@ -310,7 +310,7 @@ class Progress:
 
     def __init__(self, begun: datetime) -> None:
         self._begun = begun
-        self._show_outcome: dict[str, _Key] = {}
+        self._last: dict[str, _Key] = {}
 
     def lines(self, seen: Sequence[Conversion], now: datetime) -> Iterator[str]:
         """``  1.2 s  shared-[1-3]: waits for its work to end``, with what each waits for below it."""
@@ -321,8 +321,8 @@ class Progress:
                 tuple(holds(each)),
                 what_comes(each, now) if each.phase == "emptying" else "",
             )
-            if self._show_outcome.get(each.order.node) != key:
-                self._show_outcome[each.order.node] = key
+            if self._last.get(each.order.node) != key:
+                self._last[each.order.node] = key
                 groups.setdefault(key, []).append(each.order.node)
         passed_s = (now - self._begun).total_seconds()
         for (phase, held, comes), names in groups.items():
