@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from bench.queues import AT, MARK, cluster  # noqa: E402
 from bench.sizes import BySize, p99, peak_mib  # noqa: E402
 from tidepool.clients.slurm.job import parse_queue  # noqa: E402
-from tidepool.clients.slurm.node import parse_node  # noqa: E402
+from tidepool.clients.slurm.scontrol import parse_node  # noqa: E402
 from tidepool.scaling.cluster_state import ClusterState  # noqa: E402
 from tidepool.scaling.decide.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Launch as ToLaunch  # noqa: E402

@@ -16,8 +16,8 @@ from typing import Final
 from rich.console import Console, RenderableType
 
 from demo.scaler import ScalerError, scaler, until_it_leads
-from tidepool.charts.drawing import DrawingError
-from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.charts import DrawingError
+from tidepool.clients.kubernetes.contract import KubernetesError
 from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.conversion.ports import ConversionError
 from tidepool.infrastructures.connection import data_folder, transport

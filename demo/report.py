@@ -45,9 +45,9 @@ def write_charts(breathed: Breathed, folder: Path, stack: str) -> tuple[Path, ..
         DrawingError: they cannot be drawn or written.
     """
     # Late: it takes most of a second.
-    from tidepool.charts.drawing import DrawingError
+    from demo.history import history
+    from tidepool.charts import DrawingError
     from tidepool.charts.fleets import Series, write_chart
-    from tidepool.charts.history import history
 
     paths = tuple(folder / f"breathing{suffix}" for suffix in (".svg", ".png"))
     try:

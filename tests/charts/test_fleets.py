@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidepool.charts.drawing import DrawingError
+from tidepool.charts import DrawingError
 from tidepool.charts.fleets import Series, write_chart
 from tidepool.scaling.decision import Phase
 from tidepool.scaling.ports import Sample

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from demo.history import history
 from tests.scaling.decide.cluster_states import job
 from tidepool.charts.fleets import Series, write_chart
-from tidepool.charts.history import history
 from tidepool.clients.slurm import Job, JobState
 from tidepool.scaling.decision import Action, Drain, Launch, Phase, Remove, Undrain
 from tidepool.scaling.ports import Intent, Result, Sample

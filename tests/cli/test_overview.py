@@ -11,7 +11,7 @@ from tidepool.cli.cluster import Cluster
 from tidepool.cli.overview import Overview, overview
 from tidepool.cli.problems import Observations, RemoteMachines, state_word
 from tidepool.clients.slurm import Controller, JobRequest, Node, NodeState, Slots
-from tidepool.clients.slurm.node import Reason
+from tidepool.clients.slurm.scontrol import Reason
 from tidepool.infrastructures.local.kernel import Machine, MachineState, ServiceState
 from tidepool.simulation.slurm.fake import FakeSlurm
 

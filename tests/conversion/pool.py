@@ -28,8 +28,8 @@ from tests.infrastructures.local import golden
 from tests.infrastructures.local.stacks import CIDR, Stack, left_of
 from tests.toolchain import kubernetes_tools
 from tidepool.clients.kubernetes.client import KubernetesApi, connect
+from tidepool.clients.kubernetes.contract import Unreachable
 from tidepool.clients.kubernetes.control_plane import ControlPlane
-from tidepool.clients.kubernetes.errors import Unreachable
 from tidepool.clients.kubernetes.exchange import Answer, Exchange
 from tidepool.clients.kubernetes.first_objects import API_SERVER_USER, first_objects
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig

@@ -11,9 +11,8 @@ import pytest
 from tests.clients.kubernetes.real import RealKubernetes, shared
 from tests.clients.kubernetes.world import FakeWorld, RealWorld, World
 from tidepool.clients.kubernetes.client import connect
-from tidepool.clients.kubernetes.contract import NEEDED
+from tidepool.clients.kubernetes.contract import NEEDED, Forbidden, TimedOut
 from tidepool.clients.kubernetes.control_plane import ControlPlane
-from tidepool.clients.kubernetes.errors import Forbidden, TimedOut
 from tidepool.clients.kubernetes.exchange import dial_here
 from tidepool.clients.kubernetes.first_objects import TIDEPOOL_USER, first_objects
 from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Right, Taint

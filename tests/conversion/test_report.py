@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conversion.world import World
+from tidepool.charts import DrawingError
 from tidepool.charts.box_plot import write_box_plots
-from tidepool.charts.drawing import DrawingError
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Conversion, Order, Work

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tests.clients.kubernetes.world import Clock
-from tidepool.clients.kubernetes.errors import Forbidden
+from tidepool.clients.kubernetes.contract import Forbidden
 from tidepool.clients.kubernetes.objects import Pod
 from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import Machine, MachineKey

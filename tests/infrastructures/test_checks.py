@@ -22,7 +22,7 @@ from tests.infrastructures.nomad.fake import FakeNomad, hosts, served
 from tests.infrastructures.nomad.specs import spec as on_nomad
 from tests.infrastructures.ssh.fake import FakeHosts
 from tests.infrastructures.ssh.specs import spec as on_ssh
-from tidepool.clients.kubernetes.errors import Unreachable
+from tidepool.clients.kubernetes.contract import Unreachable
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws import preflight as aws

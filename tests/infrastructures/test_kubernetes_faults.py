@@ -6,7 +6,7 @@ import pytest
 
 from tests.infrastructures.conftest import a_request
 from tests.infrastructures.kubernetes_world import NAMESPACE, ROOM_S, KubernetesWorld
-from tidepool.clients.kubernetes.errors import Unreachable
+from tidepool.clients.kubernetes.contract import Unreachable
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.simulation.infrastructure import MachineRequest

@@ -13,8 +13,7 @@ from tests.infrastructures.ssh_world import SshWorld, a_task, model, ssh_world
 from tidepool.cluster.failures import InsufficientCapacity, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.ssh.kinds import SshHostKind
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import Home
+from tidepool.resources.kind import Home, Refusal
 
 
 @pytest.fixture

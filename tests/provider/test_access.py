@@ -17,7 +17,7 @@ from tidepool.clients.kubernetes.objects import Right
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
 from tidepool.provider import certificates as pki
 from tidepool.provider.kinds import TOKENS
-from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Refusal
 from tidepool.resources.values import UNKNOWN, property_value
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 

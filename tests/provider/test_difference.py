@@ -9,8 +9,8 @@ import pytest
 
 from tidepool.infrastructures.registry import BUILT_IN, descriptor
 from tidepool.provider.kinds import TOKENS, Kinds
+from tidepool.resources.declarations import RETIRED
 from tidepool.resources.kind import Home
-from tidepool.resources.preflight import RETIRED
 from tidepool.resources.values import UNKNOWN
 
 _KINDS = Kinds(Home(Path("/nowhere"), Path("/nowhere/images")))

@@ -16,7 +16,7 @@ from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.local.kernel import Lack, LocalError, Plans
 from tidepool.provider import image
 from tidepool.provider.image import ProgressReport
-from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Refusal
 from tidepool.resources.values import UNKNOWN, property_value
 
 _CHECKOUT = Path(__file__).parents[2]

@@ -16,8 +16,7 @@ from tidepool.clients.slurm import Completed, Unreachable
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
 from tidepool.infrastructures.kubernetes.kinds import KubernetesMachineKind
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachineModel
-from tidepool.resources.errors import Unfinished
-from tidepool.resources.kind import Home, Task
+from tidepool.resources.kind import Home, Task, Unfinished
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 PODS: dict[str, Any] = {

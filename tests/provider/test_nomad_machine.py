@@ -15,8 +15,7 @@ from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.nomad.kinds import NomadMachineKind
 from tidepool.infrastructures.nomad.resources import NomadMachineModel
 from tidepool.provider.provider import InitializationFailed
-from tidepool.resources.errors import Unfinished
-from tidepool.resources.kind import Home, Task
+from tidepool.resources.kind import Home, Task, Unfinished
 from tidepool.resources.reading import read
 
 JOBS = ["dev-munge-cpu", "dev-slurmd-cpu"]

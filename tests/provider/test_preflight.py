@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.provider.calls import Calls, Preflights, plainly
-from tidepool.resources.preflight import RETIRED
+from tidepool.resources.declarations import RETIRED
 
 #: The state of each retired type, as the release before wrote it.
 OLD: Final[dict[str, dict[str, Any]]] = {

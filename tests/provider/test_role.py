@@ -25,9 +25,8 @@ from tidepool.conversion.next_step import other
 from tidepool.conversion.ports import Standing
 from tidepool.provider.provider import EngineLog, InitializationFailed, TidepoolProvider
 from tidepool.provider.role import Around, RoleKind
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import Home
-from tidepool.resources.pools import RoleModel
+from tidepool.resources.declarations import RoleModel
+from tidepool.resources.kind import Home, Refusal
 
 NODE = "shared-1"
 

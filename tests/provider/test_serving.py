@@ -20,7 +20,7 @@ from tidepool.clients.slurm import Refused
 from tidepool.cluster.failures import InsufficientCapacity, Transient, unmarked
 from tidepool.infrastructures.local.kernel import BadSpec, TimedOut
 from tidepool.provider.serving import error_text
-from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Refusal
 
 _URN = "urn:pulumi:dev::cluster::{}::it"
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.clients.slurm import Node, NodeBase, NodeFlag, NodeState
-from tidepool.clients.slurm.node import Reason
+from tidepool.clients.slurm.scontrol import Reason
 from tidepool.cluster.hostlist import expand
 from tidepool.provider.retirement import REASON, left_behind
 from tidepool.provider.slots import SlotPlan, forgettable, in_order, moved, plan
-from tidepool.resources.slurm import SlotsModel
+from tidepool.resources.declarations import SlotsModel
 
 SHAPE = SlotsModel(
     controller={},

@@ -13,9 +13,8 @@ from tests.provider.calls import Calls, plainly
 from tidepool.clients.slurm import Unreachable
 from tidepool.infrastructures.connection import ssh_folder, transport
 from tidepool.provider.ssh import SshMachineKind
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import Home, Task
-from tidepool.resources.ssh import SshMachineModel
+from tidepool.resources.declarations import SshMachineModel
+from tidepool.resources.kind import Home, Refusal, Task
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here
 

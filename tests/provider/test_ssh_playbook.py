@@ -20,8 +20,7 @@ from tidepool.infrastructures.ssh import play as plays
 from tidepool.infrastructures.ssh.kinds import SshPlaybookKind
 from tidepool.infrastructures.ssh.play import Play, roles_digest, run_play
 from tidepool.infrastructures.ssh.resources import SshPlaybookModel
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import Home, Task
+from tidepool.resources.kind import Home, Refusal, Task
 
 PLAYBOOK = "tidepool:ssh:Playbook"
 WAY = {

@@ -19,9 +19,8 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Convert, Decision
 from tidepool.scaling.memory import Memory
-from tidepool.simulation.cluster import Daemon, Killed, SimulatedCluster, Speeds, sleeping
+from tidepool.simulation.cluster import Daemon, Killed, SimulatedCluster, Speeds, simulated_scaler, sleeping
 from tidepool.simulation.pools import SimulatedPools
-from tidepool.simulation.scaler import simulated_scaler
 
 
 def pool(name: str = "shared", number: int = 1, **changes: Any) -> dict[str, Any]:

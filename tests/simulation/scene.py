@@ -12,8 +12,7 @@ from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Phase
-from tidepool.simulation.cluster import Daemon, SimulatedCluster, Speeds, sleeping
-from tidepool.simulation.scaler import simulated_scaler
+from tidepool.simulation.cluster import Daemon, SimulatedCluster, Speeds, simulated_scaler, sleeping
 
 SPEC: Mapping[str, Any] = {
     "name": "simulated",

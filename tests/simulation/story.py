@@ -13,8 +13,7 @@ from tidepool.cluster.scaling import Queue, Scaling
 from tidepool.cluster.spec import ClusterSpec, Limits
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
-from tidepool.simulation.cluster import SimulatedCluster, Speeds
-from tidepool.simulation.scaler import simulated_scaler
+from tidepool.simulation.cluster import SimulatedCluster, Speeds, simulated_scaler
 
 #: After the last job has ended: idle time-outs, the longest pause after failures, and something more.
 _QUIET_S = 86400.0

@@ -26,9 +26,8 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Decision, Launch
 from tidepool.scaling.memory import Memory
-from tidepool.simulation.cluster import SimulatedCluster, Speeds, sleeping
+from tidepool.simulation.cluster import SimulatedCluster, Speeds, simulated_scaler, sleeping
 from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
-from tidepool.simulation.scaler import simulated_scaler
 
 pytestmark = pytest.mark.slow
 

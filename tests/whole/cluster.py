@@ -18,7 +18,7 @@ import yaml
 
 from demo.breathing import AsUser
 from tidepool.clients.slurm import Completed, Job, JobRequest, JobState, Slurm
-from tidepool.clients.slurm.node import Node
+from tidepool.clients.slurm.scontrol import Node
 from tidepool.infrastructures.connection import transport
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from demo.pods import Pods
 from tests.whole.cluster import until
 from tests.whole.pools import ANY, DEPLOYMENTS, PODS, POOL, PoolCluster, deployment
-from tidepool.clients.kubernetes.errors import Unreachable
+from tidepool.clients.kubernetes.contract import Unreachable
 from tidepool.clients.slurm import JobState, SlurmError
 
 _NAMESPACE: Final = "/api/v1/namespaces/default"

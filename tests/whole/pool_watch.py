@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.whole.pools import PoolCluster
-from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.kubernetes.contract import KubernetesError
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.pool import Role
 from tidepool.cluster.roles import KUBELET_PKI, MUNGE_KEY

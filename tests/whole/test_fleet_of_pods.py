@@ -24,7 +24,7 @@ from tests.provider.calls import Calls, plainly
 from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import SPEC, until
 from tests.whole.pools import ANY, PoolCluster, a_pool_cluster
-from tidepool.clients.kubernetes.errors import EvictionRefused
+from tidepool.clients.kubernetes.contract import EvictionRefused
 from tidepool.clients.slurm import JobState
 from tidepool.clients.transport import Completed
 from tidepool.cluster.roles import CNI_CONFIG

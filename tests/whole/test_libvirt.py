@@ -31,7 +31,7 @@ from tidepool.infrastructures.libvirt.ask import output_of, virsh
 from tidepool.infrastructures.libvirt.domain import pool_of
 from tidepool.infrastructures.libvirt.machines import machines_of
 from tidepool.infrastructures.local.kernel import read_network
-from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Refusal
 
 pytestmark = [
     pytest.mark.slow,

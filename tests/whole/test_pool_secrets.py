@@ -17,7 +17,7 @@ from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import until
 from tests.whole.conftest import a_cluster
 from tests.whole.pools import ANY, NAMESPACE, PODS, POOL, PoolCluster, a_pool_cluster
-from tidepool.clients.kubernetes.errors import Forbidden, Invalid
+from tidepool.clients.kubernetes.contract import Forbidden, Invalid
 from tidepool.clients.slurm import JobState
 from tidepool.cluster.roles import BOOTSTRAP, KUBECONFIG, KUBELET_PKI, MUNGE_KEY
 from tidepool.infrastructures.kubernetes_access import load_access

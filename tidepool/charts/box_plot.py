@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.charts.drawing import FAINT, INK, DrawingError, write_drawing
+from tidepool.charts import FAINT, INK, DrawingError, write_drawing
 from tidepool.conversion.report import PHASES, THESIS, Row, quantile, said_way
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.charts.drawing import FAINT, DrawingError, write_drawing
+from tidepool.charts import FAINT, DrawingError, write_drawing
 from tidepool.scaling.decision import Phase
 from tidepool.scaling.ports import Sample
 

@@ -29,7 +29,7 @@ def _slurm(connection: Connection, data: Path) -> SlurmClient:
 
 def _kubernetes(connection: Connection, data: Path) -> KubernetesClient:
     from tidepool.clients.kubernetes.client import connect
-    from tidepool.clients.kubernetes.errors import Unreachable
+    from tidepool.clients.kubernetes.contract import Unreachable
     from tidepool.infrastructures.kubernetes_access import NoAccess, load_access
 
     try:

@@ -49,8 +49,8 @@ class Failure(Exception):
 def failure_of(error: BaseException) -> Failure | None:
     """The failure that an error of the parts below is to a person; None for a fault of ours."""
     # Late: this costs an import of each part, which only a failure pays for.
-    from tidepool.charts.drawing import DrawingError
-    from tidepool.clients.kubernetes.errors import KubernetesError, Unreachable
+    from tidepool.charts import DrawingError
+    from tidepool.clients.kubernetes.contract import KubernetesError, Unreachable
     from tidepool.clients.slurm import SlurmError
     from tidepool.cluster.hostlist import HostlistError
     from tidepool.cluster.spec_reading import SpecError

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 import yaml
 
-from tidepool.charts.drawing import DrawingError
+from tidepool.charts import DrawingError
 from tidepool.charts.fleets import Series, write_chart
 from tidepool.cli import errors, show
 from tidepool.cli.errors import FAILED, USAGE, Failure

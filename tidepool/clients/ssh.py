@@ -14,9 +14,8 @@ from typing import Final
 
 import paramiko
 
-from tidepool.clients.errors import TimedOut, Unreachable
 from tidepool.clients.here import PATH
-from tidepool.clients.transport import Completed, command_name
+from tidepool.clients.transport import Completed, TimedOut, Unreachable, command_name
 
 #: What paramiko logs is raised here as an error; without a handler Python would print its tracebacks.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())

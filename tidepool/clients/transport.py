@@ -1,10 +1,35 @@
-"""Contract of how a command gets to where Slurm is: one of `here`, `namespaces` and `ssh`."""
+"""Contract of how a command gets to where Slurm is: one of `here` and `ssh`; and how it fails to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+
+class ClientError(Exception):
+    """The other side was not asked, did not answer, refused, or was not understood.
+
+    ``what`` happened, ``where`` (the transport and the command), and the ``remedy`` are for people; the message is
+    made of all three.
+    """
+
+    def __init__(self, what: str, *, where: str, remedy: str) -> None:
+        super().__init__(f"{what} ({where}); {remedy}")
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+
+
+class Unreachable(ClientError):
+    """The machine or the command that would be asked cannot be reached; nothing was asked.
+
+    A connection of SSH that breaks while a command runs is one too: then the request may have been carried out.
+    """
+
+
+class TimedOut(ClientError):
+    """No answer in time. What was asked for may have been done, or may still be."""
 
 
 @dataclass(frozen=True, slots=True)

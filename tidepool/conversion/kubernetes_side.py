@@ -13,9 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from tidepool.clients.kubernetes.contract import KubernetesClient
-from tidepool.clients.kubernetes.errors import EvictionRefused, Invalid, KubernetesError, NotFound
-from tidepool.clients.kubernetes.matching import guards
+from tidepool.clients.kubernetes.contract import (
+    EvictionRefused,
+    Invalid,
+    KubernetesClient,
+    KubernetesError,
+    NotFound,
+)
 from tidepool.clients.kubernetes.objects import (
     POOL_LABEL,
     STACK_LABEL,
@@ -24,6 +28,7 @@ from tidepool.clients.kubernetes.objects import (
     Node,
     Pod,
     SigningRequest,
+    guards,
 )
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role

@@ -18,8 +18,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tidepool.clients.kubernetes.contract import KubernetesReader
-from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.kubernetes.contract import KubernetesError, KubernetesReader
 from tidepool.clients.slurm import Controller, SlurmClient, SlurmError, Transport
 from tidepool.cluster import kubelet_files
 from tidepool.cluster.roles import BOOTSTRAP, CNI_CONFIG, LAYOUTS, ROLES, ROUTES, Role

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.clients.kubernetes.client import KubernetesApi, connect
-from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.kubernetes.contract import KubernetesError
 from tidepool.clients.kubernetes.exchange import Dial, dial_here
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.clients.kubernetes.kubeconfig_text import note_of, noted

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tidepool.resources.keys import Authority, AuthorityModel, Certificate, CertificateModel
+from tidepool.resources.declarations import Authority, AuthorityModel, Certificate, CertificateModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.reading import Change, Mistake, differences
 from tidepool.resources.values import Inputs, Plain

@@ -29,10 +29,9 @@ from tidepool.provider.slurm_effects import (
     why_restart_for,
 )
 from tidepool.provider.slurmctld import Slurmctld
-from tidepool.resources.errors import Refusal, Unfinished
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.declarations import Configuration, ConfigurationModel
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task, Unfinished
 from tidepool.resources.reading import Change, Mistake
-from tidepool.resources.slurm import Configuration, ConfigurationModel
 from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
 _CONF: Final = "slurm.conf"

@@ -29,7 +29,7 @@ from tidepool.images import (
     read_source,
     refuse_forms,
 )
-from tidepool.resources.images import Image, ImageFile, ImageFileModel, ImageModel
+from tidepool.resources.declarations import Image, ImageFile, ImageFileModel, ImageModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Inputs, Plain

@@ -7,7 +7,14 @@ import hashlib
 import secrets
 from typing import Final, TypeVar
 
-from tidepool.resources.keys import EncryptionKey, KeyModel, KeyPairModel, MungeKey, SigningKey, SshKey
+from tidepool.resources.declarations import (
+    EncryptionKey,
+    KeyModel,
+    KeyPairModel,
+    MungeKey,
+    SigningKey,
+    SshKey,
+)
 from tidepool.resources.kind import Home, Kind, Made, Task
 
 _M = TypeVar("_M", KeyModel, KeyPairModel)

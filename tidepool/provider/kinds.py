@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Final, cast
 
 from tidepool.infrastructures.registry import BUILT_IN, descriptor, resource_kind
+from tidepool.resources.declarations import RETIRED
 from tidepool.resources.kind import AnyKind, Home
-from tidepool.resources.preflight import RETIRED
 
 _CLASSES: Final = {
     "tidepool:image:Image": ("tidepool.provider.image", "ImageKind"),

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tidepool.clients.kubernetes.contract import NEEDED
+from tidepool.clients.kubernetes.contract import NEEDED, Conflict, KubernetesError, NotFound, Unreachable
 from tidepool.clients.kubernetes.control_plane import ControlPlane
-from tidepool.clients.kubernetes.errors import Conflict, KubernetesError, NotFound, Unreachable
 from tidepool.clients.kubernetes.first_objects import first_objects
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
@@ -25,11 +24,10 @@ from tidepool.infrastructures.local.boots import (
 )
 from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.provider.machines import boot_log_end, local_machine
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.kubernetes import Access as AccessResource
-from tidepool.resources.kubernetes import AccessModel, ControlPlaneModel
-from tidepool.resources.kubernetes import ControlPlane as ControlPlaneResource
+from tidepool.resources.declarations import Access as AccessResource
+from tidepool.resources.declarations import AccessModel, ControlPlaneModel
+from tidepool.resources.declarations import ControlPlane as ControlPlaneResource
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake, read
 from tidepool.resources.values import UNKNOWN, Inputs, Plain
 

@@ -37,11 +37,10 @@ from tidepool.provider.machines import (
 )
 from tidepool.provider.node_watch import Batches, NodeWatch, SharedLook, Sight
 from tidepool.provider.retirement import REASON, Leaving, Outcome, retire
-from tidepool.resources.errors import Refusal, Unfinished
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.declarations import Node as Resource
+from tidepool.resources.declarations import NodeModel
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task, Unfinished
 from tidepool.resources.reading import Mistake
-from tidepool.resources.slurm import Node as Resource
-from tidepool.resources.slurm import NodeModel
 from tidepool.resources.values import Plain
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})

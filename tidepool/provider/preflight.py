@@ -7,8 +7,8 @@ from typing import Any
 
 from tidepool.cluster.failures import Permanent
 from tidepool.infrastructures.registry import preflight_of
+from tidepool.resources.declarations import Preflight, PreflightModel
 from tidepool.resources.kind import Home, Kind, Made, Task
-from tidepool.resources.preflight import Preflight, PreflightModel
 from tidepool.resources.reading import Mistake, Reading, read
 
 

@@ -35,8 +35,7 @@ from pulumi.provider.experimental.provider import (
 )
 
 from tidepool.cluster.failures import marked
-from tidepool.resources.errors import Refusal, Unfinished
-from tidepool.resources.kind import AnyKind, Task
+from tidepool.resources.kind import AnyKind, Refusal, Task, Unfinished
 from tidepool.resources.reading import Change, read
 from tidepool.resources.values import UNKNOWN, Inputs, Plain, plain, property_value
 

@@ -32,10 +32,9 @@ from tidepool.infrastructures.kubernetes_access import Access, NoAccess, load_ac
 from tidepool.infrastructures.local.boots import boot_path, load_boot
 from tidepool.provider.machines import connection_mistakes, machine_runs
 from tidepool.provider.role_change import Refused, find_amiss, leave, settle
-from tidepool.resources.errors import Refusal, Unfinished
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
-from tidepool.resources.pools import Role as Resource
-from tidepool.resources.pools import RoleModel
+from tidepool.resources.declarations import Role as Resource
+from tidepool.resources.declarations import RoleModel
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task, Unfinished
 from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import Inputs, Plain
 

@@ -26,8 +26,7 @@ from tidepool.cluster.failures import cause_of, marked
 from tidepool.infrastructures.connection import data_folder
 from tidepool.provider.kinds import Kinds, import_ahead
 from tidepool.provider.provider import VERSION, EngineLog, InitializationFailed, TidepoolProvider
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import Home
+from tidepool.resources.kind import Home, Refusal
 
 #: As the SDK's own servers have it: files may be large, and a call may wait for its turn (in seconds).
 _OPTIONS: Final = (
@@ -143,7 +142,7 @@ def is_for_people(error: BaseException) -> bool:
     if isinstance(error, Refusal):
         return True
     # Those that can be raised are imported by then; who starts up does not wait for them.
-    from tidepool.clients.slurm.errors import SlurmError
+    from tidepool.clients.slurm.contract import SlurmError
     from tidepool.cluster.failures import InfrastructureError
     from tidepool.images.errors import ImageError
     from tidepool.infrastructures.local.kernel.errors import LocalError

@@ -20,11 +20,10 @@ from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures.connection import transport
 from tidepool.provider.machines import connection_mistakes
 from tidepool.provider.retirement import job_ids, left_behind
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.declarations import Slots as Resource
+from tidepool.resources.declarations import SlotsModel
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Change, Mistake
-from tidepool.resources.slurm import Slots as Resource
-from tidepool.resources.slurm import SlotsModel
 from tidepool.resources.values import Inputs, Plain
 
 

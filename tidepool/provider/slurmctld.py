@@ -11,7 +11,7 @@ from typing import Final
 from tidepool.clients.slurm import ControllerDown, Refused, Slurm, SlurmError, Transport
 from tidepool.provider.machines import read_pid
 from tidepool.provider.slurm_effects import PartitionOrder, Verb, setting
-from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Refusal
 
 #: Slurm's commands wait 10 s for a controller that does not answer; one that starts answers at once.
 _ASKING_S: Final = 5.0

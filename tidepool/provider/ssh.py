@@ -16,10 +16,9 @@ from tidepool.infrastructures.local.boots import name_mistakes, remove_if_empty
 from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.lock import make_private
 from tidepool.provider.machines import connection_mistakes
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.declarations import SshAccess, SshAccessModel, SshMachine, SshMachineModel
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake
-from tidepool.resources.ssh import SshAccess, SshAccessModel, SshMachine, SshMachineModel
 from tidepool.resources.values import Plain
 
 _KEY: Final = "key"

@@ -4,19 +4,19 @@ What they do is the provider's (`tidepool.provider`). Their arguments are keywor
 names in a stack's state are the same words in camelCase. Components (`tidepool.components`) are made of them.
 """
 
-from tidepool.resources.images import Image as Image
-from tidepool.resources.images import ImageFile as ImageFile
-from tidepool.resources.keys import Authority as Authority
-from tidepool.resources.keys import Certificate as Certificate
-from tidepool.resources.keys import EncryptionKey as EncryptionKey
-from tidepool.resources.keys import MungeKey as MungeKey
-from tidepool.resources.keys import SigningKey as SigningKey
-from tidepool.resources.keys import SshKey as SshKey
-from tidepool.resources.kubernetes import Access as Access
-from tidepool.resources.kubernetes import ControlPlane as ControlPlane
-from tidepool.resources.pools import Role as Role
-from tidepool.resources.slurm import Configuration as Configuration
-from tidepool.resources.slurm import Node as Node
-from tidepool.resources.slurm import Slots as Slots
-from tidepool.resources.ssh import SshAccess as SshAccess
-from tidepool.resources.ssh import SshMachine as SshMachine
+from tidepool.resources.declarations import Access as Access
+from tidepool.resources.declarations import Authority as Authority
+from tidepool.resources.declarations import Certificate as Certificate
+from tidepool.resources.declarations import Configuration as Configuration
+from tidepool.resources.declarations import ControlPlane as ControlPlane
+from tidepool.resources.declarations import EncryptionKey as EncryptionKey
+from tidepool.resources.declarations import Image as Image
+from tidepool.resources.declarations import ImageFile as ImageFile
+from tidepool.resources.declarations import MungeKey as MungeKey
+from tidepool.resources.declarations import Node as Node
+from tidepool.resources.declarations import Role as Role
+from tidepool.resources.declarations import SigningKey as SigningKey
+from tidepool.resources.declarations import Slots as Slots
+from tidepool.resources.declarations import SshAccess as SshAccess
+from tidepool.resources.declarations import SshKey as SshKey
+from tidepool.resources.declarations import SshMachine as SshMachine

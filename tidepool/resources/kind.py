@@ -1,4 +1,4 @@
-"""The interface of a kind of resource, and its arguments."""
+"""The interface of a kind of resource, its arguments and its errors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
+from tidepool.cluster.failures import Cause
 from tidepool.resources.model import Model, Resource
 from tidepool.resources.reading import Change, Mistake, differences
 from tidepool.resources.values import Inputs, Plain
+
+
+class Refusal(Exception):
+    """It is not done. The text is for a person: what, where, what is allowed, the remedy."""
+
+
+@dataclass
+class Unfinished(Exception):
+    """Something was made, but it is not as it should be: Pulumi keeps it, and the next `up` goes on from there."""
+
+    id: str
+    reason: str
+    outputs: Mapping[str, Plain] = field(default_factory=dict)
+    cause: Cause | None = None
+
+    def __str__(self) -> str:
+        return self.reason
+
 
 T = TypeVar("T", bound=Model)
 

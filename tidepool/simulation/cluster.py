@@ -1,4 +1,4 @@
-"""The simulated cluster: its parts put together, and time that goes by."""
+"""The simulated cluster: its parts put together, the daemon's own turns in it, and time that goes by."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tidepool.clients.slurm import JobRequest, Slots
+from tidepool.clients.slurm import JobRequest, Slots, SlurmClient
 from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool, Role
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.cluster_state import RecordedRole
-from tidepool.scaling.daemon.loop import Turn
-from tidepool.simulation.clock import Clock
+from tidepool.infrastructures import Infrastructure
+from tidepool.scaling.cluster_state import ClusterState, RecordedRole
+from tidepool.scaling.daemon.loop import Loop, Turn
+from tidepool.scaling.daemon.operations import Dependencies
+from tidepool.scaling.decision import Decision
+from tidepool.scaling.memory import Memory
+from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch
+from tidepool.scaling.observe.observe import Observer, PoolDoors
+from tidepool.scaling.ports import Journal, Stack, UpOutcome
 from tidepool.simulation.journal import MemoryJournal
 from tidepool.simulation.machines import SimulatedMachines
-from tidepool.simulation.poll_interval import Pacing
 from tidepool.simulation.pools import SimulatedPools
+from tidepool.simulation.simulated_time import Clock, Pacing
 from tidepool.simulation.slurm.fake import FakeSlurm
 from tidepool.simulation.stack import Cut, SimulatedStack
 
@@ -315,3 +321,59 @@ def sleeping(seconds: float) -> str:
 def run_time_s(request: JobRequest) -> float:
     """Return how long a job of `sleeping` runs once it began."""
     return float(request.script.rpartition("sleep ")[2])
+
+
+#: A real daemon renews its lease all the time. Here it looks when there is something to see, once an hour at least.
+_LEASE_S: Final = 2 * 3600.0
+
+
+def simulated_scaler(
+    cluster: SimulatedCluster,
+    *,
+    decide: Callable[[ClusterState, Memory], Decision],
+    remember: Callable[[Memory, UpOutcome, datetime], Memory],
+    holder: str = "simulated",
+    slurm: SlurmClient | None = None,
+    stack: Stack | None = None,
+    machines: Infrastructure | None = None,
+    journal: Journal | None = None,
+    beside: Executor | None = None,
+    say: Callable[..., None] = lambda *_, **__: None,
+    lease_s: float = _LEASE_S,
+) -> Loop:
+    """A daemon that was just started. Its edges are the cluster's, or such as fail in between."""
+    found_machines = machines or cluster.machines
+    found_stack = stack or cluster.stack
+    observer = Observer(
+        cluster.stack.name,
+        found_stack,
+        found_machines,
+        lambda _: slurm or cluster.slurm,
+        monotonic_s=cluster.clock.monotonic_s,
+        pools=_doors(cluster),
+        now=cluster.clock,
+    )
+    return Loop(
+        Dependencies(
+            holder=holder,
+            journal=journal or cluster.journal,
+            observer=observer,
+            stack=found_stack,
+            machines=found_machines,
+            decide=decide,
+            remember=remember,
+            beside=beside or cluster.executor,
+            now=cluster.clock,
+            monotonic_s=cluster.clock.monotonic_s,
+            say=say,
+            lease_s=lease_s,
+        )
+    )
+
+
+def _doors(cluster: SimulatedCluster) -> PoolDoors | None:
+    pools = cluster.pools
+    if pools is None:
+        return None
+    watch = KubernetesWatch(lambda _: pools.kubernetes, AtOnce(), cluster.clock.monotonic_s)
+    return PoolDoors(watch, pools.open_journal)

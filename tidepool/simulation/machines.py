@@ -9,8 +9,8 @@ from datetime import datetime
 
 from tidepool.cluster.failures import Transient
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
-from tidepool.simulation.clock import Clock
 from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
+from tidepool.simulation.simulated_time import Clock
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 

@@ -23,10 +23,10 @@ from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures import MachineKey
-from tidepool.simulation.clock import Clock
 from tidepool.simulation.infrastructure import MachineRequest
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.simulation.machines import SimulatedMachines
+from tidepool.simulation.simulated_time import Clock
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 #: How long slurmd takes from its start until it registers.

@@ -9,7 +9,7 @@ from typing import Final
 
 from tidepool.clients.slurm import Node, NodeBase, NodeFlag, SlurmError
 from tidepool.cluster.desired_state import node_placements, role_set
-from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Transient
+from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.pool import Role
@@ -17,12 +17,11 @@ from tidepool.cluster.slots import Slot, fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded, RecordedRole
-from tidepool.scaling.memory import Cause
 from tidepool.scaling.ports import Failure, Occupied, StackError, StackOutputs, UpOutcome
-from tidepool.simulation.clock import Clock
 from tidepool.simulation.infrastructure import MachineRequest
 from tidepool.simulation.machines import SimulatedMachines
 from tidepool.simulation.pools import SimulatedPools
+from tidepool.simulation.simulated_time import Clock
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 #: The provider's own, by which its drains are known.
@@ -191,7 +190,7 @@ class SimulatedStack:
         return UpOutcome(frozenset(operation.made), frozenset(), operation.failed, took_s)
 
     def _refuse(self, kubernetes: Mapping[str, HostSet]) -> None:
-        """Fail as the program does with a wish that cannot be."""
+        """Fail as the program does with roles that cannot be."""
         for name, hosts in kubernetes.items():
             pool = self.spec.pool(name)
             served = (
@@ -261,7 +260,7 @@ class SimulatedStack:
         except InfrastructureError as error:
             # A machine that was asked for and not answered for is not in the state.
             self._settle(node, replace(known, pending=False))
-            operation.failed[node] = Failure(_cause(error), str(error))
+            operation.failed[node] = Failure(error.cause, str(error))
             return
         except (KeyError, ValueError) as error:
             self._settle(node, replace(known, pending=False))
@@ -349,7 +348,7 @@ class SimulatedStack:
                 self._machines.delete(key)
             except InfrastructureError as error:
                 self._settle(node, replace(known, membership=False, pending=False))
-                operation.failed[node] = Failure(_cause(error), str(error))
+                operation.failed[node] = Failure(error.cause, str(error))
                 return
         self.recorded.pop(node)
         operation.removed.add(node)
@@ -414,9 +413,3 @@ class SimulatedStack:
 
 def _is_in(node: str, hosts: Mapping[str, HostSet]) -> bool:
     return any(node in names for names in hosts.values())
-
-
-def _cause(error: InfrastructureError) -> Cause:
-    if isinstance(error, InsufficientCapacity):
-        return "capacity"
-    return "transient" if isinstance(error, Transient) else "permanent"

@@ -5,18 +5,60 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import json
+import runpy
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pulumi
-from pulumi.runtime import mocks, rpc
+import yaml
+from pulumi.runtime import mocks, rpc, set_all_config
+from pulumi.runtime.mocks import MockResourceArgs
 from pulumi.runtime.settings import get_project, get_root_resource, get_stack
 
-from tidepool.testing.outputs import provider_outputs
+from tidepool.cluster.frozen import FrozenDict
+
+#: That of every image.
+DIGEST: Final = "d" * 64
+
+
+def provider_outputs(args: MockResourceArgs) -> Mapping[str, Any]:
+    """Return what the provider would give for a resource beside its inputs; nothing for resources of other providers."""
+    made: Mapping[str, Mapping[str, Any]] = {
+        "tidepool:image:Image": {"digest": DIGEST},
+        "tidepool:keys:MungeKey": {"key": "munge-key"},
+        "tidepool:keys:SshKey": {"publicKey": "ssh-ed25519 PUBLIC", "privateKey": "PRIVATE"},
+        "tidepool:keys:Authority": {
+            "certificate": f"CERTIFICATE of {args.name}",
+            "key": f"KEY of {args.name}",
+        },
+        "tidepool:keys:Certificate": {
+            "certificate": f"CERTIFICATE of {args.name}",
+            "key": f"KEY of {args.name}",
+        },
+        "tidepool:keys:SigningKey": {"publicKey": "PUBLIC", "privateKey": "PRIVATE"},
+        "tidepool:keys:EncryptionKey": {"key": "KEY"},
+        "tidepool:kubernetes:Access": {
+            "server": "https://10.77.0.6:6443",
+            "authorityCertificate": "CERTIFICATE",
+        },
+        "tidepool:kubernetes:ControlPlane": {"version": "v1.36.3"},
+        "tidepool:local:Volume": {"path": f"/volumes/{args.name}"},
+        "tidepool:local:Machine": {"connection": connection(args.name, str(args.inputs.get("stack")))},
+        "tidepool:slurm:Configuration": {"digest": "of the files"},
+    }
+    return made.get(args.typ, {})
+
+
+def connection(machine: str, stack: str = "dev") -> Mapping[str, str]:
+    """Return the connection of a machine of this machine."""
+    return {"kind": "local", "stack": stack, "machine": machine}
+
 
 _STACK: Final = "pulumi:pulumi:Stack"
 _LAST_OUTPUTS: Final = "pulumi:pulumi:readStackOutputs"
@@ -239,3 +281,47 @@ def _read(properties: Any) -> tuple[dict[str, Any], frozenset[str]]:
     read = rpc.deserialize_properties(properties, keep_unknowns=True)
     secrets = frozenset(key for key, value in read.items() if rpc.is_rpc_secret(value))
     return {key: rpc.unwrap_rpc_secret(value) for key, value in read.items()}, secrets
+
+
+def project_graph(
+    folder: Path,
+    stack: str,
+    *,
+    outputs: Outputs = provider_outputs,
+    preview: bool = False,
+    last_outputs: Mapping[str, Any] = FrozenDict(),
+) -> Graph:
+    """Run a project's ``__main__.py`` against mocks, with the configuration in ``Pulumi.<stack>.yaml``.
+
+    Args:
+        folder: the project's, with Pulumi.yaml.
+        stack: the stack's name.
+        outputs: of each resource beside its inputs.
+        preview: outputs that no input of the same name gives are unknown, as in a first preview.
+        last_outputs: those of the stack's last `up`; none before the first.
+
+    Raises:
+        FileNotFoundError: the folder has no project, or no file for that stack.
+        pulumi.RunError: of the program.
+    """
+    project = str(yaml.safe_load((folder / "Pulumi.yaml").read_text())["name"])
+    written = yaml.safe_load((folder / f"Pulumi.{stack}.yaml").read_text()) or {}
+    # The engine gives a program texts, and JSON for all that is none.
+    config = {
+        key if ":" in key else f"{project}:{key}": value if isinstance(value, str) else json.dumps(value)
+        for key, value in (written.get("config") or {}).items()
+    }
+
+    def program() -> None:
+        set_all_config(config)
+        with chdir(folder):
+            runpy.run_path(str(folder / "__main__.py"), run_name="__main__")
+
+    return register(
+        program,
+        outputs,
+        preview=preview,
+        project=project,
+        stack=stack,
+        last_outputs=last_outputs,
+    )

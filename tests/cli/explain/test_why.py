@@ -18,7 +18,7 @@ from tidepool.cli.explain.why_job import Fit, asks, find_job, job_lines, why_job
 from tidepool.cli.explain.why_node import fleet_lines, node_lines, why_fleet, why_node
 from tidepool.cli.show import document
 from tidepool.clients.slurm import JobState
-from tidepool.clients.slurm.node import Reason
+from tidepool.clients.slurm.scontrol import Reason
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.decision import Drain, Phase, Remove, Undrain, Waiting

@@ -10,11 +10,10 @@ from functools import cache
 from typing import Any, Self
 
 from tests.clients.kubernetes.real import ANY, RealKubernetes
-from tidepool.clients.kubernetes.answers import answer_of
-from tidepool.clients.kubernetes.errors import NotFound
+from tidepool.clients.kubernetes.contract import NotFound
 from tidepool.clients.kubernetes.exchange import Exchange
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
-from tidepool.clients.kubernetes.requests import Requests
+from tidepool.clients.kubernetes.requests import Requests, answer_of
 
 _WAIT_S = 30.0
 

@@ -23,7 +23,7 @@ from typing import Any
 from tests.clients.kubernetes.pki import Authority, Pair
 from tests.toolchain import kubernetes_tools
 from tidepool.clients.kubernetes.client import connect
-from tidepool.clients.kubernetes.errors import KubernetesError, NotFound, Unreachable
+from tidepool.clients.kubernetes.contract import KubernetesError, NotFound, Unreachable
 from tidepool.clients.kubernetes.exchange import Exchange
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.clients.kubernetes.objects import Right

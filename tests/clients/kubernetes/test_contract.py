@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.clients.kubernetes.world import World
-from tidepool.clients.kubernetes.errors import Conflict, EvictionRefused, Invalid, NotFound
+from tidepool.clients.kubernetes.contract import Conflict, EvictionRefused, Invalid, NotFound
 from tidepool.clients.kubernetes.objects import POOL_LABEL, Node, Pod, Taint
 
 

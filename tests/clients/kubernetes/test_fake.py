@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidepool.clients.kubernetes.errors import EvictionRefused, KubernetesError, TimedOut, Unreachable
+from tidepool.clients.kubernetes.contract import EvictionRefused, KubernetesError, TimedOut, Unreachable
 from tidepool.clients.kubernetes.objects import POOL_LABEL
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 

@@ -21,9 +21,8 @@ from tests.clients.kubernetes.pki import Authority
 from tests.clients.kubernetes.real import HOST, kubeconfig
 from tests.clients.kubernetes.scripted import Say, Scripted, answer, hang_up, said, status
 from tests.properties import runs
-from tidepool.clients.kubernetes.answers import answer_of
 from tidepool.clients.kubernetes.client import connect
-from tidepool.clients.kubernetes.errors import (
+from tidepool.clients.kubernetes.contract import (
     Conflict,
     EvictionRefused,
     Forbidden,
@@ -36,6 +35,7 @@ from tidepool.clients.kubernetes.errors import (
     Unreachable,
 )
 from tidepool.clients.kubernetes.objects import Pod, Resources, Right
+from tidepool.clients.kubernetes.requests import answer_of
 
 Server = Callable[[Say], Scripted]
 

@@ -18,7 +18,7 @@ from tests.clients.kubernetes.pki import Authority
 from tests.clients.kubernetes.real import kubeconfig
 from tests.clients.kubernetes.scripted import Scripted, answer, said
 from tidepool.clients.kubernetes.client import connect
-from tidepool.clients.kubernetes.errors import Unauthorized, Unreachable
+from tidepool.clients.kubernetes.contract import Unauthorized, Unreachable
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 
 AUTHORITY = Authority.made()

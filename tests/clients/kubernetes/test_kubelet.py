@@ -15,8 +15,7 @@ from tests.clients.kubernetes.real import RealKubernetes, kubeconfig
 from tests.clients.kubernetes.world import RealWorld
 from tests.toolchain import kubernetes_tools
 from tidepool.clients.kubernetes.client import connect
-from tidepool.clients.kubernetes.contract import KUBELET_SIGNER
-from tidepool.clients.kubernetes.errors import Forbidden, Invalid
+from tidepool.clients.kubernetes.contract import KUBELET_SIGNER, Forbidden, Invalid
 from tidepool.clients.kubernetes.objects import BootstrapToken
 
 pytestmark = pytest.mark.slow

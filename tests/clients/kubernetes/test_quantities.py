@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.properties import runs
 from tidepool.clients.kubernetes.objects import Resources
-from tidepool.clients.kubernetes.quantities import added, milli, most, quantity, resources, whole
+from tidepool.clients.kubernetes.reading import added, milli, most, quantity, resources, whole
 from tidepool.cluster.frozen import FrozenDict
 
 SUFFIXES = {

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from tests.clients.kubernetes.pki import asked
 from tests.properties import runs
 from tidepool.clients.kubernetes import reading
-from tidepool.clients.kubernetes.matching import bears, guards, selects, wants
-from tidepool.clients.kubernetes.objects import Requirement, Taint, Toleration
+from tidepool.clients.kubernetes.objects import Requirement, Taint, Toleration, bears, guards, selects, wants
 from tidepool.clients.kubernetes.signing import signing_request
 
 CREATED = "2026-11-22T12:00:00Z"

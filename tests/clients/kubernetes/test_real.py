@@ -9,8 +9,7 @@ import pytest
 from tests.clients.kubernetes.real import RealKubernetes, kubeconfig
 from tests.clients.kubernetes.world import RealWorld, limited
 from tidepool.clients.kubernetes.client import connect
-from tidepool.clients.kubernetes.contract import NEEDED
-from tidepool.clients.kubernetes.errors import Forbidden, TimedOut, Unauthorized, Unreachable
+from tidepool.clients.kubernetes.contract import NEEDED, Forbidden, TimedOut, Unauthorized, Unreachable
 from tidepool.clients.kubernetes.objects import Right
 
 pytestmark = pytest.mark.slow

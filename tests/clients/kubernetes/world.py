@@ -13,8 +13,13 @@ from typing import Any, Protocol
 from tests.clients.kubernetes.pki import asked
 from tests.clients.kubernetes.real import ANY, RealKubernetes, kubeconfig
 from tidepool.clients.kubernetes.client import KubernetesApi, connect
-from tidepool.clients.kubernetes.contract import KUBELET_SIGNER, KubernetesClient
-from tidepool.clients.kubernetes.errors import Conflict, NotFound, Unauthorized
+from tidepool.clients.kubernetes.contract import (
+    KUBELET_SIGNER,
+    Conflict,
+    KubernetesClient,
+    NotFound,
+    Unauthorized,
+)
 from tidepool.clients.kubernetes.objects import BootstrapToken, Pod, Right, Taint
 from tidepool.clients.kubernetes.requests import Requests, named
 from tidepool.simulation.kubernetes.fake import FakeKubernetes

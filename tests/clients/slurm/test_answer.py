@@ -15,7 +15,7 @@ from tidepool.clients.slurm import (
     TimedOut,
     Unreachable,
 )
-from tidepool.clients.slurm.answer import judge
+from tidepool.clients.slurm.commands import judge
 
 WORDS: list[tuple[int, str, type[SlurmError]]] = [
     (1, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)", ControllerDown),

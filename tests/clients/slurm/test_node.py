@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.clients.slurm import Node, NodeBase, NodeFlag, NodeState, Reason
-from tidepool.clients.slurm.node import parse_node
+from tidepool.clients.slurm.scontrol import parse_node
 
 #: As src/api/node_info.c of 22.05 and of 24.11 put a line together; the last key of the head differs.
 HEAD = (

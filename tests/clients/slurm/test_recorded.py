@@ -7,9 +7,7 @@ import pytest
 from tests.clients.slurm.record import FOLDER, MARK
 from tidepool.clients.slurm import JobState, NodeBase, NodeFlag
 from tidepool.clients.slurm.job import parse_queue
-from tidepool.clients.slurm.node import parse_node
-from tidepool.clients.slurm.partition import parse_partition
-from tidepool.clients.slurm.reservation import parse_reservation
+from tidepool.clients.slurm.scontrol import parse_node, parse_partition, parse_reservation
 
 RELEASES = sorted(folder.name for folder in FOLDER.iterdir())
 

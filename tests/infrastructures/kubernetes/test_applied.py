@@ -16,7 +16,7 @@ from tests.infrastructures.kubernetes.graph import BUDGET, METAL3, NAMESPACE, PO
 from tests.infrastructures.kubernetes.specs import GPUS, TUNED, of_machines, spec
 from tests.whole.cluster import until
 from tidepool.clients.kubernetes.client import connect
-from tidepool.clients.kubernetes.errors import EvictionRefused, Forbidden, KubernetesError
+from tidepool.clients.kubernetes.contract import EvictionRefused, Forbidden, KubernetesError
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.clients.kubernetes.requests import Requests
 

@@ -26,7 +26,7 @@ from tidepool.clients.kubernetes.objects import Right
 from tidepool.infrastructures.kubernetes_access import Access, access_path, dialer, load_access
 from tidepool.infrastructures.local import kernel
 from tidepool.provider import certificates as pki
-from tidepool.resources.errors import Refusal
+from tidepool.resources.kind import Refusal
 
 pytestmark = pytest.mark.slow
 
@@ -331,7 +331,7 @@ def test_a_machine_that_lost_its_power_boots_with_all_objects(kube: ControlPlane
 
 
 def test_a_machine_that_does_not_run_is_said_so_at_once(kube: ControlPlaneStack) -> None:
-    from tidepool.clients.kubernetes.errors import Unreachable
+    from tidepool.clients.kubernetes.contract import Unreachable
 
     kernel.stop_machine(kube.data, "dev", "kube")
     with kube.client() as mine, pytest.raises(Unreachable, match="machine kube of stack dev is not running"):

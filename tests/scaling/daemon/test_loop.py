@@ -17,8 +17,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Drain, Launch, Remove
 from tidepool.scaling.ports import Intent, JournalError, NotUp, Pause
-from tidepool.simulation.cluster import Daemon, SimulatedCluster, Speeds, sleeping
-from tidepool.simulation.scaler import simulated_scaler
+from tidepool.simulation.cluster import Daemon, SimulatedCluster, Speeds, simulated_scaler, sleeping
 
 IDLE_S = 30
 LEASE_S = 10.0

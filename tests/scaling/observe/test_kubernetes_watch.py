@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tidepool.clients.kubernetes.errors import Forbidden, Unreachable
+from tidepool.clients.kubernetes.contract import Forbidden, Unreachable
 from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 

@@ -1,4 +1,4 @@
-"""What came of a trace: figures, fitting to a cluster, and runs in the simulated one."""
+"""What came of a trace: figures_of, fitting to a cluster, and runs in the simulated one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.ports import JobRecord
 from tidepool.simulation.replay import Trace, TracedJob, TraceError, read_trace, replay
-from tidepool.simulation.replay.figures import Ran, figures
-from tidepool.simulation.replay.recorded import read_recorded
-from tidepool.simulation.replay.trace import fitted
+from tidepool.simulation.replay.run import Ran, figures_of
+from tidepool.simulation.replay.trace import fitted, read_recorded
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -37,7 +36,7 @@ def trace(*jobs: TracedJob) -> Trace:
 
 def test_figures_of_waits() -> None:
     ran = [Ran(wait_s, 10, 1) for wait_s in range(100)]
-    found = figures(
+    found = figures_of(
         ran,
         left_waiting=0,
         requeued=0,
@@ -53,7 +52,7 @@ def test_figures_of_waits() -> None:
 
 
 def test_the_slowdown_of_short_jobs_is_bounded() -> None:
-    found = figures(
+    found = figures_of(
         [Ran(5, 1, 1)],
         left_waiting=0,
         requeued=0,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidepool.simulation.replay import TraceError, read_trace
-from tidepool.simulation.replay.swf import read_swf
+from tidepool.simulation.replay.trace import read_swf
 
 HEAD = ["; Version: 2", "; UnixStartTime: 1767571200", ";   Note: made up"]
 

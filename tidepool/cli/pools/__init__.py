@@ -174,7 +174,7 @@ def observe_kubernetes(
 ) -> tuple[KubernetesObservation, tuple[Pod, ...]]:
     """Ask the API server; say why it cannot be asked, where it cannot."""
     # Late: it is not needed where no pool is.
-    from tidepool.clients.kubernetes.errors import KubernetesError
+    from tidepool.clients.kubernetes.contract import KubernetesError
 
     if connection is None:
         return KubernetesObservation("the stack's outputs tell of no Kubernetes; `tidepool up` makes it"), ()

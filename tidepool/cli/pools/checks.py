@@ -15,7 +15,7 @@ from tidepool.cli.errors import JOBS, NOT_THERE, USAGE, Failure
 from tidepool.cli.jobs import leaving
 from tidepool.cli.pools import KubernetesObservation, Pools, observe_kubernetes, pools_of, read_conversions
 from tidepool.cli.stack import Stack
-from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.kubernetes.contract import KubernetesError
 from tidepool.clients.kubernetes.objects import STACK_LABEL
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.names import CONTROL_PLANE_HOST

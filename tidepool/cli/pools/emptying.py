@@ -17,7 +17,7 @@ from tidepool.cli.cluster import local_connection
 from tidepool.cli.context import Connection
 from tidepool.cli.pools import Pools, open_conversions
 from tidepool.cli.stack import Stack
-from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.kubernetes.contract import KubernetesError
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.roles import ROLES
 from tidepool.conversion.convert import Parties, convert

@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tidepool.clients.kubernetes import reading
-from tidepool.clients.kubernetes.contract import BOOTSTRAPPERS, CLUSTER_API, NEEDED
-from tidepool.clients.kubernetes.errors import Conflict, Malformed, NotFound
+from tidepool.clients.kubernetes.contract import (
+    BOOTSTRAPPERS,
+    CLUSTER_API,
+    NEEDED,
+    Conflict,
+    Malformed,
+    NotFound,
+)
 from tidepool.clients.kubernetes.exchange import Dial, Exchange, dial_here
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.clients.kubernetes.objects import (

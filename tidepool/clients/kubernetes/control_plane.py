@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
-from tidepool.clients.kubernetes.answers import answer_of
-from tidepool.clients.kubernetes.errors import KubernetesError, NotFound, Unauthorized
+from tidepool.clients.kubernetes.contract import KubernetesError, NotFound, Unauthorized
 from tidepool.clients.kubernetes.exchange import Dial, Exchange
 from tidepool.clients.kubernetes.first_objects import FirstObject
 from tidepool.clients.kubernetes.kubeconfig import Access, read_kubeconfig
 from tidepool.clients.kubernetes.objects import Right
+from tidepool.clients.kubernetes.requests import answer_of
 
 _LOOPBACK: Final = "127.0.0.1"
 #: Those beside the API server: where each says how it is, on the machine itself, to whoever asks.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from tidepool.clients.kubernetes.errors import Malformed, TimedOut, Unauthorized, Unreachable
+from tidepool.clients.kubernetes.contract import Malformed, TimedOut, Unauthorized, Unreachable
 from tidepool.clients.kubernetes.kubeconfig import Access, Credential
 
 #: Opens a connection to a host's port, within so many seconds; OSError where it cannot.

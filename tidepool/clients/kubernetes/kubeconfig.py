@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from tidepool.clients.kubernetes.errors import Unauthorized
+from tidepool.clients.kubernetes.contract import Unauthorized
 from tidepool.clients.kubernetes.reading import moment
 
 #: A credential is asked for anew so long before it ends.

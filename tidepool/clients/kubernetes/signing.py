@@ -7,8 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tidepool.clients.kubernetes.contract import KUBELET_SIGNER
-from tidepool.clients.kubernetes.errors import Invalid
+from tidepool.clients.kubernetes.contract import KUBELET_SIGNER, Invalid
 from tidepool.clients.kubernetes.objects import SigningRequest
 from tidepool.clients.kubernetes.reading import moment
 

@@ -7,13 +7,9 @@ import secrets
 from collections.abc import Collection, Iterable
 from typing import Final, Self
 
-from tidepool.clients.slurm.answer import error_of, judge
-from tidepool.clients.slurm.commands import Commands
-from tidepool.clients.slurm.contract import Controller, Submitted
-from tidepool.clients.slurm.errors import NotFound, Refused
+from tidepool.clients.slurm.commands import Commands, error_of, judge
+from tidepool.clients.slurm.contract import Controller, NotFound, Refused, Submitted
 from tidepool.clients.slurm.job import Job, JobState, parse_queue, squeue_format
-from tidepool.clients.slurm.node import Node, parse_node
-from tidepool.clients.slurm.partition import Partition, parse_partition
 from tidepool.clients.slurm.request import (
     JobRequest,
     NextState,
@@ -22,7 +18,14 @@ from tidepool.clients.slurm.request import (
     node_names,
     one_line,
 )
-from tidepool.clients.slurm.reservation import Reservation, parse_reservation
+from tidepool.clients.slurm.scontrol import (
+    Node,
+    Partition,
+    Reservation,
+    parse_node,
+    parse_partition,
+    parse_reservation,
+)
 from tidepool.clients.transport import Transport
 
 #: Slurm itself waits 10 s for an answer (MessageTimeout) before it says that none came.

@@ -1,9 +1,11 @@
-"""Contract of a client of Slurm, whichever way it talks to it.
+"""Contract of a client of Slurm, whichever way it talks to it; and its errors, as types: what happened, where, and the remedy.
 
-`Slurm` does it by Slurm's commands, over this machine, namespaces or SSH; `FakeSlurm` does it in memory. One suite of tests holds them to the same promises:
+`Slurm` does it by Slurm's commands, over this machine, namespaces or SSH; `FakeSlurm` does it in memory. One suite of tests
+holds them to the same promises:
 
 - A call comes back within its time-out, with an answer or with a `SlurmError`.
-- A list is the whole list. What cannot be known is an error: never an empty list, never a shorter one.
+- A list is the whole list. What cannot be known is an error: never an empty list, never a shorter one, for whoever removes
+  machines reads these answers.
 - What is returned is frozen.
 - A change that was made is seen by the next look, unless Slurm itself takes its time (a job's nodes, a reboot).
 - `TimedOut` after a change means that it may have been made: look again.
@@ -16,10 +18,40 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidepool.clients.slurm.job import Job, JobState
-from tidepool.clients.slurm.node import Node
-from tidepool.clients.slurm.partition import Partition
 from tidepool.clients.slurm.request import JobRequest, NextState, ReservationRequest, Slots
-from tidepool.clients.slurm.reservation import Reservation
+from tidepool.clients.slurm.scontrol import Node, Partition, Reservation
+from tidepool.clients.transport import ClientError
+
+#: All that can be raised where Slurm is asked: also that the way to it failed (`Unreachable`, `TimedOut`).
+SlurmError = ClientError
+
+
+class ControllerDown(SlurmError):
+    """slurmctld does not answer: it is down, is being restarted, or is a backup in standby."""
+
+
+class DatabaseDown(SlurmError):
+    """slurmdbd, or the database behind it, does not answer. Nodes and jobs are not concerned."""
+
+
+class Malformed(SlurmError):
+    """An answer came, but it is not the one that was asked for: cut off, or in a form that is not known."""
+
+
+class Refused(SlurmError):
+    """Slurm understood and said no. ``words`` are its own."""
+
+    def __init__(self, what: str, *, words: str, where: str, remedy: str) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.words = words
+
+
+class NotFound(Refused):
+    """Slurm knows no node, job, partition or reservation of that name."""
+
+
+class PermissionDenied(Refused):
+    """Slurm, or munge before it, does not let this user do that."""
 
 
 @dataclass(frozen=True, slots=True)

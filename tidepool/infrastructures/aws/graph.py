@@ -39,7 +39,7 @@ from tidepool.infrastructures.boot import Boot, File, Service
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.remote import Ssh, ssh
-from tidepool.resources.preflight import preflight
+from tidepool.resources.declarations import preflight
 
 #: As AWS recommends for EFS.
 _EFS: Final = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"

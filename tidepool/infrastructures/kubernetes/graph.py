@@ -35,7 +35,7 @@ from tidepool.infrastructures.kubernetes.preflight import architecture, demands
 from tidepool.infrastructures.kubernetes.reading import Options, has_own_machines, read_options
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachine
 from tidepool.infrastructures.remote import Ssh, ssh
-from tidepool.resources.preflight import preflight
+from tidepool.resources.declarations import preflight
 
 _FORM: Final = "oci"
 #: How long a pod waits for room, before its demand is another fleet's.

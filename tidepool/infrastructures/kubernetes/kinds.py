@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.clients.kubernetes.contract import KubernetesReader
-from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.kubernetes.contract import KubernetesError, KubernetesReader
 from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachine, KubernetesMachineModel
 from tidepool.infrastructures.kubernetes_access import Access
-from tidepool.resources.errors import Unfinished
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task, Unfinished
 from tidepool.resources.values import Plain
 
 _AGAIN_S: Final = 1.0

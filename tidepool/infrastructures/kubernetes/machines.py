@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from tidepool.clients.kubernetes.contract import KubernetesClient
-from tidepool.clients.kubernetes.errors import (
+from tidepool.clients.kubernetes.contract import (
     Conflict,
     EvictionRefused,
+    KubernetesClient,
     KubernetesError,
     NotFound,
     Unreachable,

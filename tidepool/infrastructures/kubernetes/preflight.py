@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from tidepool.clients.kubernetes.contract import KubernetesReader
-from tidepool.clients.kubernetes.errors import Forbidden, KubernetesError, NotFound
+from tidepool.clients.kubernetes.contract import Forbidden, KubernetesError, KubernetesReader, NotFound
 from tidepool.clients.kubernetes.objects import Namespace, Node, Right
 from tidepool.cluster import hostlist
 from tidepool.cluster.frozen import FrozenDict

@@ -28,7 +28,7 @@ from tidepool.infrastructures.libvirt.reading import Options, read_options
 from tidepool.infrastructures.libvirt.seat import Seat, own_seats
 from tidepool.infrastructures.libvirt.seat import seat as seat_of
 from tidepool.infrastructures.remote import Ssh, ssh
-from tidepool.resources.preflight import preflight
+from tidepool.resources.declarations import preflight
 
 _ARCHITECTURE: Final = "x86_64"
 #: The form that is uploaded: a whole disk, packed.

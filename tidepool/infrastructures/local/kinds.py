@@ -47,8 +47,7 @@ from tidepool.infrastructures.local.resources import (
     Volume,
     VolumeModel,
 )
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Inputs, Plain
 

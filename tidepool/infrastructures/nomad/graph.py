@@ -37,8 +37,8 @@ from tidepool.infrastructures.nomad.preflight import Demands, demands
 from tidepool.infrastructures.nomad.reading import Options, label, own_boots, read_options
 from tidepool.infrastructures.nomad.resources import NomadMachine
 from tidepool.infrastructures.remote import ssh
+from tidepool.resources.declarations import preflight
 from tidepool.resources.model import to_wire
-from tidepool.resources.preflight import preflight
 
 #: What a boot calls the daemons that are otherwise here: one is a job for all, and one must not be in the host's way.
 _MUNGED: Final = "munged"

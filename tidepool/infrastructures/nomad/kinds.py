@@ -12,8 +12,7 @@ from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host
 from tidepool.infrastructures.nomad.assignment import DesiredMachine, allocations, key_of, leave, take
 from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.resources import NomadMachine, NomadMachineModel
-from tidepool.resources.errors import Unfinished
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task, Unfinished
 from tidepool.resources.reading import Mistake, read
 from tidepool.resources.values import Plain
 

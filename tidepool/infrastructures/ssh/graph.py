@@ -26,7 +26,7 @@ from tidepool.infrastructures.remote import own_addresses
 from tidepool.infrastructures.ssh import resources
 from tidepool.infrastructures.ssh.preflight import demands
 from tidepool.infrastructures.ssh.reading import Options, connection_of, host_of, read_options
-from tidepool.resources.preflight import Preflight, preflight
+from tidepool.resources.declarations import Preflight, preflight
 
 _OF_NODES: Final = ("munge", "slurm-client", "slurmd")
 _OF_OWN: Final = ("slurmctld", "slurmdbd", "mariadb-client-core", "mariadb-server-core")

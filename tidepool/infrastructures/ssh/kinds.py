@@ -18,8 +18,7 @@ from tidepool.infrastructures.ssh.failures import HostError, kind_of
 from tidepool.infrastructures.ssh.machines import claim_key
 from tidepool.infrastructures.ssh.play import Play, roles_digest, roles_there, run_play
 from tidepool.infrastructures.ssh.resources import SshHost, SshHostModel, SshPlaybook, SshPlaybookModel
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import Inputs, Plain
 

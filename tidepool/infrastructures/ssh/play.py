@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.resources.errors import Refusal
-from tidepool.resources.kind import Task
+from tidepool.resources.kind import Refusal, Task
 
 _HOST: Final = "host"
 _LAST_LINES: Final = 25

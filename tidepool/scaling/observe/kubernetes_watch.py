@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor, Future
 from typing import Any, Final
 
-from tidepool.clients.kubernetes.contract import KubernetesReader
-from tidepool.clients.kubernetes.errors import KubernetesError
+from tidepool.clients.kubernetes.contract import KubernetesError, KubernetesReader
 from tidepool.scaling.cluster_state import KubernetesState
 from tidepool.scaling.observe.source import PollInterval
 

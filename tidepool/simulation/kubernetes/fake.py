@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 
-from tidepool.clients.kubernetes.contract import CLUSTER_API, KUBELET_SIGNER, NEEDED
-from tidepool.clients.kubernetes.errors import (
+from tidepool.clients.kubernetes.contract import (
+    CLUSTER_API,
+    KUBELET_SIGNER,
+    NEEDED,
     Conflict,
     EvictionRefused,
     Forbidden,
@@ -20,7 +22,6 @@ from tidepool.clients.kubernetes.errors import (
     Unauthorized,
     Unreachable,
 )
-from tidepool.clients.kubernetes.matching import guards
 from tidepool.clients.kubernetes.objects import (
     POOL_LABEL,
     BootstrapToken,
@@ -33,6 +34,7 @@ from tidepool.clients.kubernetes.objects import (
     Right,
     SigningRequest,
     Taint,
+    guards,
 )
 from tidepool.clients.kubernetes.signing import refuse_unless_of
 from tidepool.cluster.frozen import FrozenDict

@@ -7,15 +7,27 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NoReturn
 
-from tidepool.clients.errors import TimedOut
-from tidepool.clients.slurm.contract import Controller, Submitted
-from tidepool.clients.slurm.errors import ControllerDown, Malformed, NotFound, Refused
+from tidepool.clients.slurm.contract import (
+    Controller,
+    ControllerDown,
+    Malformed,
+    NotFound,
+    Refused,
+    Submitted,
+)
 from tidepool.clients.slurm.job import Job, JobState
-from tidepool.clients.slurm.node import Node, NodeBase, NodeFlag, NodeState
-from tidepool.clients.slurm.partition import Partition, PartitionState
 from tidepool.clients.slurm.quantities import tres
 from tidepool.clients.slurm.request import JobRequest, NextState, ReservationRequest, Slots, node_names
-from tidepool.clients.slurm.reservation import Reservation
+from tidepool.clients.slurm.scontrol import (
+    Node,
+    NodeBase,
+    NodeFlag,
+    NodeState,
+    Partition,
+    PartitionState,
+    Reservation,
+)
+from tidepool.clients.transport import TimedOut
 from tidepool.cluster.hostlist import expand, fold
 from tidepool.simulation.slurm.placement import has_features, need
 from tidepool.simulation.slurm.state import DRAIN, OFF, FakeState

@@ -14,8 +14,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from tidepool.clients.slurm.job import Job
-from tidepool.clients.slurm.node import Node
-from tidepool.clients.slurm.reservation import Reservation
+from tidepool.clients.slurm.scontrol import Node, Reservation
 from tidepool.cluster.hostlist import expand
 
 _GRES: Final = re.compile(r"([A-Za-z_][\w-]*)(?::([^:,()\d][^:,()]*))?:(\d+)")
@@ -238,20 +237,18 @@ def shadow(
     running: Mapping[int, Job],
 ) -> Shadow | None:
     """Return when and where a job with such needs will begin, given what runs; None where it fits on no nodes."""
-    fit = [node for node in nodes if has_features(node, wanted.features) and _whole(node).fits(wanted, 0)]
+    fit = [
+        node
+        for node in nodes
+        if has_features(node, wanted.features) and FreeResources.of(node).fits(wanted, 0)
+    ]
     if len(fit) < wanted.nodes:
         return None
-    free_at = sorted(
-        (_free(free_resources.get(node.name), running), nodes_for) for nodes_for, node in enumerate(fit)
-    )
+    free_at = sorted((_free(free_resources.get(node.name), running), place) for place, node in enumerate(fit))
     chosen = free_at[: wanted.nodes]
     if chosen[-1][0] == _NEVER:
         return None
-    return Shadow(chosen[-1][0], frozenset(fit[nodes_for].name for _, nodes_for in chosen))
-
-
-def _whole(node: Node) -> FreeResources:
-    return FreeResources.of(node)
+    return Shadow(chosen[-1][0], frozenset(fit[place].name for _, place in chosen))
 
 
 def _free(room: FreeResources | None, running: Mapping[int, Job]) -> datetime:

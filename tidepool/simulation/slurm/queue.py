@@ -15,9 +15,8 @@ from math import inf
 from typing import Final
 
 from tidepool.clients.slurm.job import Job, JobState
-from tidepool.clients.slurm.node import Node, NodeBase, NodeFlag, NodeState
 from tidepool.clients.slurm.request import JobRequest
-from tidepool.clients.slurm.reservation import Reservation
+from tidepool.clients.slurm.scontrol import Node, NodeBase, NodeFlag, NodeState, Reservation
 from tidepool.cluster.hostlist import expand
 from tidepool.simulation.slurm.placement import (
     FreeResources,
@@ -63,11 +62,15 @@ class FakeQueue:
         self.requests: dict[int, JobRequest] = {}
         self.reservations: dict[str, Reservation] = {}
         self.next_id = 1
+        #: What is free, by node; what jobs ask of each of their nodes; and whether later ones may start before earlier ones.
+        self.free_resources: dict[str, FreeResources] = {}
+        self.needs: dict[int, Need] = {}
+        self.backfills = backfill
         #: How often something has changed.
         self.changes = 0
         #: Told of each job that begins and that ends.
-        self.began: Callable[[Job], None] = _ignored
-        self.finished: Callable[[Job], None] = _ignored
+        self.began: Callable[[Job], None] = lambda _: None
+        self.finished: Callable[[Job], None] = lambda _: None
         #: How many nodes there are, slots too, that could hold a share of a job with such needs.
         self.most_nodes: Callable[[Job, Need], int] = lambda _, wanted: wanted.nodes
         self._nodes = nodes
@@ -76,10 +79,7 @@ class FakeQueue:
         self._requeue_s = requeue_s
         self._remember_s = remember_s
         self._completing_s = completing_s
-        self._backfill = backfill
         self._licenses = licenses
-        self._free_resources: dict[str, FreeResources] = {}
-        self._needs: dict[int, Need] = {}
         self._tasks: dict[int, ArrayTasks] = {}
         self._of_array: dict[int, dict[int, None]] = {}
         self._timers: list[tuple[datetime, int, Callable[[datetime], None]]] = []
@@ -128,7 +128,7 @@ class FakeQueue:
         """A job is submitted."""
         self.next_id = max(self.next_id, job.job_id + 1)
         self.requests[job.job_id] = request
-        self._needs[job.job_id] = need(job)
+        self.needs[job.job_id] = need(job)
         if job.array_tasks:
             self._tasks[job.job_id] = ArrayTasks(job.array_tasks)
         self._of_array.setdefault(job.array_job_id, {})[job.job_id] = None
@@ -142,7 +142,7 @@ class FakeQueue:
         """Return those of a job, or of an array."""
         ids = self._of_array.get(job_id, {job_id: None})
         places = (self.waiting, self.running, self.ended)
-        return [nodes_for[each] for each in ids for nodes_for in places if each in nodes_for]
+        return [jobs[each] for each in ids for jobs in places if each in jobs]
 
     def change(self, job_id: int, **fields: object) -> None:
         """Change what a waiting job says: its priority, its reason."""
@@ -185,7 +185,7 @@ class FakeQueue:
         job = self.ended.pop(job_id, None) or self.waiting.pop(job_id, None)
         if job is None:
             return
-        del self.requests[job_id], self._needs[job_id]
+        del self.requests[job_id], self.needs[job_id]
         self._tasks.pop(job_id, None)
         of_array = self._of_array[job.array_job_id]
         of_array.pop(job_id, None)
@@ -196,7 +196,7 @@ class FakeQueue:
 
     def on(self, name: str) -> list[int]:
         """The jobs that have a part of a node."""
-        room = self._free_resources.get(name)
+        room = self.free_resources.get(name)
         return list(room.shares) if room else []
 
     def die(self, name: str) -> None:
@@ -216,7 +216,7 @@ class FakeQueue:
 
     def new_shape(self, name: str) -> None:
         """A node was declared, or is another now."""
-        self._free_resources.pop(name, None)
+        self.free_resources.pop(name, None)
         self._dead.discard(name)
 
     # Inside
@@ -224,7 +224,7 @@ class FakeQueue:
     def _stop(self, job_id: int, now: datetime) -> Job:
         job = self.running.pop(job_id)
         for name in expand(job.nodelist):
-            self._free_resources[name].give_back(job_id)
+            self.free_resources[name].give_back(job_id)
             self._nodes[name] = self._nodes[name]._replace(last_busy_time=now)
             self._show(name)
             if self._completing_s:
@@ -246,7 +246,7 @@ class FakeQueue:
 
     def _show(self, name: str) -> None:
         """Write what jobs take of a node."""
-        node, room = self._nodes[name], self._free_resources[name]
+        node, room = self._nodes[name], self.free_resources[name]
         cpus = node.cpus - room.cpus
         base = node.state.base
         if base in _UP:
@@ -273,8 +273,8 @@ class FakeQueue:
             if node.state.base in _UP and node.state.base is not NodeBase.ALLOCATED and node.state.takes_jobs
         ]
         for node in open_nodes:
-            if node.name not in self._free_resources:
-                self._free_resources[node.name] = FreeResources.of(node)
+            if node.name not in self.free_resources:
+                self.free_resources[node.name] = FreeResources.of(node)
         a_pass = _Pass(self, now, open_nodes)
         for job_id in self._order[:_DEPTH]:
             if job_id in self.waiting:
@@ -300,7 +300,7 @@ class FakeQueue:
                     return "DependencyNeverSatisfied"
         if job.reservation and not is_begun(self.reservations.get(job.reservation), now):
             return "Reservation"
-        wanted = self._needs[job.job_id]
+        wanted = self.needs[job.job_id]
         if self.most_nodes(job, wanted) < wanted.nodes:
             # It holds back nobody, as other jobs that wait do.
             return "PartitionNodeLimit"
@@ -310,7 +310,7 @@ class FakeQueue:
 
     def begin(self, job_id: int, names: tuple[str, ...], now: datetime) -> None:
         """Start a job, or the next task of its array, on these nodes."""
-        job, wanted = self.waiting[job_id], self._needs[job_id]
+        job, wanted = self.waiting[job_id], self.needs[job_id]
         tasks = self._tasks.get(job_id)
         index = ""
         if tasks is not None:
@@ -319,7 +319,7 @@ class FakeQueue:
                 self.waiting[job_id] = job._replace(array_tasks=str(tasks))
                 request, job_id = self.requests[job_id], self.next_id
                 self.next_id += 1
-                self.requests[job_id], self._needs[job_id] = request, wanted
+                self.requests[job_id], self.needs[job_id] = request, wanted
                 self._of_array[job.array_job_id][job_id] = None
             else:
                 del self._tasks[job_id]
@@ -335,7 +335,7 @@ class FakeQueue:
         self.running[job_id] = started
         self.changes += 1
         for name in names:
-            self._free_resources[name].take(job_id, wanted, self._nodes[name])
+            self.free_resources[name].take(job_id, wanted, self._nodes[name])
             self._show(name)
         self._end_in_time(started, now)
         self.began(started)
@@ -370,23 +370,9 @@ class FakeQueue:
 
     def shadow(self, job_id: int, now: datetime) -> Shadow | None:
         """When, and where, a job that waits will begin at the latest."""
-        job, wanted = self.waiting[job_id], self._needs[job_id]
+        job, wanted = self.waiting[job_id], self.needs[job_id]
         up = [node for node in self._nodes.values() if node.state.takes_jobs]
-        return shadow(wanted, self.usable(up, job, now), self._free_resources, self.running)
-
-    def need(self, job_id: int) -> Need:
-        """Return what a job that waits asks of each of its nodes."""
-        return self._needs[job_id]
-
-    @property
-    def free_resources(self) -> dict[str, FreeResources]:
-        """Return what is free, by node."""
-        return self._free_resources
-
-    @property
-    def backfills(self) -> bool:
-        """Return whether later jobs may start before earlier ones."""
-        return self._backfill
+        return shadow(wanted, self.usable(up, job, now), self.free_resources, self.running)
 
     def most_at_once(self, job_id: int) -> int | None:
         """Return how many tasks of an array may run at a time."""
@@ -411,7 +397,7 @@ class _Pass:
         queue, job = self._queue, self._queue.waiting[job_id]
         if not queue.backfills and self._blocked.intersection(job.partitions):
             return "Priority"
-        wanted = queue.need(job_id)
+        wanted = queue.needs[job_id]
         if (wanted, job.time_limit_s) in self._hopeless:
             return self._block(job_id, job)
         most = queue.most_at_once(job_id)
@@ -449,7 +435,3 @@ class _Pass:
             return True
         limit_s = job.time_limit_s
         return limit_s is not None and self._now + timedelta(seconds=limit_s) <= self._shadow.begins
-
-
-def _ignored(_: Job) -> None:
-    return

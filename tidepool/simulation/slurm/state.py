@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Final, Literal
 
-from tidepool.clients.slurm.errors import SlurmError
+from tidepool.clients.slurm.contract import SlurmError
 from tidepool.clients.slurm.job import Job, JobState
-from tidepool.clients.slurm.node import Node, NodeBase, NodeFlag, NodeState, Reason
 from tidepool.clients.slurm.request import JobRequest
+from tidepool.clients.slurm.scontrol import Node, NodeBase, NodeFlag, NodeState, Reason
 from tidepool.simulation.slurm.placement import Need, could_hold
 from tidepool.simulation.slurm.queue import FakeQueue
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from tidepool.clients.slurm.partition import Partition, PartitionState
+from tidepool.clients.slurm.scontrol import Partition, PartitionState
 from tidepool.cluster.hostlist import HostlistError, HostSet
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.demand.constraint import CannotTell, Constraint, parse

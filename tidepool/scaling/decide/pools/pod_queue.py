@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from tidepool.clients.kubernetes.matching import holds, tolerates
 from tidepool.clients.kubernetes.objects import (
     POOL_LABEL,
     Node,
@@ -16,6 +15,8 @@ from tidepool.clients.kubernetes.objects import (
     Resources,
     Taint,
     Toleration,
+    holds,
+    tolerates,
 )
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import ConvergedPool

@@ -1,4 +1,4 @@
-"""Nodes, and the slots that are nodes in state FUTURE."""
+"""Nodes, and the slots that are nodes in state FUTURE, partitions and reservations: as scontrol lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
-from tidepool.clients.slurm.quantities import moment, text, tres
+from tidepool.clients.slurm.quantities import duration_s, moment, text, tres
 
 
 class NodeBase(StrEnum):
@@ -181,8 +181,7 @@ def parse_node(line: str) -> Node:
         KeyError, ValueError: it is not one.
     """
     head, *free = _FREE.split(line)
-    parts = _KEY.split(head)
-    values = dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
+    values = _values(head)
     # Only at the beginning, so that nobody's comment passes for a reason written before it.
     notes: dict[str, str] = {}
     for piece in free:
@@ -217,6 +216,12 @@ def parse_node(line: str) -> Node:
     )
 
 
+def _values(line: str) -> dict[str, str]:
+    """Read ``Key=value`` by key."""
+    parts = _KEY.split(line)
+    return dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
+
+
 def _names(written: str) -> tuple[str, ...]:
     return tuple(text(written).split(",")) if text(written) else ()
 
@@ -230,3 +235,103 @@ def _reason(written: str) -> Reason | None:
     # Of a reason of several lines, only the first is followed by who and when.
     more = " ".join(found["more"].split())
     return Reason(f"{found['text']} {more}".strip(), found["user"], moment(found["time"]))
+
+
+class PartitionState(StrEnum):
+    """States of a partition: it takes jobs (UP, DOWN), it starts them (UP, DRAIN)."""
+
+    UP = "UP"
+    DOWN = "DOWN"
+    DRAIN = "DRAIN"
+    INACTIVE = "INACTIVE"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition. ``nodes`` is a hostlist and, as ``total_nodes``, counts no node in state FUTURE."""
+
+    name: str
+    state: PartitionState
+    is_default: bool
+    nodes: str
+    total_nodes: int
+    total_cpus: int
+    max_time_s: int | None
+    default_time_s: int | None
+    max_nodes: int | None
+    priority_tier: int
+    oversubscribe: str
+    allow_accounts: tuple[str, ...]
+    tres: Mapping[str, str]
+
+
+def parse_partition(line: str) -> Partition:
+    """One line of ``scontrol --oneliner show partition``.
+
+    Raises:
+        KeyError, ValueError: it is not one.
+    """
+    values = _values(line)
+    accounts = values.get("AllowAccounts", "ALL")
+    return Partition(
+        name=values["PartitionName"],
+        state=PartitionState(values["State"]),
+        is_default=values["Default"] == "YES",
+        nodes=text(values["Nodes"]),
+        total_nodes=int(values["TotalNodes"]),
+        total_cpus=int(values["TotalCPUs"]),
+        max_time_s=duration_s(values["MaxTime"]),
+        default_time_s=duration_s(values["DefaultTime"]),
+        max_nodes=None if values["MaxNodes"] == "UNLIMITED" else int(values["MaxNodes"]),
+        priority_tier=int(values["PriorityTier"]),
+        oversubscribe=values["OverSubscribe"],
+        allow_accounts=() if accounts == "ALL" else tuple(accounts.split(",")),
+        tres=tres(values.get("TRES", "")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A reservation. ``nodes`` is a hostlist; ``flags`` are Slurm's (MAINT, IGNORE_JOBS, SPEC_NODES, ...)."""
+
+    name: str
+    start_time: datetime
+    end_time: datetime
+    nodes: str
+    node_count: int
+    flags: frozenset[str]
+    users: tuple[str, ...]
+    accounts: tuple[str, ...]
+    is_active: bool
+    partition: str
+    features: str
+    licenses: Mapping[str, str]
+    tres: Mapping[str, str]
+
+
+def parse_reservation(line: str) -> Reservation:
+    """One line of ``scontrol --oneliner show reservation``.
+
+    Raises:
+        KeyError, ValueError: it is not one.
+    """
+    values = _values(line)
+    start, end = moment(values["StartTime"]), moment(values["EndTime"])
+    if start is None or end is None:
+        raise ValueError("a reservation has a start and an end")
+    return Reservation(
+        name=values["ReservationName"],
+        start_time=start,
+        end_time=end,
+        nodes=text(values["Nodes"]),
+        node_count=int(values["NodeCnt"]),
+        flags=frozenset(_names(values["Flags"])),
+        users=_names(values["Users"]),
+        accounts=_names(values["Accounts"]),
+        is_active=values["State"] == "ACTIVE",
+        partition=text(values["PartitionName"]),
+        features=text(values["Features"]),
+        licenses=tres(values["Licenses"]),
+        tres=tres(values.get("TRES", "")),
+    )
