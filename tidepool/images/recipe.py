@@ -21,7 +21,7 @@ from pydantic import (
 
 from tidepool.images.containers import Container, refuse_names
 from tidepool.images.errors import RecipeError
-from tidepool.toolchain.tools import TOOLS
+from tidepool.toolchain.source import TOOLS
 
 Release = Literal["bullseye", "bookworm", "trixie"]
 

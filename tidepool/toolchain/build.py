@@ -20,21 +20,16 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.toolchain.file_lock import StillHeld, file_lock
-from tidepool.toolchain.tools import (
-    MANIFEST,
+from tidepool.toolchain.source import (
     SOURCE,
-    TOOLCHAIN,
     TOOLS,
     BuildFailed,
     CannotBuild,
     Source,
-    Toolchain,
     ToolchainError,
-    cache,
-    find,
-    lacking,
     read_source,
 )
+from tidepool.toolchain.tools import MANIFEST, TOOLCHAIN, Toolchain, cache, find, lacking
 
 #: Of one tool, the first of which compiles most of what the others are made of.
 _TOOL_S: Final = 3600.0
