@@ -126,7 +126,7 @@ def written(boot: Boot, surroundings: Surroundings, contents: Sequence[str], sou
         raise ValueError(f"services of the role {', '.join(roles)} run on machines of `local` alone")
     files = [
         *(_file(file, content) for file, content in zip(boot.files, contents, strict=True)),
-        _text("/etc/hosts", _hosts(surroundings)),
+        _text("/etc/hosts", hosts_file(surroundings.hosts)),
         _text(f"{_LIBRARY}/wait", _WAIT, "0755"),
         _text(f"{_LIBRARY}/prepare", _prepare(boot, sources, surroundings.mounting), "0755"),
         _text(f"{_UNITS}/tidepool-prepare.service", _PREPARE_UNIT),
@@ -242,11 +242,10 @@ def _quoted(word: str) -> str:
     return '"' + escaped.replace("$", "$$").replace("%", "%%") + '"'
 
 
-def _hosts(surroundings: Surroundings) -> str:
-    lines = ["127.0.0.1 localhost", "::1 localhost"]
-    return "".join(
-        f"{line}\n" for line in (*lines, *(f"{at} {name}" for name, at in surroundings.hosts.items()))
-    )
+def hosts_file(hosts: Mapping[str, IPv4Address]) -> str:
+    """Return the text of /etc/hosts of a machine that knows those of ``hosts`` by name."""
+    lines = ["127.0.0.1 localhost", "::1 localhost", *(f"{at} {name}" for name, at in hosts.items())]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _file(file: File, content: str) -> dict[str, Any]:

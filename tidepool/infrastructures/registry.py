@@ -79,7 +79,8 @@ class Descriptor:
 
     ``graph``, ``machines``, ``failures``, ``checks``, ``preflight``, ``images`` and the values of ``kinds`` are texts ``module:attribute``:
 
-    - ``graph``: called with spec and stack, makes the `tidepool.infrastructures.contract.Infrastructure` of programs;
+    - ``graph``: called with spec and stack, makes the `tidepool.infrastructures.contract.Infrastructure` of programs, or raises
+      `SpecError` with all mistakes in its options;
     - ``machines``: called with spec, stack and data folder, makes the `tidepool.infrastructures.machines.Infrastructure`;
     - ``failures``: gives the kind of a failure by what its provider said;
     - ``checks``: called as ``machines``, yields what the infrastructure lacks: for `tidepool doctor`;
@@ -158,6 +159,8 @@ def infrastructures_of(spec: ClusterSpec, stack: str) -> Mapping[str, contract.I
     """
     from pulumi import RunError
 
+    from tidepool.cluster.spec_reading import SpecError
+
     if unknown := [f"{path} is {name}" for path, name in _named(spec) if _find(name) is None]:
         known = ", ".join(f"`{name}`" for name in _names())
         raise RunError(
@@ -170,9 +173,9 @@ def infrastructures_of(spec: ClusterSpec, stack: str) -> Mapping[str, contract.I
             name: cast(_Graph, _imported(descriptor(name), descriptor(name).graph))
             for name in spec.infrastructure_names
         }
-    except Permanent as missing:
-        raise RunError(str(missing)) from missing
-    return {name: make(spec, stack) for name, make in makes.items()}
+        return {name: make(spec, stack) for name, make in makes.items()}
+    except (Permanent, SpecError) as error:
+        raise RunError(str(error)) from error
 
 
 def machines_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:

@@ -15,6 +15,7 @@ from tidepool import resources
 from tidepool.cluster import hostlist
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.boot import File
+from tidepool.infrastructures.contract import Machine, MachineOrder
 
 #: Where sshd of every machine takes it from, and makes one where there is none.
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
@@ -22,10 +23,28 @@ _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
 
 @dataclass(frozen=True, slots=True)
 class Ssh:
-    """SSH access to machines: what keeps the keys here, and the files by which machines know them."""
+    """SSH access to machines of a stack: what keeps the keys here, and the files by which machines know them."""
 
+    stack: str
     access: resources.SshAccess
     files: tuple[File, ...]
+    port: int | None = None
+
+    def machine(
+        self, order: MachineOrder, machine_id: Output[str], opts: pulumi.ResourceOptions | None = None
+    ) -> Machine:
+        """The machine of an order, which is made when it answers root by SSH."""
+        answers = resources.SshMachine(
+            order.name,
+            machine=machine_id,
+            stack=self.stack,
+            address=str(order.address),
+            user="root",
+            access=self.access.id,
+            port=self.port,
+            opts=opts,
+        )
+        return Machine(answers, machine_id, Output.from_input(str(order.address)), answers.connection)
 
 
 #: Of programs that run: one in a process, and in tests one after the other.
@@ -70,7 +89,7 @@ def _registered(spec: ClusterSpec, stack: str, port: int | None) -> Ssh:
         File(_HOST_KEY, Output.secret(machine_key.private_key), "0600"),
         File(f"{_HOST_KEY}.pub", machine_key.public_key),
     )
-    return Ssh(access, files)
+    return Ssh(stack, access, files, port)
 
 
 def own_addresses(spec: ClusterSpec) -> tuple[IPv4Address, ...]:

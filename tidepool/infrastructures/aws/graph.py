@@ -13,10 +13,8 @@ import pulumi_aws as aws
 from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ebs, ec2
 
-from tidepool import resources
 from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws.guest import guest_program
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
 from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
@@ -78,12 +76,9 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines; registers what a stack has before any of them.
 
     Raises:
-        pulumi.RunError: the options of AWS have mistakes; says all of them.
+        SpecError: the options of AWS have mistakes.
     """
-    try:
-        options = read_options(spec, stack)
-    except SpecError as error:
-        raise pulumi.RunError(str(error)) from error
+    options = read_options(spec, stack)
     place = options.place
     built_for = architecture()
     fit = preflight("aws", "aws", options.path, wanted(spec, options, built_for))
@@ -223,16 +218,9 @@ class Aws:
                     opts=opts,
                 )
             )
-        answers = resources.SshMachine(
-            order.name,
-            machine=made.id,
-            stack=self.stack,
-            address=str(order.address),
-            user="root",
-            access=self.ssh.access.id,
-            opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=reachable)),
+        return self.ssh.machine(
+            order, made.id, ResourceOptions.merge(opts, ResourceOptions(depends_on=reachable))
         )
-        return Machine(answers, made.id, Output.from_input(str(order.address)), answers.connection)
 
     def _zone_of(self, machine: str) -> str:
         """A backup controller is in the second zone, where there is one: not both go down with a zone."""

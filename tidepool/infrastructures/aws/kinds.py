@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tidepool.infrastructures.aws.session import Interface
 
 _STATE: Final = "state"
-_FORWARDS: Final = "forwards"
 
 
 def _open(wanted: AwsForwardingModel) -> Interface:

@@ -13,6 +13,7 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws import guest
 from tidepool.infrastructures.aws.names import LONGEST_NAME, named
 from tidepool.infrastructures.aws.options import Offering, SiteOptions
+from tidepool.infrastructures.reading import has_own_machines
 from tidepool.infrastructures.registry import ImageNeed
 
 NAME: Final = "aws"
@@ -79,7 +80,7 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
     said = spec.site_options(NAME)
     place = read_part(SiteOptions, said.path, said.options, mistakes)
     claims = []
-    if place is not None and _has_own(spec):
+    if place is not None and has_own_machines(spec, NAME):
         own = f"{said.path}.machines"
         claims.append(Claim(own, place.machines, None, spec.controller.infrastructure))
         mistakes += _of_own_machines(own, place.machines)
@@ -97,13 +98,9 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
     return Options(said.path, place, tuple(claims))
 
 
-def _has_own(spec: ClusterSpec) -> bool:
-    return spec.controller.infrastructure.name == NAME
-
-
 def _unfit(spec: ClusterSpec, stack: str) -> Iterator[Mistake]:
     """Yield the features of a cluster that machines of AWS do not carry."""
-    if spec.pools and _has_own(spec):
+    if spec.pools and has_own_machines(spec, NAME):
         yield Mistake("pools", None, "machines of AWS take no roles in this release; leave the pools out")
     # Roles are called as what machines boot by, and one as the images that it imports.
     kinds = [found.fleet.boot_name(found.entry) for found in spec.entries(NAME)]

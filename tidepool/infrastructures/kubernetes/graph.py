@@ -24,7 +24,6 @@ from pulumi_kubernetes.rbac import v1 as rbac
 
 from tidepool import resources
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures import container
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
@@ -32,8 +31,9 @@ from tidepool.infrastructures.kubernetes import namespace, pod
 from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines
 from tidepool.infrastructures.kubernetes.options import Offering
 from tidepool.infrastructures.kubernetes.preflight import architecture, demands
-from tidepool.infrastructures.kubernetes.reading import Options, has_own_machines, read_options
+from tidepool.infrastructures.kubernetes.reading import NAME, Options, read_options
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachine
+from tidepool.infrastructures.reading import has_own_machines
 from tidepool.infrastructures.remote import Ssh, ssh
 from tidepool.resources.declarations import preflight
 
@@ -47,12 +47,9 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines; registers what a stack has in its namespace.
 
     Raises:
-        pulumi.RunError: the options of Kubernetes have mistakes; says all of them.
+        SpecError: the options of Kubernetes have mistakes.
     """
-    try:
-        options = read_options(spec)
-    except SpecError as error:
-        raise pulumi.RunError(str(error)) from error
+    options = read_options(spec)
     place = options.place
     built_for = architecture()
     asked = demands(spec, options, stack, built_for)
@@ -144,7 +141,7 @@ def _namespace(
 
 def _policies(there: _Namespace, spec: ClusterSpec, options: Options) -> tuple[pulumi.Resource, ...]:
     """Register the rules of the namespace: who reaches pods, under which names they are found, what keeps them; and that they may nothing in Kubernetes."""
-    has_own = has_own_machines(spec)
+    has_own = has_own_machines(spec, NAME)
     if not (options.fleets_of_pods or has_own):
         return ()
     place = options.place

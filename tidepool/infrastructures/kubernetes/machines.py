@@ -25,9 +25,10 @@ from tidepool.clients.kubernetes.objects import ClusterMachine, Pod
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL, address_of
-from tidepool.infrastructures.kubernetes.reading import has_own_machines, read_options
+from tidepool.infrastructures.kubernetes.reading import NAME, read_options
 from tidepool.infrastructures.kubernetes_access import Access
 from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
+from tidepool.infrastructures.reading import has_own_machines
 
 #: The scheduler's words for a pod that has no room, a quota's for one that would be too many, Metal3's for no host.
 _CAPACITY: Final = re.compile(
@@ -80,7 +81,7 @@ def machines_of(spec: ClusterSpec, _stack: str, data: Path) -> Infrastructure:
         # Read for each call: it may be renewed while the scaler runs.
         lambda: Access.in_file(kubeconfig).client(data),
         options.namespace,
-        pods=bool(options.fleets_of_pods) or has_own_machines(spec),
+        pods=bool(options.fleets_of_pods) or has_own_machines(spec, NAME),
         machines=options.has_machines,
     )
 

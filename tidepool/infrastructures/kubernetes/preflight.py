@@ -20,14 +20,9 @@ from tidepool.infrastructures.finding import Finding, Preflight
 from tidepool.infrastructures.kubernetes import namespace
 from tidepool.infrastructures.kubernetes.namespace import LIST_NODES, NODE_LABEL, STACK_LABEL, rights_summary
 from tidepool.infrastructures.kubernetes.options import Offering
-from tidepool.infrastructures.kubernetes.reading import (
-    NAME,
-    Options,
-    extended,
-    has_own_machines,
-    read_options,
-)
+from tidepool.infrastructures.kubernetes.reading import NAME, Options, extended, read_options
 from tidepool.infrastructures.kubernetes_access import Access
+from tidepool.infrastructures.reading import has_own_machines
 
 if TYPE_CHECKING:
     from tidepool.resources.kind import Home
@@ -79,7 +74,7 @@ def uses_of(spec: ClusterSpec, options: Options) -> list[Use]:
     """Return the kinds of objects that a stack makes there."""
     place = options.place
     uses: dict[Use, bool] = {
-        "pods": bool(options.fleets_of_pods) or has_own_machines(spec),
+        "pods": bool(options.fleets_of_pods) or has_own_machines(spec, NAME),
         "machines": options.has_machines,
         "claims": any(volume.storage_class for volume in place.volumes.values()),
         "multus": place.addresses == "multus",
@@ -103,7 +98,7 @@ def demands(spec: ClusterSpec, options: Options, stack: str, built_for: str) -> 
 def _demands(
     spec: ClusterSpec, options: Options, architecture: str, own: tuple[str, ...]
 ) -> Iterator[Demand]:
-    if has_own_machines(spec):
+    if has_own_machines(spec, NAME):
         path = f"{options.path}.machines"
         yield _demand(path, own, spec.controller.shape, options.place.machines, architecture)
     for found in spec.entries(NAME):

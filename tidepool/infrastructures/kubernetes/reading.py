@@ -13,6 +13,7 @@ from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.kubernetes.options import LABEL, Offering, SiteOptions
+from tidepool.infrastructures.reading import has_own_machines, volume_mistakes
 
 NAME: Final = "kubernetes"
 
@@ -36,11 +37,6 @@ class Options:
         """The names of the fleets of which nodes may be pods."""
         pods = (fleet for (fleet, _), offering in self.offerings.items() if offering.kind == "pods")
         return tuple(dict.fromkeys(pods))
-
-
-def has_own_machines(spec: ClusterSpec) -> bool:
-    """Return whether the cluster's own machines are pods, and not its nodes alone."""
-    return spec.controller.infrastructure.name == NAME
 
 
 def read_options(spec: ClusterSpec) -> Options:
@@ -117,21 +113,8 @@ def _site_mistakes(spec: ClusterSpec, place: SiteOptions, path: str, namespace: 
         yield Mistake(
             f"{path}.machines.kind", place.machines.kind, "the cluster's own machines are pods; leave it out"
         )
-    needed = ["home"]
-    if has_own_machines(spec):
-        needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
-    for name in needed:
-        if name not in place.volumes:
-            yield Mistake(
-                f"{path}.volumes.{name}",
-                None,
-                "it is missing: pods keep nothing themselves; write an NFS export, SERVER:/PATH, {claim: NAME}, or "
-                "{storage_class: NAME, size: 100Gi}",
-            )
-    for name in sorted(set(place.volumes) - {*needed}):
-        yield Mistake(
-            f"{path}.volumes.{name}", None, f"this cluster mounts {', '.join(needed)}; leave it out"
-        )
+    remedy = "pods keep nothing themselves; write an NFS export, SERVER:/PATH, {claim: NAME}, or {storage_class: NAME, size: 100Gi}"
+    yield from volume_mistakes(spec, NAME, path, place.volumes, remedy)
     if place.quota and not place.own_namespace:
         yield Mistake(
             f"{path}.quota", None, "with own_namespace: false it is the administrator's; leave it out"
@@ -159,9 +142,9 @@ def _together(place: SiteOptions, path: str, offerings: tuple[Offering, ...]) ->
 
 def _unfit(spec: ClusterSpec, offerings: tuple[Offering, ...]) -> Iterator[Mistake]:
     """Yield the features of a cluster that pods do not carry."""
-    if spec.pools and has_own_machines(spec):
+    if spec.pools and has_own_machines(spec, NAME):
         yield Mistake("pools", None, "pods take no roles; leave the pools out")
-    has_pods = has_own_machines(spec) or any(offering.kind == "pods" for offering in offerings)
+    has_pods = has_own_machines(spec, NAME) or any(offering.kind == "pods" for offering in offerings)
     if has_pods and spec.process_tracking == "cgroup":
         yield Mistake(
             "process_tracking", "cgroup", "pods see their control groups, and change none; write linuxproc"

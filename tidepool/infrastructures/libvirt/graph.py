@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Final
 
-import pulumi
 import pulumi_libvirt as libvirt
 from pulumi import CustomTimeouts, Input, Output, ResourceOptions
 
 from tidepool import resources
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
@@ -39,12 +37,9 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines; registers what a stack has on each host.
 
     Raises:
-        pulumi.RunError: the options of libvirt have mistakes; says all of them.
+        SpecError: the options of libvirt have mistakes.
     """
-    try:
-        options = read_options(spec)
-    except SpecError as error:
-        raise pulumi.RunError(str(error)) from error
+    options = read_options(spec)
     hosts = {}
     for name, uri in options.place.hosts.items():
         asked = Demands(uri, demands(spec, options, name))
@@ -211,19 +206,8 @@ class Libvirt:
             xml={"xslt": stylesheet(identity, shape, offering, seat)},
             opts=alone,
         )
-        answers = resources.SshMachine(
-            order.name,
-            machine=domain.id,
-            stack=self.stack,
-            address=str(order.address),
-            user="root",
-            access=self.ssh.access.id,
-            opts=ResourceOptions.merge(
-                opts,
-                ResourceOptions(custom_timeouts=CustomTimeouts(create=f"{offering.boot_timeout_s}s")),
-            ),
-        )
-        return Machine(answers, domain.id, Output.from_input(str(order.address)), answers.connection)
+        in_time = ResourceOptions(custom_timeouts=CustomTimeouts(create=f"{offering.boot_timeout_s}s"))
+        return self.ssh.machine(order, domain.id, ResourceOptions.merge(opts, in_time))
 
 
 def _interfaces(order: MachineOrder, offering: Offering) -> list[Mapping[str, Any]]:

@@ -15,10 +15,10 @@ from tidepool.infrastructures.libvirt.options import Offering, SiteOptions, writ
 from tidepool.infrastructures.libvirt.seat import (
     OwnMachine,
     Seat,
-    has_own_machines,
     own_seats,
     seats_on_each_host,
 )
+from tidepool.infrastructures.reading import has_own_machines, volume_mistakes
 
 _NAME: Final = "libvirt"
 
@@ -72,25 +72,13 @@ def read_options(spec: ClusterSpec) -> Options:
 
 def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
     """Yield the features of a cluster that machines of libvirt do not carry."""
-    if spec.pools and has_own_machines(spec):
+    if spec.pools and has_own_machines(spec, _NAME):
         yield Mistake("pools", None, "machines of libvirt take no roles in this release; leave the pools out")
 
 
 def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:
-    needed = ["home"]
-    if has_own_machines(spec):
-        needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
-    for name in needed:
-        if name not in place.volumes:
-            yield Mistake(
-                f"{path}.volumes.{name}",
-                None,
-                "it is missing: libvirt has disks and no folders that machines share; name an NFS export, SERVER:/PATH",
-            )
-    for name in sorted(set(place.volumes) - {*needed}):
-        yield Mistake(
-            f"{path}.volumes.{name}", place.volumes[name], f"this cluster mounts {', '.join(needed)}"
-        )
+    remedy = "libvirt has disks and no folders that machines share; name an NFS export, SERVER:/PATH"
+    yield from volume_mistakes(spec, _NAME, path, place.volumes, remedy)
     hosts = place.machines.hosts or tuple(place.hosts)
     if len(place.hosts) > 1 and place.bridge is None:
         yield Mistake(
@@ -100,7 +88,7 @@ def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator
         )
     if place.bridge is not None and place.outside:
         yield Mistake(f"{path}.outside", True, "the bridge decides what machines reach; leave it out")
-    if has_own_machines(spec) and spec.controller.backup and place.apart and len(set(hosts)) < 2:
+    if has_own_machines(spec, _NAME) and spec.controller.backup and place.apart and len(set(hosts)) < 2:
         yield Mistake(
             f"{path}.apart",
             None,
@@ -112,7 +100,7 @@ def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator
 def _claims(
     spec: ClusterSpec, path: str, place: SiteOptions, offerings: Mapping[tuple[str, str], Offering]
 ) -> Iterator[_Claim]:
-    if has_own_machines(spec):
+    if has_own_machines(spec, _NAME):
         own = own_seats(spec, place.machines, place.machines.hosts or tuple(place.hosts))
         shapes = {machine.shape_path: machine.shape for machine, _ in own}
         yield _Claim(f"{path}.machines", place.machines, shapes, len(own), own)

@@ -11,6 +11,7 @@ from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONT
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.libvirt.options import Cell, Offering
+from tidepool.infrastructures.reading import has_own_machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +105,11 @@ class OwnMachine:
     shape_path: str
 
 
-def has_own_machines(spec: ClusterSpec) -> bool:
-    """Return whether the cluster's own machines are libvirt's, and not its nodes alone."""
-    return spec.controller.infrastructure.name == _NAME
-
-
 def own_seats(
     spec: ClusterSpec, offering: Offering, hosts: Sequence[str]
 ) -> tuple[tuple[OwnMachine, Seat | None], ...]:
     """The cluster's own machines that are there and libvirt's, each with its seat; None where its host has no more."""
-    own = tuple(_machines(spec)) if has_own_machines(spec) else ()
+    own = tuple(_machines(spec)) if has_own_machines(spec, _NAME) else ()
     found = seats(offering, hosts, [(each.place, each.shape.cpus) for each in own])
     return tuple(zip(own, found, strict=True))
 

@@ -12,32 +12,28 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.nomad.failures import NotAllowed, NotThere, kind_of
 from tidepool.infrastructures.nomad.jobspec import Constraint
 
 
-class TokenError(Exception):
-    """It cannot be read. The text is for a person."""
-
-
 def read_token(file: str | None, environment: Mapping[str, str]) -> str:
     """The token of that file, else NOMAD_TOKEN; empty where there is none.
 
     Raises:
-        TokenError: the file cannot be read, or others can read it.
+        Permanent: the file cannot be read, or others can read it.
     """
     if file is None:
         return environment.get("NOMAD_TOKEN", "")
     path = Path(file)
     try:
         if path.stat().st_mode & 0o077:
-            raise TokenError(f"others can read the token in {file}; run: chmod 600 {file}")
+            raise Permanent(f"others can read the token in {file}; run: chmod 600 {file}")
         return path.read_text().strip()
     except OSError as error:
-        raise TokenError(f"the token in {file} cannot be read: {error.strerror}") from error
+        raise Permanent(f"the token in {file} cannot be read: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +92,9 @@ def _keeps(found: str, constraint: Constraint) -> bool:
         return found in constraint.right.split(",")
     return found == constraint.right
 
+
+if TYPE_CHECKING:
+    from tidepool.infrastructures.nomad.options import SiteOptions
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -187,16 +186,18 @@ class ApiLocation:
     token_file: str | None = None
     ca_file: str | None = None
 
+    @classmethod
+    def of(cls, site: SiteOptions) -> ApiLocation:
+        """Return the one of a site's options."""
+        return cls(site.address, site.region, site.token_file, site.ca_file)
+
     def open(self, environment: Mapping[str, str]) -> Api:
         """Return the API, with its token.
 
         Raises:
             Permanent: that cannot be read.
         """
-        try:
-            token = read_token(self.token_file, environment)
-        except TokenError as error:
-            raise Permanent(str(error)) from error
+        token = read_token(self.token_file, environment)
         return Api(self.address, token, region=self.region, ca_file=self.ca_file)
 
 

@@ -12,39 +12,36 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Network
 from typing import Any, Final
 
 import pulumi
 import pulumi_nomad as nomad
 from pulumi import Input, Output, ResourceOptions
 
-from tidepool import resources
 from tidepool.cluster.boot import Mount
 from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.slurm_conf import CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures import contract
 from tidepool.infrastructures.boot import Boot, File, Service
+from tidepool.infrastructures.cloud_init import hosts_file
 from tidepool.infrastructures.contract import Infrastructure, MachineOrder, VolumeOrder
 from tidepool.infrastructures.nomad import jobs
-from tidepool.infrastructures.nomad.api import ApiLocation, TokenError, read_token
+from tidepool.infrastructures.nomad.api import ApiLocation, read_token
 from tidepool.infrastructures.nomad.jobspec import Constraint, Job, written
 from tidepool.infrastructures.nomad.machine import Machine, MachineFile, item_of
 from tidepool.infrastructures.nomad.options import Offering
 from tidepool.infrastructures.nomad.preflight import Demands, demands
 from tidepool.infrastructures.nomad.reading import Options, label, own_boots, read_options
 from tidepool.infrastructures.nomad.resources import NomadMachine
-from tidepool.infrastructures.remote import ssh
+from tidepool.infrastructures.remote import Ssh, ssh
 from tidepool.resources.declarations import preflight
 from tidepool.resources.model import to_wire
 
 #: What a boot calls the daemons that are otherwise here: one is a job for all, and one must not be in the host's way.
 _MUNGED: Final = "munged"
 _SSHD: Final = "sshd"
-#: What it starts are jobs.
-_SLURMD: Final = "slurmd"
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
 _ROOTS: Final = "/root/.ssh/authorized_keys"
 _ADMINISTRATOR: Final = "/etc/ssh/administrator.d/root"
@@ -56,15 +53,12 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines; registers what is asked before, and what runs beside Slurm.
 
     Raises:
-        pulumi.RunError: the options of Nomad have mistakes; says all of them. Or the token cannot be read.
+        SpecError: the options of Nomad have mistakes.
+        Permanent: the token cannot be read.
     """
-    try:
-        options = read_options(spec)
-        token = read_token(options.place.token_file, os.environ)
-    except (SpecError, TokenError) as error:
-        raise pulumi.RunError(str(error)) from error
+    options = read_options(spec)
     place = options.place
-    location = ApiLocation(place.address, place.region, place.token_file, place.ca_file)
+    token, location = read_token(place.token_file, os.environ), ApiLocation.of(place)
     api = to_wire(location)
     demanded = Demands(location, place.namespace, stack, demands(spec, options))
     asked = preflight("nomad", "nomad", options.path, demanded)
@@ -83,8 +77,8 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     reached = ssh(spec, stack, place.ssh_port)
     # Who is root on the host is not asked: the machine's own sshd looks elsewhere than in /root, which is the host's.
     ways = [replace(file, path=file.path.replace(_ROOTS, _ADMINISTRATOR)) for file in reached.files]
-    ways.append(File("/etc/hosts", _hosts(spec.own_hosts)))
-    return Nomad(home, options, api, provider, reached.access, tuple(ways), own_boots(spec))
+    ways.append(File("/etc/hosts", hosts_file(spec.own_hosts)))
+    return Nomad(home, options, api, provider, reached, tuple(ways), own_boots(spec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,7 @@ class Nomad:
     options: Options
     api: Mapping[str, str]
     provider: nomad.Provider
-    access: resources.SshAccess
+    ssh: Ssh
     ways: tuple[File, ...]
     own: Mapping[str, Mapping[str, str]]
     fleet: str = ""
@@ -184,19 +178,7 @@ class Nomad:
                 ),
                 opts=opts,
             ).id
-        answers = resources.SshMachine(
-            order.name,
-            machine=machine_id,
-            stack=stack,
-            address=str(order.address),
-            user="root",
-            access=self.access.id,
-            port=place.ssh_port,
-            opts=opts,
-        )
-        return contract.Machine(
-            answers, machine_id, Output.from_input(str(order.address)), answers.connection
-        )
+        return self.ssh.machine(order, machine_id, opts)
 
     def _munge(self, munged: Service, boot: Boot, opts: ResourceOptions | None) -> nomad.Job:
         """One job for the hosts of a fleet, and one for those of all own machines: the key comes with their first boot."""
@@ -302,11 +284,6 @@ def _machine(boot: Boot, sources: Sequence[str]) -> Machine:
 def _file(file: File, content: object) -> MachineFile:
     known = content if isinstance(content, str) else None
     return MachineFile(file.path, known, file.mode, file.owner, file.group, file.is_base64)
-
-
-def _hosts(addresses: Mapping[str, IPv4Address]) -> str:
-    lines = ["127.0.0.1 localhost", "::1 localhost", *(f"{at} {name}" for name, at in addresses.items())]
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _version(items: str) -> int:

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.infrastructures.nomad.api import Api, Host, TokenError, read_token
+from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host
 from tidepool.infrastructures.nomad.assignment import find, key_of, leave
 from tidepool.infrastructures.nomad.jobs import ADDRESS, fleet_jobs
 from tidepool.infrastructures.nomad.options import SiteOptions
-from tidepool.infrastructures.nomad.reading import site_of
+from tidepool.infrastructures.nomad.reading import read_options
 
 _NO_ADDRESS = IPv4Address(0)
 
@@ -32,17 +31,13 @@ def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> NomadMachines:
         SpecError: its options have mistakes.
         Permanent: the token cannot be read.
     """
-    place = site_of(spec)
+    place = read_options(spec).place
     return NomadMachines(api_of(place), place)
 
 
 def api_of(place: SiteOptions) -> Api:
     """The API of a place, with its token."""
-    try:
-        token = read_token(place.token_file, os.environ)
-    except TokenError as error:
-        raise Permanent(str(error)) from error
-    return Api(place.address, token, region=place.region, ca_file=place.ca_file)
+    return ApiLocation.of(place).open(os.environ)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError, read_offerings
 from tidepool.infrastructures.nomad.options import Container, Offering, SiteOptions
+from tidepool.infrastructures.reading import has_own_machines, volume_mistakes
 
 _NAME: Final = "nomad"
 #: Ports that daemons take of their hosts, by whose they are.
@@ -30,7 +31,7 @@ class Options:
 
 def own_boots(spec: ClusterSpec) -> Mapping[str, Mapping[str, str]]:
     """The cluster's own machines with their addresses, by what they do when they boot; none where others have them."""
-    if spec.controller.infrastructure.name != _NAME:
+    if not has_own_machines(spec, _NAME):
         return {}
     places, controller = spec.own_addresses, spec.controller
     controllers = {CONTROLLER_HOST: str(places.controller)}
@@ -46,15 +47,6 @@ def own_boots(spec: ClusterSpec) -> Mapping[str, Mapping[str, str]]:
     return boots
 
 
-def site_of(spec: ClusterSpec) -> SiteOptions:
-    """The place alone.
-
-    Raises:
-        SpecError: with every mistake in it.
-    """
-    return read_options(spec).place
-
-
 def read_options(spec: ClusterSpec) -> Options:
     """The options of Nomad in a spec, for those of its machines that are Nomad's.
 
@@ -65,13 +57,15 @@ def read_options(spec: ClusterSpec) -> Options:
     said = spec.site_options(_NAME)
     place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings = read_offerings(spec, _NAME, Offering, mistakes)
-    if spec.pools and spec.controller.infrastructure.name == _NAME:
+    if spec.pools and has_own_machines(spec, _NAME):
         mistakes.append(
             Mistake("pools", None, "machines of Nomad take no roles in this release; leave the pools out")
         )
     if place is not None:
         mistakes += _of_hosts(spec, said.path, place)
-        mistakes += _of_volumes(spec, said.path, place)
+        mistakes += volume_mistakes(
+            spec, _NAME, said.path, place.volumes, "name a folder that the hosts have"
+        )
         mistakes += _of_containers(spec, said.path, place)
         mistakes += _of_ports(spec, said.path, place)
     if mistakes:
@@ -100,17 +94,6 @@ def _of_hosts(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[Mistak
             place.hosts[name],
             f"the cluster's own machines here are {', '.join(own) or 'none'}",
         )
-
-
-def _of_volumes(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[Mistake]:
-    needed = ["home"]
-    if own_boots(spec):
-        needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
-    for name in needed:
-        if name not in place.volumes:
-            yield Mistake(f"{at}.volumes.{name}", None, "it is missing: name a folder that the hosts have")
-    for name in sorted(set(place.volumes) - {*needed}):
-        yield Mistake(f"{at}.volumes.{name}", place.volumes[name], f"this cluster uses {', '.join(needed)}")
 
 
 def _of_containers(spec: ClusterSpec, at: str, place: SiteOptions) -> Iterator[Mistake]:

@@ -13,12 +13,10 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
-import pulumi
 from pulumi import Input, Output, ResourceOptions
 
 from tidepool import shipped
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local.graph import Local
@@ -37,12 +35,9 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines; registers what asks all hosts, in previews.
 
     Raises:
-        pulumi.RunError: the options have mistakes; says all of them.
+        SpecError: the options have mistakes.
     """
-    try:
-        options = read_options(spec)
-    except SpecError as error:
-        raise pulumi.RunError(str(error)) from error
+    options = read_options(spec)
     users = [
         {"name": name, "uid": each.uid, "gid": each.gid or each.uid, "home": each.home, "shell": each.shell}
         for name, each in options.place.users.items()

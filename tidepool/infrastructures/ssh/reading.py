@@ -12,6 +12,7 @@ from tidepool.cluster.part_reading import read_part
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
+from tidepool.infrastructures.reading import has_own_machines, volume_mistakes
 from tidepool.infrastructures.ssh.inventory import Inventory, InventoryError, read_inventory
 from tidepool.infrastructures.ssh.options import Host, Offering, SiteOptions
 
@@ -53,12 +54,9 @@ def read_options(spec: ClusterSpec, read: Callable[[Path], str] = Path.read_text
         for name, (path, offering) in offerings.items()
         if offering is not None
     }
-    with_controller = spec.controller.infrastructure.name == _NAME
-    own = (
-        _chosen(place.machines, f"{placed.path}.machines", hosts, inventory, mistakes)
-        if with_controller
-        else ()
-    )
+    own: tuple[str, ...] = ()
+    if has_own_machines(spec, _NAME):
+        own = _chosen(place.machines, f"{placed.path}.machines", hosts, inventory, mistakes)
     if not mistakes:
         mistakes += _host_mistakes(spec, place, placed.path, fleets, own)
     if mistakes:
@@ -76,7 +74,7 @@ def connection_of(place: SiteOptions, host: Host) -> Mapping[str, Any]:
 def own_machines(spec: ClusterSpec) -> int:
     """Return how many places the cluster's own machines have, up to the last that is taken: nobody moves when one before is."""
     own = spec.controller
-    if own.infrastructure.name != _NAME:
+    if not has_own_machines(spec, _NAME):
         return 0
     return 3 + own.login_machines if own.login_machines else 3 if own.accounting else 2 if own.backup else 1
 
@@ -184,22 +182,8 @@ def _host_mistakes(
             other = taken.setdefault(host, where)
             if other != where:
                 yield Mistake(where, host, f"{other} has it too; a host is one node: name each fleet's hosts")
-    needed = [
-        "home",
-        *(["slurmctld"] if own else []),
-        *(["database"] if own and spec.controller.accounting else []),
-    ]
-    for name in needed:
-        if name not in place.volumes:
-            yield Mistake(
-                f"{path}.volumes.{name}",
-                None,
-                "it is missing: an NFS export SERVER:/PATH, a Lustre MGS@NET:/FS, or a folder",
-            )
-    for name in sorted(set(place.volumes) - {*needed}):
-        yield Mistake(
-            f"{path}.volumes.{name}", place.volumes[name], f"this cluster mounts {', '.join(needed)}"
-        )
+    remedy = "an NFS export SERVER:/PATH, a Lustre MGS@NET:/FS, or a folder"
+    yield from volume_mistakes(spec, _NAME, path, place.volumes, remedy)
     for name in ("munge", "slurm"):
         if name not in place.users:
             yield Mistake(

@@ -107,17 +107,6 @@ def names_in(data: Path, stack: str, kind: str) -> tuple[str, ...]:
     return tuple(sorted({each.name.removesuffix(".lock") for each in folder.iterdir()}))
 
 
-def stacks_in(data: Path) -> tuple[str, ...]:
-    """The names of all stacks that have machines or networks, sorted."""
-    if not data.is_dir():
-        return ()
-    return tuple(sorted(each.name for each in data.iterdir() if is_name(each.name) and _holds_any(each)))
-
-
-def _holds_any(stack: Path) -> bool:
-    return (stack / "machines").is_dir() or (stack / "networks").is_dir()
-
-
 def _paths(data: Path, stack: str, kind: str, name: str) -> Paths:
     folder = _checked(data, stack, name) / kind / name
     return Paths(folder, f"{cgroup_of(data, stack, kind)}/{name}")

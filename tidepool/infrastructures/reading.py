@@ -1,0 +1,35 @@
+"""Options of infrastructures in a spec: what is the same in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tidepool.cluster.spec import ClusterSpec
+from tidepool.cluster.spec_entries import Mistake
+
+
+def has_own_machines(spec: ClusterSpec, infrastructure: str) -> bool:
+    """Return whether the cluster's own machines are there, and not its nodes alone."""
+    return spec.controller.infrastructure.name == infrastructure
+
+
+def volume_mistakes(
+    spec: ClusterSpec, infrastructure: str, path: str, volumes: Mapping[str, object], remedy: str
+) -> Iterator[Mistake]:
+    """Yield the volumes that machines there share and the site's options lack, and those that nobody mounts.
+
+    ``path`` is where the options stand, ``remedy`` what is to be written of one that is missing.
+    """
+    needed = ["home"]
+    if has_own_machines(spec, infrastructure):
+        needed += ["slurmctld", *(["database"] if spec.controller.accounting else [])]
+    for name in needed:
+        if name not in volumes:
+            yield Mistake(f"{path}.volumes.{name}", None, f"it is missing: {remedy}")
+    for name in sorted({*volumes} - {*needed}):
+        given = volumes[name]
+        yield Mistake(
+            f"{path}.volumes.{name}",
+            given if isinstance(given, str) else None,
+            f"this cluster mounts {', '.join(needed)}; leave it out",
+        )
