@@ -6,7 +6,6 @@ units of systemd, in the order and with the promises of `boot`: the next one sta
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import shlex
@@ -19,6 +18,7 @@ from pulumi import Output
 
 from tidepool.cluster.boot import cloud_config
 from tidepool.infrastructures.boot import Boot, File, Service
+from tidepool.infrastructures.container import packed
 
 _LIBRARY: Final = "/usr/local/lib/tidepool"
 _UNITS: Final = "/etc/systemd/system"
@@ -249,7 +249,7 @@ def hosts_file(hosts: Mapping[str, IPv4Address]) -> str:
 
 
 def _file(file: File, content: str) -> dict[str, Any]:
-    told = base64.b64encode(content.encode()).decode() if not file.is_base64 else content
+    told = packed(content) if not file.is_base64 else content
     return {
         "path": file.path,
         "content": told,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
+from tidepool.infrastructures.failures import by_words
 
 _CAPACITY: Final = (
     "InsufficientInstanceCapacity",
@@ -56,14 +57,12 @@ _TRANSIENT: Final = (
 )
 
 
-def kind_of(text: str) -> type[InfrastructureError]:
-    """The kind of the failure that a text tells of; what is not known to pass by itself is permanent."""
-    if _has(_CAPACITY, text):
-        return InsufficientCapacity
-    return Transient if _has(_TRANSIENT, text) else Permanent
-
-
-def _has(words: tuple[str, ...], text: str) -> bool:
+def _codes(words: tuple[str, ...]) -> tuple[str]:
     """Whole words: no code is found within a longer one."""
-    found = "|".join(map(re.escape, words))
-    return re.search(rf"(?<![A-Za-z.])(?:{found})(?![A-Za-z])", text) is not None
+    return (rf"(?<![A-Za-z.])(?:{'|'.join(map(re.escape, words))})(?![A-Za-z])",)
+
+
+#: What is not known to pass by itself is permanent.
+kind_of: Final = by_words(
+    (InsufficientCapacity, _codes(_CAPACITY)), (Transient, _codes(_TRANSIENT)), otherwise=Permanent, flags=0
+)

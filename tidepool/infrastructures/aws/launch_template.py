@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from tidepool.infrastructures.aws.names import named
 from tidepool.infrastructures.aws.network import StackNetwork
 from tidepool.infrastructures.aws.options import Offering
 from tidepool.infrastructures.aws.storage import ROOT_DEVICE
+from tidepool.infrastructures.container import packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def launch_template(
         instance_type=offering.instance_type,
         iam_instance_profile=ec2.LaunchTemplateIamInstanceProfileArgs(arn=profile.arn),
         user_data=secret.arn.apply(
-            lambda arn: _base64(user_data(place.region, arn, offering.first_boot, smt=order.smt))
+            lambda arn: packed(user_data(place.region, arn, offering.first_boot, smt=order.smt))
         ),
         metadata_options=ec2.LaunchTemplateMetadataOptionsArgs(
             http_endpoint="enabled",
@@ -120,10 +120,6 @@ def _fits(name: str, text: str) -> str:
             "files into the image, by a role of its recipe"
         )
     return text
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
 
 
 def _market(offering: Offering) -> dict[str, Any]:

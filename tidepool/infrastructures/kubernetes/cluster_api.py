@@ -7,12 +7,11 @@ has a Machine and a Metal3Machine of its own, made from the template of its flee
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import CLUSTER_API
-from tidepool.infrastructures.kubernetes.namespace import FLEET_LABEL, METAL3, STACK_LABEL, labels_of
+from tidepool.infrastructures.kubernetes.namespace import FLEET_LABEL, METAL3, STACK_LABEL
 from tidepool.infrastructures.kubernetes.options import ClusterApi, Offering
 
 CORE_VERSION: Final = f"{CLUSTER_API}/v1beta2"
@@ -26,25 +25,6 @@ ADDRESS_NOTE: Final = "tidepool/address"
 SECRET_TYPE: Final = "cluster.x-k8s.io/secret"  # noqa: S105 - a type
 #: slurmctld's: these machines have no other control plane.
 _PORT: Final = 6817
-
-
-@dataclass(frozen=True, slots=True)
-class MachineOrder:
-    """One machine that Cluster API is to provision. ``cluster`` is the Cluster's name, ``boot`` the Secret of its user data."""
-
-    stack: str
-    fleet: str
-    name: str
-    address: IPv4Address
-    cluster: str
-    boot: str
-    namespace: str
-    image: str
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """By which it is found, by us and by controllers."""
-        return {**labels_of(self.stack, self.fleet, self.name, self.address), CLUSTER_NAME: self.cluster}
 
 
 def cluster(name: str) -> Mapping[str, Any]:
@@ -114,10 +94,10 @@ def cloned_from(template: str) -> Mapping[str, str]:
     }
 
 
-def machine(order: MachineOrder) -> Mapping[str, Any]:
-    """Return the spec of a Machine. Nobody drains it but Slurm: it is no node of Kubernetes."""
+def machine(cluster: str, name: str, boot: str) -> Mapping[str, Any]:
+    """Return the spec of a Machine, whose user data the Secret ``boot`` has. Nobody drains it but Slurm: it is no node of Kubernetes."""
     return {
-        "clusterName": order.cluster,
-        "bootstrap": {"dataSecretName": order.boot},
-        "infrastructureRef": {"apiGroup": METAL3, "kind": "Metal3Machine", "name": order.name},
+        "clusterName": cluster,
+        "bootstrap": {"dataSecretName": boot},
+        "infrastructureRef": {"apiGroup": METAL3, "kind": "Metal3Machine", "name": name},
     }

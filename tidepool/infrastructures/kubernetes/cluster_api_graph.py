@@ -5,7 +5,6 @@ No MachineDeployment and no MachineSet is made: those have a count, and choose t
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network
@@ -20,8 +19,10 @@ from tidepool import resources
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.boot import Boot, File, Service
 from tidepool.infrastructures.cloud_init import Surroundings, seed
+from tidepool.infrastructures.container import packed
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.kubernetes import cluster_api
+from tidepool.infrastructures.kubernetes.namespace import labels_of
 from tidepool.infrastructures.kubernetes.options import ClusterApi, Offering
 from tidepool.infrastructures.kubernetes.reading import Options
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachine
@@ -122,7 +123,7 @@ class ClusterApiMachines:
         )
         user_data = seed(told, Surroundings(self.hosts)).apply(lambda known: known.user_data)
         data: Output[dict[str, str]] = Output.secret(
-            user_data.apply(lambda text: {"value": _packed(text), "format": _packed("cloud-config")})
+            user_data.apply(lambda text: {"value": packed(text), "format": packed("cloud-config")})
         )
         meta = _meta(
             f"boot-{name}",
@@ -132,7 +133,7 @@ class ClusterApiMachines:
         )
         made = core.Secret(
             name,
-            metadata=_any(meta),
+            metadata=untyped(meta),
             type=cluster_api.SECRET_TYPE,
             data=data,
             opts=self._there(opts, additional_secret_outputs=["data"]),
@@ -149,9 +150,6 @@ class ClusterApiMachines:
         )  # fmt: skip
 
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> Machine:
-        told = cluster_api.MachineOrder(
-            self.stack, self.fleet, order.name, order.address, self.cluster, "", self.options.namespace, ""
-        )
         notes = Output.from_input(order.image).apply(
             # Another image is another machine, with all that it is made of.
             lambda image: {
@@ -166,18 +164,18 @@ class ClusterApiMachines:
             order.name,
             api_version=cluster_api.METAL3_VERSION,
             kind="Metal3Machine",
-            metadata=_any(self._meta(told, cloned)),
-            spec=_any(self._spec(order.image)),
+            metadata=untyped(self._meta(order, cloned)),
+            spec=untyped(self._spec(order.image)),
             opts=self._there(opts, depends_on=[self._templates[self.template], *self.first], **anew),
         )
         made = CustomResource(
             order.name,
             api_version=cluster_api.CORE_VERSION,
             kind="Machine",
-            metadata=_any(self._meta(told, notes)),
-            spec=_any(
+            metadata=untyped(self._meta(order, notes)),
+            spec=untyped(
                 Output.from_input(order.boot).apply(
-                    lambda boot: cluster_api.machine(replace(told, boot=boot))
+                    lambda boot: cluster_api.machine(self.cluster, order.name, boot)
                 )
             ),
             opts=self._there(
@@ -205,13 +203,14 @@ class ClusterApiMachines:
             lambda known: cluster_api.metal3_machine(known, "machines", self.offering, self.api)
         )
 
-    def _meta(
-        self, order: cluster_api.MachineOrder, annotations: Output[dict[str, str]]
-    ) -> Mapping[str, Any]:
+    def _meta(self, order: MachineOrder, annotations: Output[dict[str, str]]) -> Mapping[str, Any]:
         return {
             "name": order.name,
             "namespace": self.options.namespace,
-            "labels": dict(order.labels),
+            "labels": {
+                **labels_of(self.stack, self.fleet, order.name, order.address),
+                cluster_api.CLUSTER_NAME: self.cluster,
+            },
             "annotations": annotations,
         }
 
@@ -235,13 +234,9 @@ def _meta(name: str, namespace: str, stack: str, labels: Mapping[str, str] | Non
 def _resource(
     name: str, version: str, kind: str, meta: Mapping[str, Any], spec: Any, opts: ResourceOptions
 ) -> CustomResource:
-    return CustomResource(name, api_version=version, kind=kind, metadata=_any(meta), spec=spec, opts=opts)
+    return CustomResource(name, api_version=version, kind=kind, metadata=untyped(meta), spec=spec, opts=opts)
 
 
-def _packed(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-def _any(value: object) -> Any:
+def untyped(value: object) -> Any:
     """JSON by the API's own names, which the package takes as it takes its own types."""
     return cast(Any, value)

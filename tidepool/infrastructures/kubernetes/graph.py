@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -28,7 +28,7 @@ from tidepool.infrastructures import container
 from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.kubernetes import namespace, pod
-from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines
+from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines, untyped
 from tidepool.infrastructures.kubernetes.options import Offering
 from tidepool.infrastructures.kubernetes.preflight import architecture, demands
 from tidepool.infrastructures.kubernetes.reading import NAME, Options, read_options
@@ -115,7 +115,7 @@ def _namespace(
     by = ResourceOptions(provider=provider)
     made = core.Namespace(
         "kubernetes",
-        metadata=_any({"name": options.namespace, "labels": namespace.namespace_labels(stack)}),
+        metadata=untyped({"name": options.namespace, "labels": namespace.namespace_labels(stack)}),
         opts=by,
     )
     there = _Namespace(options.namespace, stack, provider, (made,))
@@ -126,7 +126,10 @@ def _namespace(
         )
     table = namespace.scaler_table(pods="pods" in uses, machines="machines" in uses)
     role = rbac.Role(
-        "scaler", metadata=there.meta("scaler"), rules=_any(namespace.role_rules(table)), opts=there.options()
+        "scaler",
+        metadata=there.meta("scaler"),
+        rules=untyped(namespace.role_rules(table)),
+        opts=there.options(),
     )
     rbac.RoleBinding(
         "scaler",
@@ -149,12 +152,12 @@ def _policies(there: _Namespace, spec: ClusterSpec, options: Options) -> tuple[p
     kept = {f"busy-{fleet}": fleet for fleet in options.fleets_of_pods} | ({"own": None} if has_own else {})
     return (
         networking.NetworkPolicy(
-            "machines", metadata=there.meta("machines"), spec=_any(reach), opts=there.options()
+            "machines", metadata=there.meta("machines"), spec=untyped(reach), opts=there.options()
         ),
         core.Service(
             "machines",
             metadata=there.meta(pod.SERVICE, annotations={"pulumi.com/skipAwait": "true"}),
-            spec=_any(namespace.service(there.stack)),
+            spec=untyped(namespace.service(there.stack)),
             opts=there.options(),
         ),
         core.ServiceAccount(
@@ -167,7 +170,7 @@ def _policies(there: _Namespace, spec: ClusterSpec, options: Options) -> tuple[p
             policy.PodDisruptionBudget(
                 name,
                 metadata=there.meta(name),
-                spec=_any(namespace.budget(there.stack, fleet)),
+                spec=untyped(namespace.budget(there.stack, fleet)),
                 opts=there.options(),
             )
             for name, fleet in kept.items()
@@ -222,7 +225,7 @@ class Kubernetes:
             api_version="k8s.cni.cncf.io/v1",
             kind="NetworkAttachmentDefinition",
             metadata=self.room.meta(named),
-            spec=_any(namespace.attachment(interface)),
+            spec=untyped(namespace.attachment(interface)),
             opts=self.room.options(opts),
         )
         return made.id.apply(lambda _: named)
@@ -276,8 +279,8 @@ class Kubernetes:
         )
         made = core.Pod(
             order.name,
-            metadata=_any(known.apply(lambda ordered: pod.metadata(ordered, place))),
-            spec=_any(known.apply(lambda ordered: pod.spec(ordered, self.offering, place))),
+            metadata=untyped(known.apply(lambda ordered: pod.metadata(ordered, place))),
+            spec=untyped(known.apply(lambda ordered: pod.spec(ordered, self.offering, place))),
             # A pod has the name of its node, and hardly anything of one can be changed.
             opts=self.room.options(opts, delete_before_replace=True, replace_on_changes=["spec"]),
         )
@@ -288,7 +291,7 @@ class Kubernetes:
             namespace=self.room.name,
             kind="pods",
             machine=order.name,
-            object=_any(made.metadata.uid),
+            object=untyped(made.metadata.uid),
             address=str(order.address),
             access=self.ssh.access.id,
             room_s=_ROOM_OF_AUTOSCALED_S if self.offering.autoscaled else _ROOM_S,
@@ -315,8 +318,3 @@ class Kubernetes:
             network=network,
             architecture=self.architecture,
         )
-
-
-def _any(value: object) -> Any:
-    """JSON by the API's own names, which the package takes as it takes its own types."""
-    return cast(Any, value)

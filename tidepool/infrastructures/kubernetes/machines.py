@@ -5,7 +5,6 @@ They are made by Pulumi's resources; here they are found and deleted, with what 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,32 +21,40 @@ from tidepool.clients.kubernetes.contract import (
     Unreachable,
 )
 from tidepool.clients.kubernetes.objects import ClusterMachine, Pod
-from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
+from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL, address_of
 from tidepool.infrastructures.kubernetes.reading import NAME, read_options
 from tidepool.infrastructures.kubernetes_access import Access
 from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.reading import has_own_machines
 
-#: The scheduler's words for a pod that has no room, a quota's for one that would be too many, Metal3's for no host.
-_CAPACITY: Final = re.compile(
-    r"\d+/\d+ nodes are available|Unschedulable|exceeded quota|[Nn]o available host|OutOf(cpu|memory|pods|[a-z.-]+/)",
+#: The kind of a failure that a resource of Pulumi's, or an object, tells of.
+kind_of: Final = by_words(
+    (
+        # The scheduler's words for a pod that has no room, a quota's for one that would be too many, Metal3's for no host.
+        InsufficientCapacity,
+        (
+            r"\d+/\d+ nodes are available",
+            "Unschedulable",
+            "exceeded quota",
+            "[Nn]o available host",
+            "OutOf(cpu|memory|pods|[a-z.-]+/)",
+        ),
+    ),
+    (
+        # Of the API server, and of what is between.
+        Transient,
+        (
+            r"(?i:timed? ?out|TooManyRequests|too many requests|connection refused|connection reset|i/o timeout)",
+            r"(?i:no route to host|unexpected EOF|the object has been modified|etcdserver|ServiceUnavailable)",
+            r"(?i:InternalError|failed calling webhook|context deadline exceeded|does not answer)",
+        ),
+    ),
+    otherwise=Permanent,
+    flags=0,
 )
-#: Of the API server, and of what is between.
-_TRANSIENT: Final = re.compile(
-    r"timed? ?out|TooManyRequests|too many requests|connection refused|connection reset|i/o timeout|"
-    r"no route to host|unexpected EOF|the object has been modified|etcdserver|ServiceUnavailable|"
-    r"InternalError|failed calling webhook|context deadline exceeded|does not answer",
-    re.IGNORECASE,
-)
-
-
-def kind_of(text: str) -> type[InfrastructureError]:
-    """The kind of a failure that a resource of Pulumi's, or an object, tells of."""
-    if _CAPACITY.search(text):
-        return InsufficientCapacity
-    return Transient if _TRANSIENT.search(text) else Permanent
 
 
 @contextmanager

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
 
-from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
+from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.local import kernel
 
 #: This machine has no room for one more: disk, memory, processes, files.
@@ -32,16 +33,14 @@ _NO_ROOM: Final = (
 #: A person has to do something about it.
 _NOT_ALLOWED: Final = (errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSYS, errno.EOPNOTSUPP)
 
-_KINDS: Final[Mapping[str, type[InfrastructureError]]] = {
-    **{os.strerror(code): InsufficientCapacity for code in _NO_ROOM},
-    **{os.strerror(code): Permanent for code in _NOT_ALLOWED},
-}
-
-
-def kind_of(text: str) -> type[InfrastructureError]:
-    """The kind of a failure whose text this is; what is not known may be gone the next time."""
-    return next((kind for said, kind in _KINDS.items() if said in text), Transient)
-
+#: The provider marks most of its failures with their causes; these are those that the kernel answers. What is not known may be gone
+#: the next time.
+kind_of: Final = by_words(
+    (InsufficientCapacity, map(os.strerror, _NO_ROOM)),
+    (Permanent, map(os.strerror, _NOT_ALLOWED)),
+    otherwise=Transient,
+    flags=0,
+)
 
 #: Of a machine whose record was lost.
 _NO_ADDRESS: Final = IPv4Address(0)

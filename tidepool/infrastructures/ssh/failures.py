@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
+from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
+from tidepool.infrastructures.failures import by_words
 
 
 class HostError(Exception):
     """A host was not reached, or did not do what it was told. The text says what, where, and the remedy."""
 
 
-_KINDS: Final[tuple[tuple[type[InfrastructureError], re.Pattern[str]], ...]] = (
+#: What is not known is `Transient`: hosts come back.
+kind_of: Final = by_words(
     # Another node has the host, and there are no more.
-    (InsufficientCapacity, re.compile(r"is (already )?the node \S+ .*of the stack|No space left on device")),
+    (InsufficientCapacity, (r"is (already )?the node \S+ .*of the stack", "No space left on device")),
     (
         Permanent,
-        re.compile(
-            r"host's key is not the one that is known|is not accepted|may not use sudo|the play failed|no such name|"
-            r"cannot be read|has no module `lustre`|Read-only file system"
+        (
+            "host's key is not the one that is known",
+            "is not accepted",
+            "may not use sudo",
+            "the play failed",
+            "no such name",
+            "cannot be read",
+            "has no module `lustre`",
+            "Read-only file system",
         ),
     ),
+    otherwise=Transient,
+    flags=0,
 )
-
-
-def kind_of(text: str) -> type[InfrastructureError]:
-    """The kind of a failure that was told in these words. What is not known is `Transient`: hosts come back."""
-    return next((kind for kind, words in _KINDS if words.search(text)), Transient)
