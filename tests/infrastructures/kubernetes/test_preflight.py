@@ -13,7 +13,7 @@ from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity,
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.infrastructures.kubernetes.machines import kind_of
 from tidepool.infrastructures.kubernetes.namespace import needed, role_rules, scaler_table, scaling
-from tidepool.infrastructures.kubernetes.preflight import Demand, Demands, Seen, lacks, look
+from tidepool.infrastructures.kubernetes.preflight import Demand, Demands, Observation, lacks, look
 from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 OFFERING = "fleets[0].infrastructures[0].options"
@@ -39,8 +39,8 @@ def asks(**changes: object) -> Demands:
 
 
 def test_a_place_that_has_all_lacks_nothing() -> None:
-    assert lacks(DEMANDS, Seen(nodes=(node(),))) == ()
-    assert lacks(DEMANDS, Seen(namespace=MINE, nodes=(node(),))) == ()
+    assert lacks(DEMANDS, Observation(nodes=(node(),))) == ()
+    assert lacks(DEMANDS, Observation(namespace=MINE, nodes=(node(),))) == ()
 
 
 def test_each_right_that_is_missing_is_named() -> None:
@@ -49,7 +49,7 @@ def test_each_right_that_is_missing_is_named() -> None:
         Right("delete", "pods", "", "physics"),
         Right("patch", "roles", "rbac.authorization.k8s.io", "physics"),
     )
-    (told,) = lacks(DEMANDS, Seen(missing, nodes=(node(),)))
+    (told,) = lacks(DEMANDS, Observation(missing, nodes=(node(),)))
     assert told == (
         "controller.infrastructure.options.kubeconfig: its user may not create, delete pods in physics; patch "
         "roles.rbac.authorization.k8s.io in physics; an administrator has to allow it (docs/infrastructures/kubernetes.md)"
@@ -77,13 +77,13 @@ def test_each_right_that_is_missing_is_named() -> None:
 def test_a_namespace_that_is_not_the_stacks_is_refused(
     there: Namespace | None, own: bool, words: str
 ) -> None:
-    (told,) = lacks(replace(DEMANDS, own_namespace=own), Seen(namespace=there, nodes=(node(),)))
+    (told,) = lacks(replace(DEMANDS, own_namespace=own), Observation(namespace=there, nodes=(node(),)))
     assert told.startswith("controller.infrastructure.options.namespace: ")
     assert words in told
 
 
 def test_a_node_name_that_is_there_already_is_told() -> None:
-    (told,) = lacks(DEMANDS, Seen(namespace=MINE, others=frozenset({"cpu-2", "web"}), nodes=(node(),)))
+    (told,) = lacks(DEMANDS, Observation(namespace=MINE, others=frozenset({"cpu-2", "web"}), nodes=(node(),)))
     assert told == (
         f"{OFFERING}: cpu-2 in the namespace physics is there already, and not this stack's; take it away, or name another "
         "namespace"
@@ -91,7 +91,7 @@ def test_a_node_name_that_is_there_already_is_told() -> None:
 
 
 def test_an_image_of_another_architecture_is_told() -> None:
-    (told,) = lacks(DEMANDS, Seen(nodes=(node(arch="arm64"),)))
+    (told,) = lacks(DEMANDS, Observation(nodes=(node(arch="arm64"),)))
     assert told == (
         f"{OFFERING}: the image is of amd64, and the nodes that pods may be on are of arm64; select others, or build the image "
         "on a machine like them"
@@ -100,21 +100,21 @@ def test_an_image_of_another_architecture_is_told() -> None:
 
 def test_labels_that_no_node_has_are_told_unless_nodes_come_by_themselves() -> None:
     wish = asks(node_selector=FrozenDict({"site/rack": "r7"}))
-    (told,) = lacks(wish, Seen(nodes=(node(),)))
+    (told,) = lacks(wish, Observation(nodes=(node(),)))
     assert told.startswith(f"{OFFERING}.node_selector: no node has the labels site/rack: r7; label one")
-    assert lacks(wish, Seen(nodes=(node(labels={"site/rack": "r7"}),))) == ()
-    assert lacks(asks(node_selector=FrozenDict({"a": "b"}), autoscaled=True), Seen(nodes=())) == ()
+    assert lacks(wish, Observation(nodes=(node(labels={"site/rack": "r7"}),))) == ()
+    assert lacks(asks(node_selector=FrozenDict({"a": "b"}), autoscaled=True), Observation(nodes=())) == ()
 
 
 def test_a_gres_that_no_node_has_so_much_of_is_told() -> None:
-    (told,) = lacks(asks(extended=FrozenDict({"nvidia.com/gpu": 2})), Seen(nodes=(node(),)))
+    (told,) = lacks(asks(extended=FrozenDict({"nvidia.com/gpu": 2})), Observation(nodes=(node(),)))
     assert told.startswith(
         f"{OFFERING}.gres: a pod asks for 2 nvidia.com/gpu, and no node that it may be on has more than 1"
     )
 
 
 def test_a_shape_that_no_node_is_large_enough_for_is_told() -> None:
-    (told,) = lacks(asks(cpu_milli=16000), Seen(nodes=(node("small", 2), node("large", 12))))
+    (told,) = lacks(asks(cpu_milli=16000), Observation(nodes=(node("small", 2), node("large", 12))))
     assert told == (
         f"{OFFERING}: a pod asks for 16 processors and 4352 MiB, and no node that it may be on has both: large has 12 and "
         "16384 MiB; make the shape smaller"
@@ -122,14 +122,14 @@ def test_a_shape_that_no_node_is_large_enough_for_is_told() -> None:
 
 
 def test_machines_want_cluster_api() -> None:
-    (told,) = lacks(asks(kind="machines"), Seen(has_cluster_api=False))
+    (told,) = lacks(asks(kind="machines"), Observation(has_cluster_api=False))
     assert told.startswith(
         f"{OFFERING}.kind: the API server knows no Machines; install Cluster API and Metal3"
     )
 
 
 def test_nodes_that_may_not_be_seen_are_believed_to_be_right() -> None:
-    assert lacks(DEMANDS, Seen(namespace=MINE, nodes=None)) == ()
+    assert lacks(DEMANDS, Observation(namespace=MINE, nodes=None)) == ()
 
 
 # The look

@@ -48,26 +48,26 @@ def test_version_2_will_do_where_it_can_hand_down(tmp_path: Path) -> None:
 def test_controllers_that_are_not_delegated(tmp_path: Path) -> None:
     reasons = lacking([_v2(tmp_path, "pids", root=False)])
     assert len(reasons) == 2
-    assert "controller cpu is not delegated" in reasons[0]
-    assert "Delegate=cpu memory" in reasons[1]
+    assert "controller cpu is not delegated" in reasons[0][0]
+    assert "Delegate=cpu memory" in reasons[1][1]
 
 
 def test_a_container_whose_processes_sit_in_its_root(tmp_path: Path) -> None:
-    (reason,) = lacking([_v2(tmp_path, "cpu memory", processes="1\n", root=False)])
-    assert f"mkdir {tmp_path}/init" in reason
+    ((_, remedy),) = lacking([_v2(tmp_path, "cpu memory", processes="1\n", root=False)])
+    assert f"mkdir {tmp_path}/init" in remedy
     assert lacking([_v2(tmp_path, "cpu memory", "cpu memory", processes="1\n", root=False)]) == []
 
 
 def test_other_control_groups_that_will_not_do() -> None:
-    assert "mount -t cgroup2" in lacking([])[0]
+    assert "mount -t cgroup2" in lacking([])[0][1]
     (reason,) = lacking(_v1("cpu", "memory"))
     assert reason == (
-        "the control group controller freezer is not mounted: "
-        "mkdir -p /sys/fs/cgroup/freezer && mount -t cgroup -o freezer cgroup /sys/fs/cgroup/freezer"
+        "the control group controller freezer is not mounted",
+        "mkdir -p /sys/fs/cgroup/freezer && mount -t cgroup -o freezer cgroup /sys/fs/cgroup/freezer",
     )
     assert len(lacking(_v1(*_V1, read_only=True))) == 3
-    (reason,) = lacking([Hierarchy(Path("/sys/fs/cgroup"), 2, frozenset(), is_read_only=True)])
-    assert "--privileged" in reason
+    ((_, remedy),) = lacking([Hierarchy(Path("/sys/fs/cgroup"), 2, frozenset(), is_read_only=True)])
+    assert "--privileged" in remedy
 
 
 def test_without_root_all_else_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ _ARCHITECTURE = "kubernetes.io/arch"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """Observation of a Kubernetes. ``others`` are the names of pods and Machines in the namespace that are not this stack's."""
 
     missing: tuple[Right, ...] = ()
@@ -138,12 +138,12 @@ class Seen:
     has_cluster_api: bool = True
 
 
-def lacks(demands: Demands, seen: Seen) -> tuple[str, ...]:
+def lacks(demands: Demands, seen: Observation) -> tuple[str, ...]:
     """All that is wrong, each with its key and its remedy."""
     return tuple(_lacks(demands, seen))
 
 
-def _lacks(demands: Demands, seen: Seen) -> Iterator[str]:
+def _lacks(demands: Demands, seen: Observation) -> Iterator[str]:
     if seen.missing:
         yield (
             f"{demands.path}.kubeconfig: its user may not {rights_summary(seen.missing)}; an administrator has to allow it "
@@ -228,7 +228,7 @@ def _said(words: Iterable[str]) -> str:
 
 def look(
     kubernetes: KubernetesReader, demands: Demands, rights: Iterable[Right], scaling: Iterable[Right]
-) -> Seen:
+) -> Observation:
     """Look for what a stack asks for.
 
     A namespace that a stack made was made with all ``rights``: from then on those for ``scaling`` are enough, for the scaler
@@ -259,7 +259,7 @@ def look(
             has_cluster_api = False
     sees_nodes = "pods" in kinds and not kubernetes.missing_rights((LIST_NODES,))
     nodes = kubernetes.nodes() if sees_nodes else None
-    return Seen(missing, namespace, frozenset(others), nodes, has_cluster_api)
+    return Observation(missing, namespace, frozenset(others), nodes, has_cluster_api)
 
 
 def _is_mine(labels: Mapping[str, str], stack: str) -> bool:

@@ -34,9 +34,7 @@ class BootKind(Kind[BootModel]):
 
     def mistakes(self, wanted: BootModel) -> Iterable[Mistake]:
         yield from name_mistakes(stack=wanted.stack, boot=wanted.boot)
-        if error := _mistakes(_boot(wanted)):
-            for line in str(error).splitlines():
-                yield Mistake("", line.removeprefix("machine 'boot': "))
+        yield from _mistakes(_boot(wanted))
 
     def create(self, wanted: BootModel, task: Task) -> Made:
         self._save(wanted)
@@ -107,14 +105,14 @@ def _boot(wanted: BootModel) -> Boot[str]:
     return Boot(**parts)
 
 
-def _mistakes(boot: Boot[str]) -> BadSpec | None:
-    """The mistakes of any machine that boots so."""
+def _mistakes(boot: Boot[str]) -> Iterable[Mistake]:
+    """Return the mistakes of any machine that boots so."""
     machine = {"stack": "stack", "name": "boot", "network": "net", "address": "10.0.0.1"}
     try:
         machine_spec(boot, **machine, mac="02:00:00:00:00:01", image="/", cpus=1, memory_mib=64)
     except BadSpec as error:
-        return error
-    return None
+        return [Mistake("", said) for _, said in error.mistakes]
+    return ()
 
 
 def _save(boot: Boot[str], path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import threading
 from collections.abc import Iterable, Mapping
@@ -51,18 +50,10 @@ from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Inputs, Plain
 
-_LINE = re.compile(r"\S+ '[^']*': (?P<said>(?P<field>\w+).*)", re.DOTALL)
-
 
 def spec_mistakes(error: BadSpec, inputs: Mapping[str, str]) -> list[Mistake]:
-    """A mistake for each line of ``error``. ``inputs`` names those that are not called as the field is."""
-    found = []
-    for line in str(error).splitlines():
-        match = _LINE.fullmatch(line)
-        field, said = (match["field"], match["said"]) if match else ("", line)
-        key = inputs.get(field, field if said.startswith((f"{field} is ", f"{field} has ", "cidr ")) else "")
-        found.append(Mistake(key, said))
-    return found
+    """Tell the mistakes in a specification of the inputs that it was made of. ``inputs`` names those that are not called as the field is."""
+    return [Mistake(inputs.get(field, field), said) for field, said in error.mistakes]
 
 
 def _network_spec(wanted: NetworkModel) -> NetworkSpec:
@@ -90,7 +81,7 @@ class NetworkKind(Kind[NetworkModel]):
             spec = _network_spec(wanted)
         except BadSpec as error:
             return spec_mistakes(error, {"name": "network"})
-        if self._stands(spec):
+        if self._is_up(spec):
             return ()  # where it does, more can be made
         lacks = self._lacks_for(Plans(cidrs=(spec.cidr,)))
         return [Mistake("cidr" if lack.what.startswith("the range ") else "", str(lack)) for lack in lacks]
@@ -114,7 +105,7 @@ class NetworkKind(Kind[NetworkModel]):
     def delete(self, id: str, state: NetworkModel, task: Task) -> None:
         delete_network(self._home.data, state.stack, state.network, task.left_s)
 
-    def _stands(self, spec: NetworkSpec) -> bool:
+    def _is_up(self, spec: NetworkSpec) -> bool:
         try:
             there = read_network(self._home.data, spec.stack, spec.name)
         except LocalError:

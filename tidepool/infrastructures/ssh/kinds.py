@@ -67,7 +67,7 @@ class SshHostKind(Kind[SshHostModel]):
 
     def create(self, wanted: SshHostModel, task: Task) -> Made:
         told = {"key": claim_key(_key(wanted)), "address": wanted.address}
-        answer = self._told(wanted, "claim", told, CLAIM_S)
+        answer = self._answer(wanted, "claim", told, CLAIM_S)
         if (by := answer["claimed_by"]) != told["key"]:
             raise InsufficientCapacity(
                 f"{_key(wanted)} cannot be made: the host {wanted.host} is the node {by['node']} of "
@@ -93,7 +93,7 @@ class SshHostKind(Kind[SshHostModel]):
         for each in answer["kept"]:
             task.warn(f"the host {state.host} was given back, but for {each}")
 
-    def _told(
+    def _answer(
         self, wanted: SshHostModel, verb: str, told: Mapping[str, Any], timeout_s: float
     ) -> Mapping[str, Any]:
         try:

@@ -4,84 +4,45 @@ The only code that touches this machine's kernel. What to make is a frozen speci
 from the kernel and the data folder, which every function is given. See ``docs/architecture.md``.
 """
 
-from tidepool.cluster.boot import Device, File, Folder, Mount, Service
-from tidepool.infrastructures.local.kernel.entry import Ended, dial, enter_prefix, execute, network_prefix
-from tidepool.infrastructures.local.kernel.errors import (
-    BadSpec,
-    BootFailed,
-    InUse,
-    LocalError,
-    NoSuchMachine,
-    NoSuchNetwork,
-    TimedOut,
-)
-from tidepool.infrastructures.local.kernel.lifeline import started_at
-from tidepool.infrastructures.local.kernel.machine import (
-    Machine,
-    MachineState,
-    boot_log,
-    create_machine,
-    delete_machine,
-    freeze_machine,
-    list_machines,
-    pull_plug,
-    read_machine,
-    stop_machine,
-    thaw_machine,
-    wait_ready,
-)
-from tidepool.infrastructures.local.kernel.network import (
-    Network,
-    create_network,
-    delete_network,
-    list_networks,
-    read_network,
-)
-from tidepool.infrastructures.local.kernel.preflight import Lack, Plans, kubelets_at_most, preflight
-from tidepool.infrastructures.local.kernel.record import ServiceState
-from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec
-
-__all__ = [
-    "BadSpec",
-    "BootFailed",
-    "Device",
-    "Ended",
-    "File",
-    "Folder",
-    "InUse",
-    "Lack",
-    "LocalError",
-    "Machine",
-    "MachineSpec",
-    "MachineState",
-    "Mount",
-    "Network",
-    "NetworkSpec",
-    "NoSuchMachine",
-    "NoSuchNetwork",
-    "Plans",
-    "Service",
-    "ServiceState",
-    "TimedOut",
-    "boot_log",
-    "create_machine",
-    "create_network",
-    "delete_machine",
-    "delete_network",
-    "dial",
-    "enter_prefix",
-    "execute",
-    "freeze_machine",
-    "kubelets_at_most",
-    "list_machines",
-    "list_networks",
-    "network_prefix",
-    "preflight",
-    "pull_plug",
-    "read_machine",
-    "read_network",
-    "started_at",
-    "stop_machine",
-    "thaw_machine",
-    "wait_ready",
-]
+from tidepool.cluster.boot import Device as Device
+from tidepool.cluster.boot import File as File
+from tidepool.cluster.boot import Folder as Folder
+from tidepool.cluster.boot import Mount as Mount
+from tidepool.cluster.boot import Service as Service
+from tidepool.infrastructures.local.kernel.entry import Ended as Ended
+from tidepool.infrastructures.local.kernel.entry import dial as dial
+from tidepool.infrastructures.local.kernel.entry import enter_prefix as enter_prefix
+from tidepool.infrastructures.local.kernel.entry import execute as execute
+from tidepool.infrastructures.local.kernel.entry import network_prefix as network_prefix
+from tidepool.infrastructures.local.kernel.errors import BadSpec as BadSpec
+from tidepool.infrastructures.local.kernel.errors import BootFailed as BootFailed
+from tidepool.infrastructures.local.kernel.errors import InUse as InUse
+from tidepool.infrastructures.local.kernel.errors import LocalError as LocalError
+from tidepool.infrastructures.local.kernel.errors import NoSuchMachine as NoSuchMachine
+from tidepool.infrastructures.local.kernel.errors import NoSuchNetwork as NoSuchNetwork
+from tidepool.infrastructures.local.kernel.errors import TimedOut as TimedOut
+from tidepool.infrastructures.local.kernel.lifeline import started_at as started_at
+from tidepool.infrastructures.local.kernel.machine import Machine as Machine
+from tidepool.infrastructures.local.kernel.machine import MachineState as MachineState
+from tidepool.infrastructures.local.kernel.machine import boot_log as boot_log
+from tidepool.infrastructures.local.kernel.machine import create_machine as create_machine
+from tidepool.infrastructures.local.kernel.machine import delete_machine as delete_machine
+from tidepool.infrastructures.local.kernel.machine import freeze_machine as freeze_machine
+from tidepool.infrastructures.local.kernel.machine import list_machines as list_machines
+from tidepool.infrastructures.local.kernel.machine import pull_plug as pull_plug
+from tidepool.infrastructures.local.kernel.machine import read_machine as read_machine
+from tidepool.infrastructures.local.kernel.machine import stop_machine as stop_machine
+from tidepool.infrastructures.local.kernel.machine import thaw_machine as thaw_machine
+from tidepool.infrastructures.local.kernel.machine import wait_ready as wait_ready
+from tidepool.infrastructures.local.kernel.network import Network as Network
+from tidepool.infrastructures.local.kernel.network import create_network as create_network
+from tidepool.infrastructures.local.kernel.network import delete_network as delete_network
+from tidepool.infrastructures.local.kernel.network import list_networks as list_networks
+from tidepool.infrastructures.local.kernel.network import read_network as read_network
+from tidepool.infrastructures.local.kernel.preflight import Lack as Lack
+from tidepool.infrastructures.local.kernel.preflight import Plans as Plans
+from tidepool.infrastructures.local.kernel.preflight import kubelets_at_most as kubelets_at_most
+from tidepool.infrastructures.local.kernel.preflight import preflight as preflight
+from tidepool.infrastructures.local.kernel.record import ServiceState as ServiceState
+from tidepool.infrastructures.local.kernel.spec import MachineSpec as MachineSpec
+from tidepool.infrastructures.local.kernel.spec import NetworkSpec as NetworkSpec

@@ -275,7 +275,7 @@ def choose(mountinfo: Path = Path("/proc/self/mountinfo")) -> Cgroups:
     """
     found = tuple(hierarchies(mountinfo.read_text()))
     if reasons := lacking(found):
-        raise LocalError("\n".join(reasons))
+        raise LocalError("\n".join(f"{what}: {remedy}" for what, remedy in reasons))
     if _has_v1(found):
         folders = {name: _folder(found, name) for name in NEEDED}
         also = tuple(each.folder for each in found if each.version == 2 or "name=systemd" in each.controllers)
@@ -292,46 +292,51 @@ def choose(mountinfo: Path = Path("/proc/self/mountinfo")) -> Cgroups:
     return CgroupsV2(next(each.folder for each in found if each.version == 2))
 
 
-def lacking(found: Sequence[Hierarchy]) -> list[str]:
-    """Why the hierarchies will not do: a sentence each, with its remedy. Empty where they will."""
+def lacking(found: Sequence[Hierarchy]) -> list[tuple[str, str]]:
+    """Return what keeps the hierarchies from being used, each with its remedy. Empty where they will do."""
     unified = next((each for each in found if each.version == 2), None)
     if _has_v1(found):
         return [
-            f"the control group controller {name} is mounted read-only at {_folder(found, name)}: run outside "
-            f"of the container, or start the container with its cgroups writable"
+            (
+                f"the control group controller {name} is mounted read-only at {_folder(found, name)}",
+                "run outside of the container, or start the container with its cgroups writable",
+            )
             for name in NEEDED
             if any(each.is_read_only for each in found if name in each.controllers)
         ]
     if any(each.version == 1 and set(NEEDED) & each.controllers for each in found):
         present = {name for each in found for name in each.controllers}
         return [
-            f"the control group controller {name} is not mounted: "
-            f"mkdir -p /sys/fs/cgroup/{name} && mount -t cgroup -o {name} cgroup /sys/fs/cgroup/{name}"
+            (
+                f"the control group controller {name} is not mounted",
+                f"mkdir -p /sys/fs/cgroup/{name} && mount -t cgroup -o {name} cgroup /sys/fs/cgroup/{name}",
+            )
             for name in NEEDED
             if name not in present
         ]
     if unified is None:
-        return ["no control groups are mounted: mount -t cgroup2 cgroup2 /sys/fs/cgroup"]
+        return [("no control groups are mounted", "mount -t cgroup2 cgroup2 /sys/fs/cgroup")]
     if unified.is_read_only:
         remedy = "run outside of the container, or start it with --privileged --cgroupns=host"
-        return [f"the control groups at {unified.folder} are mounted read-only: {remedy}"]
+        return [(f"the control groups at {unified.folder} are mounted read-only", remedy)]
     present = set((unified.folder / "cgroup.controllers").read_text().split())
     handed_down = set((unified.folder / "cgroup.subtree_control").read_text().split())
     occupied = bool((unified.folder / "cgroup.procs").read_text().strip()) and not _is_real_root(
         unified.folder
     )
     reasons = [
-        f"the control group controller {name} is not delegated to {unified.folder}: "
-        f"add Delegate=cpu memory to the systemd unit around this shell, or run outside of it"
+        (
+            f"the control group controller {name} is not delegated to {unified.folder}",
+            "add Delegate=cpu memory to the systemd unit around this shell, or run outside of it",
+        )
         for name in _NEEDED_V2
         if name not in present
     ]
     if occupied and not set(_NEEDED_V2) <= handed_down:
-        reasons.append(
-            f"processes sit in the control group {unified.folder} itself, so it cannot hand controllers down: "
-            f"move them into one below it (mkdir {unified.folder}/init, then write each pid of "
-            f"{unified.folder}/cgroup.procs to {unified.folder}/init/cgroup.procs)"
-        )
+        top = unified.folder
+        remedy = f"mkdir {top}/init, then write each pid of {top}/cgroup.procs to {top}/init/cgroup.procs"
+        what = f"processes sit in the control group {top} itself, so it cannot hand controllers down"
+        reasons.append((what, f"move them into one below it ({remedy})"))
     return reasons
 
 

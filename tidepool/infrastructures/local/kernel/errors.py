@@ -26,9 +26,16 @@ class LocalError(Exception):
 
 
 class BadSpec(LocalError):
-    """A request that cannot be: all mistakes of one network or machine, a line each."""
+    """A request that cannot be: all mistakes of one network or machine, a line each.
+
+    ``mistakes`` are the same with the field of the specification that each is in; empty where it is none of one field.
+    """
 
     cause = "permanent"
+
+    def __init__(self, text: str, mistakes: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(text)
+        self.mistakes = mistakes
 
 
 class NoSuchMachine(LocalError):

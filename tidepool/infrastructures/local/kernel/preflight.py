@@ -1,4 +1,4 @@
-"""What this machine lacks for being an infrastructure, told all at once and before anything is made."""
+"""Lacks of this machine for being an infrastructure, told all at once and before anything is made."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TRIAL_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """What shall be made here; what is left out is not looked at."""
+    """Plans of what shall be made here; what is left out is not looked at."""
 
     machines: int = 0
     memory_mib: int = 0
@@ -73,7 +73,7 @@ def preflight(data: Path, plans: Plans = Plans()) -> tuple[Lack, ...]:
 
 
 def kubelets_at_most() -> int:
-    """How many machines with a kubelet this machine has room for, by what they watch files with."""
+    """Return how many machines with a kubelet this machine has room for, by what they watch files with."""
     return (_setting(_INOTIFY) or 0) // _INOTIFY_PER_KUBELET
 
 
@@ -104,8 +104,7 @@ def _commands() -> Iterator[Lack]:
 
 
 def _cgroups() -> Iterator[Lack]:
-    for reason in lacking(tuple(hierarchies(Path("/proc/self/mountinfo").read_text()))):
-        what, _, remedy = reason.partition(": ")
+    for what, remedy in lacking(tuple(hierarchies(Path("/proc/self/mountinfo").read_text()))):
         yield Lack(what, remedy)
 
 
@@ -179,18 +178,11 @@ def _trial(data: Path) -> Iterator[Lack]:
             with tempfile.TemporaryDirectory(prefix="preflight-", dir=data) as folder:
                 yield from _try_in(init_program(data), data, Path(folder))
     except TimedOut as error:
-        yield _untried(error)
+        # What takes long says nothing of what there is.
+        what = f"this machine was too busy to try what machines are made of ({error})"
+        yield Lack(what, "`tidepool doctor` tries it again", fatal=False)
     except LocalError as error:
         yield Lack(str(error), "not in a container without --privileged; else see the kernel's log (dmesg)")
-
-
-def _untried(error: TimedOut) -> Lack:
-    """What takes long says nothing of what there is."""
-    return Lack(
-        f"this machine was too busy to try what machines are made of ({error})",
-        "`tidepool doctor` tries it again",
-        fatal=False,
-    )
 
 
 def _try_in(program: Path, data: Path, folder: Path) -> Iterator[Lack]:

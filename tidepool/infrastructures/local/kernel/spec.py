@@ -136,6 +136,8 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+#: The field that it is in, and what it is.
+_Mistake = tuple[str, str]
 Readiness = Literal["started", "tcp", "unix", "path"]
 
 
@@ -154,58 +156,58 @@ def readiness(ready: str) -> tuple[Readiness, str] | None:
     return None
 
 
-def _refuse(what: str, mistakes: Iterable[str]) -> None:
-    found = list(mistakes)
-    if found:
-        raise BadSpec("\n".join(f"{what}: {mistake}" for mistake in found))
+def _refuse(what: str, mistakes: Iterable[_Mistake]) -> None:
+    if found := tuple(mistakes):
+        raise BadSpec("\n".join(f"{what}: {said}" for _, said in found), found)
 
 
-def _names(**names: str) -> Iterator[str]:
+def _names(**names: str) -> Iterator[_Mistake]:
     for key, name in names.items():
         if not is_name(name):
-            yield (
-                f"{key} is {name!r}; allowed are lower-case letters, digits and '-' within, at most 63 of them"
-            )
+            allowed = "allowed are lower-case letters, digits and '-' within, at most 63 of them"
+            yield key, f"{key} is {name!r}; {allowed}"
 
 
-def _network_mistakes(spec: NetworkSpec) -> Iterator[str]:
+def _network_mistakes(spec: NetworkSpec) -> Iterator[_Mistake]:
     yield from _names(stack=spec.stack, name=spec.name)
     try:
         network = ipaddress.IPv4Network(spec.cidr)
     except ValueError as error:
-        yield f"cidr is {spec.cidr!r} ({error}); wanted is an IPv4 range such as '10.77.0.0/16'"
+        yield "cidr", f"cidr is {spec.cidr!r} ({error}); wanted is an IPv4 range such as '10.77.0.0/16'"
     else:
         if network.prefixlen > 29:
-            yield f"cidr {spec.cidr} has no room for machines; a /29 is the smallest"
+            yield "cidr", f"cidr {spec.cidr} has no room for machines; a /29 is the smallest"
 
 
-def _machine_mistakes(spec: MachineSpec) -> Iterator[str]:
+def _machine_mistakes(spec: MachineSpec) -> Iterator[_Mistake]:
     yield from _names(stack=spec.stack, name=spec.name, network=spec.network)
     for alias in spec.aliases:
         yield from _names(alias=alias)
     try:
         ipaddress.IPv4Address(spec.address)
     except ValueError:
-        yield f"address is {spec.address!r}; wanted is an IPv4 address such as '10.77.0.17'"
+        yield "address", f"address is {spec.address!r}; wanted is an IPv4 address such as '10.77.0.17'"
     if not _MAC.fullmatch(spec.mac):
-        yield f"mac is {spec.mac!r}; wanted is a unicast one in lower case such as '02:00:0a:4d:00:11'"
+        yield "mac", f"mac is {spec.mac!r}; wanted is a unicast one in lower case such as '02:00:0a:4d:00:11'"
     if not spec.image.startswith("/") or set(spec.image) & set(",:\\"):
-        yield f"image is {spec.image!r}; wanted is an absolute path without ',', ':' and '\\'"
+        yield "image", f"image is {spec.image!r}; wanted is an absolute path without ',', ':' and '\\'"
     if not spec.cpus >= 0.01:
-        yield f"cpus is {spec.cpus}; wanted is at least 0.01"
+        yield "cpus", f"cpus is {spec.cpus}; wanted is at least 0.01"
     if spec.memory_mib < 4:
-        yield f"memory_mib is {spec.memory_mib}; wanted is at least 4"
+        yield "memory_mib", f"memory_mib is {spec.memory_mib}; wanted is at least 4"
+    if spec.containers and spec.containers not in (roles := spec.roles):
+        allowed = f"allowed are {', '.join(map(repr, roles)) or 'none here'}, or nothing"
+        yield "containers", f"containers is {spec.containers!r}, which is the role of no service; {allowed}"
+    yield from (("", said) for said in _boot_mistakes(spec))
+
+
+def _boot_mistakes(spec: MachineSpec) -> Iterator[str]:
     seen: set[str] = set()
     for service in spec.services:
         yield from _service_mistakes(service)
         if service.name in seen:
             yield f"two services are named {service.name!r}"
         seen.add(service.name)
-    if spec.containers and spec.containers not in (roles := spec.roles):
-        yield (
-            f"containers is {spec.containers!r}, which is the role of no service; "
-            f"allowed are {', '.join(map(repr, roles)) or 'none here'}, or nothing"
-        )
     made: tuple[File[str] | Folder | Device, ...] = (*spec.files, *spec.folders, *spec.devices)
     for thing in made:
         if not thing.path.startswith("/"):
@@ -223,7 +225,9 @@ def _machine_mistakes(spec: MachineSpec) -> Iterator[str]:
             yield f"the mount of {mount.source!r} at {mount.target!r} needs absolute paths"
         if mount.role and mount.role not in spec.roles:
             allowed = ", ".join(map(repr, spec.roles)) or "none here"
-            yield f"the mount at {mount.target!r} is of the role {mount.role!r}, which no service has; allowed are {allowed}"
+            yield (
+                f"the mount at {mount.target!r} is of the role {mount.role!r}, which no service has; allowed are {allowed}"
+            )
 
 
 def _service_mistakes(service: Service) -> Iterator[str]:
