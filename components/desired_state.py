@@ -69,52 +69,42 @@ def desired_state(config: pulumi.Config, environment: Mapping[str, str]) -> Desi
         pulumi.RunError: the spec, or what the scaler asks for, is not right, or a node is none of its fleet.
     """
     last = last_outputs()
-    fleets: Mapping[str, str] = last.get("fleets", {})
+    file = f"Pulumi.{pulumi.get_stack()}.yaml"
     try:
-        wish = DesiredNodes.read(environment)
+        by_scaler = DesiredNodes.read(environment)
     except DesiredNodesError as error:
         raise pulumi.RunError(str(error)) from None
-    if wish is not None:
-        return _by_scaler(config, wish, last, fleets)
-    written = config.require_object(_SPEC)
-    spec = _spec(written, f"Pulumi.{pulumi.get_stack()}.yaml")
-    # Nodes that the scaler asked for stay, whoever runs this.
-    nodes = {fleet.name: _nodes(fleet, None, fleets.get(fleet.name), "fleets") for fleet in spec.fleets}
-    serving = _serving(last)
-    roles = _roles(spec, {}, serving)
-    is_secret = is_config_secret(config.full_key(_SPEC))
-    outputs = {_SPEC: pulumi.Output.secret(written) if is_secret else written}
-    placements = _placements(spec, nodes, _last_placements(spec, last, fleets), "fleets")
-    return DesiredState(
-        spec, nodes, placements, roles, serving, None, {**outputs, **_placement_outputs(spec, placements)}
-    )
-
-
-def _by_scaler(
-    config: pulumi.Config, wish: DesiredNodes, last: Mapping[str, Any], fleets: Mapping[str, str]
-) -> DesiredState:
-    if _SPEC in last:
+    if by_scaler is None:
+        written = config.require_object(_SPEC)
+        spec, is_secret = _spec(written, file), is_config_secret(config.full_key(_SPEC))
+        outputs = {_SPEC: pulumi.Output.secret(written) if is_secret else written}
+    elif _SPEC in last:
         spec, outputs = _spec(last[_SPEC], "the spec in the stack's outputs"), {_SPEC: last[_SPEC]}
     else:
         # Brought up when there was no such output; and whether the file still says what was brought up, nobody knows.
-        spec, outputs = _spec(config.require_object(_SPEC), f"Pulumi.{pulumi.get_stack()}.yaml"), {}
+        spec, outputs = _spec(config.require_object(_SPEC), file), {}
+    wish = by_scaler or DesiredNodes({})
     _refuse_unknown(NODES_VARIABLE, "fleet", wish.nodes, [fleet.name for fleet in spec.fleets])
     _refuse_unknown(ROLES_VARIABLE, "pool", wish.kubernetes, [pool.name for pool in spec.pools])
-    desired = {**fleets, **{fleet: str(nodes) for fleet, nodes in wish.nodes.items()}}
-    nodes = {
-        fleet.name: _nodes(fleet, desired.get(fleet.name, ""), fleets.get(fleet.name), NODES_VARIABLE)
-        for fleet in spec.fleets
-    }
-    serving = _serving(last)
+    fleets: Mapping[str, str] = last.get("fleets", {})
+    nodes = {}
+    for fleet in spec.fleets:
+        before = fleets.get(fleet.name)
+        if by_scaler is None:
+            # Nodes that the scaler asked for stay, whoever runs this.
+            nodes[fleet.name] = _nodes(fleet, None, before, "fleets")
+        else:
+            desired = str(wish.nodes[fleet.name]) if fleet.name in wish.nodes else before or ""
+            nodes[fleet.name] = _nodes(fleet, desired, before, NODES_VARIABLE)
+    serving = {pool: by_role["kubernetes"] for pool, by_role in last.get("pools", {}).items()}
     known = {
         name: {**of_fleet, **wish.places.get(name, {})}
         for name, of_fleet in _last_placements(spec, last, fleets).items()
     }
-    placements = _placements(spec, nodes, known, PLACEMENTS_VARIABLE)
+    placements = _placements(spec, nodes, known, "fleets" if by_scaler is None else PLACEMENTS_VARIABLE)
     outputs = {**outputs, **_placement_outputs(spec, placements)}
-    return DesiredState(
-        spec, nodes, placements, _roles(spec, wish.kubernetes, serving), serving, wish.only, outputs
-    )
+    roles = _roles(spec, wish.kubernetes, serving)
+    return DesiredState(spec, nodes, placements, roles, serving, wish.only, outputs)
 
 
 def _last_placements(
@@ -186,10 +176,6 @@ def _roles(
         except ValueError as error:
             raise pulumi.RunError(f"{'pools' if desired is None else ROLES_VARIABLE}: {error}") from None
     return found
-
-
-def _serving(last: Mapping[str, Any]) -> dict[str, str]:
-    return {pool: by_role["kubernetes"] for pool, by_role in last.get("pools", {}).items()}
 
 
 def _refuse_unknown(variable: str, kind: str, named: Mapping[str, HostSet], known: list[str]) -> None:

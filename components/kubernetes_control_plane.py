@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pulumi
 from pulumi import Input, Output
@@ -131,15 +131,9 @@ class KubernetesControlPlane(pulumi.ComponentResource):
         etcd = resources.Authority(f"{name}-etcd", common_name=f"{name} etcd", opts=mine)
         accounts = resources.SigningKey(f"{name}-accounts", opts=mine)
         encryption = resources.EncryptionKey(f"{name}-secrets", opts=mine)
-        server = resources.Certificate(
-            f"{name}-server",
-            authority_certificate=self._authority.certificate,
-            authority_key=self._authority.key,
-            common_name="kube-apiserver",
-            usages=["server"],
-            names=_NAMES,
-            addresses=[str(api_address(kubernetes)), address, _LOOPBACK],
-            opts=mine,
+        addresses = [str(api_address(kubernetes)), address, _LOOPBACK]
+        server = self._signed(
+            "server", self._authority, "kube-apiserver", ["server"], names=_NAMES, addresses=addresses
         )
         return ControlPlaneKeys(
             authority=Pair(self._authority.certificate, Output.secret(self._authority.key)),
@@ -147,27 +141,11 @@ class KubernetesControlPlane(pulumi.ComponentResource):
             kubelet_client=_pair(self._client("kubelet-client", API_SERVER_USER)),
             etcd_authority=etcd.certificate,
             etcd=_pair(
-                resources.Certificate(
-                    f"{name}-etcd",
-                    authority_certificate=etcd.certificate,
-                    authority_key=etcd.key,
-                    common_name="etcd",
-                    usages=["server", "client"],
-                    names=["localhost"],
-                    addresses=[_LOOPBACK],
-                    opts=mine,
+                self._signed(
+                    "etcd", etcd, "etcd", ["server", "client"], names=["localhost"], addresses=[_LOOPBACK]
                 )
             ),
-            etcd_client=_pair(
-                resources.Certificate(
-                    f"{name}-etcd-client",
-                    authority_certificate=etcd.certificate,
-                    authority_key=etcd.key,
-                    common_name="kube-apiserver",
-                    usages=["client"],
-                    opts=mine,
-                )
-            ),
+            etcd_client=_pair(self._signed("etcd-client", etcd, "kube-apiserver", ["client"])),
             accounts_private=Output.secret(accounts.private_key),
             accounts_public=accounts.public_key,
             encryption=Output.secret(encryption.key),
@@ -178,13 +156,28 @@ class KubernetesControlPlane(pulumi.ComponentResource):
         )
 
     def _client(self, name: str, user: str, groups: Sequence[str] = ()) -> resources.Certificate:
+        return self._signed(name, self._authority, user, ["client"], organizations=list(groups))
+
+    def _signed(
+        self,
+        name: str,
+        authority: resources.Authority,
+        common_name: str,
+        usages: Sequence[Literal["server", "client"]],
+        *,
+        organizations: Sequence[str] = (),
+        names: Sequence[str] = (),
+        addresses: Sequence[str] = (),
+    ) -> resources.Certificate:
         return resources.Certificate(
             f"{self._name}-{name}",
-            authority_certificate=self._authority.certificate,
-            authority_key=self._authority.key,
-            common_name=user,
-            organizations=list(groups),
-            usages=["client"],
+            authority_certificate=authority.certificate,
+            authority_key=authority.key,
+            common_name=common_name,
+            usages=usages,
+            organizations=organizations,
+            names=names,
+            addresses=addresses,
             opts=self._mine,
         )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -22,6 +21,7 @@ from tidepool.cluster.spec import ClusterSpec
 if TYPE_CHECKING:
     from tidepool.cli.remote_infrastructure import Named
 
+_Left = TypeVar("_Left")
 #: A job in one of these has nodes.
 _WITHOUT_NODES = frozenset({JobState.PENDING})
 
@@ -200,7 +200,6 @@ def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:
     Raises:
         SlurmError: Slurm cannot be asked, or refuses.
     """
-    pause, deadline = threading.Event(), time.monotonic() + _CANCEL_S
     with closing(stack.open_slurm(cluster.controller)) as slurm:
         # An array is cancelled as one.
         ids = sorted({job.array_job_id or job.job_id for job in jobs})
@@ -210,13 +209,16 @@ def _cancel_all(stack: Stack, cluster: Cluster, jobs: Sequence[Job]) -> None:
                 slurm.cancel(job_id)
             except NotFound:
                 pass  # it ended meanwhile
-        while left := _not_ended(slurm):
-            if time.monotonic() > deadline:
-                show.warn(
-                    f"{left}: cancelled {_CANCEL_S:g} s ago, and not ended; they end with their machines"
-                )
-                return
-            pause.wait(_LOOK_S)
+        if left := wait_until_none(lambda: _not_ended(slurm), _CANCEL_S):
+            show.warn(f"{left}: cancelled {_CANCEL_S:g} s ago, and not ended; they end with their machines")
+
+
+def wait_until_none(look: Callable[[], _Left], timeout_s: float) -> _Left:
+    """Look until nothing is left, for ``timeout_s`` at most; gives what is left then."""
+    deadline = time.monotonic() + timeout_s
+    while (left := look()) and time.monotonic() <= deadline:
+        time.sleep(_LOOK_S)
+    return left
 
 
 def _not_ended(slurm: SlurmClient) -> str:

@@ -61,12 +61,7 @@ def write_tools(root: Path, source: ImageSource) -> None:
 def write_files(root: Path, files: Mapping[str, FileText]) -> None:
     """Write the recipe's files into the image, with the folders on the way."""
     for path, file in files.items():
-        target = inside(root, path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)
-        target.write_text(file.text)
-        os.chown(target, file.uid, file.gid)
-        target.chmod(int(file.mode, 8))
+        _write(root, path, file.text.encode(), int(file.mode, 8), file.uid, file.gid)
 
 
 def _read(path: Path, sha256: str) -> bytes:
@@ -84,11 +79,12 @@ def _of_image(root: Path, path: str, container: str) -> bytes:
     return target.read_bytes()
 
 
-def _write(root: Path, path: str, content: bytes, mode: int) -> None:
+def _write(root: Path, path: str, content: bytes, mode: int, uid: int = 0, gid: int = 0) -> None:
     target = inside(root, path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
     target.write_bytes(content)
-    os.chown(target, 0, 0)
+    os.chown(target, uid, gid)
     target.chmod(mode)
 
 

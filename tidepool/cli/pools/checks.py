@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.cli import show
 from tidepool.cli.errors import JOBS, NOT_THERE, USAGE, Failure
-from tidepool.cli.jobs import leaving
+from tidepool.cli.jobs import leaving, wait_until_none
 from tidepool.cli.pools import KubernetesObservation, Pools, observe_kubernetes, pools_of, read_conversions
 from tidepool.cli.stack import Stack
 from tidepool.clients.kubernetes.contract import KubernetesError
@@ -149,7 +147,6 @@ def _folded(names: Iterable[str]) -> str:
 _GONE_S: Final = 90.0
 #: Longer than a machine takes to be made again what it was.
 _ENDS_S: Final = 240.0
-_LOOK_S: Final = 0.1
 _SHOWN: Final = 20
 _REASON: Final = "the cluster is taken down by `tidepool down --force`"
 
@@ -178,12 +175,9 @@ def end_conversions(stack: Stack, *, cancel: bool) -> None:
         for each in going:
             with suppress(NotOrdered):  # it is past that, and comes to its end
                 journal.cancel(each.order.node, stack.context.who)
-        pause, deadline = threading.Event(), time.monotonic() + _ENDS_S
-        while left := _driven(journal):
-            if time.monotonic() > deadline:
-                told = ", ".join(f"{each.order.node} ({each.phase}: {each.text})" for each in left)
-                raise Failure(f"conversions do not end: {told}", remedy="`tidepool down --force` again")
-            pause.wait(_LOOK_S)
+        if left := wait_until_none(lambda: _driven(journal), _ENDS_S):
+            listed = ", ".join(f"{each.order.node} ({each.phase}: {each.text})" for each in left)
+            raise Failure(f"conversions do not end: {listed}", remedy="`tidepool down --force` again")
 
 
 def end_pods(stack: Stack, outputs: Mapping[str, Any], *, kill: bool) -> None:
@@ -267,19 +261,15 @@ def _kill_all(client: KubernetesClient, machines: Collection[str]) -> None:
     for node in client.nodes():
         if node.name in machines:
             client.cordon(node.name, _REASON)
-    pause, deadline = threading.Event(), time.monotonic() + _GONE_S
     there = on_machines(client.pods(), machines)
     show.tell(f"killing the pods {names(there)}")
     for pod in there:
         client.tell(pod, "TidepoolDown", _REASON)
         client.delete_pod(pod, 0)
-    while there := on_machines(client.pods(), machines):
-        if time.monotonic() > deadline:
-            show.warn(
-                f"pods killed {_GONE_S:g} s ago are still there: {names(there)}; they end with their machines"
-            )
-            return
-        pause.wait(_LOOK_S)
+    if left := wait_until_none(lambda: on_machines(client.pods(), machines), _GONE_S):
+        show.warn(
+            f"pods killed {_GONE_S:g} s ago are still there: {names(left)}; they end with their machines"
+        )
 
 
 def _driven(journal: Journal) -> list[Conversion]:
