@@ -98,7 +98,7 @@ def role_files(
     authority: Input[str],
     routes: Iterable[PodRoute] = (),
 ) -> Mapping[Role, Boot]:
-    """By role the files that a machine has only while it has that role: boots that run nothing.
+    """Return by role the files that a machine has only while it has that role, as boots that run nothing.
 
     Args:
         keys: with the munge key.

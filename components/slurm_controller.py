@@ -291,7 +291,7 @@ class SlurmController(pulumi.ComponentResource):
         )
 
     def _controllers(self, state: Input[str], settings: Input[str] | None) -> dict[str, Machine]:
-        """By host name. A backup has the same volume for slurmctld's state, and takes over with all jobs."""
+        """Register the controllers, by host name. A backup shares slurmctld's state, and takes over with all jobs."""
         places = self.spec.own_addresses
         shape = self.spec.controller.shape
         boot = self._infrastructure.boot(
@@ -328,7 +328,7 @@ class SlurmController(pulumi.ComponentResource):
         return (self._machine(ACCOUNTING_HOST, address, accounting.shape, boot, wait_ready=True),)
 
     def _logins(self) -> dict[str, Machine]:
-        """By host name."""
+        """Register the login machines, by host name."""
         spec = self.spec
         if not spec.controller.login_machines:
             return {}

@@ -122,7 +122,7 @@ def find_machines(stack: Stack, names: Iterable[str]) -> list[Connection]:
 
 
 def recorded_connections(stack: Stack) -> dict[str, Connection]:
-    """By node, how its machine is reached, as the stack's state has it: of infrastructures that are not this machine.
+    """Return by node the connections that the stack's state has, of machines of other infrastructures than this machine.
 
     Raises:
         Failure: the state cannot be read.

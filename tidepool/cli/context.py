@@ -74,7 +74,7 @@ class Context:
 
     @classmethod
     def of_process(cls) -> Context:
-        """This process's own."""
+        """Return the context of this process."""
         person = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
         return cls(os.environ, Path.cwd(), person, owns_process=True, root=os.geteuid() == 0)
 

@@ -62,7 +62,7 @@ def doctor_verb(context: Context, stack: Stack | Failure, as_json: bool) -> int:
 
 
 def examine(context: Context) -> Iterator[Finding]:
-    """All that is looked at, in order."""
+    """Yield the findings about this machine, in order."""
     yield from _commands(context)
     yield from _kernel(context)
     yield _data_folder(context.data)

@@ -120,7 +120,7 @@ def refuse_lost_jobs(stack: Stack, cluster: Cluster, spec: ClusterSpec) -> None:
 
 
 def ask_jobs(stack: Stack, cluster: Cluster) -> Sequence[Job]:
-    """All jobs that have not ended.
+    """Return the jobs that have not ended.
 
     Raises:
         SlurmError: Slurm cannot be asked.

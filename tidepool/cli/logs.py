@@ -61,7 +61,7 @@ def logs_verb(stack: Stack, lines: int, follow: bool, machine: str, as_json: boo
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """One log: what gives its last lines, and what makes of a `tail` one that runs where it is."""
+    """A log: what gives its last lines, and what makes of a `tail` one that runs where it is."""
 
     name: str
     path: str

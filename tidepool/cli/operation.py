@@ -36,11 +36,11 @@ class Outcome:
 
     @property
     def is_done(self) -> bool:
-        """All of it was done: it neither failed nor was declined."""
+        """Everything was done: it neither failed nor was declined."""
         return self.code == errors.OK and self.result == "succeeded"
 
     def document(self, **more: Any) -> dict[str, Any]:
-        """As `--json` shows it."""
+        """Return it as `--json` shows it."""
         return {
             "result": self.result,
             "changes": dict(self.changes),

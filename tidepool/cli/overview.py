@@ -111,7 +111,7 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it. ``slurm_failure`` says why Slurm could not be asked; then nodes and jobs are not known."""
+    """A cluster as `status` shows it. ``slurm_failure`` says why Slurm could not be asked; nodes and jobs are then unknown."""
 
     stack: str
     cluster: str
@@ -179,7 +179,7 @@ def _queue_rows(jobs: Iterable[Job]) -> Iterator[QueueRow]:
 
 
 def tables(seen: Overview, scaler: Summary, pools: PoolsView | None, all_machines: bool) -> list[Any]:
-    """All of them, in order."""
+    """Return the tables of `status`, in order."""
     found = [_problems(seen, pools)] if seen.problems or (pools and problems_of_pools(pools)) else []
     if seen.is_reached:
         found += [_controllers(seen), _fleets(seen), _queue(seen)]

@@ -114,7 +114,7 @@ def own_machines(cluster: Cluster) -> frozenset[str]:
 
 
 def problems(cluster: Cluster, seen: Observations) -> Iterator[Problem]:
-    """All of them, failures first."""
+    """Yield all problems, failures first."""
     if seen.failure:
         yield Problem("failure", seen.failure, seen.remedy)
     told = _Problems()

@@ -27,7 +27,7 @@ class SshAddress:
 
     @property
     def known_as(self) -> str:
-        """As ssh writes hosts with another port than its own."""
+        """The name under which ssh keeps the host, with its port where that is another than 22."""
         return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
 
 
@@ -91,7 +91,7 @@ def ssh_program() -> str:
 
 
 def ssh_options(key: str, known_hosts: str, port: int = 22) -> list[str]:
-    """That key and that file of host keys, and nothing of the person's own configuration."""
+    """Return options for that key and that file of host keys, and for nothing of the person's own configuration."""
     options = {
         "IdentityFile": key,
         "IdentitiesOnly": "yes",

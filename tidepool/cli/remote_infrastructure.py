@@ -51,7 +51,7 @@ def named_infrastructures(stack: Stack, outputs: Mapping[str, Any] | None) -> Na
 
 
 def unnamed(name: str) -> str:
-    """Why one cannot be asked that the state alone names."""
+    """Tell why an infrastructure that the state alone names cannot be asked."""
     return (
         f"the stack's state has machines of {name}, and neither its outputs nor its file say how it is reached: write it "
         "into the spec as it was"
@@ -84,7 +84,7 @@ def observe_remote(stack: Stack, named: Named) -> RemoteMachines:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """By infrastructure, the names of the machines that are gone now; and in words, what may be there still."""
+    """Machines that are gone now, by infrastructure; and in words, what may be there still."""
 
     swept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     left: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ def delete_remote_machines(
 
 
 def _deleted(machines: Several, machine: Machine) -> str:
-    """Why it is not; empty where it is."""
+    """Delete a machine; tells why it is not, where it is not."""
     try:
         machines.delete(machine.key)
     except (InfrastructureError, OSError) as error:

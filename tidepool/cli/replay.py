@@ -95,7 +95,7 @@ def replay_verb(
 def _specs(
     spec_file: Path | None, others: Sequence[Path], stack: str | None, folder: str | None
 ) -> dict[str, ClusterSpec]:
-    """By how each is called in what is shown."""
+    """Return the specs by the names that they have in what is shown."""
     if spec_file is not None:
         keys = _mapping(spec_file)
         specs = {spec_file.stem: _read(keys, spec_file)}

@@ -143,7 +143,7 @@ def read_or_recompute(stack: Stack, source: Source) -> Record:
 
 
 def recompute(stack: Stack, source: Source) -> Record:
-    """With what is seen and decided now, whether a daemon runs or not.
+    """Observe and decide now, whether a daemon runs or not.
 
     Raises:
         Failure: Slurm does not answer, or there is no cluster.

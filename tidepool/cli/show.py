@@ -132,9 +132,9 @@ def usd(amount: float) -> str:
     return f"${amount:,.2f}"
 
 
-def number(count: int, thing: str, things: str = "") -> str:
+def number(count: int, thing: str) -> str:
     """``1 node``, ``12 nodes``."""
-    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+    return f"{count:,} {thing if count == 1 else thing + 's'}"
 
 
 def hosts(names: Iterable[str]) -> str:

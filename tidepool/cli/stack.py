@@ -140,7 +140,7 @@ class Stack:
         return found
 
     def secret(self, name: str) -> Any:
-        """One output in the clear. It takes a third of a second: the key is derived from the passphrase.
+        """Return one output in the clear. It takes a third of a second: the key is derived from the passphrase.
 
         Raises:
             Failure: the engine does not tell it, or there is none of that name.
@@ -167,7 +167,7 @@ class Stack:
         return "PULUMI_CONFIG_PASSPHRASE_FILE" in self.settings
 
     def without_new_encryptionsalt(self) -> AbstractContextManager[None]:
-        """For a verb that may make a salt: see `tidepool.cli.engine`. Within another, the outer one counts."""
+        """Guard a verb that may make a salt: see `tidepool.cli.engine`. Within another, the outer one counts."""
         return without_new_encryptionsalt(self.file, ours=self._has_own_passphrase)
 
     def remove(self) -> None:

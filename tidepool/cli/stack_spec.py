@@ -183,7 +183,7 @@ def packages_not_held(spec: ClusterSpec, stack: str, project: Path) -> Iterator[
 
 
 def toolchain_lack(spec: ClusterSpec, env: Mapping[str, str]) -> Iterator[Lack]:
-    """That Kubernetes is not built, where pools serve it: their images hold parts of it, and so does its control plane."""
+    """Yield a lack where pools serve Kubernetes, which is not built: images hold parts of it, and so does the control plane."""
     if not spec.pools:
         return
     try:

@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All images: those with a recipe first, by name, then those of the store that no recipe leads to any more."""
+    """Images: those with a recipe first, by name, then those of the store that no recipe leads to any more."""
 
     entries: tuple[Entry, ...]
 

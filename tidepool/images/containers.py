@@ -32,7 +32,7 @@ _SEARCH: Final = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Container(BaseModel):
-    """One container image: paths inside of it, and what they are."""
+    """A container image: paths inside of it, and what they are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -23,7 +23,7 @@ _HEAD: Final = "# The packages of the recipe beside it, and all that they need. 
 
 @dataclass(frozen=True, order=True)
 class LockedPackage:
-    """One Debian package: ``size`` in bytes, ``sha256`` of its .deb file in hexadecimal digits."""
+    """A Debian package: ``size`` in bytes, ``sha256`` of its .deb file in hexadecimal digits."""
 
     name: str
     version: str

@@ -25,7 +25,7 @@ RECIPE_FILE: Final = "recipe.yaml"
 
 @dataclass(frozen=True)
 class RoleFile:
-    """One file of a role: ``path`` within the roles' folder, ``sha256`` in hexadecimal digits."""
+    """A file of a role: ``path`` within the roles' folder, ``sha256`` in hexadecimal digits."""
 
     path: str
     executable: bool

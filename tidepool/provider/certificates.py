@@ -40,7 +40,7 @@ _RENEWED_IN_LAST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose certificate it is, and what for. ``names`` are host names, ``addresses`` IP addresses of a server."""
+    """The owner of a certificate, and its uses. ``names`` are host names, ``addresses`` IP addresses of a server."""
 
     common_name: str
     organizations: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def signed(subject: Subject, by: Signed, days: int, now: datetime) -> Signed:
 
 
 def ends(certificate: str) -> datetime:
-    """When a certificate ends; UTC."""
+    """Return when a certificate ends; UTC."""
     return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
 
 

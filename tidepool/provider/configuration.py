@@ -213,7 +213,7 @@ class ConfigurationKind(Kind[ConfigurationModel]):
 
 
 def _why_restart(slurmctld: Slurmctld) -> str:
-    """Why slurmctld has to start anew after a reconfigure; empty where it need not."""
+    """Tell why slurmctld has to start anew after a reconfigure; empty where it need not."""
     try:
         return why_restart_for(Slurm(slurmctld.host).nodes())
     except ControllerDown:

@@ -205,7 +205,7 @@ class ControlPlaneKind(Kind[ControlPlaneModel]):
             raise Refusal(f"the control plane of stack {wanted.stack} came up, and ended: {error}") from None
 
     def _still_down(self, control_plane: ControlPlane) -> str:
-        """Why it cannot be used yet; empty where it can, and has its first objects."""
+        """Tell why it cannot be used yet; empty where it can, and has its first objects."""
         try:
             if down := control_plane.what_is_down():
                 return down

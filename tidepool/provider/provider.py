@@ -51,7 +51,7 @@ class EngineLog:
         self._channel: Any = None
 
     def attach(self, address: str) -> None:
-        """From here on, send them to another engine."""
+        """Send messages to another engine from here on."""
         with self._lock:
             channel, self._channel, self._address = self._channel, None, address
         if channel is not None:

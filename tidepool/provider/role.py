@@ -237,7 +237,7 @@ class Around:
 
 
 def around_of(home: Home) -> Around:
-    """As it is for a provider whose machines are kept at ``home``."""
+    """Return the means of a provider whose machines are kept at ``home``."""
 
     @contextmanager
     def parties(wanted: RoleModel) -> Iterator[Parties]:
@@ -295,7 +295,7 @@ class _Token:
 
     @property
     def kubeconfig(self) -> str:
-        """By which a kubelet asks for its certificate."""
+        """The kubeconfig by which a kubelet asks for its certificate."""
         if self.access is None or not self.text:
             raise ConversionError("there is no bootstrap token of Kubernetes' for it")
         context = read_kubeconfig(self.access.kubeconfig)

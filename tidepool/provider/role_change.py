@@ -29,7 +29,7 @@ _LEASE_S: Final = 30.0
 
 
 class Refused(Exception):
-    """It is not done, and all is as it was. Says why, and the remedy."""
+    """A refusal: all is as it was. Says why, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,7 @@ def _named(work: Work) -> str:
 
 
 def _end_conversion(node: str, journal: Journal, now: datetime) -> None:
-    """One that nobody drives any more ends; one that is driven goes on, and the machine stays.
+    """End a conversion that nobody drives any more; one that is driven goes on, and the machine stays.
 
     Raises:
         Refused: it is driven.

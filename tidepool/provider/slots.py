@@ -151,7 +151,7 @@ def _slots(shape: SlotsModel, addresses: Mapping[str, str]) -> Slots:
 
 
 def _addresses(wanted: SlotsModel) -> dict[str, str]:
-    """By names, in the order of the hostlists."""
+    """Return addresses by names, in the order of the hostlists."""
     return paired(expand(wanted.names), expand(wanted.addresses))
 
 

@@ -68,7 +68,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionOrder:
-    """One call of scontrol."""
+    """A call of scontrol."""
 
     verb: Verb
     name: str
@@ -76,7 +76,7 @@ class PartitionOrder:
 
 
 def partition_orders(old: Iterable[str], new: Iterable[str]) -> tuple[PartitionOrder, ...] | None:
-    """From the lines of partitions in one slurm.conf to those in another; None: it cannot be said by orders.
+    """Return the orders from the partitions of one slurm.conf to those of another; None where no orders can say it.
 
     Who gives up being the default comes before who becomes it.
     """
@@ -206,7 +206,7 @@ def impact(old: Mapping[str, str], new: Mapping[str, str]) -> Impact:
 
 
 def why_restart_for(nodes: Iterable[Node]) -> str:
-    """Why slurmctld has to start anew after it was reconfigured while ``nodes`` did this; empty where it need not.
+    """Tell why slurmctld has to start anew after it was reconfigured while ``nodes`` did this; empty where it need not.
 
     Measured with 22.05.8: after a reconfigure, created nodes count the jobs that they run twice, and stay ALLOCATED
     for ever when these end; so no job would get such a node for itself. Starting anew, it counts them right.
@@ -229,7 +229,7 @@ def partitions_of(files: Mapping[str, str]) -> frozenset[str]:
 def losses(
     gone_partitions: Collection[str], gone_fleets: Mapping[str, str], uses: Iterable[Use]
 ) -> Iterator[str]:
-    """Why these partitions and fleets (hostlists by name) cannot go, a line each; nothing where they can."""
+    """Yield why these partitions and fleets (hostlists by name) cannot go, a line each; nothing where they can."""
     uses = tuple(uses)
     for partition in sorted(gone_partitions):
         if ids := [use.job_id for use in uses if partition in use.partitions]:
@@ -278,7 +278,7 @@ class _Conf:
         return self.values.get(key, ())
 
     def without(self, key: str) -> Mapping[str, tuple[str, ...]]:
-        """All values but those of ``key``."""
+        """Return all values but those of ``key``."""
         return {name: value for name, value in self.values.items() if name != key}
 
     @property

@@ -96,7 +96,7 @@ def fleet_backoffs(fleet: Fleet, memory: Memory) -> Iterator[tuple[str, Backoff]
 
 
 def fleet_backoff_words(fleet: Fleet | None, memory: Memory, now: datetime) -> str:
-    """All of them in one line; empty without. Of a fleet that the spec does not have any more, nothing is known."""
+    """Return the backoffs of a fleet in one line; nothing for a fleet that the spec does not have any more."""
     if fleet is None:
         return ""
     return "; ".join(
@@ -169,7 +169,7 @@ def fact_lines(facts: Iterable[Fact]) -> Iterator[Line]:
 
 
 def source_line(health: Health, is_afresh: bool, at: datetime | None, now: datetime) -> Line:
-    """Whose words these are, and how old."""
+    """Tell whose words these are, and how old."""
     if is_afresh:
         return (Cell(f"{health.words}; decided afresh just now, and nothing of it is done", "yellow"),)
     if at is None:

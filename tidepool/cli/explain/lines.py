@@ -170,7 +170,7 @@ def moment(at: datetime, now: datetime) -> str:
 
 
 def deadline(conversion: Conversion) -> datetime | None:
-    """When one that waits for work waits no longer; None of one that does not wait."""
+    """Return when a conversion that waits for work waits no longer; None for one that does not wait."""
     if conversion.order.is_forced or conversion.phase not in ("asked", "holding", "emptying"):
         return None
     return patience_ends(conversion)
@@ -213,7 +213,7 @@ def phase_words(conversion: Conversion) -> str:
 
 
 def phases(conversion: Conversion) -> dict[str, float]:
-    """By phase that it went through how many seconds that took, in order; the present one is not told of."""
+    """Return the seconds of each phase that it went through, in order, without the present one."""
     marks = sorted(
         ((at, name) for name, at in conversion.began.items() if "/" not in name), key=lambda mark: mark[0]
     )
@@ -226,5 +226,5 @@ def phases(conversion: Conversion) -> dict[str, float]:
 
 
 def took_s(conversion: Conversion) -> float | None:
-    """From the order to its end, in seconds."""
+    """Return the seconds from the order to the end."""
     return None if conversion.ended is None else (conversion.ended - conversion.order.at).total_seconds()

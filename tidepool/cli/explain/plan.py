@@ -67,7 +67,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """All that would be done now. ``preview`` is Pulumi's, None where it was not asked for or there is none to make."""
+    """Actions that would be taken now. ``preview`` is Pulumi's, None where it was not asked for or there is none to make."""
 
     stack: str
     now: datetime
@@ -110,7 +110,7 @@ def nodes_to_change(decision: Decision) -> tuple[str, ...]:
 
 
 def plan_lines(plan: PlanView) -> Iterator[Line]:
-    """It, for a person."""
+    """Yield the plan for a person."""
     yield (Cell(f"what would happen now (stack {plan.stack}); nothing of it is done", "bold"),)
     if not plan.actions:
         yield (Cell("  nothing: all is as it should be", "green"),)

@@ -58,7 +58,7 @@ class Record:
         return self.decision.memory if self.decision else Memory()
 
     @property
-    def seen(self) -> datetime | None:
+    def decided(self) -> datetime | None:
         """The time of the newest decision."""
         return self.decision.at if self.decision else None
 
@@ -78,7 +78,7 @@ class Record:
         return next((fleet for fleet in fleets if fleet.name == name), None)
 
     def recomputed(self, state: ClusterState, decision: Decision) -> Record:
-        """With what was observed and decided now in place of a daemon's look."""
+        """Return the record with what was observed and decided now in place of a daemon's look."""
         now = max(self.now, state.at.astimezone(self.now.tzinfo))
         return replace(self, now=now, look=Look(0, state.spec, decision, state), is_afresh=True)
 
@@ -214,7 +214,7 @@ class Source:
 
     @property
     def journal(self) -> Journal | None:
-        """None where no daemon has made it yet.
+        """The journal; None where no daemon has made it yet.
 
         Raises:
             JournalError: it cannot be opened, a newer release wrote it, ...

@@ -135,7 +135,7 @@ class QueueView:
 
     @property
     def waits(self) -> int:
-        """All that wait."""
+        """The number of tasks that wait."""
         return sum(self.waiting.values())
 
 
@@ -218,7 +218,7 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True)
 class WatchView:
-    """All of it. What needs a look is empty or None where nobody has looked yet."""
+    """A frame of `watch`. What needs a look is empty or None where nobody has looked yet."""
 
     stack: str
     cluster: str

@@ -61,7 +61,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class JobWhy:
-    """All that is known of a job. ``state`` is Slurm's; empty where Slurm does not list it any more."""
+    """The explanation of a job. ``state`` is Slurm's; empty where Slurm does not list it any more."""
 
     job_id: int
     title: str
@@ -110,12 +110,12 @@ def why_job(
         history=events(ours),
         health=health(record),
         is_afresh=record.is_afresh,
-        seen=record.seen,
+        seen=record.decided,
     )
 
 
 def job_lines(why: JobWhy) -> Iterator[Line]:
-    """It, for a person."""
+    """Yield the explanation for a person."""
     yield (Cell(why.title, "bold"),)
     yield (Cell(_summary(why)),)
     yield from fact_lines(
@@ -277,7 +277,7 @@ def fits(record: Record, job: Job) -> Iterator[Fit]:
 
 
 def _unfit(spec: ClusterSpec, fleet: Fleet, ask: Ask, offer: Offer) -> str:
-    """Why no node of the fleet would run a task of it; empty where one would."""
+    """Tell why no node of the fleet would run a task of it; empty where one would."""
     asked = [each for each in spec.partitions if each.name in ask.partitions]
     if not any(each.fleets is None or fleet.name in each.fleets for each in asked):
         return f"it is not in the partition {' or '.join(ask.partitions)}"

@@ -42,7 +42,7 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class NodeWhy:
-    """All that is known of a node. ``slurm``, ``machine`` and ``recorded`` are the three that make its phase.
+    """The explanation of a node. ``slurm``, ``machine`` and ``recorded`` are the three that make its phase.
 
     They are empty where they were not seen; ``is_wished`` says whether it should be there.
     """
@@ -98,12 +98,12 @@ def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
         history=events(intents),
         health=health(record),
         is_afresh=record.is_afresh,
-        seen=record.seen,
+        seen=record.decided,
     )
 
 
 def node_lines(why: NodeWhy) -> Iterator[Line]:
-    """It, for a person."""
+    """Yield the explanation for a person."""
     yield Cell(f"node {why.node}", "bold"), Cell(f" of fleet {why.fleet}")
     yield (Cell(f"It is {why.phase.value}" + (f": {why.reason}." if why.reason else ".")),)
     yield from fact_lines(
@@ -182,7 +182,7 @@ def _recorded(record: Record, node: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FleetWhy:
-    """All that is known of a fleet. ``phases`` are hostlists, ``quarantined`` says by node why it is left alone.
+    """The explanation of a fleet. ``phases`` are hostlists, ``quarantined`` says by node why it is left alone.
 
     ``floors`` say which nodes are there however empty the queue is, ``limits`` what is never gone beyond.
     """
@@ -236,12 +236,12 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
         history=events(intents),
         health=health(record),
         is_afresh=record.is_afresh,
-        seen=record.seen,
+        seen=record.decided,
     )
 
 
 def fleet_lines(why: FleetWhy) -> Iterator[Line]:
-    """It, for a person."""
+    """Yield the explanation for a person."""
     yield (Cell(f"fleet {why.fleet}", "bold"),)
     wish = f"{number(why.wish_nodes, 'node')}: {why.wish}" if why.wish else "no node"
     yield (Cell(f"The scaler wants {wish}.") if why.seen else Cell("Nobody has decided about it yet."),)
@@ -292,7 +292,7 @@ def _limits(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:
 
 
 def _by_location(fleet: Fleet, memory: Memory) -> dict[str, str]:
-    """In the fleet's order, and then those that it does not name any more."""
+    """Return hostlists in the fleet's order, and then those of infrastructures that it does not name any more."""
     found: dict[str, list[str]] = {entry.key: [] for entry in fleet.infrastructures}
     for node, place in memory.locations.items():
         if fleet_of(node) == fleet.name:

@@ -21,7 +21,7 @@ _STYLES = {"done": "green", "stopped": "yellow", "failed": "red"}
 
 @dataclass(frozen=True, slots=True)
 class PastConversion:
-    """One of a machine, with who ordered it and why, what it came to, and what became of the work that was there."""
+    """A conversion that ended: who ordered it and why, what it came to, and what became of the work that was there."""
 
     id: int
     at: datetime
@@ -37,7 +37,7 @@ class PastConversion:
 
 @dataclass(frozen=True, slots=True)
 class MachineWhy:
-    """All that is known of a machine of a pool. ``standing`` and ``reason`` are the scaler's, empty where it said none."""
+    """The explanation of a pool's machine. ``standing`` and ``reason`` are the scaler's, empty where it said none."""
 
     node: str
     pool: str
@@ -80,12 +80,12 @@ def why_machine(
         history=tuple(_past(each) for each in conversions if not each.is_under_way),
         health=health(record),
         is_afresh=record.is_afresh,
-        seen=record.seen,
+        seen=record.decided,
     )
 
 
 def machine_lines(why: MachineWhy) -> Iterator[Line]:
-    """It, for a person."""
+    """Yield the explanation for a person."""
     machine = why.machine
     yield Cell(f"machine {why.node}", "bold"), Cell(f" of pool {why.pool}")
     since = f", since {moment(machine.since, why.now)}" if machine.since else ""
@@ -121,7 +121,7 @@ def in_the_way(
 
 
 def in_the_way_lines(waits: Iterable[InTheWay], now: datetime) -> Iterator[Line]:
-    """For each, which machine waits, until when, and what comes then."""
+    """Yield for each which machine waits, until when, and what comes then."""
     for each in waits:
         yield (Cell(f"{each.node}, where it runs, is to serve {each.conversion.to}", "bold yellow"),)
         yield from conversion_lines(each.conversion, now)
@@ -162,7 +162,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PodWhy:
-    """All that is known of a pod. ``standing`` and ``reason`` are the scaler's, empty where it said none of it."""
+    """The explanation of a pod. ``standing`` and ``reason`` are the scaler's, empty where it said none of it."""
 
     pod: str
     now: datetime
@@ -200,12 +200,12 @@ def why_pod(record: Record, pod: Pod, conversions: Iterable[Conversion]) -> PodW
         in_the_way=in_the_way(conversions, "pod", pod.key),
         health=health(record),
         is_afresh=record.is_afresh,
-        seen=record.seen,
+        seen=record.decided,
     )
 
 
 def pod_lines(why: PodWhy) -> Iterator[Line]:
-    """It, for a person."""
+    """Yield the explanation for a person."""
     yield (
         Cell(f"pod {why.pod}", "bold"),
         Cell(f" of {why.owner}" if why.owner else ", which nobody would make again"),

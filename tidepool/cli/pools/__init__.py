@@ -45,7 +45,7 @@ class Pools:
 
     @property
     def machines(self) -> dict[str, ConvergedPool]:
-        """By node name its pool, in the order of the slots."""
+        """Pools by the names of their nodes, in the order of the slots."""
         return {slot.node_name: pool for pool in self.pools.values() for slot in pool.slots()}
 
     def role(self, node: str) -> Role:
@@ -142,7 +142,7 @@ class KubernetesObservation:
 
 @dataclass(frozen=True, slots=True)
 class PoolObservations:
-    """Both sides as they see the machines, and the pods there are."""
+    """Machines as Slurm and Kubernetes see them, and the pods there are."""
 
     slurm: SlurmObservation
     kubernetes: KubernetesObservation
@@ -191,12 +191,12 @@ def observe_kubernetes(
 
 
 def under_way(conversions: Iterable[Conversion]) -> dict[str, Conversion]:
-    """By node the conversion that has not ended."""
+    """Return by node the conversion that has not ended."""
     return {each.order.node: each for each in conversions if each.is_under_way}
 
 
 def image_roles(stack: Stack, pools: Iterable[ConvergedPool]) -> dict[str, Collection[Role]]:
-    """By image the roles that it holds, by the manifest of the newest one; an image that is not built is left out."""
+    """Return by image the roles that its newest build holds, by the manifest; an image that is not built is left out."""
     from tidepool.images.store import ImageStore
 
     store = ImageStore(Path(stack.context.env.get("TIDEPOOL_IMAGES") or stack.data / "images"))

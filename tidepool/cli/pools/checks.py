@@ -47,7 +47,7 @@ class Known:
 
 
 def mistakes(nodes: Iterable[str], to: Role, known: Known) -> Iterator[str]:
-    """Why ``nodes`` cannot have the role ``to``, a line each; none where they can."""
+    """Yield why ``nodes`` cannot have the role ``to``, a line each; nothing where they can."""
     wanted = list(dict.fromkeys(nodes))
     machines = known.pools.machines
     if strange := [node for node in wanted if node not in machines]:
@@ -65,7 +65,7 @@ def mistakes(nodes: Iterable[str], to: Role, known: Known) -> Iterator[str]:
 
 
 def kubernetes_mistakes(seen: KubernetesObservation) -> Iterator[str]:
-    """Why nothing can be moved with the Kubernetes that there is."""
+    """Yield why nothing can be moved with the Kubernetes that there is."""
     if seen.failure:
         yield f"Kubernetes cannot be asked, and while it cannot, no machine moves: {seen.failure}"
     for right in seen.missing:
@@ -152,7 +152,7 @@ _REASON: Final = "the cluster is taken down by `tidepool down --force`"
 
 
 def end_conversions(stack: Stack, *, cancel: bool) -> None:
-    """Before the cluster goes: nobody moves its machines any more.
+    """Have nobody move machines of the cluster any more, before it goes.
 
     Raises:
         Failure: conversions are under way, and are not to be cancelled; or they do not end.
@@ -181,7 +181,7 @@ def end_conversions(stack: Stack, *, cancel: bool) -> None:
 
 
 def end_pods(stack: Stack, outputs: Mapping[str, Any], *, kill: bool) -> None:
-    """Before the cluster goes: nothing of what runs in its pools would be lost, or a person wants it regardless.
+    """Have nothing lost of what runs in the pools, before the cluster goes; or kill it, where a person wants that.
 
     Raises:
         Failure: pods would be lost, and are not to be killed; or Kubernetes does not say whether there are some.

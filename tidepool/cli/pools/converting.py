@@ -186,7 +186,7 @@ def _order(node: str, pools: Pools, terms: Terms) -> Order:
 def _ordered(
     journal: Journal, orders: Iterable[Order], known: Known, last: Mapping[str, Conversion], pools: Pools
 ) -> list[Conversion]:
-    """All of them written down, or none.
+    """Write down all of the orders, or none.
 
     Raises:
         ConversionError: one of them cannot be: somebody else was quicker.
@@ -337,7 +337,7 @@ _COLOURS: Final = {"done": "green", "stopped": "yellow", "failed": "red"}
 
 
 def as_document(conversion: Conversion) -> Mapping[str, Any]:
-    """All that the journal has of it, with the seconds of its phases."""
+    """Return what the journal has of it, with the seconds of its phases."""
     return {**document(conversion), "phases": phases(conversion), "tookS": took_s(conversion)}
 
 

@@ -78,12 +78,12 @@ class Driver(Protocol):
 
 
 def driver(stack: Stack) -> Driver:
-    """One for ``stack``, in a process of its own, or in a thread of a process that is somebody else's."""
+    """Return a driver for ``stack``: in a process of its own, or in a thread where the process is somebody else's."""
     return _Fork(stack) if stack.context.owns_process else _Thread(stack)
 
 
 def carry_out_all(stack: Stack, moves: Moves) -> Driven:
-    """One `up` for the machines that can go at once; and one for each that is waited for, as soon as it is empty.
+    """Run one `up` for the machines that can go at once, and one for each other as soon as it is empty.
 
     Raises:
         Failure: the stack cannot be read.
@@ -150,7 +150,7 @@ def _under_way(stack: Stack, nodes: Iterable[str]) -> list[str]:
 def desired_kubernetes(
     serving: Mapping[str, HostSet], machines: Mapping[str, Any], roles: Mapping[str, Role]
 ) -> dict[str, HostSet]:
-    """By pool the machines that are to serve Kubernetes, when those of ``roles`` have theirs."""
+    """Return by pool the machines that are to serve Kubernetes, when those of ``roles`` have theirs."""
     pools = {machines[node].name for node in roles}
     to_slurm = HostSet.from_names(node for node, role in roles.items() if role == "slurm")
     return {
@@ -211,7 +211,12 @@ class _Fork:
         os.close(tell)
 
     def go(self, moves: Moves) -> None:
-        self._order({"roles": dict(moves.roles), "refresh": moves.refresh, "waits": sorted(moves.waits)})
+        words = {"roles": dict(moves.roles), "refresh": moves.refresh, "waits": sorted(moves.waits)}
+        try:
+            os.write(self._orders, json.dumps(words).encode())
+        except BrokenPipeError:
+            pass  # it died: `ended` says how
+        os.close(self._orders)
 
     def ended(self, timeout_s: float) -> Driven | None:
         readable, _, _ = select.select([self._answers], [], [], timeout_s)
@@ -235,13 +240,6 @@ class _Fork:
                 os.close(descriptor)
             except OSError:
                 pass  # closed already: its order is given
-
-    def _order(self, words: Mapping[str, Any]) -> None:
-        try:
-            os.write(self._orders, json.dumps(words).encode())
-        except BrokenPipeError:
-            pass  # it died: `ended` says how
-        os.close(self._orders)
 
 
 def _child(stack: Stack, hear: int, tell: int) -> None:
@@ -275,7 +273,7 @@ def _child(stack: Stack, hear: int, tell: int) -> None:
 
 
 def _answer(tell: int, driven: Driven) -> None:
-    """At once: what is to be tidied up yet is nobody's to wait for."""
+    """Answer at once: nobody waits for what is to be tidied up yet."""
     try:
         os.write(tell, json.dumps({"code": driven.code, "said": driven.said}).encode())
     except BrokenPipeError:
@@ -308,11 +306,7 @@ def _run_and_tell(work: Callable[[], Driven]) -> Driven:
         if failure is None:
             traceback.print_exc()
             return Driven(FAILED, (f"a fault of Tidepool: {error!r}",))
-        return Driven(failure.code, _lines((failure.what, failure.remedy)))
-
-
-def _lines(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(text for text in texts if text)
+        return Driven(failure.code, tuple(filter(None, (failure.what, failure.remedy))))
 
 
 #: What the program and the engine import.
@@ -359,7 +353,7 @@ def ahead(stack: Stack) -> Iterator[Callable[[], Mapping[str, str]]]:
 
 
 def _derive_key(stack: Stack) -> None:
-    """It takes a third of a second; whoever needs it later in this process has it then."""
+    """Derive the key ahead, which takes a third of a second; whoever needs it later in this process has it then."""
     from tidepool.engine.state.secrets import PassphraseCrypter, SecretsError
 
     env = stack.environment

@@ -91,7 +91,7 @@ class Emptying:
 
 
 def _until_empty(conversion: Conversion) -> None:
-    """It goes on until it leaves its role, or goes back."""
+    """Stop a conversion where it leaves its role."""
     if conversion.phase == "leaving":
         raise _IsEmpty
 

@@ -22,7 +22,7 @@ UNKNOWN = "not known"
 
 @dataclass(frozen=True, slots=True)
 class ConversionView:
-    """One that is under way: how far, what holds it, until when it waits, and what comes then (None: it does not wait)."""
+    """A conversion under way: how far, what holds it, until when it waits, and what comes then (None: it does not wait)."""
 
     id: int
     leaves: Role | None
@@ -70,7 +70,7 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class PoolsView:
-    """All pools, and what is wrong with the sides."""
+    """Views of pools, and what is wrong with Slurm or Kubernetes."""
 
     stack: str
     now: datetime
@@ -105,7 +105,7 @@ def pools_view(
 
 
 def conversion_view(conversion: Conversion) -> ConversionView:
-    """One that is under way."""
+    """Return the view of a conversion that is under way."""
     order = conversion.order
     return ConversionView(
         id=conversion.id,
@@ -126,7 +126,7 @@ def conversion_view(conversion: Conversion) -> ConversionView:
 
 
 def work_by_node(sides: PoolObservations, now: datetime) -> dict[str, tuple[Work, ...]]:
-    """By node the jobs and pods that are there."""
+    """Return by node the jobs and pods that are there."""
     found: dict[str, list[Work]] = {}
     for job in with_nodes(sides.slurm.jobs):
         end = f"until {moment(job.end_time, now)} at most" if job.end_time else ""
@@ -207,7 +207,7 @@ _ROLE_STYLES = {"slurm": "cyan", "kubernetes": "magenta"}
 
 
 def pools_lines(view: PoolsView) -> Iterator[Line]:
-    """All of it."""
+    """Yield all pools for a person."""
     for trouble in view.trouble:
         yield (Cell(trouble, "bold red"),)
     for node in both_roles(view):
@@ -219,7 +219,7 @@ def pools_lines(view: PoolsView) -> Iterator[Line]:
 
 
 def pool_lines(pool: PoolView, now: datetime) -> Iterator[Line]:
-    """One, with a line for each of its machines, and more for those that are on their way."""
+    """Yield a pool, with a line for each of its machines, and more for those that are on their way."""
     yield Cell(f"pool {pool.pool}", "bold"), Cell(": " + ", ".join(_counts(pool)))
     width = max(len(machine.node) for machine in pool.machines)
     for machine in pool.machines:
