@@ -45,6 +45,8 @@ _LINKS: Final = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
 #: Runs Ansible's modules; where it is in an image while roles are applied, with the package of them.
 _RUNNER: Final = Path(__file__).with_name("ansible_module.py")
 _MODULES: Final = "/run/tidepool-ansible"
+#: Environment of those modules, beside the time that what is made should bear.
+_MODULES_ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
 _PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -256,6 +258,7 @@ def _roles_hook(source: ImageSource, partial: Path) -> Path:
         "ansible_connection": "tidepool_chroot",
         "ansible_host": str(partial / "root"),
         "ansible_python_interpreter": f"{_MODULES}/python" if modules else "/usr/bin/python3",
+        "tidepool_module_runner": f"{_MODULES}/python" if modules else "",
     }
     variables = {
         "tidepool_is_image": True,
@@ -274,11 +277,21 @@ def _roles_hook(source: ImageSource, partial: Path) -> Path:
     }
     command = ["env", *(f"{key}={value}" for key, value in environment.items()), str(playbook)]
     command += ["--inventory", str(work / "inventory.yaml"), str(work / "play.yaml")]
-    copy = (
-        f'mkdir --parents "$1{_MODULES}/ansible"\ninstall --mode=755 {shlex.quote(str(_RUNNER))} "$1{_MODULES}/python"\n'
+    if not modules:
+        return _script(work / "apply-roles", f"exec {shlex.join(command)}\n")
+    return _script(work / "apply-roles", f"{_serve_modules(modules)}{shlex.join(command)}\n")
+
+
+def _serve_modules(modules: Sequence[Path]) -> str:
+    """Return the lines of a hook that copy Ansible's modules into the root, and wait until a process there serves them."""
+    runner = f"{_MODULES}/python"
+    serve = ["env", *(f"{key}={value}" for key, value in _MODULES_ENVIRONMENT.items()), runner, "--serve"]
+    return (
+        f'mkdir --parents "$1{_MODULES}/ansible"\ninstall --mode=755 {shlex.quote(str(_RUNNER))} "$1{runner}"\n'
         f'cp --recursive --preserve=timestamps {shlex.join(map(str, modules))} "$1{_MODULES}/ansible"\n'
+        f"chroot \"$1\" {shlex.join(serve)} {runner}.socket &\ntrap 'kill '$! EXIT\n"
+        f'until test -S "$1{runner}.socket"; do kill -0 $! && sleep 0.05; done\n'
     )
-    return _script(work / "apply-roles", f"{copy if modules else ''}exec {shlex.join(command)}\n")
 
 
 def _ansible_modules(playbook: Path) -> tuple[Path, ...]:
