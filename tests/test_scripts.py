@@ -17,10 +17,12 @@ ROOT = Path(__file__).parent.parent
 FAKE_PYTHON = """#!/usr/bin/env bash
 echo "$*" >>"$CALLS"
 case "$1 $2" in
-    "-c "*) [[ ${TOO_OLD:-} == "" ]] ;;
+    "-c "*) echo "$PWD/ensurepip"; [[ ${TOO_OLD:-} == "" ]] ;;
     "--version "*) echo "Python 3.11.0" ;;
-    "-m venv") mkdir -p "$4/bin"; cp "$0" "$4/bin/python"; echo "#!$PWD/$4/bin/python" >"$4/bin/pip" ;;
-    "-m pip" | "-m uv") [[ $* != *"${FAILS:-nothing}"* ]] ;;
+    "-m venv") mkdir -p "$5/bin"; cp "$0" "$5/bin/python" ;;
+    "-m zipfile") [[ -e $4 ]] ;;
+    "-m pip") [[ $* != *"${FAILS:-nothing}"* ]] ;;
+    "-m uv") [[ $* != *install* ]] || echo "#!$PWD/.venv/bin/python" >.venv/bin/pip; [[ $* != *"${FAILS:-nothing}"* ]] ;;
 esac
 """
 
@@ -120,7 +122,7 @@ def test_ci_leaves_nothing_out_unless_it_is_told_to(
 #: What `scripts/setup` makes the environment from.
 READ = (
     "scripts/setup",
-    "scripts/requirements.txt",
+    "scripts/uv.txt",
     "requirements.txt",
     "requirements-dev.txt",
     "pyproject.toml",
@@ -139,6 +141,8 @@ class Clone:
         stand_in = path / "scripts/install-packages"
         stand_in.write_text(FAKE_INSTALL)
         stand_in.chmod(0o755)
+        (path / "ensurepip/_bundled").mkdir(parents=True)
+        (path / "ensurepip/_bundled/pip-23.0-py3-none-any.whl").touch()
         (path / "scripts/packages").write_text("# None is missing.\nall bash bash\n")
         self.python = path / "python"
         self.python.write_text(FAKE_PYTHON)
@@ -169,7 +173,7 @@ def test_setup_installs_by_digest_and_from_wheels(clone: Clone) -> None:
     assert "--no-deps" in project
     assert "--offline" in project
     assert (
-        "pip --disable-pip-version-check --no-input --quiet install --require-hashes"
+        "pip --disable-pip-version-check --no-input --quiet install --no-compile --no-deps --require-hashes"
         in clone.calls.read_text()
     )
 
