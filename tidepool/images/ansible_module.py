@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,8 +24,7 @@ def next_module(file: str) -> bytes:
     """Return the archive that a new process is to run; the process that serves never returns."""
     from multiprocessing.connection import Listener
 
-    import ansible.module_utils.basic  # noqa: F401 (each module wants it)
-
+    import_module("ansible.module_utils.basic")  # each module wants it
     listener = Listener(file, "AF_UNIX")
     while True:
         with listener.accept() as client, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
