@@ -10,10 +10,11 @@ from typing import Final
 from pulumi import Input
 
 from tidepool.cluster import controller_programs, hostlist
+from tidepool.cluster.boot import Device, Folder, Service
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.shape import Shape
-from tidepool.infrastructures.boot import Boot, Device, File, Folder, Mount, Service
+from tidepool.infrastructures.contract import Boot, File, Mount
 
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
 #: One kind of host key, made at the machine's first boot: what `ssh-keygen -A` makes besides takes a second. The

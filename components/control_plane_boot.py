@@ -10,8 +10,9 @@ from typing import Final
 
 from pulumi import Input, Output
 
+from tidepool.cluster.boot import Folder, Service
 from tidepool.cluster.kubelet_files import PodRoute, routes
-from tidepool.infrastructures.boot import Boot, File, Folder, Mount, Service
+from tidepool.infrastructures.contract import Boot, File, Mount
 
 API_PORT: Final = 6443
 _BIN: Final = "/opt/kubernetes/bin"

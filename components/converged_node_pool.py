@@ -14,6 +14,7 @@ from pulumi import Input, Output
 
 from tidepool import resources
 from tidepool.cluster import hostlist, kubelet_files
+from tidepool.cluster.boot import Service
 from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.kubelet_files import PodRoute, pod_routes
@@ -34,8 +35,7 @@ from tidepool.cluster.roles import (
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components.boots import SSHD, Keys, node_boot
 from tidepool.components.slurm_controller import SlurmController, unknown_part
-from tidepool.infrastructures.boot import Boot, File, Service
-from tidepool.infrastructures.contract import MachineOrder
+from tidepool.infrastructures.contract import Boot, File, MachineOrder
 
 #: What pods can be made of, once: a pool's machines reach no registry. A mark says that one came to its end.
 _IMPORT: Final = f"""\

@@ -25,8 +25,7 @@ from tidepool.components.control_plane_boot import (
     control_plane_boot,
 )
 from tidepool.components.locations import Locations
-from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, MachineOrder, VolumeOrder
 
 _NAMES: Final = (
     "kubernetes",

@@ -33,8 +33,7 @@ from tidepool.cluster.spec import ClusterSpec, Controller, Fleet, Limits, Partit
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.components.boots import Keys, accounting_boot, controller_boot, login_boot, slurmctld_boot
 from tidepool.components.locations import Locations, register_locations
-from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, Machine, MachineOrder, VolumeOrder
 
 #: The smallest network whose default subnets are /24, and into how many parts a smaller one falls.
 _DEFAULT_PREFIX: Final = 24

@@ -17,8 +17,7 @@ from tests.components.stack import answers
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.components import ComputeFleet, SlurmController
 from tidepool.infrastructures import registry
-from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.testing import Graph, register
 
 

@@ -17,9 +17,10 @@ import pytest
 from pulumi import Output
 from pulumi.runtime.sync_await import _sync_await
 
+from tidepool.cluster.boot import Device, Folder, Service
 from tidepool.components.boots import Keys
 from tidepool.infrastructures import container
-from tidepool.infrastructures.boot import Boot, Device, File, Folder, Service
+from tidepool.infrastructures.contract import Boot, File
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 LOOP = "while :; do sleep 0.05; done"

@@ -16,8 +16,9 @@ import pytest
 import yaml
 
 from tidepool.cluster import addresses
-from tidepool.infrastructures.boot import Boot, File, Folder, Mount, Service
+from tidepool.cluster.boot import Folder, Service
 from tidepool.infrastructures.cloud_init import Seed, Surroundings, written
+from tidepool.infrastructures.contract import Boot, File, Mount
 
 BOOT = Boot(
     services=(

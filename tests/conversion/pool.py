@@ -42,7 +42,7 @@ from tidepool.components import control_plane_boot as kube
 from tidepool.components.boots import Keys
 from tidepool.components.converged_node_pool import converged_boot, role_files
 from tidepool.conversion.machine import RoleFile, RoleProgram, kubernetes_files
-from tidepool.infrastructures import boot as parts
+from tidepool.infrastructures import contract as parts
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes_access import dialer
 from tidepool.infrastructures.local.kernel import (

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from pulumi import Output
 
-from tidepool.cluster.boot import cloud_config
-from tidepool.infrastructures.boot import Boot, File, Service
+from tidepool.cluster.boot import Service, cloud_config
 from tidepool.infrastructures.container import packed
+from tidepool.infrastructures.contract import Boot, File
 
 _LIBRARY: Final = "/usr/local/lib/tidepool"
 _UNITS: Final = "/etc/systemd/system"

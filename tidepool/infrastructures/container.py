@@ -14,7 +14,8 @@ from typing import Final
 
 from pulumi import Output
 
-from tidepool.infrastructures.boot import Boot, File, Service
+from tidepool.cluster.boot import Service
+from tidepool.infrastructures.contract import Boot, File
 
 #: One that ended on purpose is started again when a file of its name is there, as by the first process of ours.
 _REQUESTS: Final = "/run/tidepool/start"

@@ -22,15 +22,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pulumi
 from pulumi import Input, Output
 
-from tidepool.cluster import addresses
+from tidepool.cluster import addresses, boot
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import Fleet
-from tidepool.infrastructures.boot import Boot
+
+# The vocabulary of boots, as programs have it: texts may be Pulumi outputs, and secret.
+File: TypeAlias = boot.File[Input[str]]
+Mount: TypeAlias = boot.Mount[Input[str]]
+Boot: TypeAlias = boot.Boot[Input[str]]
 
 
 @dataclass(frozen=True, slots=True)

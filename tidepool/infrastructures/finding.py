@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,12 @@ class Finding:
     state: State
     detail: str
     remedy: str = ""
+
+
+def findings(what: str, lacks: Iterable[str], well: str) -> Iterator[Finding]:
+    """Yield a finding for all that is lacking; where nothing is, that all is ``well``."""
+    missing = [Finding(what, "lacks", lack) for lack in lacks]
+    yield from missing or [Finding(what, "well", well)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from pulumi.runtime import get_root_resource
 from tidepool import resources
 from tidepool.cluster import hostlist
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.boot import File
-from tidepool.infrastructures.contract import Machine, MachineOrder
+from tidepool.infrastructures.contract import File, Machine, MachineOrder
 
 #: Where sshd of every machine takes it from, and makes one where there is none.
 _HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"

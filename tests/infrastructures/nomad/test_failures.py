@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures.nomad.failures import kind_of
+from tidepool.infrastructures.nomad.api import kind_of
 
 
 @pytest.mark.parametrize(

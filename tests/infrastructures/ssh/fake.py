@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidepool.infrastructures.ssh.failures import HostError
+from tidepool.infrastructures.ssh.ask import HostError
 from tidepool.infrastructures.ssh.keeper import program
 
 #: What a small host has, before anybody claims it.

@@ -10,8 +10,7 @@ import pytest
 
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Preflights
-from tidepool.infrastructures.ssh.ask import FACTS_S, ask
-from tidepool.infrastructures.ssh.failures import HostError
+from tidepool.infrastructures.ssh.ask import FACTS_S, HostError, ask
 from tidepool.infrastructures.ssh.preflight import Demands, lacks_of_hosts
 from tidepool.resources.reading import read
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures.ssh.failures import kind_of
+from tidepool.infrastructures.ssh.ask import kind_of
 from tidepool.infrastructures.ssh.preflight import Demand, lacks
 
 FIT: dict[str, Any] = {

@@ -11,8 +11,7 @@ from pulumi import Input, Output, ResourceOptions
 
 from tests.infrastructures.toy.machines import folder_of
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.resources.model import Field, Model, Resource, given, output
 
 

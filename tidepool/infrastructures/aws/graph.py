@@ -13,6 +13,7 @@ import pulumi_aws as aws
 from pulumi import Input, Output, ResourceOptions
 from pulumi_aws import ebs, ec2
 
+from tidepool.cluster.boot import Service
 from tidepool.cluster.slurm_conf import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.aws.guest import guest_program
@@ -33,9 +34,8 @@ from tidepool.infrastructures.aws.storage import (
     shared_by_efs,
     shared_by_lustre,
 )
-from tidepool.infrastructures.boot import Boot, File, Service
 from tidepool.infrastructures.cloud_init import Surroundings, seed
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, File, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.remote import Ssh, ssh
 from tidepool.resources.declarations import preflight
 

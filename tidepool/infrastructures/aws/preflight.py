@@ -17,7 +17,7 @@ from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.aws.reading import Claim, Options, read_options
-from tidepool.infrastructures.finding import Finding, Preflight
+from tidepool.infrastructures.finding import Finding, Preflight, findings
 
 if TYPE_CHECKING:
     from tidepool.resources.kind import Home
@@ -375,11 +375,8 @@ def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask_aws) ->
         SpecError: the options of AWS have mistakes.
     """
     asked = wanted(spec, read_options(spec, stack), architecture())
-    what = f"region {asked.region} of AWS"
     found = lacks_of_region(asked, ask)
-    yield from (Finding(what, "lacks", lack) for lack in found)
-    if not found:
-        yield Finding(what, "well", "it answers, and has all that is asked of it")
+    return findings(f"region {asked.region} of AWS", found, "it answers, and has all that is asked of it")
 
 
 def _missing(demands: Demands, _home: Home) -> tuple[str, ...]:

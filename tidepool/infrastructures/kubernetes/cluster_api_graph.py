@@ -16,11 +16,11 @@ from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core import v1 as core
 
 from tidepool import resources
+from tidepool.cluster.boot import Service
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.infrastructures.boot import Boot, File, Service
 from tidepool.infrastructures.cloud_init import Surroundings, seed
 from tidepool.infrastructures.container import packed
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, File, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.kubernetes import cluster_api
 from tidepool.infrastructures.kubernetes.namespace import labels_of
 from tidepool.infrastructures.kubernetes.options import ClusterApi, Offering

@@ -25,8 +25,7 @@ from pulumi_kubernetes.rbac import v1 as rbac
 from tidepool import resources
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures import container
-from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.kubernetes import namespace, pod
 from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines, untyped
 from tidepool.infrastructures.kubernetes.options import Offering

@@ -96,21 +96,19 @@ def needed(
         **(_OF_CLUSTER_API if machines else {}),
         **(_OF_OWNERS if owner else {}),
     }
-    inside = tuple(
-        Right(verb, resource, group, namespace)
-        for (group, resource), verbs in table.items()
-        for verb in verbs
-    )
     # To see, in a preview, whether the place is the department's and nodes have what is asked of them.
     outside = [LIST_NODES]
     if owner:
         outside += [Right(verb, "namespaces") for verb in ("create", "delete", "patch")]
-    return (*outside, *inside)
+    return (*outside, *_rights(table, namespace))
 
 
 def scaling(namespace: str, *, pods: bool, machines: bool) -> tuple[Right, ...]:
     """All that the scaler does, and what a preview looks at."""
-    table = scaler_table(pods=pods, machines=machines)
+    return _rights(scaler_table(pods=pods, machines=machines), namespace)
+
+
+def _rights(table: _Table, namespace: str) -> tuple[Right, ...]:
     return tuple(
         Right(verb, resource, group, namespace)
         for (group, resource), verbs in table.items()

@@ -16,7 +16,7 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding, Preflight
+from tidepool.infrastructures.finding import Finding, Preflight, findings
 from tidepool.infrastructures.kubernetes import namespace
 from tidepool.infrastructures.kubernetes.namespace import LIST_NODES, NODE_LABEL, STACK_LABEL, rights_summary
 from tidepool.infrastructures.kubernetes.options import Offering
@@ -303,10 +303,8 @@ def checks_of(spec: ClusterSpec, stack: str, data: Path, connect: Connect = _con
     """
     options = read_options(spec)
     found = lacks_of_site(demands(spec, options, stack, architecture()), data, connect)
-    what = f"Kubernetes, namespace {options.namespace}"
-    yield from (Finding(what, "lacks", lack) for lack in found)
-    if not found:
-        yield Finding(what, "well", "it answers, and its user may do all that is asked of it")
+    well = "it answers, and its user may do all that is asked of it"
+    return findings(f"Kubernetes, namespace {options.namespace}", found, well)
 
 
 def _missing(demands: Demands, home: Home) -> Iterable[str]:

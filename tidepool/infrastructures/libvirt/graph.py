@@ -16,9 +16,8 @@ from pulumi import CustomTimeouts, Input, Output, ResourceOptions
 
 from tidepool import resources
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.infrastructures.boot import Boot
 from tidepool.infrastructures.cloud_init import Surroundings, seed
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.libvirt.domain import NETWORK, Identity, pool_of, stylesheet
 from tidepool.infrastructures.libvirt.options import Offering
 from tidepool.infrastructures.libvirt.preflight import Demands, demands

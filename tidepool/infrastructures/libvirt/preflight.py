@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding, Preflight
+from tidepool.infrastructures.finding import Finding, Preflight, findings
 from tidepool.infrastructures.libvirt.ask import Host, LibvirtError, ask, tools_missing
 from tidepool.infrastructures.libvirt.options import Offering, write_cpus
 from tidepool.infrastructures.libvirt.reading import Options, read_options
@@ -277,10 +277,8 @@ def checks_of(
             for name, uri in hosts.items()
         }
         for name, found in asked.items():
-            what = f"host {name} of libvirt"
-            yield from (Finding(what, "lacks", lack) for lack in found.result())
-            if not found.result():
-                yield Finding(what, "well", f"{hosts[name]} has all that is asked of it")
+            well = f"{hosts[name]} has all that is asked of it"
+            yield from findings(f"host {name} of libvirt", found.result(), well)
 
 
 def _missing(demands: Demands, home: Home) -> Iterable[str]:

@@ -10,8 +10,7 @@ import pulumi
 from pulumi import Input, Output
 
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local import resources
 
 

@@ -15,8 +15,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
-from tidepool.infrastructures.nomad.failures import NotAllowed, NotThere, kind_of
+from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.nomad.jobspec import Constraint
+
+if TYPE_CHECKING:
+    from tidepool.infrastructures.nomad.options import SiteOptions
+
+
+class NotAllowed(Permanent):
+    """The token has not the right to it."""
+
+
+class NotThere(Permanent):
+    """There is no such thing."""
+
+
+#: In this order. A plan that finds no place is no capacity, whatever else the text says. One that nobody knows is transient: it is
+#: tried again, and not for ever.
+kind_of: Final = by_words(
+    (
+        InsufficientCapacity,
+        (
+            r"no nodes were eligible|placement failure|dimension .* exhausted|resources exhausted",
+            r"quota .*(?:exceeded|limit)|reserved port collision|no free host",
+        ),
+    ),
+    (
+        Permanent,
+        (
+            r"permission denied|\b40[0134]\b|acl token not found|validation failed|missing drivers?",
+            r"no such (?:job|node|namespace)|unknown namespace|nonexistent namespace|job .* is in nonexistent",
+        ),
+    ),
+    otherwise=Transient,
+)
 
 
 def read_token(file: str | None, environment: Mapping[str, str]) -> str:
@@ -92,9 +124,6 @@ def _keeps(found: str, constraint: Constraint) -> bool:
         return found in constraint.right.split(",")
     return found == constraint.right
 
-
-if TYPE_CHECKING:
-    from tidepool.infrastructures.nomad.options import SiteOptions
 
 T = TypeVar("T")
 U = TypeVar("U")

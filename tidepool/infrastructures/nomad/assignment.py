@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from tidepool.cluster.failures import InsufficientCapacity, Transient
 from tidepool.infrastructures import MachineKey
-from tidepool.infrastructures.nomad.api import Api, Host, lacking
-from tidepool.infrastructures.nomad.failures import NotThere
+from tidepool.infrastructures.nomad.api import Api, Host, NotThere, lacking
 from tidepool.infrastructures.nomad.jobs import ADDRESS, FLEET, MACHINE, META, NODE, STACK
 from tidepool.infrastructures.nomad.jobspec import Constraint
 

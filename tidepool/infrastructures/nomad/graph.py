@@ -19,14 +19,13 @@ import pulumi
 import pulumi_nomad as nomad
 from pulumi import Input, Output, ResourceOptions
 
-from tidepool.cluster.boot import Mount
+from tidepool.cluster.boot import Mount, Service
 from tidepool.cluster.roles import MUNGE_KEY
 from tidepool.cluster.slurm_conf import CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures import contract
-from tidepool.infrastructures.boot import Boot, File, Service
 from tidepool.infrastructures.cloud_init import hosts_file
-from tidepool.infrastructures.contract import Infrastructure, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, File, Infrastructure, MachineOrder, VolumeOrder
 from tidepool.infrastructures.nomad import jobs
 from tidepool.infrastructures.nomad.api import ApiLocation, read_token
 from tidepool.infrastructures.nomad.jobspec import Constraint, Job, written

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding, Preflight
-from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host, lacking
-from tidepool.infrastructures.nomad.failures import NotAllowed, NotThere
+from tidepool.infrastructures.finding import Finding, Preflight, findings
+from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host, NotAllowed, NotThere, lacking
 from tidepool.infrastructures.nomad.jobs import DRIVER, STACK, required_attributes
 from tidepool.infrastructures.nomad.jobspec import Constraint, Group, Job, Task, written
 from tidepool.infrastructures.nomad.machines import api_of
@@ -300,12 +299,10 @@ def checks_of(
     """
     options = read_options(spec)
     place = options.place
-    what = f"Nomad at {place.address}"
     asked = demands(spec, options)
-    found = tuple(lacks_there(lambda: open(place), place.address, place.namespace, asked, stack))
-    yield from (Finding(what, "lacks", lack) for lack in found)
-    if not found:
-        yield Finding(what, "well", "it answers, and the token and the hosts are as is asked of them")
+    found = lacks_there(lambda: open(place), place.address, place.namespace, asked, stack)
+    well = "it answers, and the token and the hosts are as is asked of them"
+    return findings(f"Nomad at {place.address}", found, well)
 
 
 def _missing_in_preview(demands: Demands, home: Home) -> Iterator[str]:

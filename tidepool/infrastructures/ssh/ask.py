@@ -1,4 +1,4 @@
-"""A host is asked, claimed and given back, by the keeper that runs there."""
+"""A host is asked, claimed and given back, by the keeper that runs there; and the kinds of what fails, by words: ours and those of SSH."""
 
 from __future__ import annotations
 
@@ -8,9 +8,37 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.clients.slurm import Completed, SlurmError, Transport
+from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.connection import transport
-from tidepool.infrastructures.ssh.failures import HostError
+from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.ssh.keeper import program
+
+
+class HostError(Exception):
+    """A host was not reached, or did not do what it was told. The text says what, where, and the remedy."""
+
+
+#: What is not known is `Transient`: hosts come back.
+kind_of: Final = by_words(
+    # Another node has the host, and there are no more.
+    (InsufficientCapacity, (r"is (already )?the node \S+ .*of the stack", "No space left on device")),
+    (
+        Permanent,
+        (
+            "host's key is not the one that is known",
+            "is not accepted",
+            "may not use sudo",
+            "the play failed",
+            "no such name",
+            "cannot be read",
+            "has no module `lustre`",
+            "Read-only file system",
+        ),
+    ),
+    otherwise=Transient,
+    flags=0,
+)
+
 
 #: A host that is asked for facts answers at once; one that is claimed looks at its whole disk first.
 FACTS_S: Final = 30.0

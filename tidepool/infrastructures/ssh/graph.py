@@ -17,8 +17,7 @@ from pulumi import Input, Output, ResourceOptions
 
 from tidepool import shipped
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.infrastructures.boot import Boot
-from tidepool.infrastructures.contract import Infrastructure, Machine, MachineOrder, VolumeOrder
+from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.local.graph import Local
 from tidepool.infrastructures.remote import own_addresses
 from tidepool.infrastructures.ssh import resources

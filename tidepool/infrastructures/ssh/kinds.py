@@ -13,8 +13,7 @@ from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.local.boots import boot_path, load_boot
-from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, ask
-from tidepool.infrastructures.ssh.failures import HostError, kind_of
+from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, HostError, ask, kind_of
 from tidepool.infrastructures.ssh.machines import claim_key
 from tidepool.infrastructures.ssh.play import Play, roles_digest, roles_there, run_play
 from tidepool.infrastructures.ssh.resources import SshHost, SshHostModel, SshPlaybook, SshPlaybookModel
@@ -41,13 +40,7 @@ class SshHostKind(Kind[SshHostModel]):
                 IPv4Address(wanted.address)
         except ValueError:
             yield Mistake("address", f"it is {wanted.address!r}; an IPv4 address is wanted")
-        if wanted.connection.get("kind") != "host":
-            yield Mistake("connection", "it is none of kind `host`, with address, user, key and known_hosts")
-            return
-        try:
-            transport(wanted.connection, self._home.data)
-        except ValueError as error:
-            yield Mistake("connection", str(error))
+        yield from _connection_mistakes(wanted.connection, self._home)
 
     def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
         """Another way to a host, with another key or user, is a change; another address is another host."""
@@ -132,13 +125,7 @@ class SshPlaybookKind(Kind[SshPlaybookModel]):
             )
         if both := sorted(set(wanted.variables) & set(wanted.secrets)):
             yield Mistake("secrets", f"{', '.join(both)} is among the variables too")
-        if wanted.connection.get("kind") != "host":
-            yield Mistake("connection", "it is none of kind `host`, with address, user, key and known_hosts")
-            return
-        try:
-            transport(wanted.connection, self._home.data)
-        except ValueError as error:
-            yield Mistake("connection", str(error))
+        yield from _connection_mistakes(wanted.connection, self._home)
 
     def derived(self, wanted: SshPlaybookModel) -> Mapping[str, Plain]:
         return {"digest": roles_digest(Path(wanted.playbooks), wanted.roles)}
@@ -229,3 +216,13 @@ def _variables_of(parts: Boot[str]) -> Mapping[str, Any]:
             for each in parts.folders
         ],
     }
+
+
+def _connection_mistakes(connection: Mapping[str, Any], home: Home) -> Iterable[Mistake]:
+    if connection.get("kind") != "host":
+        yield Mistake("connection", "it is none of kind `host`, with address, user, key and known_hosts")
+        return
+    try:
+        transport(connection, home.data)
+    except ValueError as error:
+        yield Mistake("connection", str(error))

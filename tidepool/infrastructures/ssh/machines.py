@@ -16,8 +16,7 @@ from typing import Any, Final
 from tidepool.cluster.failures import Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
-from tidepool.infrastructures.ssh.ask import FACTS_S, RELEASE_S, Ask, ask
-from tidepool.infrastructures.ssh.failures import HostError, kind_of
+from tidepool.infrastructures.ssh.ask import FACTS_S, RELEASE_S, Ask, HostError, ask, kind_of
 from tidepool.infrastructures.ssh.reading import connection_of, read_options
 
 _AT_ONCE: Final = 32

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding, Preflight
-from tidepool.infrastructures.ssh.ask import FACTS_S, Ask, ask
-from tidepool.infrastructures.ssh.failures import HostError
+from tidepool.infrastructures.finding import Finding, Preflight, findings
+from tidepool.infrastructures.ssh.ask import FACTS_S, Ask, HostError, ask
 from tidepool.infrastructures.ssh.reading import Options, connection_of, own_machines, read_options
 
 if TYPE_CHECKING:
@@ -166,10 +165,8 @@ def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask) -> Ite
         SpecError: the options of existing hosts have mistakes.
     """
     for demand, found in lacks_of_hosts(demands(spec, read_options(spec), stack), ask):
-        what = f"host {demand.host}"
-        yield from (Finding(what, "lacks", f"{demand.path}: {lack}") for lack in found)
-        if not found:
-            yield Finding(what, "well", "it answers, and is fit to be a node")
+        lacks = (f"{demand.path}: {lack}" for lack in found)
+        yield from findings(f"host {demand.host}", lacks, "it answers, and is fit to be a node")
 
 
 def _missing(demands: Demands, _home: Home) -> Iterator[str]:

@@ -72,9 +72,8 @@ class Newborn:
     def boot(self, plan: bytes, deadline: float) -> None:
         """Hand over the plan, and wait until its steps are done and services begin to start.
 
-        Args:
-            plan: as :func:`tidepool.infrastructures.local.kernel.plan.encode` makes it.
-            deadline: on the clock ``time.monotonic``.
+        ``plan`` is as :func:`tidepool.infrastructures.local.kernel.plan.encode` makes it, ``deadline`` on the clock
+        ``time.monotonic``.
 
         Raises:
             BootFailed: a step failed; says which and why.
@@ -105,11 +104,8 @@ class Newborn:
 def newborn(program: Path, log: int, status: int, deadline: float) -> Iterator[Newborn]:
     """A new first process. What becomes of it when the block fails is the caller's business.
 
-    Args:
-        program: what :func:`init_program` gave.
-        log: a descriptor to append its log to.
-        status: a descriptor of the file for its table of services.
-        deadline: on the clock ``time.monotonic``.
+    ``program`` is what :func:`init_program` gave; ``log`` and ``status`` are descriptors, to append its log to and of the
+    file for its table of services. ``deadline`` is on the clock ``time.monotonic``.
 
     Raises:
         BootFailed: the kernel gives no namespaces.

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidepool.infrastructures.local.kernel.birth import newborn
-from tidepool.infrastructures.local.kernel.cabling import cable, plug_in
 from tidepool.infrastructures.local.kernel.cgroup import Cgroups, Limits
 from tidepool.infrastructures.local.kernel.layout import Paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
-from tidepool.infrastructures.local.kernel.network import register_address
+from tidepool.infrastructures.local.kernel.network import cable, plug_in, register_address
 from tidepool.infrastructures.local.kernel.plan import HOST_SETTINGS, Surroundings, encode, machine_steps
 from tidepool.infrastructures.local.kernel.record import Record, load
 from tidepool.infrastructures.local.kernel.spec import MachineSpec, boot_fingerprint
@@ -31,15 +30,9 @@ def boot(
 ) -> None:
     """Make its first process, its limits and its cable, and have it carry out its plan, on the disk that it has.
 
-    Args:
-        program: the first process (:func:`tidepool.infrastructures.local.kernel.birth.init_program`).
-        place: the machine's, locked by the caller.
-        network: its network's place.
-        spec: what to boot.
-        cgroups: those of this machine.
-        switch: of its network.
-        prefix_length: of its network.
-        deadline: on the clock ``time.monotonic``.
+    ``program`` is the first process (:func:`tidepool.infrastructures.local.kernel.birth.init_program`). The machine's
+    ``place`` is locked by the caller; ``switch`` and ``prefix_length`` are its network's. ``deadline`` is on the clock
+    ``time.monotonic``.
 
     Raises:
         BootFailed: a step failed; says which and why.

@@ -59,14 +59,8 @@ def execute(
 ) -> Ended:
     """Run a command in the machine and wait for its end.
 
-    Args:
-        data: the data folder.
-        stack: the machine's stack.
-        name: the machine's name.
-        argv: the command and its arguments; no shell is between.
-        timeout_s: after it the command, and what it started in its process group, is killed.
-        stdin: what it reads.
-        environment: beside ``PATH``, ``HOME`` and ``LANG``; nothing of the caller's is passed on.
+    No shell is between. After ``timeout_s`` the command, and what it started in its process group, is killed.
+    ``environment`` is beside ``PATH``, ``HOME`` and ``LANG``; nothing of the caller's is passed on.
 
     Raises:
         NoSuchMachine: it is not running.

@@ -85,10 +85,7 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
     (:attr:`Machine.outdated`). A dead or half-made one boots on the disk that it has. Another identity (network,
     address, mac, image) is refused. When it fails, what it made is taken away again; what was there is not.
 
-    Args:
-        data: the data folder.
-        spec: what to make. Its network must be there.
-        timeout_s: for all of it.
+    Its network must be there. ``timeout_s`` is for all of it.
 
     Raises:
         NoSuchNetwork: the network is not there, or not up.

@@ -1,8 +1,13 @@
 """The networks of a stack. Each is a switch in a namespace of its own: what is in another cannot be reached.
 
-The switch belongs to no process of ours: its first process only keeps the namespace, and outlives whoever made it. A network
-has a ``hosts`` file, who has which address, which also keeps addresses from being given twice. All of its machines see the folder
-that it is in, so that it can be replaced as a whole.
+The switch is a bridge; it belongs to no process of ours: its first process only keeps the namespace, and outlives whoever made it.
+For the few switches there is ``ip``, in the namespace that it is handed as a descriptor: a namespace needs no name, and one that is
+gone is not mistaken for another. All of a namespace's commands go in one batch. A machine's first process lays its cable, a veth
+pair, itself (``init/cable.c``): the processes that would do it for hundreds of machines were a seventh of the time that they took. No
+interface gets an IPv6 address by itself: among hundreds of machines, their greetings alone would keep the switch busy.
+
+A network has a ``hosts`` file, who has which address, which also keeps addresses from being given twice. All of its machines see the
+folder that it is in, so that it can be replaced as a whole.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,16 +23,106 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from tidepool.infrastructures.local.kernel.birth import init_program, newborn
-from tidepool.infrastructures.local.kernel.cabling import make_switch
 from tidepool.infrastructures.local.kernel.cgroup import Limits
 from tidepool.infrastructures.local.kernel.cgroup_versions import choose
-from tidepool.infrastructures.local.kernel.errors import InUse, NoSuchNetwork, explained
+from tidepool.infrastructures.local.kernel.errors import InUse, LocalError, NoSuchNetwork, TimedOut, explained
 from tidepool.infrastructures.local.kernel.layout import Paths, cgroup_of, names_in, network_paths
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
 from tidepool.infrastructures.local.kernel.lock import locked, remove_lock
 from tidepool.infrastructures.local.kernel.plan import encode, switch_steps
 from tidepool.infrastructures.local.kernel.record import Record, load
-from tidepool.infrastructures.local.kernel.spec import NetworkSpec
+from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec
+
+_BRIDGE: Final = "switch"
+_INTERFACE: Final = "eth0"
+_IP_S: Final = 30.0
+
+
+def make_switch(switch: Lifeline, spec: NetworkSpec) -> None:
+    """Make the bridge in the switch's namespace.
+
+    No spanning tree: it would keep each new port waiting for seconds, and there are no loops.
+
+    Raises:
+        NoSuchNetwork: the switch died.
+        LocalError: what ``ip`` said.
+    """
+    address = f"{spec.switch_address}/{spec.prefix_length}"
+    lines = (
+        "link set lo up",
+        f"link add {_BRIDGE} type bridge stp_state 0 forward_delay 0",
+        f"addr add {address} dev {_BRIDGE}",
+        f"link set {_BRIDGE} addrgenmode none up",
+    )
+    if not _ip(switch, lines):
+        raise NoSuchNetwork(f"the switch of network {spec.name} died while it was made")
+
+
+def cable(
+    machine: Lifeline, switch: Lifeline, spec: MachineSpec, prefix_length: int
+) -> tuple[int | str, ...]:
+    """Return the inputs of a plan's step ``cable``: the switch, the name of its port, and the machine's place there."""
+    port = f"p{machine.pid}"  # no two living machines share it, and the one before took its own away
+    return switch.pid, switch.start_ticks, port, spec.mac, spec.address, prefix_length
+
+
+def plug_in(
+    program: Path, machine: Lifeline, switch: Lifeline, spec: MachineSpec, prefix_length: int
+) -> None:
+    """Plug a machine that runs into another switch than the one that it was plugged into.
+
+    ``program`` makes cables (:func:`tidepool.infrastructures.local.kernel.birth.init_program`); ``machine`` is its PID 1.
+
+    Raises:
+        LocalError: the machine or the switch died, or the kernel refused; says what.
+    """
+    pid, start, *place = cable(machine, switch, spec, prefix_length)
+    arguments = ("cable", pid, start, machine.pid, machine.start_ticks, *place)
+    command = [str(program), *map(str, arguments)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_IP_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise TimedOut(f"machine {spec.name} was not plugged in within {_IP_S:g} s") from None
+    if done.returncode:
+        said = done.stdout.strip().removeprefix("error: ")
+        raise LocalError(f"machine {spec.name} could not be plugged in: {said}")
+
+
+def try_cabling(where: Lifeline) -> None:
+    """Make a bridge and a cable, in a namespace that will be thrown away.
+
+    Raises:
+        LocalError: what ``ip`` said.
+    """
+    _ip(where, (f"link add {_BRIDGE} type bridge", f"link add p1 type veth peer name {_INTERFACE}"))
+
+
+def _ip(where: Lifeline, lines: tuple[str, ...]) -> bool:
+    """Run a batch of ``ip`` commands in a process's network; False where that process is gone."""
+    namespace = where.open_network_namespace()
+    if namespace is None:
+        return False
+    command = ["nsenter", f"--net=/proc/self/fd/{namespace}", "ip", "-batch", "-"]
+    try:
+        done = subprocess.run(
+            command,
+            input="".join(f"{line}\n" for line in lines),
+            capture_output=True,
+            text=True,
+            pass_fds=(namespace,),
+            timeout=_IP_S,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise LocalError(f"{error.filename} is not on PATH: apt-get install iproute2 util-linux") from None
+    except subprocess.TimeoutExpired:
+        raise TimedOut(f"ip did not end within {_IP_S:g} s") from None
+    finally:
+        os.close(namespace)
+    if done.returncode:
+        raise LocalError(f"ip refused ({'; '.join(lines)}): {done.stderr.strip()}")
+    return True
+
 
 _LOCALHOST: Final = "127.0.0.1 localhost\n"
 _HOSTS_LOCK_S: Final = 30.0

@@ -148,13 +148,8 @@ def machine_steps(spec: MachineSpec, host: Surroundings) -> Iterator[Step]:
     yield "put", "/run/network", _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXEC
     if spec.containers:
         yield "put", CONTAINERS, _NO_SUID
-        yield (
-            "device",
-            "/dev/kmsg",
-            "0600",
-            1,
-            3,
-        )  # the host's log is not a machine's to read: as empty as /dev/null
+        # The host's log is not a machine's to read: as empty as /dev/null.
+        yield "device", "/dev/kmsg", "0600", 1, 3
     for mount in spec.mounts:
         yield "put", mount.target, _NO_SUID * mount.read_only | _NO_DEVICES | _READ_ONLY * mount.read_only
     for device in spec.devices:
@@ -268,14 +263,8 @@ def _kernel_file_systems(host_settings: tuple[str, ...]) -> Iterator[Step]:
     for name, minor in _DEVICES:
         yield "device", f"/dev/{name}", "0666", 1, minor
     yield "device", "/dev/tty", "0666", 5, 0
-    yield (
-        "mount",
-        "devpts",
-        "/dev/pts",
-        "devpts",
-        _NO_SUID | _NO_EXEC,
-        "newinstance,ptmxmode=0666,mode=0620,gid=5",
-    )
+    terminals = "newinstance,ptmxmode=0666,mode=0620,gid=5"
+    yield "mount", "devpts", "/dev/pts", "devpts", _NO_SUID | _NO_EXEC, terminals
     yield "mount", "tmpfs", "/dev/shm", "tmpfs", _TMPFS, "mode=1777"  # noqa: S108 (its name is fixed)
     yield "link", "pts/ptmx", "/dev/ptmx"
     yield "link", "/proc/self/fd", "/dev/fd"

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from tidepool.infrastructures.local.kernel.birth import COMPILER, COMPILER_REMEDY, init_program, newborn
-from tidepool.infrastructures.local.kernel.cabling import try_cabling
 from tidepool.infrastructures.local.kernel.cgroup import hierarchies
 from tidepool.infrastructures.local.kernel.cgroup_versions import lacking
 from tidepool.infrastructures.local.kernel.errors import LocalError, TimedOut, explained
+from tidepool.infrastructures.local.kernel.network import try_cabling
 from tidepool.infrastructures.local.kernel.plan import encode, overlay_steps
 
 #: Each with the Debian package that has it.
@@ -62,9 +62,7 @@ class Lack:
 def preflight(data: Path, plans: Plans = Plans()) -> tuple[Lack, ...]:
     """All that this machine lacks. Where it seems to have all, a machine's parts are tried, and taken away again.
 
-    Args:
-        data: the data folder; it is made where it is not there.
-        plans: what shall be made.
+    The data folder is made where it is not there.
     """
     found = [*_user(), *_kernel(), *_commands(), *_cgroups(), *_limits(plans), *_ranges(plans)]
     if not any(lack.fatal for lack in found):

@@ -125,8 +125,7 @@ class MachineSpec:
 def boot_fingerprint(public: Mapping[str, Any]) -> str:
     """Tells what a machine takes at its boot from every other: services, files and so on.
 
-    Args:
-        public: as :meth:`MachineSpec.public` gives it, or as JSON gave it back.
+    ``public`` is as :meth:`MachineSpec.public` gives it, or as JSON gave it back.
     """
     return _digest({name: value for name, value in public.items() if name not in _LIVE})
 
