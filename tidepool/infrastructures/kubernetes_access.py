@@ -8,7 +8,6 @@ with load_access(data, "dev", "kubernetes").client(data) as kubernetes:
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from tidepool.clients.kubernetes.exchange import Dial, dial_here
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.clients.kubernetes.kubeconfig_text import note_of, noted
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.kernel.lock import make_private
+from tidepool.infrastructures.local.kernel.private import write_private
 
 Connection = Mapping[str, Any]
 _MACHINE: Final = "machine"
@@ -93,12 +92,7 @@ class Access:
 
     def save(self, path: Path) -> None:
         """Keep it, for root alone."""
-        make_private(path.parent)
-        beside = path.with_suffix(".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(self.kubeconfig)
-        os.replace(beside, path)
+        write_private(path, self.kubeconfig)
 
 
 def access_path(data: Path, stack: str, name: str) -> Path:

@@ -20,9 +20,9 @@ from tidepool.infrastructures.local.boots import (
     load_boot,
     machine_spec,
     name_mistakes,
-    remove_if_empty,
 )
 from tidepool.infrastructures.local.kernel.errors import explained
+from tidepool.infrastructures.local.kernel.private import remove_if_empty
 from tidepool.provider.machines import boot_log_end, local_machine
 from tidepool.resources.declarations import Access as AccessResource
 from tidepool.resources.declarations import AccessModel, ControlPlaneModel

@@ -12,9 +12,9 @@ from typing import Any, Final
 from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructures.connection import ssh_folder, transport
-from tidepool.infrastructures.local.boots import name_mistakes, remove_if_empty
+from tidepool.infrastructures.local.boots import name_mistakes
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.lock import make_private
+from tidepool.infrastructures.local.kernel.private import make_private, remove_if_empty
 from tidepool.provider.machines import connection_mistakes
 from tidepool.resources.declarations import SshAccess, SshAccessModel, SshMachine, SshMachineModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task

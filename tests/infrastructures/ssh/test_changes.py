@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidepool.infrastructures.ssh.keeper.files import changes, in_order, is_below, merged, others_purged
+from tidepool.infrastructures.ssh.keeper.listing import changes, in_order, is_below, merged, others_purged
 
 FOLDER = ["d", 0o755, 0, 0]
 FILE = ["f", 0o644, 0, 0, 10, 1]

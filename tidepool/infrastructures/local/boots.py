@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,7 @@ from tidepool.cluster.boot import Boot, Device, File, Folder, Mount, Service
 from tidepool.infrastructures.local import resources
 from tidepool.infrastructures.local.kernel import BadSpec, MachineSpec
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.lock import make_private
+from tidepool.infrastructures.local.kernel.private import remove_if_empty, write_private
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.infrastructures.local.resources import BootModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
@@ -116,14 +115,9 @@ def _mistakes(boot: Boot[str]) -> Iterable[Mistake]:
 
 
 def _save(boot: Boot[str], path: Path) -> None:
-    """Write it for root alone: there are keys among the files."""
-    make_private(path.parent)
-    beside = path.with_suffix(".new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     kept = asdict(boot)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({name: kept[name] for name in _KEPT}, file)
-    beside.replace(path)
+    # For root alone: there are keys among the files.
+    write_private(path, json.dumps({name: kept[name] for name in _KEPT}))
 
 
 def name_mistakes(**names: str) -> Iterable[Mistake]:
@@ -134,13 +128,3 @@ def name_mistakes(**names: str) -> Iterable[Mistake]:
                 key,
                 f"it is {name!r}; allowed are lower-case letters, digits and '-' within, at most 63 of them",
             )
-
-
-def remove_if_empty(folder: Path, *, below: Path) -> None:
-    """Remove a folder, and those above it up to ``below``, as long as there is nothing in them."""
-    while folder != below and below in folder.parents:
-        try:
-            folder.rmdir()
-        except OSError:
-            return  # it holds something, or somebody else removed it
-        folder = folder.parent

@@ -16,7 +16,6 @@ from tidepool.infrastructures.local.boots import (
     load_boot,
     machine_spec,
     name_mistakes,
-    remove_if_empty,
 )
 from tidepool.infrastructures.local.kernel import (
     BadSpec,
@@ -37,7 +36,7 @@ from tidepool.infrastructures.local.kernel import (
     wait_ready,
 )
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.lock import make_private
+from tidepool.infrastructures.local.kernel.private import make_private, remove_if_empty
 from tidepool.infrastructures.local.resources import (
     Machine,
     MachineModel,

@@ -1,11 +1,7 @@
-"""One caller at a time on a machine or a network, in folders that are nobody else's business.
-
-The kernel lets go of a lock when its holder dies.
-"""
+"""One caller at a time on a machine or a network. The kernel lets go of a lock when its holder dies."""
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import threading
@@ -16,13 +12,7 @@ from pathlib import Path
 
 from tidepool.infrastructures.local.kernel.errors import TimedOut
 from tidepool.infrastructures.local.kernel.layout import Paths
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are not there, each for its owner alone."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
+from tidepool.infrastructures.local.kernel.private import make_private, remove_if_empty
 
 
 @contextmanager
@@ -72,6 +62,5 @@ def _is_still(path: Path, descriptor: int) -> bool:
 def remove_lock(place: Paths) -> None:
     """Remove the lock, which the caller holds, and the folders above where they are empty."""
     place.lock.unlink(missing_ok=True)
-    for folder in (place.lock.parent, place.lock.parent.parent):
-        with contextlib.suppress(OSError):  # not empty, or another one was faster
-            folder.rmdir()
+    kind = place.lock.parent
+    remove_if_empty(kind, below=kind.parent.parent)

@@ -8,12 +8,12 @@ one goes on. No fsync: after a crash of the host all processes are gone anyway, 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline
+from tidepool.infrastructures.local.kernel.private import write_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,7 @@ class Record:
             "booted": self.booted,
             "id": self.machine_id,
         }
-        beside = path.with_suffix(".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(told, file)
-        os.replace(beside, path)
+        write_private(path, json.dumps(told))
 
 
 def load(path: Path) -> Record | None:

@@ -13,7 +13,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.files import BY_LINES, DAEMONS, PLACE, ROOT, SAVED, changes, observe
+from tidepool.infrastructures.ssh.keeper.listing import (
+    BY_LINES,
+    DAEMONS,
+    PLACE,
+    ROOT,
+    SAVED,
+    changes,
+    observe,
+)
 from tidepool.infrastructures.ssh.keeper.store import Locked, preserve, read, write
 from tidepool.infrastructures.ssh.keeper.undoing import purge, restore, stop_services, unmount
 

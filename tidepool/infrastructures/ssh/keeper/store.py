@@ -9,7 +9,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.files import LOCK, PLACE, ROOT
+from tidepool.infrastructures.ssh.keeper.listing import LOCK, PLACE, ROOT
 
 if TYPE_CHECKING:
     from typing import Any

@@ -8,7 +8,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from tidepool.infrastructures.ssh.keeper.files import (
+from tidepool.infrastructures.ssh.keeper.listing import (
     BY_LINES,
     REMADE,
     ROOT,
@@ -27,7 +27,7 @@ from tidepool.infrastructures.ssh.keeper.store import saved_at
 if TYPE_CHECKING:
     from typing import Any
 
-    from tidepool.infrastructures.ssh.keeper.files import Entry
+    from tidepool.infrastructures.ssh.keeper.listing import Entry
 
 #: What ends with a node lets go of its files within this time.
 UNMOUNT_S = 5.0
