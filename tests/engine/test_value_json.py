@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tidepool.engine import json_text
 from tidepool.engine.value_json import (
     SIGNATURE_KEY,
-    UNKNOWN_TEXT,
+    UNKNOWN_STRING,
     MalformedValue,
     contains_byte_strings,
     decode_value,
@@ -18,7 +18,7 @@ from tidepool.engine.value_json import (
 )
 from tidepool.engine.values import UNKNOWN, Archive, Asset, Output, ResourceReference, Secret
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).filter(lambda t: t != UNKNOWN_TEXT)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).filter(lambda t: t != UNKNOWN_STRING)
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=True)
 ASSETS = st.builds(lambda text: Asset("ab" * 32, text=text), TEXTS.filter(bool)) | st.builds(
     lambda path: Asset("cd" * 32, path=path), TEXTS.filter(bool)
@@ -118,7 +118,7 @@ def test_an_integer_that_no_float64_holds_equals_what_a_program_sends() -> None:
 
 def test_an_output_is_kept_as_what_it_holds() -> None:
     assert encode_value(Output("x", dependencies=("urn",)), _encrypt) == "x"
-    assert encode_value(Output(UNKNOWN), _encrypt) == UNKNOWN_TEXT
+    assert encode_value(Output(UNKNOWN), _encrypt) == UNKNOWN_STRING
     assert decode_value(encode_value(Output("x", secret=True), _encrypt), _decrypt) == Secret("x")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
 from pulumi.automation import CommandResult, PulumiCommand
 from pulumi.automation.errors import create_command_error
@@ -50,43 +51,13 @@ class EmbeddedPulumiCommand(PulumiCommand):
         """
         env = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
         words = ["--non-interactive", *args]
-        run = self._run_child if is_operation(args) else _run_here
-        result = run(words, cwd, env, on_output, on_error)
+        if is_operation(args):
+            result = followed(engine_operation(words, cwd, env, own_group=False), on_output, on_error)
+        else:
+            result = _run_here(words, cwd, env, on_output, on_error)
         if result.code != 0:
             raise create_command_error(result)
         return result
-
-    def _run_child(
-        self,
-        words: list[str],
-        cwd: str,
-        env: Mapping[str, str],
-        on_output: Listener | None,
-        on_error: Listener | None,
-    ) -> CommandResult:
-        outputs: list[str] = []
-        errors: list[str] = []
-        with subprocess.Popen(
-            [self.command, "-m", "tidepool.engine", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            cwd=cwd,
-            # The child must find this very package, wherever its working directory is.
-            env={**env, "PYTHONPATH": with_package(env.get("PYTHONPATH", ""))},
-            encoding="utf-8",
-        ) as process:
-            assert process.stdout is not None and process.stderr is not None
-            readers = [
-                threading.Thread(target=read_lines, args=(process.stdout, on_output, outputs)),
-                threading.Thread(target=read_lines, args=(process.stderr, on_error, errors)),
-            ]
-            for reader in readers:
-                reader.start()
-            for reader in readers:
-                reader.join()
-            code = process.wait()
-        return CommandResult(stdout="\n".join(outputs), stderr="\n".join(errors), code=code)
 
 
 def choose_command(env: Mapping[str, str]) -> PulumiCommand:
@@ -130,7 +101,103 @@ def _lines(text: str, listener: Listener | None) -> list[str]:
     return lines
 
 
-def read_lines(stream: IO[str], listener: Listener | None, lines: list[str]) -> None:
+class Operation(Protocol):
+    """An operation under way. Calls after its end have no effect."""
+
+    stdout: IO[str]
+    stderr: IO[str]
+
+    def interrupt(self) -> None:
+        """Ask it to end soon; asked again, at once."""
+        ...
+
+    def wait(self) -> int:
+        """Its exit code, when it has ended; 128 and the signal's number where it was killed."""
+        ...
+
+
+class ChildOperation:
+    """A process that was started for it."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        kept_open: Sequence[int] = (),
+        *,
+        own_group: bool = True,
+    ) -> None:
+        """``own_group`` keeps the terminal's interrupts from it: they are its caller's to give."""
+        self._own_group = own_group
+        self._process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=dict(env),
+            encoding="utf-8",
+            errors="replace",
+            pass_fds=kept_open,
+            process_group=0 if own_group else None,
+        )
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self.stdout: IO[str] = self._process.stdout
+        self.stderr: IO[str] = self._process.stderr
+
+    def interrupt(self) -> None:
+        if self._own_group:
+            self._process.send_signal(signal.SIGINT)
+
+    def wait(self) -> int:
+        code = self._process.wait()
+        self.stdout.close()
+        self.stderr.close()
+        return code if code >= 0 else 128 - code
+
+
+def engine_operation(
+    words: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    kept_open: Sequence[int] = (),
+    *,
+    own_group: bool = True,
+) -> ChildOperation:
+    """Start the embedded engine for one operation; it must find this very package, wherever its working folder is."""
+    env = {**env, "PYTHONPATH": with_package(env.get("PYTHONPATH", ""))}
+    return ChildOperation(
+        [sys.executable, "-m", "tidepool.engine", *words], cwd, env, kept_open, own_group=own_group
+    )
+
+
+def followed(operation: Operation, on_output: Listener | None, on_error: Listener | None) -> CommandResult:
+    """Hear what it says, to its end."""
+    outputs: list[str] = []
+    errors: list[str] = []
+    readers = [
+        threading.Thread(target=_read_lines, args=(operation.stdout, on_output, outputs)),
+        threading.Thread(target=_read_lines, args=(operation.stderr, on_error, errors)),
+    ]
+    for reader in readers:
+        reader.start()
+    interrupted: BaseException | None = None
+    while any(reader.is_alive() for reader in readers):
+        try:
+            for reader in readers:
+                reader.join()
+        except BaseException as error:  # noqa: BLE001 - raised when all is saved
+            # Whoever waits is interrupted, and so is what it waits for: soon, and then at once.
+            interrupted = error
+            operation.interrupt()
+    code = operation.wait()
+    if interrupted is not None:
+        raise interrupted
+    return CommandResult(stdout="\n".join(outputs), stderr="\n".join(errors), code=code)
+
+
+def _read_lines(stream: IO[str], listener: Listener | None, lines: list[str]) -> None:
     """Put the lines of a stream into ``lines`` and tell the listener of each, to the end."""
     for line in stream:
         stripped = line.rstrip()

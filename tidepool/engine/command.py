@@ -145,7 +145,6 @@ class OperationRequest:
     preview_only: bool = False
     # Pending creates of an operation that was cut off.
     clear_pending_creates: bool = False
-    skip_pending_creates: bool = False
     #: destroy: remove the stack afterwards.
     remove: bool = False
     # Configuration: ``KEY=VALUE`` texts, written to the stack's file first.

@@ -6,7 +6,9 @@ Key names, their order and what is left out when empty are those of Go's struct 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 from tidepool.engine.errors import EngineError
@@ -156,170 +158,101 @@ def decode_resource(raw: dict[str, Any], decrypt: Decrypt) -> ResourceState:
 def encode_resource(state: ResourceState, encrypt: Encrypt) -> dict[str, Any]:
     """``state`` as a ``ResourceV3``. Nothing of ``state`` is changed; plain parts may be shared with it."""
     out: dict[str, Any] = {"urn": state.urn, "custom": state.custom}
-    if state.delete:
-        out["delete"] = True
-    if state.id:
-        out["id"] = state.id
-    out["type"] = state.type
-    if state.inputs:
-        out["inputs"] = encode_properties(state.inputs, encrypt)
-    if state.outputs:
-        out["outputs"] = encode_properties(state.outputs, encrypt)
-    if state.parent:
-        out["parent"] = state.parent
-    if state.protect:
-        out["protect"] = True
-    if state.taint:
-        out["taint"] = True
-    if state.external:
-        out["external"] = True
-    if state.dependencies:
-        out["dependencies"] = list(state.dependencies)
-    if state.init_errors:
-        out["initErrors"] = list(state.init_errors)
-    if state.provider:
-        out["provider"] = state.provider
-    if state.property_dependencies:
-        deps = state.property_dependencies
-        out["propertyDependencies"] = {key: list(deps[key]) for key in sorted(deps)}
-    if state.pending_replacement:
-        out["pendingReplacement"] = True
-    if state.additional_secret_outputs:
-        out["additionalSecretOutputs"] = list(state.additional_secret_outputs)
-    if state.aliases:
-        out["aliases"] = list(state.aliases)
-    if state.custom_timeouts:
-        out["customTimeouts"] = _encode_timeouts(state.custom_timeouts)
-    if state.import_id:
-        out["importID"] = state.import_id
-    if state.retain_on_delete:
-        out["retainOnDelete"] = True
-    if state.deleted_with:
-        out["deletedWith"] = state.deleted_with
-    if state.replace_with:
-        out["replaceWith"] = list(state.replace_with)
-    if state.created:
-        out["created"] = state.created
-    if state.modified:
-        out["modified"] = state.modified
-    if state.source_position:
-        out["sourcePosition"] = state.source_position
-    if state.stack_trace:
-        out["stackTrace"] = [{"sourcePosition": p} if p else {} for p in state.stack_trace]
-    if state.ignore_changes:
-        out["ignoreChanges"] = list(state.ignore_changes)
-    if state.hide_diff:
-        out["hideDiff"] = list(state.hide_diff)
-    if state.replace_on_changes:
-        out["replaceOnChanges"] = list(state.replace_on_changes)
-    if state.replacement_trigger is not None:
-        out["replacementTrigger"] = encode_value(state.replacement_trigger, encrypt)
-    if state.refresh_before_update:
-        out["refreshBeforeUpdate"] = True
-    if state.view_of:
-        out["viewOf"] = state.view_of
-    if state.resource_hooks:
-        hooks = state.resource_hooks
-        out["resourceHooks"] = {key: list(hooks[key]) for key in sorted(hooks)}
+    for key, value_of, form in _ENCODED:
+        value = value_of(state)
+        if value:
+            out[key] = value if form is None else form.encode(value, encrypt)
+        elif form is _VALUE and value is not None:
+            out[key] = encode_value(value, encrypt)
     if state.unknown_fields:
         out.update(state.unknown_fields)
     return out
 
 
-_RESOURCE_KEYS: Final = frozenset(
-    {
-        "urn",
-        "custom",
-        "delete",
-        "id",
-        "type",
-        "inputs",
-        "outputs",
-        "parent",
-        "protect",
-        "taint",
-        "external",
-        "dependencies",
-        "initErrors",
-        "provider",
-        "propertyDependencies",
-        "pendingReplacement",
-        "additionalSecretOutputs",
-        "aliases",
-        "customTimeouts",
-        "importID",
-        "retainOnDelete",
-        "deletedWith",
-        "replaceWith",
-        "created",
-        "modified",
-        "sourcePosition",
-        "stackTrace",
-        "ignoreChanges",
-        "hideDiff",
-        "replaceOnChanges",
-        "replacementTrigger",
-        "refreshBeforeUpdate",
-        "viewOf",
-        "resourceHooks",
-    }
+def _decode_resource(raw: dict[str, Any], decrypt: Decrypt) -> ResourceState:
+    if not raw["urn"] or not raw["type"]:
+        raise ValueError("'urn' and 'type' must not be empty")
+    if raw.get("id") and not raw.get("custom"):
+        raise ValueError("'custom' is false but the ID is not empty")
+    fields: dict[str, Any] = {"custom": False}
+    unknown: dict[str, Any] = {}
+    for key, value in raw.items():
+        known = _FIELDS.get(key)
+        if known is None:
+            unknown[key] = value
+            continue
+        name, form = known
+        if value:
+            fields[name] = value if form is None else form.decode(value, decrypt)
+        elif form is _VALUE and value is not None:
+            fields[name] = decode_value(value, decrypt)
+    return ResourceState(**fields, unknown_fields=unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A field's JSON, where that is not the value itself."""
+
+    encode: Callable[[Any, Encrypt], Any]
+    decode: Callable[[Any, Decrypt], Any]
+
+
+_PROPERTIES: Final = _Form(encode_properties, decode_properties)
+_VALUE: Final = _Form(encode_value, decode_value)
+_LIST: Final = _Form(lambda value, _: list(value), lambda raw, _: tuple(raw))
+_LISTS: Final = _Form(
+    lambda value, _: {key: list(value[key]) for key in sorted(value)},
+    lambda raw, _: {key: tuple(items or ()) for key, items in raw.items()},
+)
+_TIMEOUTS: Final = _Form(lambda value, _: _encode_timeouts(value), lambda raw, _: _decode_timeouts(raw))
+_POSITIONS: Final = _Form(
+    lambda value, _: [{"sourcePosition": p} if p else {} for p in value],
+    lambda raw, _: tuple([frame.get("sourcePosition") or "" for frame in raw]),
+)
+
+#: The fields by their keys, in the order in which they are written. Empty ones are left out.
+_FIELDS: Final[Mapping[str, tuple[str, _Form | None]]] = {
+    "urn": ("urn", None),
+    "custom": ("custom", None),
+    "delete": ("delete", None),
+    "id": ("id", None),
+    "type": ("type", None),
+    "inputs": ("inputs", _PROPERTIES),
+    "outputs": ("outputs", _PROPERTIES),
+    "parent": ("parent", None),
+    "protect": ("protect", None),
+    "taint": ("taint", None),
+    "external": ("external", None),
+    "dependencies": ("dependencies", _LIST),
+    "initErrors": ("init_errors", _LIST),
+    "provider": ("provider", None),
+    "propertyDependencies": ("property_dependencies", _LISTS),
+    "pendingReplacement": ("pending_replacement", None),
+    "additionalSecretOutputs": ("additional_secret_outputs", _LIST),
+    "aliases": ("aliases", _LIST),
+    "customTimeouts": ("custom_timeouts", _TIMEOUTS),
+    "importID": ("import_id", None),
+    "retainOnDelete": ("retain_on_delete", None),
+    "deletedWith": ("deleted_with", None),
+    "replaceWith": ("replace_with", _LIST),
+    "created": ("created", None),
+    "modified": ("modified", None),
+    "sourcePosition": ("source_position", None),
+    "stackTrace": ("stack_trace", _POSITIONS),
+    "ignoreChanges": ("ignore_changes", _LIST),
+    "hideDiff": ("hide_diff", _LIST),
+    "replaceOnChanges": ("replace_on_changes", _LIST),
+    "replacementTrigger": ("replacement_trigger", _VALUE),
+    "refreshBeforeUpdate": ("refresh_before_update", None),
+    "viewOf": ("view_of", None),
+    "resourceHooks": ("resource_hooks", _LISTS),
+}
+_ENCODED: Final = tuple(
+    (key, attrgetter(name), form) for key, (name, form) in _FIELDS.items() if key not in ("urn", "custom")
 )
 
 
-def _decode_resource(raw: dict[str, Any], decrypt: Decrypt) -> ResourceState:
-    get = raw.get
-    urn, type = raw["urn"], raw["type"]
-    if not urn or not type:
-        raise ValueError("'urn' and 'type' must not be empty")
-    if get("id") and not get("custom"):
-        raise ValueError("'custom' is false but the ID is not empty")
-    unknown = raw.keys() - _RESOURCE_KEYS
-    trigger = get("replacementTrigger")
-    return ResourceState(
-        urn=urn,
-        type=type,
-        custom=get("custom") or False,
-        id=get("id") or "",
-        delete=get("delete") or False,
-        inputs=decode_properties(get("inputs") or {}, decrypt),
-        outputs=decode_properties(get("outputs") or {}, decrypt),
-        parent=get("parent") or "",
-        protect=get("protect") or False,
-        taint=get("taint") or False,
-        external=get("external") or False,
-        dependencies=tuple(get("dependencies") or ()),
-        init_errors=tuple(get("initErrors") or ()),
-        provider=get("provider") or "",
-        property_dependencies={k: tuple(v or ()) for k, v in (get("propertyDependencies") or {}).items()},
-        pending_replacement=get("pendingReplacement") or False,
-        additional_secret_outputs=tuple(get("additionalSecretOutputs") or ()),
-        aliases=tuple(get("aliases") or ()),
-        custom_timeouts=_decode_timeouts(get("customTimeouts")),
-        import_id=get("importID") or "",
-        retain_on_delete=get("retainOnDelete") or False,
-        deleted_with=get("deletedWith") or "",
-        replace_with=tuple(get("replaceWith") or ()),
-        created=get("created") or "",
-        modified=get("modified") or "",
-        source_position=get("sourcePosition") or "",
-        stack_trace=tuple([frame.get("sourcePosition") or "" for frame in get("stackTrace") or ()]),
-        ignore_changes=tuple(get("ignoreChanges") or ()),
-        hide_diff=tuple(get("hideDiff") or ()),
-        replace_on_changes=tuple(get("replaceOnChanges") or ()),
-        replacement_trigger=None if trigger is None else decode_value(trigger, decrypt),
-        refresh_before_update=get("refreshBeforeUpdate") or False,
-        view_of=get("viewOf") or "",
-        resource_hooks={k: tuple(v or ()) for k, v in (get("resourceHooks") or {}).items()},
-        unknown_fields={k: raw[k] for k in raw if k in unknown} if unknown else {},
-    )
-
-
-_NO_TIMEOUTS: Final = CustomTimeouts()
-
-
-def _decode_timeouts(raw: dict[str, Any] | None) -> CustomTimeouts:
-    if not raw:
-        return _NO_TIMEOUTS
+def _decode_timeouts(raw: dict[str, Any]) -> CustomTimeouts:
     return CustomTimeouts(*(float(raw.get(k) or 0) for k in ("create", "update", "delete", "read")))
 
 

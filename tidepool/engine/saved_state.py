@@ -83,7 +83,7 @@ class SavedState:
             self._take_up_journal()
             self._clear_pending_creates(request)
             self._began_with = digest(backend.content(ref))
-            self._journal = JournalFile(backend.journal_path(ref), self._began_with, request.kind)
+            self._journal = JournalFile(backend.layout.journal(ref), self._began_with, request.kind)
             yield
 
     def take_up_journal(self) -> None:
@@ -151,7 +151,7 @@ class SavedState:
         def decode(raw: Any) -> ResourceState:
             return decode_resource(raw, self._crypter.decrypt)
 
-        recovered = recover(backend.journal_path(ref), backend.content(ref), load, decode)
+        recovered = recover(backend.layout.journal(ref), backend.content(ref), load, decode)
         self.base = recovered.snapshot if recovered is not None else load()
         return recovered
 
@@ -160,7 +160,7 @@ class SavedState:
         if recovered is not None:
             self.warnings.append(recovered.message)
             self._save_recovered()
-        self._stack.backend.journal_path(self._stack.ref).unlink(missing_ok=True)
+        self._stack.backend.layout.journal(self._stack.ref).unlink(missing_ok=True)
 
     def _clear_pending_creates(self, request: OperationRequest) -> None:
         if request.clear_pending_creates:
@@ -173,7 +173,7 @@ class SavedState:
             self._crypter.verify()  # or what is written now could be read by nobody
         content = self._encode(self.base)
         # Whoever comes after a crash between the two must not take the journal up a second time.
-        commit_left(backend.journal_path(ref), digest(content))
+        commit_left(backend.layout.journal(ref), digest(content))
         backend.write(ref, content)
 
     def _encode(self, snapshot: Snapshot) -> bytes:

@@ -40,10 +40,11 @@ RESOURCE_REFERENCE: Final = "5cf8f73096256a8f31e491e813e4eb8e"
 BYTE_STRING: Final = "803fd3297a5875dc03ca845dda5d2a98"
 FLOAT: Final = "8ad145fe-0d11-4827-bfd7-1abcbf086f5c"
 #: What stands for a value that is not known yet.
-UNKNOWN_TEXT: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNKNOWN_STRING: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 _ATOMS: Final = frozenset({str, bool, type(None)})
-_EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#: SHA-256 of nothing.
+EMPTY_ASSET_HASH: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _EXACT: Final = 2**53  # up to here a float64 holds every integer
 
 
@@ -55,13 +56,13 @@ def decode_value(raw: Any, decrypt: Decrypt) -> Value:
     """The property value that the JSON value ``raw`` stands for."""
     kind = raw.__class__
     if kind is str:
-        return UNKNOWN if raw == UNKNOWN_TEXT else raw
+        return UNKNOWN if raw == UNKNOWN_STRING else raw
     if kind is dict:
         return _decode_signed(raw, decrypt) if SIGNATURE_KEY in raw else decode_properties(raw, decrypt)
     if kind is list:
         changed: list[Value] | None = None
         for i, item in enumerate(raw):
-            if item.__class__ in _ATOMS and item != UNKNOWN_TEXT:
+            if item.__class__ in _ATOMS and item != UNKNOWN_STRING:
                 continue
             value = decode_value(item, decrypt)
             if value is not item:
@@ -85,7 +86,7 @@ def decode_properties(raw: dict[str, Any], decrypt: Decrypt) -> Properties:
     """The properties that the JSON object ``raw`` stands for; ``raw`` itself where all of it is plain."""
     changed: Properties | None = None
     for key, item in raw.items():
-        if item.__class__ in _ATOMS and item != UNKNOWN_TEXT:
+        if item.__class__ in _ATOMS and item != UNKNOWN_STRING:
             continue
         value = decode_value(item, decrypt)
         if value is not item:
@@ -198,7 +199,7 @@ def _no_nested_ciphertext(text: str) -> str:
 def _decode_asset(raw: dict[str, Any]) -> Asset:
     text, path, uri = raw.get("text") or None, raw.get("path") or None, raw.get("uri") or None
     digest = raw.get("hash") or ""
-    if text is None and path is None and uri is None and digest in ("", _EMPTY_SHA256):
+    if text is None and path is None and uri is None and digest in ("", EMPTY_ASSET_HASH):
         text = ""  # an empty text is left out of the checkpoint
     return Asset(digest, text, path, uri)
 
@@ -285,7 +286,7 @@ def _encode_special(value: Value, encrypt: Encrypt) -> Any:
                 reference["id"] = "" if value.id is UNKNOWN else value.id
             return reference | {"packageVersion": value.package_version, "urn": value.urn}
     if value is UNKNOWN:
-        return UNKNOWN_TEXT
+        return UNKNOWN_STRING
     # Subclasses of the plain kinds (an IntEnum, a defaultdict) and tuples are taken for what they hold.
     for kind in (bool, int, float, str):
         if isinstance(value, kind):

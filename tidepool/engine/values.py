@@ -163,14 +163,6 @@ def masked(value: Value, mask: str = "[secret]") -> Value:
             return value
 
 
-def with_secret_keys(properties: Properties, keys: Iterable[str]) -> Properties:
-    """``properties`` with the named top-level values made secret, where present."""
-    wanted = set(keys)
-    if not wanted:
-        return properties
-    return {k: secret(v) if k in wanted else v for k, v in properties.items()}
-
-
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 

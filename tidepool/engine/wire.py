@@ -19,7 +19,9 @@ from typing import Any, Final
 from google.protobuf import struct_pb2
 
 from tidepool.engine import urn as urns
+from tidepool.engine import value_json
 from tidepool.engine.errors import EngineError
+from tidepool.engine.value_json import EMPTY_ASSET_HASH, SIGNATURE_KEY, UNKNOWN_STRING
 from tidepool.engine.values import (
     UNKNOWN,
     Archive,
@@ -32,16 +34,8 @@ from tidepool.engine.values import (
     Value,
 )
 
-SIGNATURE_KEY: Final = "4dabf18193072939515e22adb298388d"
-SECRET_SIGNATURE: Final = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a marker
-ASSET_SIGNATURE: Final = "c44067f5952c0a294b673a41bacd8c17"
-ARCHIVE_SIGNATURE: Final = "0def7320c3a5731c473e5ecbe6d01bc7"
-RESOURCE_SIGNATURE: Final = "5cf8f73096256a8f31e491e813e4eb8e"
 OUTPUT_SIGNATURE: Final = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
-BYTE_STRING_SIGNATURE: Final = "803fd3297a5875dc03ca845dda5d2a98"
 
-#: An unknown value whose type is not known is sent as an unknown string.
-UNKNOWN_STRING: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 UNKNOWN_STRINGS: Final = frozenset(
     {
         "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",  # bool
@@ -53,8 +47,7 @@ UNKNOWN_STRINGS: Final = frozenset(
         "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",  # object
     }
 )
-#: SHA-256 of nothing, and of an archive without members: what tells an empty one from one left out.
-EMPTY_ASSET_HASH: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#: SHA-256 of an archive without members: what tells an empty one from one left out.
 EMPTY_ARCHIVE_HASH: Final = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"
 
 #: Up to here a whole double is written without an exponent, in Go's JSON as in Python's integers.
@@ -74,8 +67,6 @@ class Encoder:
         resources: keep references; else send the resource's id, or its URN where it has none.
         outputs: keep outputs with their dependencies; else send what they hold.
         unknowns: send unknown values; else leave them out.
-        skip_none: leave out keys whose value is None.
-        skip_internal: leave out top-level keys that begin with ``__``.
         byte_strings: send strings that are not valid UTF-8; else refuse them.
         elide_assets: send only the hash of assets and archives.
     """
@@ -84,8 +75,6 @@ class Encoder:
     resources: bool = True
     outputs: bool = False
     unknowns: bool = True
-    skip_none: bool = False
-    skip_internal: bool = False
     byte_strings: bool = False
     elide_assets: bool = False
 
@@ -96,21 +85,10 @@ class Encoder:
             WireError: for a value that is not a property value, or that the receiver cannot take.
         """
         message = struct_pb2.Struct()
-        if self.skip_internal:
-            properties = {k: v for k, v in properties.items() if not k.startswith("__")}
         try:
             self._fill_fields(message.fields, properties)
         except OverflowError as e:
             raise WireError(f"a number is too large to be sent: {e}") from e
-        return message
-
-    def value(self, value: Value) -> struct_pb2.Value | None:
-        """``value`` as a message; None where it is left out because it is unknown."""
-        message = struct_pb2.Value()
-        sent = self._plainer(value)
-        if sent is _LEFT_OUT:
-            return None
-        self._fill(message, sent)
         return message
 
     def _fill_fields(self, fields: Any, properties: Mapping[str, Value]) -> None:
@@ -126,8 +104,6 @@ class Encoder:
                     continue
                 if kind is int or kind is float:
                     fields[key].number_value = value
-                    continue
-                if value is None and self.skip_none:
                     continue
                 sent = self._plainer(value)
                 if sent is not _LEFT_OUT:
@@ -177,7 +153,7 @@ class Encoder:
         except UnicodeEncodeError as e:
             raise WireError(f"the value of property {key!r} contains lone surrogates") from e
         fields = message.struct_value.fields
-        fields[SIGNATURE_KEY].string_value = BYTE_STRING_SIGNATURE
+        fields[SIGNATURE_KEY].string_value = value_json.BYTE_STRING
         fields["value"].string_value = base64.b64encode(raw).decode("ascii")
 
     def _plainer(self, value: Value) -> Value:
@@ -188,7 +164,7 @@ class Encoder:
             case Secret():
                 if not self.secrets:
                     return self._plainer(value.element)
-                return {SIGNATURE_KEY: SECRET_SIGNATURE, "value": value.element}
+                return {SIGNATURE_KEY: value_json.SECRET_SIGNATURE, "value": value.element}
             case Output():
                 return self._plainer_output(value)
             case Asset():
@@ -215,7 +191,7 @@ class Encoder:
     def _plainer_reference(self, reference: ResourceReference) -> Value:
         if not self.resources:
             return reference.urn if reference.id is None else self._plainer(reference.id)
-        signed: dict[str, Value] = {SIGNATURE_KEY: RESOURCE_SIGNATURE, "urn": reference.urn}
+        signed: dict[str, Value] = {SIGNATURE_KEY: value_json.RESOURCE_REFERENCE, "urn": reference.urn}
         try:
             parts = urns.parse(reference.urn)
         except ValueError:
@@ -232,10 +208,10 @@ class Encoder:
         signed = {"hash": asset.hash}
         if not self.elide_assets:
             signed |= {"text": asset.text or "", "path": asset.path or "", "uri": asset.uri or ""}
-        return {SIGNATURE_KEY: ASSET_SIGNATURE} | {k: v for k, v in signed.items() if v}
+        return {SIGNATURE_KEY: value_json.ASSET} | {k: v for k, v in signed.items() if v}
 
     def _signed_archive(self, archive: Archive) -> dict[str, Value]:
-        signed: dict[str, Value] = {SIGNATURE_KEY: ARCHIVE_SIGNATURE}
+        signed: dict[str, Value] = {SIGNATURE_KEY: value_json.ARCHIVE}
         if archive.hash:
             signed["hash"] = archive.hash
         if self.elide_assets:
@@ -254,19 +230,13 @@ class Decoder:
     """In which form the parts of a message are wanted; without a flag, in the next plainer one.
 
     Attributes:
-        secrets: keep secrets as such; else take what they hold.
-        resources: keep references; else take the resource's id, or its URN where it has none.
         outputs: keep outputs with their dependencies; else take what they hold.
         unknowns: keep unknown values; else leave them out (in a list: None).
-        skip_none: leave out keys whose value is None.
         reject_unknowns: refuse messages with unknown values.
     """
 
-    secrets: bool = True
-    resources: bool = True
     outputs: bool = True
     unknowns: bool = True
-    skip_none: bool = False
     reject_unknowns: bool = False
 
     def properties(self, message: struct_pb2.Struct) -> Properties:
@@ -279,9 +249,8 @@ class Decoder:
         properties: Properties = {}
         for key in fields:
             value = self._decode(fields[key])
-            if value is _LEFT_OUT or (value is None and self.skip_none):
-                continue
-            properties[key] = value
+            if value is not _LEFT_OUT:
+                properties[key] = value
         return properties
 
     def value(self, message: struct_pb2.Value) -> Value:
@@ -312,18 +281,18 @@ class Decoder:
     def _recover(self, signed: Properties) -> Value:
         """Return the value that an object with a signature stands for; its parts are decoded already."""
         match signed[SIGNATURE_KEY]:
-            case "1b47061264138c4ac30d75fd1eb44270":
+            case value_json.SECRET_SIGNATURE:
                 return self._secret(_member(signed, "value", "secret"))
-            case "d0e6a833031e9bbcd3f4e8bde6ca49a4":
-                return self._output(signed)
-            case "5cf8f73096256a8f31e491e813e4eb8e":
+            case value_json.RESOURCE_REFERENCE:
                 return self._reference(signed)
-            case "c44067f5952c0a294b673a41bacd8c17":
+            case value_json.ASSET:
                 return asset_from_signed(signed)
-            case "0def7320c3a5731c473e5ecbe6d01bc7":
+            case value_json.ARCHIVE:
                 return archive_from_signed(signed)
-            case "803fd3297a5875dc03ca845dda5d2a98":
+            case value_json.BYTE_STRING:
                 return _byte_string(_text(signed, "value", "byte string"))
+            case signature if signature == OUTPUT_SIGNATURE:
+                return self._output(signed)
             case signature:
                 raise WireError(f"unrecognized signature {signature!r} in an object of properties")
 
@@ -333,7 +302,7 @@ class Decoder:
         return UNKNOWN if self.unknowns else _LEFT_OUT
 
     def _secret(self, value: Value) -> Value:
-        return Secret(value) if self.secrets and not isinstance(value, Secret) else value
+        return value if isinstance(value, Secret) else Secret(value)
 
     def _output(self, signed: Properties) -> Value:
         known = "value" in signed
@@ -359,11 +328,7 @@ class Decoder:
             id = UNKNOWN
         if id is not None and id is not UNKNOWN and not isinstance(id, str):
             raise WireError(f"malformed resource reference to {urn}: 'id' is not a string")
-        if self.resources:
-            return ResourceReference(urn, id, _text(signed, "packageVersion", "resource reference", ""))
-        if id is UNKNOWN and not self.unknowns:
-            return ""
-        return urn if id is None else id
+        return ResourceReference(urn, id, _text(signed, "packageVersion", "resource reference", ""))
 
 
 def to_struct(
@@ -373,36 +338,22 @@ def to_struct(
     resources: bool = True,
     outputs: bool = False,
     unknowns: bool = True,
-    skip_none: bool = False,
 ) -> struct_pb2.Struct:
     """``properties`` as a message; for the flags see :class:`Encoder`, to be held where it is used often."""
-    return Encoder(secrets, resources, outputs, unknowns, skip_none).struct(properties)
+    return Encoder(secrets, resources, outputs, unknowns).struct(properties)
 
 
-def from_struct(
-    message: struct_pb2.Struct,
-    *,
-    secrets: bool = True,
-    resources: bool = True,
-    outputs: bool = True,
-    unknowns: bool = True,
-    skip_none: bool = False,
-) -> Properties:
-    """The properties within ``message``; for the flags see :class:`Decoder`."""
-    return Decoder(secrets, resources, outputs, unknowns, skip_none).properties(message)
+_ALL: Final = Decoder()
 
 
-def from_value(
-    message: struct_pb2.Value,
-    *,
-    secrets: bool = True,
-    resources: bool = True,
-    outputs: bool = True,
-    unknowns: bool = True,
-    skip_none: bool = False,
-) -> Value:
-    """The value within ``message``; for the flags see :class:`Decoder`."""
-    return Decoder(secrets, resources, outputs, unknowns, skip_none).value(message)
+def from_struct(message: struct_pb2.Struct) -> Properties:
+    """The properties within ``message``, in their fullest form."""
+    return _ALL.properties(message)
+
+
+def from_value(message: struct_pb2.Value) -> Value:
+    """The value within ``message``, in its fullest form."""
+    return _ALL.value(message)
 
 
 def asset_from_signed(signed: Mapping[str, Value]) -> Asset:

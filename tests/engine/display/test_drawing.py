@@ -193,7 +193,7 @@ def test_every_operation_has_its_words() -> None:
             words.under_way(op),
             words.done(op, failed=True),
             words.planned(op, complete=True),
-            markup.of_op(op),
+            words.color(op),
         ):
             assert isinstance(word, str)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.engine.resource import ResourceState, Snapshot, decode_resource
-from tidepool.engine.state.backend import FileBackend, StackReference
+from tidepool.engine.state.backend import FileBackend
 from tidepool.engine.state.journal import Recovered, recover
+from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.secrets import NoSecrets
 
 _DEV: Final = StackReference("ops", "dev")
@@ -23,7 +24,7 @@ def recovered(backend_folder: Path) -> Snapshot:
     def load() -> Snapshot:
         return backend.load(_DEV, NoSecrets()) or Snapshot()
 
-    found: Recovered | None = recover(backend.journal_path(_DEV), backend.content(_DEV), load, decode)
+    found: Recovered | None = recover(backend.layout.journal(_DEV), backend.content(_DEV), load, decode)
     return found.snapshot if found is not None else load()
 
 

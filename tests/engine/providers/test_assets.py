@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.engine import assets, wire
+from tidepool.engine import assets, value_json
 from tidepool.engine.assets import AssetError, archive_hash, asset_hash, with_hashes
 from tidepool.engine.values import Archive, Asset, Secret
+from tidepool.engine.wire import EMPTY_ARCHIVE_HASH
 
 #: What the Pulumi CLI 3.260.0 wrote into the state for the same contents.
 BY_THE_CLI = {
@@ -50,8 +51,8 @@ def test_an_assets_hash_is_that_of_its_bytes(folder: Path) -> None:
     assert asset_hash(Asset(path="d/a.txt"), folder) == sha256(b"hi\n")
     assert asset_hash(Asset(path=str(folder / "d/a.txt")), Path("/")) == sha256(b"hi\n")
     assert asset_hash(Asset(uri=f"file://{folder}/d/a.txt"), Path("/")) == sha256(b"hi\n")
-    assert asset_hash(Asset(text=""), folder) == wire.EMPTY_ASSET_HASH
-    assert archive_hash(Archive(assets={}), folder) == wire.EMPTY_ARCHIVE_HASH
+    assert asset_hash(Asset(text=""), folder) == value_json.EMPTY_ASSET_HASH
+    assert archive_hash(Archive(assets={}), folder) == EMPTY_ARCHIVE_HASH
 
 
 def test_archives_hash_as_the_cli_hashes_them(folder: Path) -> None:

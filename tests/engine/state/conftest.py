@@ -29,6 +29,4 @@ def salts() -> dict[str, str]:
 @pytest.fixture(scope="session")  # a key takes most of a second to derive
 def crypters(salts: dict[str, str]) -> dict[str, PassphraseCrypter]:
     """A crypter for each recorded stack; keys are derived when they are needed."""
-    return {
-        stack: PassphraseCrypter.open(recordings.PASSPHRASE, salt, stack) for stack, salt in salts.items()
-    }
+    return {stack: PassphraseCrypter(recordings.PASSPHRASE, salt) for stack, salt in salts.items()}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tidepool.engine.state.backend import FileBackend, StackReference
+from tidepool.engine.resource import Snapshot
+from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.checkpoint import Crypter
+from tidepool.engine.state.layout import StackReference
 
 FOLDER = Path(__file__).parent / "recorded" / "dot_pulumi"
 PASSPHRASE = "correct horse"
@@ -26,3 +29,8 @@ def copy_to(root: Path) -> FileBackend:
     """A backend in ``root`` that holds all recorded stacks."""
     shutil.copytree(FOLDER, root / ".pulumi")
     return FileBackend(root)
+
+
+def save(backend: FileBackend, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> Path:
+    """Make ``snapshot`` the stack's state, as an operation does at its end; the file's path."""
+    return backend.write(ref, backend.encode(ref, snapshot, crypter))

@@ -9,24 +9,15 @@ from typing import Any
 import pytest
 
 from tests.engine.state import recordings
+from tests.engine.state.recordings import save
 from tidepool.engine.errors import EngineError, NotSupportedError
 from tidepool.engine.resource import ResourceState, SecretsProvider, Snapshot
 from tidepool.engine.state import files
-from tidepool.engine.state.backend import (
-    CheckpointDamaged,
-    FileBackend,
-    InvalidName,
-    StackAlreadyExists,
-    StackHasResources,
-    StackNotFound,
-    StackReference,
-    StackSummary,
-    StoreOptions,
-    UpdateInfo,
-    backend_url,
-)
+from tidepool.engine.state.backend import FileBackend, StackAlreadyExists, StackHasResources, StackSummary
+from tidepool.engine.state.layout import InvalidName, StackReference, backend_url
 from tidepool.engine.state.references import IntegrityError
 from tidepool.engine.state.secrets import NoSecrets, PassphraseCrypter
+from tidepool.engine.state.store import CheckpointDamaged, StackNotFound, StoreOptions, UpdateInfo
 
 DEV = StackReference("project", "dev")
 STACK = ResourceState(
@@ -76,14 +67,14 @@ def test_create_exists_remove(backend: FileBackend) -> None:
 
 def test_what_is_saved_is_loaded(backend: FileBackend) -> None:
     backend.create(DEV)
-    path = backend.save(DEV, with_resource("a"), NoSecrets())
+    path = save(backend, DEV, with_resource("a"), NoSecrets())
     assert backend.load(DEV, NoSecrets()) == replace(with_resource("a"), unknown_fields={"metadata": {}})
     assert path.stat().st_mode & 0o777 == 0o600
-    backend.save(DEV, with_resource("b"), NoSecrets())
+    save(backend, DEV, with_resource("b"), NoSecrets())
     old = json.loads(path.with_name("dev.json.bak").read_bytes())
     assert old["checkpoint"]["latest"]["resources"][1]["urn"].endswith("::a")
     path.chmod(0o640)
-    backend.save(DEV, with_resource("c"), NoSecrets())
+    save(backend, DEV, with_resource("c"), NoSecrets())
     assert path.stat().st_mode & 0o777 == 0o640  # who shares a folder has chosen so
 
 
@@ -93,20 +84,16 @@ def test_the_cli_notes_about_a_file_do_not_outlive_it(tmp_path: Path, crypters: 
     assert notes.exists()
     snapshot = backend.load(ref, crypters["whole"])
     assert snapshot is not None
-    backend.save(ref, snapshot, crypters["whole"])
+    save(backend, ref, snapshot, crypters["whole"])
     assert not notes.exists()  # its checksum would be that of another content
 
 
-def test_what_contradicts_itself_is_written_and_told(backend: FileBackend) -> None:
+def test_what_contradicts_itself_is_refused(backend: FileBackend) -> None:
     backend.create(DEV)
     orphan = ResourceState("urn:pulumi:dev::project::t::o", "t", False, parent=STACK.urn)
-    with pytest.raises(
-        IntegrityError, match=r"already written, but is invalid \(backup available at .*\.bak\)"
-    ):
-        backend.save(DEV, Snapshot((orphan,)), NoSecrets())
+    save(backend, DEV, Snapshot((orphan,)), NoSecrets())
     with pytest.raises(IntegrityError, match=r"refusing to use it: .*parent.* is missing"):
         backend.load(DEV, NoSecrets())
-    assert backend.load(DEV, NoSecrets(), verify=False) is not None
 
 
 def test_stacks_are_listed_by_project(tmp_path: Path) -> None:
@@ -137,7 +124,7 @@ def test_a_stack_with_resources_is_not_removed_without_force(tmp_path: Path) -> 
 
 def test_removing_backups_leaves_nothing(backend: FileBackend) -> None:
     backend.create(DEV)
-    backend.save(DEV, with_resource("a"), NoSecrets())
+    save(backend, DEV, with_resource("a"), NoSecrets())
     backend.add_history(DEV, UPDATE)
     backend.remove(DEV, force=True, remove_backups=True)
     assert [p for p in backend.layout.bookkeeping.rglob("*") if p.is_file()] == [backend.layout.meta]
@@ -145,7 +132,7 @@ def test_removing_backups_leaves_nothing(backend: FileBackend) -> None:
 
 def test_an_operation_that_is_not_recovered_keeps_its_stack(backend: FileBackend) -> None:
     backend.create(DEV)
-    journal = backend.journal_path(DEV)
+    journal = backend.layout.journal(DEV)
     journal.parent.mkdir(parents=True)
     journal.write_text("{}", encoding="utf-8")
     with pytest.raises(EngineError, match="cannot be removed: its last operation was cut off"):
@@ -203,7 +190,7 @@ def test_export_and_import(tmp_path: Path, crypters: dict[str, PassphraseCrypter
     assert exported["version"] == 4
     assert exported["features"] == ["replaceWith"]
     recorded = backend.layout.checkpoint(ref).read_bytes()
-    backend.save(ref, Snapshot(), NoSecrets())
+    save(backend, ref, Snapshot(), NoSecrets())
     backend.import_(ref, exported)
     assert backend.layout.checkpoint(ref).read_bytes() == recorded.replace(b"1e-7", b"1e-07")
     backend.import_(ref, json.loads(recordings.file_of("left").read_bytes()))  # a whole stack file
@@ -227,7 +214,7 @@ def test_the_history_of_the_cli_is_read(tmp_path: Path) -> None:
 
 def test_history_is_written_as_the_cli_writes_it(backend: FileBackend) -> None:
     backend.create(DEV)
-    backend.save(DEV, with_resource("a"), NoSecrets())
+    save(backend, DEV, with_resource("a"), NoSecrets())
     for number in range(5):
         backend.add_history(DEV, replace(UPDATE, message=str(number)))
     assert [u.message for u in backend.history(DEV)] == ["4", "3", "2", "1", "0"]
@@ -294,7 +281,7 @@ def test_options_that_are_not_supported_are_refused_by_name(tmp_path: Path) -> N
     with pytest.raises(NotSupportedError, match="zstd"):
         backend.read(ref)
     retained = FileBackend(tmp_path, StoreOptions(retain_checkpoints=True, backups=False))
-    retained.save(ref, Snapshot(), NoSecrets())
+    save(retained, ref, Snapshot(), NoSecrets())
     retained.add_history(ref, UPDATE)
     assert len(list(retained.layout.checkpoint(ref).parent.glob("whole.json.[0-9]*"))) == 1
     assert not retained.layout.backups(ref).exists()

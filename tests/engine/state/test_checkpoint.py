@@ -22,13 +22,13 @@ from tidepool.engine.state.checkpoint import (
     ENGINE_VERSION,
     UnsupportedCheckpoint,
     decode_deployment,
-    encode_checkpoint,
     encode_deployment,
     encode_untyped,
     features_of,
     magic_of,
     rfc3339,
     unwrap_checkpoint,
+    wrap_checkpoint,
 )
 from tidepool.engine.state.references import IntegrityError, verify_integrity
 from tidepool.engine.state.secrets import Blind, NoSecrets, PassphraseCrypter
@@ -58,7 +58,8 @@ def test_what_the_cli_wrote_is_written_back_byte_for_byte(
     document = json_text.loads(recorded)
     snapshot = decode_deployment(document["checkpoint"]["latest"], crypters[stack])
     verify_integrity(snapshot)
-    written = encode_checkpoint(f"organization/recorded/{stack}", snapshot, crypters[stack], NOW)
+    untyped = encode_untyped(snapshot, crypters[stack], NOW)
+    written = wrap_checkpoint(f"organization/recorded/{stack}", untyped)
     # Only what names the moment and the writer differs, ...
     written["checkpoint"]["latest"]["manifest"] = document["checkpoint"]["latest"]["manifest"]
     # ... and Python's spelling of very small numbers.

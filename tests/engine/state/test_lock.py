@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.state import recordings
-from tidepool.engine.state.backend import FileBackend, StackLocked, StackReference
-from tidepool.engine.state.lock import Holder, is_gone
+from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.layout import StackReference
+from tidepool.engine.state.lock import Holder, StackLocked, is_gone
 
 DEV = StackReference("project", "dev")
 NOW = datetime.now(UTC)
@@ -24,7 +25,9 @@ NOW = datetime.now(UTC)
 LOCKER = """
 import sys
 from pathlib import Path
-from tidepool.engine.state.backend import FileBackend, StackLocked, StackReference
+from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.lock import StackLocked
+from tidepool.engine.state.layout import StackReference
 lock = FileBackend(Path(sys.argv[1])).lock(StackReference("project", "dev"))
 for line in sys.stdin:
     if line == "acquire\\n":

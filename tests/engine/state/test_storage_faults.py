@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.engine.state.recordings import save
 from tidepool.engine.resource import ResourceState, Snapshot
 from tidepool.engine.state import files
-from tidepool.engine.state.backend import FileBackend, StackReference, UpdateInfo
+from tidepool.engine.state.backend import FileBackend
 from tidepool.engine.state.files import StorageError
+from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.secrets import NoSecrets
+from tidepool.engine.state.store import UpdateInfo
 
 DEV = StackReference("project", "dev")
 STACK = ResourceState(
@@ -50,24 +53,24 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_leaves_the_old_state(small_disk: Path) -> None:
     backend = FileBackend(small_disk)
     backend.create(DEV)
-    path = backend.save(DEV, of_size("old", 300_000), NoSecrets())
+    path = save(backend, DEV, of_size("old", 300_000), NoSecrets())
     with pytest.raises(StorageError) as caught:
-        backend.save(DEV, of_size("new", 900_000), NoSecrets())
+        save(backend, DEV, of_size("new", 900_000), NoSecrets())
     assert str(path) in str(caught.value)
     assert "No space left on device" in str(caught.value)
     assert name_in(backend) == "old"
     assert [p.name for p in path.parent.iterdir() if p.name.endswith(".tmp")] == []
     # With space again, the next save goes through.
-    backend.save(DEV, of_size("small", 10), NoSecrets())
+    save(backend, DEV, of_size("small", 10), NoSecrets())
     assert name_in(backend) == "small"
 
 
 def test_a_disk_too_full_for_a_copy_leaves_the_old_state(small_disk: Path) -> None:
     backend = FileBackend(small_disk)
     backend.create(DEV)
-    backend.save(DEV, of_size("old", 600_000), NoSecrets())
+    save(backend, DEV, of_size("old", 600_000), NoSecrets())
     with pytest.raises(StorageError, match="No space left"):
-        backend.save(DEV, of_size("new", 10), NoSecrets())
+        save(backend, DEV, of_size("new", 10), NoSecrets())
     assert name_in(backend) == "old"
     with pytest.raises(StorageError, match="No space left"):
         backend.add_history(DEV, UpdateInfo("update", 1, 2, "succeeded"))
@@ -121,7 +124,7 @@ def save_killed_at(backend: FileBackend, call: int) -> int:
 
             for name in CALLS:
                 setattr(os, name, counted(getattr(os, name)))
-            backend.save(DEV, of_size("new", 1000), NoSecrets())
+            save(backend, DEV, of_size("new", 1000), NoSecrets())
             os._exit(0)
         finally:
             os._exit(1)  # an error of the save itself; the test must not go on in the child
@@ -135,12 +138,12 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_state(tmp_path: Path) ->
         root.mkdir()
         backend = FileBackend(root)
         backend.create(DEV)
-        backend.save(DEV, of_size("old", 1000), NoSecrets())
+        save(backend, DEV, of_size("old", 1000), NoSecrets())
         ended = save_killed_at(backend, call)
         assert ended in (0, -signal.SIGKILL)
         seen.append(name_in(backend))
         folder = backend.layout.checkpoint(DEV).parent
-        backend.save(DEV, of_size("next", 10), NoSecrets())
+        save(backend, DEV, of_size("next", 10), NoSecrets())
         assert name_in(backend) == "next"
         assert [p.name for p in folder.iterdir() if p.name.endswith(".tmp")] == []
         if ended == 0:
@@ -156,8 +159,8 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_state(tmp_path: Path) ->
 def test_the_backup_is_the_state_before(tmp_path: Path) -> None:
     backend = FileBackend(tmp_path)
     backend.create(DEV)
-    backend.save(DEV, of_size("a", 1), NoSecrets())
-    path = backend.save(DEV, of_size("b", 1), NoSecrets())
+    save(backend, DEV, of_size("a", 1), NoSecrets())
+    path = save(backend, DEV, of_size("b", 1), NoSecrets())
     backup = path.with_name("dev.json.bak")
     assert json.loads(backup.read_bytes())["checkpoint"]["latest"]["resources"][1]["inputs"]["name"] == "a"
     assert not backup.samefile(path)

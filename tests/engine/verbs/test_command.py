@@ -14,7 +14,9 @@ import pytest
 
 from tests.engine.verbs.worlds import Folder, make_folder
 from tidepool.engine.command import World, main
-from tidepool.engine.state.backend import FileBackend, StackReference, UpdateInfo
+from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.layout import StackReference
+from tidepool.engine.state.store import UpdateInfo
 from tidepool.engine.verbs.about import Version
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"

@@ -362,6 +362,6 @@ def _derive_key(stack: Stack) -> None:
         if path is None or not (file := env.get("PULUMI_CONFIG_PASSPHRASE_FILE")):
             return
         salt = json.loads(path.read_text())["checkpoint"]["latest"]["secrets_providers"]["state"]["salt"]
-        PassphraseCrypter.open(Path(file).read_text().strip(), salt).verify()
+        PassphraseCrypter(Path(file).read_text().strip(), salt).verify()
     except (OSError, ValueError, KeyError, TypeError, SecretsError):
         return

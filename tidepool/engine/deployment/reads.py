@@ -16,7 +16,7 @@ from tidepool.engine.providers.contract import (
     InitializationFailed,
 )
 from tidepool.engine.state.references import repaired, without_empty
-from tidepool.engine.wire import UNKNOWN_STRING
+from tidepool.engine.value_json import UNKNOWN_STRING
 
 
 class ReadStep(Step):

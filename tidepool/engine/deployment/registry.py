@@ -26,8 +26,8 @@ from tidepool.engine.providers.contract import (
 )
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
+from tidepool.engine.value_json import UNKNOWN_STRING
 from tidepool.engine.values import Properties, Secret
-from tidepool.engine.wire import UNKNOWN_STRING
 
 #: Options of the engine among a provider's inputs; they are not the provider's to see.
 INTERNAL: Final = "__internal"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tidepool.engine.events import Op, Severity
+from tidepool.engine.events import Severity
 
 RESET: Final = "<{%reset%}>"
 BOLD: Final = "<{%bold%}>"
@@ -26,24 +26,6 @@ BRIGHT_MAGENTA: Final = "<{%fg 13%}>"
 BRIGHT_CYAN: Final = "<{%fg 14%}>"
 HEADLINE: Final = BRIGHT_MAGENTA + BOLD
 
-_OF_OP: Final[dict[Op, str]] = {
-    Op.SAME: RESET,
-    Op.CREATE: GREEN,
-    Op.UPDATE: YELLOW,
-    Op.DELETE: RED,
-    Op.REPLACE: BRIGHT_MAGENTA,
-    Op.CREATE_REPLACEMENT: BRIGHT_GREEN,
-    Op.DELETE_REPLACED: BRIGHT_RED,
-    Op.READ: BRIGHT_CYAN,
-    Op.READ_REPLACEMENT: BRIGHT_MAGENTA,
-    Op.REFRESH: YELLOW,
-    Op.READ_DISCARD: RED,
-    Op.DISCARD_REPLACED: RED,
-    Op.REMOVE_PENDING_REPLACE: RESET,
-    Op.IMPORT: GREEN,
-    Op.IMPORT_REPLACEMENT: BRIGHT_MAGENTA,
-}
-
 PREFIXES: Final[dict[Severity, tuple[str, str]]] = {
     "debug": (RESET, "debug: "),
     "info": ("", ""),
@@ -56,11 +38,6 @@ PREFIXES: Final[dict[Severity, tuple[str, str]]] = {
 _DIRECTIVE: Final = re.compile(r"<\{%(.*?)%\}>|<\{%.*", re.DOTALL)
 _CODES: Final = {"reset": "0", "bold": "1", "underline": "4"}
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*[mK]")
-
-
-def of_op(op: Op) -> str:
-    """The colour of an operation."""
-    return _OF_OP[op]
 
 
 def prefix(severity: Severity) -> str:

@@ -195,7 +195,7 @@ class DiffDisplay:
             text = step_text.header(step, indent, settings)
         if outputs and not settings.suppress_outputs:
             blanks = "    " * (indent + 1)
-            text += f"{markup.of_op(step.op)}{blanks}--outputs:--{markup.RESET}\n{outputs}"
+            text += f"{words.color(step.op)}{blanks}--outputs:--{markup.RESET}\n{outputs}"
         return text
 
     def _write(self, text: str) -> None:

@@ -347,7 +347,7 @@ class Pen:
 
     def write(self, text: str) -> None:
         """Write within a line."""
-        self.out.append(f"{markup.of_op(self.op)}{text}{markup.RESET}")
+        self.out.append(f"{words.color(self.op)}{text}{markup.RESET}")
 
 
 _Title = Callable[[Pen], None]

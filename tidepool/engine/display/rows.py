@@ -137,16 +137,16 @@ def status(row: Row, settings: Settings, op: Op, all_done: bool, now: float) -> 
     if row.interrupted(all_done):
         text = f"{markup.YELLOW}{words.under_way(op)} (interrupted){markup.RESET}"
     elif done and settings.is_preview:
-        text = markup.of_op(op) + words.planned(row.op, complete=True) + markup.RESET
+        text = words.color(op) + words.planned(row.op, complete=True) + markup.RESET
     elif done:
         text = words.done(op, failed) + _took(row, op)
-        text = f"{markup.RED}**{text}**{markup.RESET}" if failed else markup.of_op(op) + text + markup.RESET
+        text = f"{markup.RED}**{text}**{markup.RESET}" if failed else words.color(op) + text + markup.RESET
     elif row.urn and row.is_root and op is Op.SAME:
         return "running" + retained
     elif settings.is_preview:
-        text = markup.BOLD + markup.of_op(op) + words.planned(row.op, complete=False) + markup.RESET
+        text = markup.BOLD + words.color(op) + words.planned(row.op, complete=False) + markup.RESET
     else:
-        text = markup.BOLD + markup.of_op(op) + words.under_way(op) + _takes(row, op, now) + markup.RESET
+        text = markup.BOLD + words.color(op) + words.under_way(op) + _takes(row, op, now) + markup.RESET
     return text + retained
 
 
@@ -182,7 +182,7 @@ def _changed_keys(step: StepMetadata, settings: Settings) -> str:
     for op, keys in ((Op.CREATE, changes.adds), (Op.DELETE, changes.deletes), (Op.UPDATE, changes.updates)):
         shown = sorted(k for k in keys if not step.diffs or k in step.diffs)
         if shown:
-            text += markup.of_op(op) + words.sign(op).strip() + ",".join(shown) + markup.RESET
+            text += words.color(op) + words.sign(op).strip() + ",".join(shown) + markup.RESET
     return f"[{text}]"
 
 

@@ -13,14 +13,13 @@ from tidepool.engine.display.difference import Change, Changes
 from tidepool.engine.display.property_text import Pen, worth_drawing
 from tidepool.engine.display.settings import Settings, visible
 from tidepool.engine.events import Op, StepMetadata
+from tidepool.engine.value_json import UNKNOWN_STRING
 from tidepool.engine.values import UNKNOWN, Properties, Value
 
 _BOTH_ENDS = frozenset({Op.CREATE, Op.DELETE, Op.DELETE_REPLACED, Op.READ_DISCARD, Op.DISCARD_REPLACED})
 # How the SDK marks a resource among a stack's outputs.
 _RESOURCE_MARKER = "@isPulumiResource"
 _READS = frozenset({Op.READ, Op.READ_REPLACEMENT, Op.IMPORT, Op.IMPORT_REPLACEMENT})
-#: The ID of a provider that a preview does not know yet.
-UNKNOWN_ID = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 def is_shown(step: StepMetadata, settings: Settings, steps_of_replacements: bool) -> bool:
@@ -139,8 +138,8 @@ def _provider(step: StepMetadata, pen: Pen) -> None:
     old, new = step.old, step.new
     if old is not None and new is not None and old.provider != new.provider:
         after = new.provider
-        if after.endswith(f"::{UNKNOWN_ID}"):
-            after = after.removesuffix(UNKNOWN_ID) + "[unknown]"
+        if after.endswith(f"::{UNKNOWN_STRING}"):
+            after = after.removesuffix(UNKNOWN_STRING) + "[unknown]"
         pen.with_op(Op.UPDATE).line("[provider: ")
         pen.with_op(Op.DELETE).write(old.provider)
         pen.with_op(Op.UPDATE).write(" => ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidepool.engine import urn as urns
 from tidepool.engine.display import markup
@@ -24,97 +24,47 @@ REPLACEMENT_STEPS: Final = frozenset(
     }
 )
 
-_SIGNS: Final = {
-    Op.SAME: "  ",
-    Op.CREATE: "+ ",
-    Op.UPDATE: "~ ",
-    Op.DELETE: "- ",
-    Op.REPLACE: "+-",
-    Op.CREATE_REPLACEMENT: "++",
-    Op.DELETE_REPLACED: "--",
-    Op.READ: "> ",
-    Op.READ_REPLACEMENT: ">>",
-    Op.REFRESH: "~ ",
-    Op.READ_DISCARD: "< ",
-    Op.DISCARD_REPLACED: "<<",
-    Op.REMOVE_PENDING_REPLACE: "~ ",
-    Op.IMPORT: "= ",
-    Op.IMPORT_REPLACEMENT: "=>",
+
+class _Words(NamedTuple):
+    """What a step of one operation is called, in the order of time."""
+
+    sign: str
+    color: str
+    planned: str = ""
+    under_way: str = ""
+    done: str = ""
+
+
+_WORDS: Final = {
+    Op.SAME: _Words("  ", markup.RESET),
+    Op.CREATE: _Words("+ ", markup.GREEN, "create", "creating", "created"),
+    Op.UPDATE: _Words("~ ", markup.YELLOW, "update", "updating", "updated"),
+    Op.DELETE: _Words("- ", markup.RED, "delete", "deleting", "deleted"),
+    Op.REPLACE: _Words("+-", markup.BRIGHT_MAGENTA, "replace", "replacing", "replaced"),
+    Op.CREATE_REPLACEMENT: _Words(
+        "++", markup.BRIGHT_GREEN, "create replacement", "creating replacement", "created replacement"
+    ),
+    Op.DELETE_REPLACED: _Words(
+        "--", markup.BRIGHT_RED, "delete original", "deleting original", "deleted original"
+    ),
+    Op.READ: _Words("> ", markup.BRIGHT_CYAN, "read", "reading", "read"),
+    Op.READ_REPLACEMENT: _Words(
+        ">>", markup.BRIGHT_MAGENTA, "read for replacement", "reading for replacement", "read for replacement"
+    ),
+    Op.REFRESH: _Words("~ ", markup.YELLOW, "refreshing", "refreshing", "refresh"),
+    Op.READ_DISCARD: _Words("< ", markup.RED, "discard", "discarding", "discarded"),
+    Op.DISCARD_REPLACED: _Words(
+        "<<", markup.RED, "discard original", "discarding original", "discarded original"
+    ),
+    Op.REMOVE_PENDING_REPLACE: _Words("~ ", markup.RESET),
+    Op.IMPORT: _Words("= ", markup.GREEN, "import", "importing", "imported"),
+    Op.IMPORT_REPLACEMENT: _Words(
+        "=>", markup.BRIGHT_MAGENTA, "import replacement", "importing replacement", "imported replacement"
+    ),
 }
 
-_UNDER_WAY: Final = {
-    Op.SAME: "",
-    Op.CREATE: "creating",
-    Op.UPDATE: "updating",
-    Op.DELETE: "deleting",
-    Op.REPLACE: "replacing",
-    Op.CREATE_REPLACEMENT: "creating replacement",
-    Op.DELETE_REPLACED: "deleting original",
-    Op.READ: "reading",
-    Op.READ_REPLACEMENT: "reading for replacement",
-    Op.REFRESH: "refreshing",
-    Op.READ_DISCARD: "discarding",
-    Op.DISCARD_REPLACED: "discarding original",
-    Op.REMOVE_PENDING_REPLACE: "",
-    Op.IMPORT: "importing",
-    Op.IMPORT_REPLACEMENT: "importing replacement",
-}
-
-_DONE: Final = {
-    Op.SAME: "",
-    Op.CREATE: "created",
-    Op.UPDATE: "updated",
-    Op.DELETE: "deleted",
-    Op.REPLACE: "replaced",
-    Op.CREATE_REPLACEMENT: "created replacement",
-    Op.DELETE_REPLACED: "deleted original",
-    Op.READ: "read",
-    Op.READ_REPLACEMENT: "read for replacement",
-    Op.REFRESH: "refresh",
-    Op.READ_DISCARD: "discarded",
-    Op.DISCARD_REPLACED: "discarded original",
-    Op.REMOVE_PENDING_REPLACE: "",
-    Op.IMPORT: "imported",
-    Op.IMPORT_REPLACEMENT: "imported replacement",
-}
-
-_FAILED: Final = {
-    Op.SAME: "failed",
-    Op.CREATE: "creating failed",
-    Op.UPDATE: "updating failed",
-    Op.DELETE: "deleting failed",
-    Op.REPLACE: "replacing failed",
-    Op.CREATE_REPLACEMENT: "creating failed",
-    Op.DELETE_REPLACED: "deleting failed",
-    Op.READ: "reading failed",
-    Op.READ_REPLACEMENT: "reading failed",
-    Op.REFRESH: "refreshing failed",
-    Op.READ_DISCARD: "discarding failed",
-    Op.DISCARD_REPLACED: "discarding failed",
-    Op.REMOVE_PENDING_REPLACE: "",
-    Op.IMPORT: "importing failed",
-    Op.IMPORT_REPLACEMENT: "importing failed",
-}
-
-_PLANNED: Final = {
-    Op.SAME: "",
-    Op.CREATE: "create",
-    Op.UPDATE: "update",
-    Op.DELETE: "delete",
-    Op.REPLACE: "replace",
-    Op.CREATE_REPLACEMENT: "create replacement",
-    Op.DELETE_REPLACED: "delete original",
-    Op.READ: "read",
-    Op.READ_REPLACEMENT: "read for replacement",
-    Op.REFRESH: "refreshing",
-    Op.READ_DISCARD: "discard",
-    Op.DISCARD_REPLACED: "discard original",
-    Op.REMOVE_PENDING_REPLACE: "",
-    Op.IMPORT: "import",
-    Op.IMPORT_REPLACEMENT: "import replacement",
-}
-
-_PLAN_MADE: Final = _PLANNED | {
+#: What a preview calls a step once the plan is complete, where that is something else.
+_PLAN_MADE: Final = {
     Op.CREATE_REPLACEMENT: "replace",
     Op.DELETE_REPLACED: "replace",
     Op.READ_REPLACEMENT: "replace",
@@ -123,16 +73,10 @@ _PLAN_MADE: Final = _PLANNED | {
     Op.IMPORT_REPLACEMENT: "import",
 }
 
+#: What a summary calls steps that were made; others by their operation and a "d", as the CLI has it.
 _COUNTED: Final = {
-    Op.SAME: "samed",
-    Op.CREATE: "created",
-    Op.UPDATE: "updated",
-    Op.DELETE: "deleted",
-    Op.REPLACE: "replaced",
-    Op.CREATE_REPLACEMENT: "create-replacementd",  # sic
     Op.DELETE_REPLACED: "deleted",
     Op.READ: "read",
-    Op.READ_REPLACEMENT: "read-replacementd",  # sic
     Op.REFRESH: "refreshed",
     Op.READ_DISCARD: "discarded",
     Op.DISCARD_REPLACED: "discarded",
@@ -144,34 +88,44 @@ _COUNTED: Final = {
 _DROPS_RESOURCE: Final = frozenset({Op.DELETE, Op.REPLACE, Op.CREATE_REPLACEMENT, Op.DELETE_REPLACED})
 
 
+def color(op: Op) -> str:
+    """The colour of an operation."""
+    return _WORDS[op].color
+
+
 def sign(op: Op) -> str:
     """Two characters that stand for ``op`` at the beginning of a line."""
-    return _SIGNS[op]
+    return _WORDS[op].sign
 
 
 def colored_sign(op: Op, done: bool = True) -> str:
     """The sign of ``op`` in its colour, bold while it is under way. The colour is not reset."""
-    return ("" if done else markup.BOLD) + markup.of_op(op) + _SIGNS[op]
+    return ("" if done else markup.BOLD) + color(op) + sign(op)
 
 
 def under_way(op: Op) -> str:
     """Return the word for a step that is under way: "creating"."""
-    return _UNDER_WAY[op]
+    return _WORDS[op].under_way
 
 
 def done(op: Op, failed: bool) -> str:
     """Return the words for a step that ended: "created", "creating failed"."""
-    return (_FAILED if failed else _DONE)[op]
+    if not failed:
+        return _WORDS[op].done
+    if op is Op.REMOVE_PENDING_REPLACE:
+        return ""
+    return f"{_WORDS[op].under_way.partition(' ')[0]} failed".lstrip()
 
 
 def planned(op: Op, complete: bool) -> str:
     """Return a preview's word for a step: "create"; a replacement is one thing once the plan is ``complete``."""
-    return (_PLAN_MADE if complete else _PLANNED)[op]
+    planned = _WORDS[op].planned
+    return _PLAN_MADE.get(op, planned) if complete else planned
 
 
 def counted(op: Op, is_preview: bool) -> str:
     """Return the words that follow a count in a summary: "to create", "created"."""
-    return f"to {op.value}" if is_preview else _COUNTED[op]
+    return f"to {op.value}" if is_preview else _COUNTED.get(op, f"{op.value}d")
 
 
 def retained(step: StepMetadata) -> str:

@@ -34,16 +34,14 @@ from tidepool.engine.state.layout import (
     InvalidName,
     Layout,
     StackReference,
-    backend_url,
     root_of,
     verify_name,
     verify_version,
     write_version,
 )
-from tidepool.engine.state.lock import StackLock, StackLocked, break_locks
+from tidepool.engine.state.lock import StackLock, break_locks
 from tidepool.engine.state.references import IntegrityError, rename_deployment, verify_integrity
 from tidepool.engine.state.store import (
-    CheckpointDamaged,
     CheckpointStore,
     RawCheckpoint,
     StackNotFound,
@@ -54,24 +52,6 @@ from tidepool.engine.state.store import (
     read_tags,
     write_tags,
 )
-
-__all__ = [
-    "CheckpointDamaged",
-    "FileBackend",
-    "IntegrityError",
-    "InvalidName",
-    "RawCheckpoint",
-    "StackAlreadyExists",
-    "StackHasResources",
-    "StackLock",
-    "StackLocked",
-    "StackNotFound",
-    "StackReference",
-    "StackSummary",
-    "StoreOptions",
-    "UpdateInfo",
-    "backend_url",
-]
 
 
 class StackAlreadyExists(EngineError):
@@ -135,11 +115,6 @@ class FileBackend:
             EngineError: as the constructor.
         """
         return cls(root_of(url, home, cwd), StoreOptions.from_env(env or {}))
-
-    @property
-    def url(self) -> str:
-        """The backend's URL, absolute."""
-        return f"file://{self.layout.root}"
 
     # -- stacks ---------------------------------------------------------------------------------------
 
@@ -277,7 +252,7 @@ class FileBackend:
         """
         return self._store.read(ref)
 
-    def load(self, ref: StackReference, crypter: Crypter, verify: bool = True) -> Snapshot | None:
+    def load(self, ref: StackReference, crypter: Crypter) -> Snapshot | None:
         """The stack's snapshot, None where nothing was ever deployed; its integrity verified.
 
         Raises:
@@ -286,21 +261,16 @@ class FileBackend:
             EngineError: as :meth:`read`.
         """
         raw = self.read(ref)
-        return None if raw is None else self.decode(ref, raw, crypter, verify)
+        if raw is None:
+            return None
 
-    def decode(
-        self, ref: StackReference, raw: RawCheckpoint, crypter: Crypter, verify: bool = True
-    ) -> Snapshot:
-        """The snapshot in a file that was read before; errors as :meth:`load`."""
-
-        def decoded(found: RawCheckpoint, verify: bool = True) -> Snapshot:
+        def decoded(found: RawCheckpoint) -> Snapshot:
             snapshot = decode_deployment(found.deployment, crypter)
-            if verify:
-                verify_integrity(snapshot)
+            verify_integrity(snapshot)
             return snapshot
 
         try:
-            return decoded(raw, verify)
+            return decoded(raw)
         except IntegrityError as error:
             raise IntegrityError(
                 f"snapshot integrity failure; refusing to use it: {error}\nIn the state of stack '{ref.name}', "
@@ -310,31 +280,17 @@ class FileBackend:
         except MalformedCheckpoint as error:
             raise MalformedCheckpoint(f"{raw.path}: {error}\n{self._store.way_back(ref, decoded)}") from error
 
-    def save(self, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> Path:
-        """Make ``snapshot`` the stack's state, durably, or leave the old state; returns the file's path.
-
-        Raises:
-            StorageError: when it cannot be written: the old state is still there.
-            IntegrityError: when ``snapshot`` contradicts itself. It was written all the same, since it may
-                hold what exists nowhere else; the old state is beside it, as ``.bak``.
-        """
-        path = self.write(ref, self.encode(ref, snapshot, crypter))
-        try:
-            verify_integrity(snapshot)
-        except IntegrityError as error:
-            raise IntegrityError(
-                f"{path}: snapshot integrity failure; it was already written, but is invalid "
-                f"(backup available at {path}.bak): {error}"
-            ) from error
-        return path
-
     def encode(self, ref: StackReference, snapshot: Snapshot, crypter: Crypter) -> bytes:
         """Return the content of the stack's file for ``snapshot``."""
         document = wrap_checkpoint(ref.qualified, encode_untyped(snapshot, crypter, self._now()))
         return json_text.dumps(document).encode("utf-8")
 
     def write(self, ref: StackReference, content: bytes) -> Path:
-        """Save what :meth:`encode` gave; errors as :meth:`save`, but that nothing is verified."""
+        """Make what :meth:`encode` gave the stack's state, durably, or leave the old one; returns the file's path.
+
+        Raises:
+            StorageError: when it cannot be written: the old state is still there.
+        """
         self._ensure_meta()
         return self._store.write_content(ref, content)
 
@@ -379,10 +335,6 @@ class FileBackend:
                 self._verify_recovered(ref, "edited")
             self._store.write(ref, wrap_checkpoint(ref.qualified, document))
 
-    def journal_path(self, ref: StackReference) -> Path:
-        """Return the path of the journal of the stack's running operation; outside of what the CLI reads."""
-        return self.layout.journal(ref)
-
     # -- locks ----------------------------------------------------------------------------------------
 
     def lock(self, ref: StackReference) -> StackLock:
@@ -425,13 +377,9 @@ class FileBackend:
         """
         return read_tags(self.layout.tags(ref))
 
-    def set_tags(self, ref: StackReference, tags: Mapping[str, str]) -> None:
-        """Replace all tags of the stack."""
-        write_tags(self.layout.tags(ref), tags)
-
     def set_tag(self, ref: StackReference, name: str, value: str) -> None:
         """Set one tag of the stack."""
-        self.set_tags(ref, self.tags(ref) | {name: value})
+        write_tags(self.layout.tags(ref), self.tags(ref) | {name: value})
 
     def remove_tag(self, ref: StackReference, name: str) -> bool:
         """Remove one tag of the stack; returns whether it was there."""
@@ -439,7 +387,7 @@ class FileBackend:
         if name not in tags:
             return False
         del tags[name]
-        self.set_tags(ref, tags)
+        write_tags(self.layout.tags(ref), tags)
         return True
 
     def _ensure_meta(self) -> None:

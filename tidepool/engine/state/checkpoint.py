@@ -140,15 +140,6 @@ def features_of(snapshot: Snapshot) -> list[str]:
     return sorted(features)
 
 
-def encode_checkpoint(
-    stack: str, snapshot: Snapshot | None, crypter: Crypter, now: datetime
-) -> dict[str, Any]:
-    """The whole stack file of the stack with the qualified name ``stack``."""
-    if snapshot is None:
-        return wrap_checkpoint(stack, {"version": SCHEMA_VERSION})
-    return wrap_checkpoint(stack, encode_untyped(snapshot, crypter, now))
-
-
 def encode_untyped(snapshot: Snapshot, crypter: Crypter, now: datetime) -> dict[str, Any]:
     """``snapshot`` as ``stack export`` prints it."""
     features = features_of(snapshot)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from tidepool.engine.errors import EngineError, NotSupportedError
 from tidepool.engine.resource import SecretsProvider
-from tidepool.engine.state.checkpoint import Crypter
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -37,10 +36,9 @@ class SecretsError(EngineError):
 class IncorrectPassphrase(SecretsError):
     """The passphrase is not the one that the stack's secrets were encrypted with."""
 
-    def __init__(self, stack: str) -> None:
-        of = f" for stack '{stack}'" if stack else ""
+    def __init__(self) -> None:
         super().__init__(
-            f"incorrect passphrase{of}: set PULUMI_CONFIG_PASSPHRASE to the correct passphrase, or "
+            "incorrect passphrase: set PULUMI_CONFIG_PASSPHRASE to the correct passphrase, or "
             "PULUMI_CONFIG_PASSPHRASE_FILE to a file that contains it"
         )
 
@@ -52,10 +50,15 @@ class PassphraseCrypter:
     :meth:`warm` starts it on a thread of its own. May be used from several threads.
     """
 
-    def __init__(self, passphrase: str, encryption_salt: str, stack: str = "") -> None:
-        """See :meth:`open`."""
+    def __init__(self, passphrase: str, encryption_salt: str) -> None:
+        """Take the passphrase of a stack whose encryption salt is known.
+
+        Does not derive the key: a wrong passphrase is told by :meth:`verify` and by the first use.
+
+        Raises:
+            SecretsError: when the encryption salt is malformed.
+        """
         self.encryption_salt = encryption_salt
-        self._stack = stack
         self._passphrase = passphrase
         self._salt, self._check = _split_verifier(encryption_salt)
         self._lock = threading.Lock()
@@ -64,24 +67,13 @@ class PassphraseCrypter:
         self._memory = _CiphertextMemory()
 
     @classmethod
-    def new(cls, passphrase: str, stack: str = "") -> PassphraseCrypter:
+    def new(cls, passphrase: str) -> PassphraseCrypter:
         """A crypter with a salt of its own, for a stack that has none yet. Derives the key at once."""
         salt = os.urandom(8)
         cipher = _derive(passphrase, salt)
-        crypter = cls(passphrase, f"v1:{_b64(salt)}:{_seal(cipher, _CHECK)}", stack)
+        crypter = cls(passphrase, f"v1:{_b64(salt)}:{_seal(cipher, _CHECK)}")
         crypter._cipher = cipher
         return crypter
-
-    @classmethod
-    def open(cls, passphrase: str, encryption_salt: str, stack: str = "") -> PassphraseCrypter:
-        """A crypter for a stack whose encryption salt is known. ``stack`` is named in errors.
-
-        Does not derive the key: a wrong passphrase is told by :meth:`verify` and by the first use.
-
-        Raises:
-            SecretsError: when the encryption salt is malformed.
-        """
-        return cls(passphrase, encryption_salt, stack)
 
     @property
     def provider(self) -> SecretsProvider:
@@ -142,9 +134,8 @@ class PassphraseCrypter:
         try:
             plaintext = _unseal(cipher, ciphertext)
         except ValueError as error:
-            of = f" of stack '{self._stack}'" if self._stack else ""
             raise SecretsError(
-                f"a secret{of} cannot be decrypted: {error}. The passphrase is right for the stack's salt, so "
+                f"a secret cannot be decrypted: {error}. The passphrase is right for the stack's salt, so "
                 "the ciphertext is damaged or was encrypted with another salt"
             ) from None
         self._memory.add(plaintext, ciphertext)
@@ -159,7 +150,7 @@ class PassphraseCrypter:
     def _ready(self) -> AESGCM:
         with self._lock:
             if self._wrong:
-                raise IncorrectPassphrase(self._stack)
+                raise IncorrectPassphrase
             if self._cipher is None:
                 cipher = _derive(self._passphrase, self._salt)
                 try:
@@ -168,7 +159,7 @@ class PassphraseCrypter:
                     right = False
                 if not right:
                     self._wrong = True
-                    raise IncorrectPassphrase(self._stack)
+                    raise IncorrectPassphrase
                 self._cipher = cipher
                 self._passphrase = ""  # not needed any more
             return self._cipher
@@ -223,24 +214,6 @@ def read_passphrase(env: Mapping[str, str], cwd: Path) -> str:
         return (cwd / file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SecretsError(f"unable to read PULUMI_CONFIG_PASSPHRASE_FILE ({cwd / file}): {error}") from error
-
-
-def open_crypter(
-    provider: SecretsProvider | None, env: Mapping[str, str], cwd: Path, stack: str = ""
-) -> Crypter:
-    """The crypter for what a checkpoint says about its secrets; :class:`NoSecrets` where it says nothing.
-
-    Raises:
-        NotSupportedError: when the secrets are kept by a provider other than a passphrase.
-        SecretsError: when the passphrase is not set, or the salt is malformed.
-    """
-    if provider is None:
-        return NoSecrets("the stack has no secrets provider")
-    verify_provider(provider)
-    salt = provider.state.get("salt")
-    if not isinstance(salt, str):
-        raise SecretsError("the state's passphrase secrets provider has no salt")
-    return PassphraseCrypter.open(read_passphrase(env, cwd), salt, stack)
 
 
 def verify_provider(provider: SecretsProvider) -> None:

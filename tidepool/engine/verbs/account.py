@@ -15,7 +15,8 @@ from tidepool.engine.command import World
 from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
 from tidepool.engine.state import files
-from tidepool.engine.state.backend import FileBackend, backend_url
+from tidepool.engine.state.backend import FileBackend
+from tidepool.engine.state.layout import backend_url
 from tidepool.engine.verbs.showing import ago, json_document, table, time_text
 from tidepool.engine.verbs.workspace import open_workspace
 

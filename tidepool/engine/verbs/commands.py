@@ -134,7 +134,7 @@ OPERATIONS: Final = (
             _PREVIEW_ONLY,
             YES,
             Flag("clear-pending-creates", "Forget creations that were cut off"),
-            Flag("skip-pending-creates", "Leave creations that were cut off as they are"),
+            Flag("skip-pending-creates", "Leave creations that were cut off as they are", ignored=True),
             Flag("import-pending-creates", "", "list", refused=True, hidden=True),
         ),
         exclusive=_TARGET_OR_EXCLUDE,

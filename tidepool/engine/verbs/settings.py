@@ -52,7 +52,7 @@ class List:
         values = opened.merged()
 
         def decrypt(text: str) -> str:
-            return opened.crypter().decrypt(text) if self.show_secrets else MASK
+            return opened.decrypt(text) if self.show_secrets else MASK
 
         if self.json:
             items: dict[str, Any] = {}
@@ -89,14 +89,12 @@ class Get:
                 f"configuration key '{key.pretty(opened.project.name)}' not found for stack "
                 f"'{opened.workspace.shown(opened.ref)}'"
             )
-
-        def decrypt(text: str) -> str:
-            return opened.crypter().decrypt(text)
-
         if self.json:
-            world.stdout.write(json_document({**shown_value(value, decrypt), "secret": is_secure(value)}))
+            world.stdout.write(
+                json_document({**shown_value(value, opened.decrypt), "secret": is_secure(value)})
+            )
         else:
-            world.say(text_of(value, decrypt))
+            world.say(text_of(value, opened.decrypt))
         return 0
 
 
@@ -122,7 +120,7 @@ class Set:
         value: Value = text
         if self.secret:
             opened = opened.with_passphrase()
-            value = Ciphertext(opened.crypter().encrypt(text))
+            value = Ciphertext(opened.encrypt(text))
         elif self.type_name:
             value = typed_text(text, self.type_name)
         _save(opened, _put(opened.config.values, key, value, path=self.path))
@@ -173,7 +171,7 @@ class SetAll:
         for text in self.secret:
             name, plain = split_pair(text)
             key = _key(name, opened, path=self.path)
-            values = _put(values, key, Ciphertext(opened.crypter().encrypt(plain)), path=self.path)
+            values = _put(values, key, Ciphertext(opened.encrypt(plain)), path=self.path)
         if self.document:
             opened, values = self._with_document(opened, values)
         _save(opened, values)
@@ -208,7 +206,7 @@ class SetAll:
                 value = from_document(item["objectValue"])
             elif item.get("secret"):
                 opened = opened.with_passphrase()
-                value = Ciphertext(opened.crypter().encrypt(item["value"]))
+                value = Ciphertext(opened.encrypt(item["value"]))
             values = put(values, key, value)
         return opened, values
 
@@ -271,9 +269,7 @@ class Copy:
             target = target.with_passphrase()
         values = target.config.values
         for key, value in sorted(chosen.items()):
-            copied = reencrypted(
-                value, lambda c: source.crypter().decrypt(c), lambda p: target.crypter().encrypt(p)
-            )
+            copied = reencrypted(value, source.decrypt, target.encrypt)
             values = put(values, key, copied, path=path)
         if chosen:
             _save(target, values)

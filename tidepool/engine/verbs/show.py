@@ -13,10 +13,10 @@ from tidepool.engine.command import World
 from tidepool.engine.config import Decrypt, Value, from_document, is_object, is_secure, text_of
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
-from tidepool.engine.state.backend import RawCheckpoint, StackReference
 from tidepool.engine.state.checkpoint import Crypter
+from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.secrets import Blind
-from tidepool.engine.state.store import UpdateInfo
+from tidepool.engine.state.store import RawCheckpoint, UpdateInfo
 from tidepool.engine.value_json import decode_properties, encode_properties
 from tidepool.engine.values import masked, without_secrets
 from tidepool.engine.verbs.showing import (
@@ -248,10 +248,7 @@ class History:
             decrypt: Decrypt | None = None
             if self.show_secrets:
                 workspace.require_project()
-                opened = workspace.open(ref)
-
-                def decrypt(text: str) -> str:
-                    return opened.crypter().decrypt(text)
+                decrypt = workspace.open(ref).decrypt
 
             world.stdout.write(json_document([_document(u, decrypt) for u in updates]))
             return 0

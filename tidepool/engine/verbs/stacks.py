@@ -11,8 +11,8 @@ from tidepool.engine.command import World
 from tidepool.engine.config import reencrypted
 from tidepool.engine.errors import EngineError, NoStackSelected, NoSuchStack, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
-from tidepool.engine.state.backend import StackAlreadyExists, StackReference
-from tidepool.engine.state.layout import selected_stack
+from tidepool.engine.state.backend import StackAlreadyExists
+from tidepool.engine.state.layout import StackReference, selected_stack
 from tidepool.engine.state.lock import StackLocked
 from tidepool.engine.state.secrets import PassphraseCrypter, SecretsError, read_passphrase
 from tidepool.engine.verbs.showing import ago, confirm, json_document, parse_time, table, time_text
@@ -216,7 +216,7 @@ class Cancel:
         if world.interactive and not self.yes:
             question = f"This will irreversibly cancel the currently running update for '{ref.name}'!"
             confirm(world, question, ref.name)
-        if workspace.backend.journal_path(ref).exists():
+        if workspace.backend.layout.journal(ref).exists():
             _recover_journal(workspace, ref)
         workspace.backend.break_locks(ref)
         world.say(f"The currently running update for '{ref.name}' has been canceled!")
@@ -260,7 +260,7 @@ def create_stack(workspace: Workspace, ref: StackReference) -> OpenStack:
 
 def _copy_config(source: OpenStack, target: OpenStack) -> None:
     values = {
-        key: reencrypted(value, lambda c: source.crypter().decrypt(c), lambda p: target.crypter().encrypt(p))
+        key: reencrypted(value, source.decrypt, target.encrypt)
         for key, value in sorted(source.config.values.items())
     }
     if values:

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 from tidepool.engine import json_text
 from tidepool.engine import urn as urns
 from tidepool.engine.command import World
-from tidepool.engine.config import is_secure, reencrypted
+from tidepool.engine.config import reencrypted
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
-from tidepool.engine.state.backend import IntegrityError, StackReference
 from tidepool.engine.state.checkpoint import Crypter, decode_deployment, verify_supported
-from tidepool.engine.state.references import verify_integrity
+from tidepool.engine.state.layout import StackReference
+from tidepool.engine.state.references import IntegrityError, verify_integrity
 from tidepool.engine.state.secrets import Blind, PassphraseCrypter
 from tidepool.engine.value_json import SECRET_SIGNATURE, SIGNATURE_KEY
 from tidepool.engine.verbs.showing import confirm
@@ -347,10 +347,7 @@ class ChangeSecretsProvider:
         old_config = opened.config
         new = PassphraseCrypter.new(self._new_passphrase(world))
         values = {
-            key: reencrypted(value, lambda c: opened.crypter().decrypt(c), new.encrypt)
-            if is_secure(value)
-            else value
-            for key, value in old_config.values.items()
+            key: reencrypted(value, opened.decrypt, new.encrypt) for key, value in old_config.values.items()
         }
         untyped = opened.backend.export(opened.ref)
         deployment = untyped.get("deployment")

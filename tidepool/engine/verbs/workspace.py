@@ -23,9 +23,9 @@ from tidepool.engine.errors import EngineError, NoStackSelected, NoSuchStack, No
 from tidepool.engine.program_config import ProgramConfig, program_config, validate, with_project_values
 from tidepool.engine.project import Project, ProjectNotFoundError, find_project
 from tidepool.engine.resource import SecretsProvider
-from tidepool.engine.state.backend import FileBackend, StackReference, backend_url
+from tidepool.engine.state.backend import FileBackend
 from tidepool.engine.state.checkpoint import Crypter
-from tidepool.engine.state.layout import select_stack, selected_stack
+from tidepool.engine.state.layout import StackReference, backend_url, select_stack, selected_stack
 from tidepool.engine.state.secrets import PassphraseCrypter, read_passphrase
 
 _CHOOSE = "no stack selected; please use `pulumi stack select` to choose one"
@@ -191,6 +191,14 @@ class OpenStack:
         self._opened.append(crypter)
         return crypter
 
+    def encrypt(self, plaintext: str) -> str:
+        """The ciphertext of ``plaintext``; errors as :meth:`crypter`."""
+        return self.crypter().encrypt(plaintext)
+
+    def decrypt(self, ciphertext: str) -> str:
+        """The plaintext of ``ciphertext``; errors as :meth:`crypter`."""
+        return self.crypter().decrypt(ciphertext)
+
     def _verifier_of_state(self) -> str | None:
         """Return the state's salt, if ``PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER`` asks for it and there is one."""
         wanted = self.world.flag("PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER")
@@ -237,13 +245,9 @@ class OpenStack:
             SecretsError: when there are secrets and the passphrase is wrong or not set.
         """
         values = self.merged()
-
-        def decrypt(text: str) -> str:
-            return self.crypter().decrypt(text)
-
         if check:
-            validate(values, self.project, self.ref.name, decrypt)
-        return program_config(values, decrypt)
+            validate(values, self.project, self.ref.name, self.decrypt)
+        return program_config(values, self.decrypt)
 
     def with_overrides(self, texts: tuple[str, ...], *, path: bool) -> OpenStack:
         """The same with ``KEY=VALUE`` texts set, and written to its file."""
@@ -293,7 +297,7 @@ def open_passphrase(world: World, salt: str) -> PassphraseCrypter:
     Raises:
         SecretsError: when the passphrase is not set, or the salt is malformed.
     """
-    return PassphraseCrypter.open(read_passphrase(world.env, world.cwd), salt)
+    return PassphraseCrypter(read_passphrase(world.env, world.cwd), salt)
 
 
 def passphrase_verifier(untyped: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,6 @@ It does what `choose_command` of the same environment does, sooner. Importing th
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,11 +19,19 @@ from typing import Final, Self
 from pulumi.automation import CommandResult, PulumiCommand
 from pulumi.automation.errors import create_command_error
 
-from tidepool.engine.automation import Listener, choose_command, is_operation, read_lines, with_package
+from tidepool.engine.automation import (
+    ChildOperation,
+    Listener,
+    Operation,
+    choose_command,
+    engine_operation,
+    followed,
+    is_operation,
+)
 from tidepool.engine.command import chosen_engine
 from tidepool.engine.project import find_project
 from tidepool.engine.providers.standing import StandingPlugins
-from tidepool.engine.warm.process import ChildOperation, NotForked, Operation, WarmProcess, stamps
+from tidepool.engine.warm.process import NotForked, WarmProcess, stamps
 
 #: Of an operation that came to its end, whatever that is.
 _ENDED: Final = frozenset({0, 1})
@@ -92,7 +99,7 @@ class WarmPulumiCommand(PulumiCommand):
             self._under_way.add(operation)
         code = 0
         try:
-            result = _followed(operation, on_output, on_error)
+            result = followed(operation, on_output, on_error)
             code = result.code
         finally:
             with self._lock:
@@ -167,32 +174,6 @@ def warm_command(
             return warm.begin(words, cwd, env, kept_open)
         except NotForked:
             # Slower, and as good.
-            env = {**env, "PYTHONPATH": with_package(env.get("PYTHONPATH", ""))}
-            return ChildOperation([sys.executable, "-m", "tidepool.engine", *words], cwd, env, kept_open)
+            return engine_operation(words, cwd, env, kept_open)
 
     return WarmPulumiCommand(quick, begin, kept, warm.end)
-
-
-def _followed(operation: Operation, on_output: Listener | None, on_error: Listener | None) -> CommandResult:
-    """Hear what it says, to its end."""
-    outputs: list[str] = []
-    errors: list[str] = []
-    readers = [
-        threading.Thread(target=read_lines, args=(operation.stdout, on_output, outputs)),
-        threading.Thread(target=read_lines, args=(operation.stderr, on_error, errors)),
-    ]
-    for reader in readers:
-        reader.start()
-    interrupted: BaseException | None = None
-    while any(reader.is_alive() for reader in readers):
-        try:
-            for reader in readers:
-                reader.join()
-        except BaseException as error:  # noqa: BLE001 - raised when all is saved
-            # Whoever waits is interrupted, and so is what it waits for: soon, and then at once.
-            interrupted = error
-            operation.interrupt()
-    code = operation.wait()
-    if interrupted is not None:
-        raise interrupted
-    return CommandResult(stdout="\n".join(outputs), stderr="\n".join(errors), code=code)

@@ -15,60 +15,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Final
 
 from tidepool.engine.automation import with_package
 
 #: As a shell tells of a process that was killed; it is what is told where nobody saw how it ended.
 KILLED: Final = 128 + signal.SIGKILL
-
-
-class Operation(Protocol):
-    """An operation under way. Calls after its end have no effect."""
-
-    stdout: IO[str]
-    stderr: IO[str]
-
-    def interrupt(self) -> None:
-        """Ask it to end soon; asked again, at once."""
-        ...
-
-    def wait(self) -> int:
-        """Its exit code, when it has ended; 128 and the signal's number where it was killed."""
-        ...
-
-
-class ChildOperation:
-    """A process that was started for it."""
-
-    def __init__(
-        self, argv: Sequence[str], cwd: str, env: Mapping[str, str], kept_open: Sequence[int]
-    ) -> None:
-        self._process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=dict(env),
-            encoding="utf-8",
-            errors="replace",
-            pass_fds=kept_open,
-            # Interrupts of the terminal are its caller's to give.
-            process_group=0,
-        )
-        assert self._process.stdout is not None and self._process.stderr is not None
-        self.stdout: IO[str] = self._process.stdout
-        self.stderr: IO[str] = self._process.stderr
-
-    def interrupt(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-
-    def wait(self) -> int:
-        code = self._process.wait()
-        self.stdout.close()
-        self.stderr.close()
-        return code if code >= 0 else 128 - code
 
 
 class NotForked(Exception):
