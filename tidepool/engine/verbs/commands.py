@@ -6,23 +6,92 @@ there is no such thing. Names, letters and aliases are those of the CLI 3.260.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tidepool.engine.verbs.grammar import Command, Flag, Positional
 
-#: Flags that other commands have, too.
-STACK: Final = Flag("stack", "The stack to work on; the selected one where not given", "text", "s")
-STACK_INHERITED: Final = Flag(
-    "stack", "The stack to work on; the selected one where not given", "text", "s", inherited=True
+_GLOBAL: Final = (
+    Flag("color", "Color what is shown: always, never, raw or auto", "text", inherited=True),
+    Flag("cwd", "Work as if started in this folder", "text", "C", inherited=True),
+    Flag("disable-integrity-checking", "Do not verify the state", inherited=True),
+    Flag("emoji", "Accepted; nothing is shown with emoji", short="e", inherited=True, ignored=True),
+    Flag("fully-qualify-stack-names", "Show full stack names", short="Q", inherited=True),
+    Flag("logflow", "Pass the log settings on to plugins", inherited=True),
+    Flag("logtostderr", "Log to stderr", inherited=True),
+    Flag("memprofilerate", "Accepted, without effect", "int", inherited=True, ignored=True, hidden=True),
+    Flag("non-interactive", "Never ask anything", inherited=True),
+    Flag("otel-traces", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
+    Flag("profiling", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
+    Flag("tracing", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
+    Flag("tracing-header", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
+    Flag("verbose", "How much to log, 1 to 11", "int", "v", "verbosity", inherited=True),
 )
-JSON: Final = Flag("json", "Show the answer as JSON", short="j")
-OUTPUT: Final = Flag("output", "The form of the answer: default or json", "text", choices=("default", "json"))
-YES: Final = Flag("yes", "Do not ask for confirmation", short="y")
-SHOW_SECRETS: Final = Flag("show-secrets", "Show secrets in plain text")
-SECRETS_PROVIDER: Final = Flag("secrets-provider", "How secrets are encrypted: default or passphrase", "text")
+
+#: Flags that several commands have, by name.
+_SHARED: Final = {
+    flag.name: flag
+    for flag in (
+        Flag("json", "Show the answer as JSON", short="j"),
+        Flag("output", "The form of the answer: default or json", "text", choices=("default", "json")),
+        Flag("stack", "The stack to work on; the selected one where not given", "text", short="s"),
+        Flag("show-secrets", "Show secrets in plain text"),
+        Flag("path", "Keys are paths into maps and lists"),
+        Flag("yes", "Do not ask for confirmation", short="y"),
+        Flag("all", "All resources of the stack"),
+        Flag("show-ids", "Show the resources' IDs", short="i"),
+        Flag("show-name", "Show the stack's name only"),
+        Flag("show-urns", "Show the resources' URNs", short="u"),
+        Flag("secrets-provider", "How secrets are encrypted: default or passphrase", "text"),
+        Flag("cloud-url", "The backend's URL", "text", short="c"),
+    )
+}
+
+
+def _command(
+    usage: str,
+    help: str,
+    *flags: Flag,
+    commands: tuple[Command, ...] = (),
+    exclusive: tuple[tuple[str, ...], ...] = (),
+    refused: str = "",
+) -> Command:
+    """One command: ``NAME,ALIAS... MODULE:REQUEST ARGUMENT... --SHARED...``, and the ``flags`` that it alone has.
+
+    An argument that is required has a ``!``, one that takes all that are left a ``*``; a shared flag that is also one
+    of the commands below has a ``^``. ``refused`` names commands below that only the CLI has.
+    """
+    names, *words = usage.split()
+    name, *aliases = names.split(",")
+    request = ""
+    positionals: list[Positional] = []
+    shared: list[Flag] = []
+    for word in words:
+        if word.startswith("--"):
+            flag = _SHARED[word[2:].rstrip("^")]
+            shared.append(replace(flag, inherited=True) if word.endswith("^") else flag)
+        elif ":" in word:
+            request = word
+        else:
+            positionals.append(Positional(word.rstrip("!?*"), required="!" in word, many="*" in word))
+    return Command(
+        name,
+        help,
+        request,
+        tuple(aliases),
+        tuple(positionals),
+        (*shared, *flags),
+        (*commands, *map(_refused, refused.split())),
+        exclusive,
+    )
+
+
+def _refused(names: str) -> Command:
+    name, *aliases = names.split(",")
+    return Command(name, "Not supported here; the Pulumi CLI does it", aliases=tuple(aliases), refused=True)
+
 
 _OPERATION: Final = (
-    STACK,
     Flag("client", "The address of a language runtime that runs an inline program", "text", hidden=True),
     Flag("config", "Set KEY=VALUE in the stack's configuration first; may be repeated", "list", "c"),
     Flag("config-file", "Use this configuration file", "text"),
@@ -34,11 +103,9 @@ _OPERATION: Final = (
     Flag("exclude-dependents", "Also leave alone what depends on the excluded resources"),
     Flag("exec-agent", "", "text", hidden=True),
     Flag("exec-kind", "", "text", hidden=True),
-    JSON,
     Flag("message", "A message for the stack's history", "text", "m"),
     Flag("neo", "", refused=True, hidden=True),
     Flag("neo-task-on-failure", "", refused=True, hidden=True),
-    OUTPUT,
     Flag("override-env", "", "list", refused=True, hidden=True),
     Flag("parallel", "How many resource operations to run at once", "int", "p"),
     Flag("run-program", "Run the program to bring providers up to date"),
@@ -81,7 +148,6 @@ _DEPLOY: Final = (
     _EXPECT,
     _REFRESH,
     _IGNORE_PROTECT,
-    SHOW_SECRETS,
     Flag("attach-debugger", "", "optional", refused=True, hidden=True, implied="program"),
     Flag("policy-pack", "", "commas", refused=True, hidden=True),
     Flag("policy-pack-config", "", "commas", refused=True, hidden=True),
@@ -92,447 +158,240 @@ _DEPLOY: Final = (
 )
 _TARGET_OR_EXCLUDE: Final = (("target", "exclude"), ("json", "output"))
 
-OPERATIONS: Final = (
-    Command(
-        "preview",
+
+_OPERATIONS: Final = (
+    _command(
+        "preview,pre operations:preview --stack --json --output --show-secrets",
         "Show what an update would do",
-        "operations:preview",
-        ("pre",),
-        flags=(
-            *_DEPLOY,
-            Flag("import-file", "", "text", refused=True, hidden=True),
-            Flag("save-plan", "", "text", refused=True, hidden=True),
-        ),
+        *_DEPLOY,
+        Flag("import-file", "", "text", refused=True, hidden=True),
+        Flag("save-plan", "", "text", refused=True, hidden=True),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
-    Command(
-        "up",
+    _command(
+        "up,update operations:up template? --stack --json --output --show-secrets --yes",
         "Create or update the resources of a stack",
-        "operations:up",
-        ("update",),
-        (Positional("template"),),
-        (
-            *_DEPLOY,
-            _CONTINUE,
-            _SKIP_PREVIEW,
-            YES,
-            Flag("plan", "", "text", refused=True, hidden=True),
-            Flag("secrets-provider", "", "text", refused=True, hidden=True),
-            Flag("strict", "", refused=True, hidden=True),
-        ),
+        *_DEPLOY,
+        _CONTINUE,
+        _SKIP_PREVIEW,
+        Flag("plan", "", "text", refused=True, hidden=True),
+        Flag("secrets-provider", "", "text", refused=True, hidden=True),
+        Flag("strict", "", refused=True, hidden=True),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
-    Command(
-        "refresh",
+    _command(
+        "refresh operations:refresh --stack --json --output --yes",
         "Bring the state up to date with what exists",
-        "operations:refresh",
-        flags=(
-            *_OPERATION,
-            _EXCLUDE_X,
-            _EXPECT,
-            _SKIP_PREVIEW,
-            _PREVIEW_ONLY,
-            YES,
-            Flag("clear-pending-creates", "Forget creations that were cut off"),
-            Flag("skip-pending-creates", "Leave creations that were cut off as they are", ignored=True),
-            Flag("import-pending-creates", "", "list", refused=True, hidden=True),
-        ),
+        *_OPERATION,
+        _EXCLUDE_X,
+        _EXPECT,
+        _SKIP_PREVIEW,
+        _PREVIEW_ONLY,
+        Flag("clear-pending-creates", "Forget creations that were cut off"),
+        Flag("skip-pending-creates", "Leave creations that were cut off as they are", ignored=True),
+        Flag("import-pending-creates", "", "list", refused=True, hidden=True),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
-    Command(
-        "destroy",
+    _command(
+        "destroy,down,dn operations:destroy --stack --json --output --yes",
         "Delete all resources of a stack",
-        "operations:destroy",
-        ("down", "dn"),
-        flags=(
-            *_OPERATION,
-            *_SHOW_MORE,
-            _EXCLUDE_X,
-            _REFRESH,
-            _CONTINUE,
-            _SKIP_PREVIEW,
-            _PREVIEW_ONLY,
-            YES,
-            _IGNORE_PROTECT,
-            Flag("exclude-protected", "Leave protected resources and what they need"),
-            Flag("remove", "Remove the stack and its configuration afterwards"),
-        ),
+        *_OPERATION,
+        *_SHOW_MORE,
+        _EXCLUDE_X,
+        _REFRESH,
+        _CONTINUE,
+        _SKIP_PREVIEW,
+        _PREVIEW_ONLY,
+        _IGNORE_PROTECT,
+        Flag("exclude-protected", "Leave protected resources and what they need"),
+        Flag("remove", "Remove the stack and its configuration afterwards"),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
 )
 
-
-_GLOBAL: Final = (
-    Flag("color", "Color what is shown: always, never, raw or auto", "text", inherited=True),
-    Flag("cwd", "Work as if started in this folder", "text", "C", inherited=True),
-    Flag("disable-integrity-checking", "Do not verify the state", inherited=True),
-    Flag("emoji", "Accepted; nothing is shown with emoji", short="e", inherited=True, ignored=True),
-    Flag("fully-qualify-stack-names", "Show full stack names", short="Q", inherited=True),
-    Flag("logflow", "Pass the log settings on to plugins", inherited=True),
-    Flag("logtostderr", "Log to stderr", inherited=True),
-    Flag("memprofilerate", "Accepted, without effect", "int", inherited=True, ignored=True, hidden=True),
-    Flag("non-interactive", "Never ask anything", inherited=True),
-    Flag("otel-traces", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
-    Flag("profiling", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
-    Flag("tracing", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
-    Flag("tracing-header", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
-    Flag("verbose", "How much to log, 1 to 11", "int", "v", "verbosity", inherited=True),
-)
-
-
-def _refused(name: str, *aliases: str) -> Command:
-    return Command(name, "Not supported here; the Pulumi CLI does it", aliases=aliases, refused=True)
-
-
-_CONFIG_FILE: Final = Flag("config-file", "Use this configuration file", "text", inherited=True)
-_PATH: Final = Flag("path", "Keys are paths into maps and lists")
-
-_CONFIG: Final = Command(
-    "config",
+_CONFIG: Final = _command(
+    "config settings:List --stack^ --json --show-secrets",
     "Show or change a stack's configuration",
-    "settings:List",
-    flags=(
-        STACK_INHERITED,
-        _CONFIG_FILE,
-        JSON,
-        SHOW_SECRETS,
-        Flag("open", "Accepted; there are no environments here", ignored=True, hidden=True),
-    ),
+    Flag("config-file", "Use this configuration file", "text", inherited=True),
+    Flag("open", "Accepted; there are no environments here", ignored=True, hidden=True),
     commands=(
-        Command(
-            "get",
+        _command(
+            "get settings:Get key! --json --path",
             "Show one value",
-            "settings:Get",
-            positionals=(Positional("key", required=True),),
-            flags=(JSON, _PATH, Flag("open", "", ignored=True, hidden=True)),
+            Flag("open", "", ignored=True, hidden=True),
         ),
-        Command(
-            "set",
+        _command(
+            "set settings:Set key! value? --path",
             "Set one value",
-            "settings:Set",
-            positionals=(Positional("key", required=True), Positional("value")),
-            flags=(
-                _PATH,
-                Flag("plaintext", "Keep the value in plain text"),
-                Flag("raw", "Keep the last line break of a value from stdin"),
-                Flag("secret", "Encrypt the value"),
-                Flag("type", "The type of the value: string, bool, int or float", "text", field="type_name"),
-            ),
+            Flag("plaintext", "Keep the value in plain text"),
+            Flag("raw", "Keep the last line break of a value from stdin"),
+            Flag("secret", "Encrypt the value"),
+            Flag("type", "The type of the value: string, bool, int or float", "text", field="type_name"),
             exclusive=(("secret", "plaintext", "type"),),
         ),
-        Command(
-            "set-all",
+        _command(
+            "set-all settings:SetAll --path",
             "Set several values",
-            "settings:SetAll",
-            flags=(
-                _PATH,
-                Flag("json", "Values as `config --json` shows them", "text", field="document"),
-                Flag("plaintext", "KEY=VALUE to keep in plain text; may be repeated", "list"),
-                Flag("secret", "KEY=VALUE to encrypt; may be repeated", "list"),
-            ),
+            Flag("json", "Values as `config --json` shows them", "text", field="document"),
+            Flag("plaintext", "KEY=VALUE to keep in plain text; may be repeated", "list"),
+            Flag("secret", "KEY=VALUE to encrypt; may be repeated", "list"),
         ),
-        Command(
-            "remove",
-            "Remove one value",
-            "settings:remove_one",
-            ("rm", "delete"),
-            (Positional("key", required=True),),
-            (_PATH,),
-        ),
-        Command(
-            "remove-all",
-            "Remove several values",
-            "settings:Remove",
-            ("rm-all", "delete-all"),
-            (Positional("keys", required=True, many=True),),
-            (_PATH,),
-        ),
-        Command(
-            "copy",
+        _command("remove,rm,delete settings:remove_one key! --path", "Remove one value"),
+        _command("remove-all,rm-all,delete-all settings:Remove keys!* --path", "Remove several values"),
+        _command(
+            "copy,cp settings:Copy key? --path",
             "Copy one value or all to another stack",
-            "settings:Copy",
-            ("cp",),
-            (Positional("key"),),
-            (_PATH, Flag("dest", "The stack to copy to", "text", "d")),
+            Flag("dest", "The stack to copy to", "text", short="d"),
         ),
-        Command(
-            "refresh",
+        _command(
+            "refresh settings:Refresh",
             "Bring the configuration back to that of the last update",
-            "settings:Refresh",
-            flags=(Flag("force", "Overwrite the file without a backup", short="f"),),
+            Flag("force", "Overwrite the file without a backup", short="f"),
         ),
-        Command("env", "Not supported here; Pulumi Cloud only", refused=True),
     ),
+    refused="env",
 )
 
-_STACKS: Final = Command(
-    "stack",
+_STACKS: Final = _command(
+    "stack show:Show --stack^ --output --show-secrets --show-ids --show-name --show-urns",
     "Show a stack, or manage stacks",
-    "show:Show",
-    flags=(
-        STACK_INHERITED,
-        OUTPUT,
-        SHOW_SECRETS,
-        Flag("show-ids", "Show the resources' IDs", short="i"),
-        Flag("show-name", "Show the stack's name only"),
-        Flag("show-urns", "Show the resources' URNs", short="u"),
-    ),
     commands=(
-        Command(
-            "new",
+        _command(
+            "new,init,create,setup stacks:New name? --secrets-provider --yes",
             "Make an empty stack",
-            "stacks:New",
-            ("init", "create", "setup"),
-            (Positional("name"),),
-            (
-                Flag("stack", "The name of the stack", "text", "s"),
-                SECRETS_PROVIDER,
-                Flag("copy-config-from", "Copy the configuration of this stack", "text"),
-                Flag("no-select", "Do not select the new stack"),
-                YES,
-                Flag("teams", "", "list", refused=True, hidden=True),
-                Flag("remote-config", "", refused=True, hidden=True),
-            ),
+            Flag("stack", "The name of the stack", "text", short="s"),
+            Flag("copy-config-from", "Copy the configuration of this stack", "text"),
+            Flag("no-select", "Do not select the new stack"),
+            Flag("teams", "", "list", refused=True, hidden=True),
+            Flag("remote-config", "", refused=True, hidden=True),
         ),
-        Command(
-            "select",
+        _command(
+            "select stacks:Select name? --secrets-provider",
             "Select the stack that commands work on",
-            "stacks:Select",
-            (),
-            (Positional("name"),),
-            (
-                Flag("stack", "The stack to select", "text", "s"),
-                Flag("create", "Make the stack where there is none", short="c"),
-                SECRETS_PROVIDER,
-            ),
+            Flag("stack", "The stack to select", "text", short="s"),
+            Flag("create", "Make the stack where there is none", short="c"),
         ),
-        Command("unselect", "Select no stack", "stacks:Unselect"),
-        Command(
-            "list",
+        _command("unselect stacks:Unselect", "Select no stack"),
+        _command(
+            "list,ls stacks:List --json --output",
             "List the project's stacks",
-            "stacks:List",
-            ("ls",),
-            flags=(
-                JSON,
-                OUTPUT,
-                Flag("all", "The stacks of all projects", short="a"),
-                Flag("organization", "Only stacks of this organization", "text", "o"),
-                Flag("project", "Only stacks of this project", "text", "p"),
-                Flag("tag", "Only stacks with this tag: NAME or NAME=VALUE", "text", "t"),
-            ),
+            Flag("all", "The stacks of all projects", short="a"),
+            Flag("organization", "Only stacks of this organization", "text", short="o"),
+            Flag("project", "Only stacks of this project", "text", short="p"),
+            Flag("tag", "Only stacks with this tag: NAME or NAME=VALUE", "text", short="t"),
         ),
-        Command(
-            "remove",
+        _command(
+            "remove,rm,delete stacks:Remove name? --stack --yes",
             "Remove a stack and its configuration",
-            "stacks:Remove",
-            ("rm", "delete"),
-            (Positional("name"),),
-            (
-                STACK,
-                YES,
-                Flag("force", "Even if the stack still has resources, which are then forgotten", short="f"),
-                Flag("preserve-config", "Keep the stack's configuration file"),
-                Flag("remove-backups", "Also remove the backups of the state"),
-            ),
+            Flag("force", "Even if the stack still has resources, which are then forgotten", short="f"),
+            Flag("preserve-config", "Keep the stack's configuration file"),
+            Flag("remove-backups", "Also remove the backups of the state"),
         ),
-        Command(
-            "rename",
-            "Rename a stack",
-            "stacks:Rename",
-            positionals=(Positional("new_name", required=True),),
+        _command("rename stacks:Rename new_name!", "Rename a stack"),
+        _command(
+            "get show:Show --stack --output --show-secrets --show-ids --show-name --show-urns", "Show a stack"
         ),
-        Command(
-            "get",
-            "Show a stack",
-            "show:Show",
-            flags=(
-                STACK,
-                OUTPUT,
-                SHOW_SECRETS,
-                Flag("show-ids", "Show the resources' IDs", short="i"),
-                Flag("show-name", "Show the stack's name only"),
-                Flag("show-urns", "Show the resources' URNs", short="u"),
-            ),
-        ),
-        Command(
-            "output",
+        _command(
+            "output show:Output name? --json --show-secrets",
             "Show a stack's outputs, or one of them",
-            "show:Output",
-            positionals=(Positional("name"),),
-            flags=(JSON, SHOW_SECRETS, Flag("shell", "As a shell script")),
+            Flag("shell", "As a shell script"),
         ),
-        Command(
-            "history",
+        _command(
+            "history,hist show:History --json --output --show-secrets",
             "Show a stack's past updates",
-            "show:History",
-            ("hist",),
-            flags=(
-                JSON,
-                OUTPUT,
-                SHOW_SECRETS,
-                Flag("full-dates", "Show dates in full"),
-                Flag("page", "Which page of results", "int"),
-                Flag("page-size", "How many results a page has; 0 for all", "int"),
-            ),
-            commands=(_refused("events"),),
+            Flag("full-dates", "Show dates in full"),
+            Flag("page", "Which page of results", "int"),
+            Flag("page-size", "How many results a page has; 0 for all", "int"),
+            refused="events",
         ),
-        Command(
-            "export",
+        _command(
+            "export state:Export --show-secrets",
             "Write a stack's state to stdout or a file",
-            "state:Export",
-            flags=(
-                SHOW_SECRETS,
-                Flag("file", "Write to this file", "text"),
-                Flag("version", "A past version of the state", "text"),
-            ),
+            Flag("file", "Write to this file", "text"),
+            Flag("version", "A past version of the state", "text"),
         ),
-        Command(
-            "import",
+        _command(
+            "import state:Import",
             "Read a stack's state from stdin or a file",
-            "state:Import",
-            flags=(
-                Flag("file", "Read this file", "text"),
-                Flag("force", "Even if the state has errors", short="f"),
-            ),
+            Flag("file", "Read this file", "text"),
+            Flag("force", "Even if the state has errors", short="f"),
         ),
-        Command(
-            "tag",
+        _command(
+            "tag --stack^",
             "Manage a stack's tags",
-            flags=(STACK_INHERITED,),
             commands=(
-                Command(
-                    "get", "Show one tag", "stacks:GetTag", positionals=(Positional("name", required=True),)
-                ),
-                Command("list", "Show all tags", "stacks:ListTags", ("ls",), flags=(JSON, OUTPUT)),
-                Command(
-                    "set",
-                    "Set one tag",
-                    "stacks:SetTag",
-                    positionals=(Positional("name", required=True), Positional("value", required=True)),
-                ),
-                Command(
-                    "remove",
-                    "Remove one tag",
-                    "stacks:RemoveTag",
-                    ("rm", "delete"),
-                    (Positional("name", required=True),),
-                ),
+                _command("get stacks:GetTag name!", "Show one tag"),
+                _command("list,ls stacks:ListTags --json --output", "Show all tags"),
+                _command("set stacks:SetTag name! value!", "Set one tag"),
+                _command("remove,rm,delete stacks:RemoveTag name!", "Remove one tag"),
             ),
         ),
-        Command(
-            "change-secrets-provider",
-            "Encrypt a stack's secrets anew",
-            "state:ChangeSecretsProvider",
-            positionals=(Positional("provider", required=True),),
+        _command(
+            "change-secrets-provider state:ChangeSecretsProvider provider!", "Encrypt a stack's secrets anew"
         ),
-        _refused("graph"),
-        _refused("drift"),
-        _refused("migrate"),
-        _refused("schedule"),
-        _refused("webhook"),
     ),
+    refused="graph drift migrate schedule webhook",
 )
 
-_URNS: Final = (Positional("urns", many=True),)
-_ALL: Final = Flag("all", "All resources of the stack")
-
-_STATE: Final = Command(
+_STATE: Final = _command(
     "state",
     "Edit a stack's state",
     commands=(
-        Command(
-            "remove",
+        _command(
+            "remove,rm,delete state:Delete urns* --stack --yes --all",
             "Remove resources from the state, without deleting them",
-            "state:Delete",
-            ("rm", "delete"),
-            _URNS,
-            (
-                STACK,
-                YES,
-                _ALL,
-                Flag("force", "Even if they are protected"),
-                Flag("target-dependents", "Also what depends on them"),
-            ),
+            Flag("force", "Even if they are protected"),
+            Flag("target-dependents", "Also what depends on them"),
         ),
-        Command("protect", "Protect resources", "state:protect", (), _URNS, (STACK, YES, _ALL)),
-        Command("unprotect", "Unprotect resources", "state:unprotect", (), _URNS, (STACK, YES, _ALL)),
-        _refused("edit"),
-        _refused("get"),
-        _refused("move"),
-        _refused("rename"),
-        _refused("repair"),
-        _refused("taint"),
-        _refused("untaint"),
-        _refused("upgrade"),
+        _command("protect state:protect urns* --stack --yes --all", "Protect resources"),
+        _command("unprotect state:unprotect urns* --stack --yes --all", "Unprotect resources"),
     ),
+    refused="edit get move rename repair taint untaint upgrade",
 )
 
 _OTHERS: Final = (
-    Command("version", "Show the version of Pulumi that this engine is compatible with", "about:Version"),
-    Command(
-        "about",
+    _command("version about:Version", "Show the version of Pulumi that this engine is compatible with"),
+    _command(
+        "about about:About --stack --json --output",
         "Show where this engine runs and what it works on",
-        "about:About",
-        flags=(STACK, JSON, OUTPUT),
-        commands=(_refused("env"),),
+        refused="env",
     ),
-    Command(
-        "whoami",
+    _command(
+        "whoami account:WhoAmI --json --output",
         "Show who is logged in to where",
-        "account:WhoAmI",
-        flags=(JSON, OUTPUT, Flag("verbose", "Show more", short="v")),
+        Flag("verbose", "Show more", short="v"),
     ),
-    Command(
-        "login",
+    _command(
+        "login account:Login url? --cloud-url",
         "Choose the folder where state is kept",
-        "account:Login",
-        positionals=(Positional("url"),),
-        flags=(
-            Flag("cloud-url", "The backend's URL", "text", "c"),
-            Flag("local", "Keep state in the home folder", short="l"),
-            Flag("interactive", "", ignored=True, hidden=True),
-            Flag("insecure", "", ignored=True, hidden=True),
-            Flag("default-org", "", "text", refused=True, hidden=True),
-            Flag("oidc-token", "", "text", refused=True, hidden=True),
-            Flag("oidc-org", "", "text", refused=True, hidden=True),
-            Flag("oidc-team", "", "text", refused=True, hidden=True),
-            Flag("oidc-user", "", "text", refused=True, hidden=True),
-            Flag("oidc-expiration", "", "text", refused=True, hidden=True),
-        ),
+        Flag("local", "Keep state in the home folder", short="l"),
+        Flag("interactive", "", ignored=True, hidden=True),
+        Flag("insecure", "", ignored=True, hidden=True),
+        Flag("default-org", "", "text", refused=True, hidden=True),
+        Flag("oidc-token", "", "text", refused=True, hidden=True),
+        Flag("oidc-org", "", "text", refused=True, hidden=True),
+        Flag("oidc-team", "", "text", refused=True, hidden=True),
+        Flag("oidc-user", "", "text", refused=True, hidden=True),
+        Flag("oidc-expiration", "", "text", refused=True, hidden=True),
     ),
-    Command(
-        "logout",
+    _command(
+        "logout account:Logout url? --cloud-url",
         "Forget the chosen backend",
-        "account:Logout",
-        positionals=(Positional("url"),),
-        flags=(
-            Flag("cloud-url", "The backend's URL", "text", "c"),
-            Flag("local", "The home folder", short="l"),
-            Flag("all", "All backends"),
-        ),
+        Flag("local", "The home folder", short="l"),
+        Flag("all", "All backends"),
     ),
-    Command(
-        "cancel",
-        "Take away the locks of a stack",
-        "stacks:Cancel",
-        positionals=(Positional("name"),),
-        flags=(STACK, YES),
-    ),
-    Command(
+    _command("cancel stacks:Cancel name? --stack --yes", "Take away the locks of a stack"),
+    _command(
         "plugin",
         "Show plugins",
         commands=(
-            Command(
-                "list",
+            _command(
+                "list,ls account:Plugins --json --output",
                 "List the installed plugins",
-                "account:Plugins",
-                ("ls",),
-                flags=(JSON, OUTPUT, Flag("project", "", refused=True, hidden=True)),
+                Flag("project", "", refused=True, hidden=True),
             ),
-            _refused("install"),
-            _refused("remove", "rm"),
-            _refused("run"),
         ),
+        refused="install remove,rm run",
     ),
 )
 
@@ -542,10 +401,11 @@ _CLI_ONLY: Final = (
     "import insights install logs neo new org package policy project replay-events schema template view-trace watch ai"
 )
 
-ROOT: Final = Command(
-    "pulumi",
+ROOT: Final = _command(
+    "pulumi about:root",
     "The embedded Pulumi engine",
-    "about:root",
-    flags=(*_GLOBAL, Flag("version", "Show the version")),
-    commands=(*OPERATIONS, _CONFIG, _STACKS, _STATE, *_OTHERS, *map(_refused, _CLI_ONLY.split())),
+    *_GLOBAL,
+    Flag("version", "Show the version"),
+    commands=(*_OPERATIONS, _CONFIG, _STACKS, _STATE, *_OTHERS),
+    refused=_CLI_ONLY,
 )
