@@ -15,6 +15,7 @@ from tidepool.engine.providers.contract import (
     ConstructResult,
     CreateResult,
     DiffResult,
+    Existing,
     InitializationFailed,
     InvokeResult,
     ProviderDied,
@@ -126,45 +127,29 @@ class MemoryProvider:
         return CheckResult(news)
 
     async def diff_config(
-        self,
-        urn: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
+        self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         await self._begin("diff", urn)
-        if old_inputs == new_inputs:
+        if old.inputs == new_inputs:
             return DiffResult("none")
-        return DiffResult("some", ("key",) if old_inputs.get("key") != new_inputs.get("key") else ())
+        return DiffResult("some", ("key",) if old.inputs.get("key") != new_inputs.get("key") else ())
 
     async def configure(self, urn: str, id: str, inputs: Properties) -> None:
         await self._begin("configure", urn)
 
     async def check(
-        self,
-        urn: str,
-        olds: Properties,
-        news: Properties,
-        random_seed: bytes,
-        preview: bool,
+        self, urn: str, olds: Properties, news: Properties, random_seed: bytes, preview: bool
     ) -> CheckResult:
         if await self._begin("check", urn) == "refuse":
             return CheckResult({}, (CheckFailure("value", "is refused"),))
         return CheckResult(news)
 
     async def diff(
-        self,
-        urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
+        self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         await self._begin("diff", urn)
-        keys = old_inputs.keys() | new_inputs.keys()
-        changed = {k for k in keys if k not in ignore_changes and old_inputs.get(k) != new_inputs.get(k)}
+        keys = old.inputs.keys() | new_inputs.keys()
+        changed = {k for k in keys if k not in ignore_changes and old.inputs.get(k) != new_inputs.get(k)}
         if not changed:
             return DiffResult("none")
         replacing = tuple(k for k in REPLACING if k in changed)
@@ -191,47 +176,41 @@ class MemoryProvider:
             raise InitializationFailed(id, outputs, None, ("it did not come up",))
         return CreateResult(id, outputs)
 
-    async def read(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
-    ) -> ReadResult:
+    async def read(self, urn: str, old: Existing, timeout_s: float = 0) -> ReadResult:
         fault = await self._begin("read", urn)
-        thing = self._world.things.get(id)
+        thing = self._world.things.get(old.id)
         if thing is None:
             return ReadResult("", None, None)
-        found = {**thing.inputs, "id": id}
+        found = {**thing.inputs, "id": old.id}
         if fault == "init":
-            raise InitializationFailed(id, found, thing.inputs, ("it is not well",))
-        return ReadResult(id, thing.inputs, found)
+            raise InitializationFailed(old.id, found, thing.inputs, ("it is not well",))
+        return ReadResult(old.id, thing.inputs, found)
 
     async def update(
         self,
         urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
+        old: Existing,
         new_inputs: Properties,
         timeout_s: float,
         ignore_changes: tuple[str, ...],
         preview: bool,
     ) -> UpdateResult:
-        outputs = {**new_inputs, "id": id}
+        outputs = {**new_inputs, "id": old.id}
         if preview:
             return UpdateResult(outputs)
         fault = await self._begin("update", urn)
-        if id not in self._world.things:
-            raise ProviderError(f"there is no {id}")
-        self._world.update(id, new_inputs)
-        await self._end(fault, id, outputs)
-        self._world.unsure.discard(id)
+        if old.id not in self._world.things:
+            raise ProviderError(f"there is no {old.id}")
+        self._world.update(old.id, new_inputs)
+        await self._end(fault, old.id, outputs)
+        self._world.unsure.discard(old.id)
         return UpdateResult(outputs)
 
-    async def delete(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
-    ) -> None:
+    async def delete(self, urn: str, old: Existing, timeout_s: float) -> None:
         fault = await self._begin("delete", urn)
-        assert not self._needed(id), f"{id} is deleted before {self._needed(id)}"
-        self._world.delete(id)
-        await self._end(fault, id, None)
+        assert not self._needed(old.id), f"{old.id} is deleted before {self._needed(old.id)}"
+        self._world.delete(old.id)
+        await self._end(fault, old.id, None)
 
     async def construct(self, request: Any) -> ConstructResult:
         raise NotImplementedError

@@ -8,7 +8,14 @@ import pytest
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers.builtin import BuiltinProvider
-from tidepool.engine.providers.contract import CheckFailure, DiffResult, InvokeResult, Provider, ProviderError
+from tidepool.engine.providers.contract import (
+    CheckFailure,
+    DiffResult,
+    Existing,
+    InvokeResult,
+    Provider,
+    ProviderError,
+)
 from tidepool.engine.resource import ResourceState
 from tidepool.engine.values import UNKNOWN, Properties, Secret
 
@@ -47,13 +54,15 @@ def test_a_stash_keeps_what_was_stashed_first(provider: Provider) -> None:
     made = run(provider.create(STASH, {"input": Secret(1)}, 0, False))
     assert made.id
     assert made.outputs == {"input": Secret(1), "output": Secret(1)}
-    changed = run(provider.diff(STASH, made.id, {"input": 1}, made.outputs, {"input": True}, ()))
+    changed = run(provider.diff(STASH, Existing(made.id, {"input": 1}, made.outputs), {"input": True}, ()))
     assert changed == DiffResult("some", changed_keys=("input",))
-    updated = run(provider.update(STASH, made.id, {"input": 1}, made.outputs, {"input": 2}, 0, (), False))
+    updated = run(
+        provider.update(STASH, Existing(made.id, {"input": 1}, made.outputs), {"input": 2}, 0, (), False)
+    )
     assert updated.outputs == {"input": 2, "output": Secret(1)}
-    found = run(provider.read(STASH, made.id, {"input": 2}, updated.outputs))
+    found = run(provider.read(STASH, Existing(made.id, {"input": 2}, updated.outputs)))
     assert (found.id, found.outputs) == (made.id, updated.outputs)
-    run(provider.delete(STASH, made.id, {}, {}, 0))
+    run(provider.delete(STASH, Existing(made.id, {}, {}), 0))
 
 
 def test_a_preview_has_no_id(provider: Provider) -> None:
@@ -82,10 +91,10 @@ def test_a_stack_reference_reads_the_other_stack(provider: Provider) -> None:
         "secretOutputNames": ["a", "key"],
     }
     inputs = {"name": "org/proj/other"}
-    assert run(provider.read(REFERENCE, "i", inputs, inputs)).outputs == expected
+    assert run(provider.read(REFERENCE, Existing("i", inputs, inputs))).outputs == expected
     assert run(provider.create(REFERENCE, inputs, 0, False)).outputs == expected
     assert run(provider.invoke("pulumi:pulumi:readStackOutputs", inputs, False)) == InvokeResult(expected)
-    other = run(provider.diff(REFERENCE, "i", inputs, {}, {"name": "x"}, ()))
+    other = run(provider.diff(REFERENCE, Existing("i", inputs, {}), {"name": "x"}, ()))
     assert other.replace_keys == ("name",)
     run(provider.check(REFERENCE, {}, inputs, b"", False))
     assert warnings[0][0] == REFERENCE
@@ -93,7 +102,7 @@ def test_a_stack_reference_reads_the_other_stack(provider: Provider) -> None:
 
 def test_an_unknown_stack_is_an_error_of_the_resource(provider: Provider) -> None:
     with pytest.raises(ProviderError, match="unknown stack 'x'"):
-        run(provider.read(REFERENCE, "i", {"name": "x"}, {"name": "x"}))
+        run(provider.read(REFERENCE, Existing("i", {"name": "x"}, {"name": "x"})))
 
 
 def test_a_resource_can_be_looked_up(provider: Provider) -> None:
@@ -111,10 +120,10 @@ def test_a_resource_can_be_looked_up(provider: Provider) -> None:
 def test_what_it_does_not_know_it_refuses(provider: Provider) -> None:
     for call in (
         provider.check(OTHER, {}, {}, b"", False),
-        provider.diff(OTHER, "i", {}, {}, {}, ()),
+        provider.diff(OTHER, Existing("i", {}, {}), {}, ()),
         provider.create(OTHER, {}, 0, False),
-        provider.update(OTHER, "i", {}, {}, {}, 0, (), False),
-        provider.read(OTHER, "i", {}, {}),
+        provider.update(OTHER, Existing("i", {}, {}), {}, 0, (), False),
+        provider.read(OTHER, Existing("i", {}, {})),
     ):
         with pytest.raises(ProviderError, match="unrecognized resource type 'pulumi:index:None'"):
             run(call)

@@ -29,6 +29,7 @@ from tidepool.engine.providers.contract import (
     CreateResult,
     DiffResult,
     DiffUnavailable,
+    Existing,
     InitializationFailed,
     ProviderDied,
     ProviderError,
@@ -65,19 +66,21 @@ def test_a_resource_from_cradle_to_grave(tmp_path: Path) -> None:
         made = await p.create(URN, checked.inputs, 0, False)
         assert made == CreateResult("a-1", {**checked.inputs, "serial": 1})
         news = {**checked.inputs, "value": 2, "size": 5}
-        diff = await p.diff(URN, made.id, checked.inputs, made.outputs, news, NO_IGNORES)
+        diff = await p.diff(URN, Existing(made.id, checked.inputs, made.outputs), news, NO_IGNORES)
         assert diff.changes == "some"
         assert not diff.replaces
         assert diff.detailed_diff == {
             "value": PropertyDiff("update", True),
             "size": PropertyDiff("add", True),
         }
-        updated = await p.update(URN, made.id, checked.inputs, made.outputs, news, 0, NO_IGNORES, False)
+        updated = await p.update(
+            URN, Existing(made.id, checked.inputs, made.outputs), news, 0, NO_IGNORES, False
+        )
         assert updated.outputs == {**news, "serial": 1}
-        found = await p.read(URN, made.id, news, updated.outputs)
+        found = await p.read(URN, Existing(made.id, news, updated.outputs))
         assert (found.id, found.inputs, found.outputs) == ("a-1", news, updated.outputs)
-        await p.delete(URN, made.id, news, updated.outputs, 0)
-        gone = await p.read(URN, made.id, news, updated.outputs)
+        await p.delete(URN, Existing(made.id, news, updated.outputs), 0)
+        gone = await p.read(URN, Existing(made.id, news, updated.outputs))
         assert gone.id == ""
 
     with_fake(tmp_path, live)
@@ -90,9 +93,9 @@ def test_a_resource_from_cradle_to_grave(tmp_path: Path) -> None:
 def test_a_change_that_replaces(tmp_path: Path) -> None:
     async def compare(p: PluginProvider) -> tuple[DiffResult, DiffResult, DiffResult]:
         old = {"name": "a", "replace": "x"}
-        by_key = await p.diff(URN, "a-1", old, old, {**old, "replace": "y"}, NO_IGNORES)
-        by_name = await p.diff(URN, "a-1", old, old, {**old, "name": "b"}, NO_IGNORES)
-        ignored = await p.diff(URN, "a-1", old, old, {**old, "name": "b"}, ("name",))
+        by_key = await p.diff(URN, Existing("a-1", old, old), {**old, "replace": "y"}, NO_IGNORES)
+        by_name = await p.diff(URN, Existing("a-1", old, old), {**old, "name": "b"}, NO_IGNORES)
+        ignored = await p.diff(URN, Existing("a-1", old, old), {**old, "name": "b"}, ("name",))
         return by_key, by_name, ignored
 
     by_key, by_name, ignored = with_fake(tmp_path, compare)
@@ -104,7 +107,7 @@ def test_a_change_that_replaces(tmp_path: Path) -> None:
 
 def test_a_provider_may_leave_the_comparison_to_the_engine(tmp_path: Path) -> None:
     loose = urn("a", "fake:index:Loose")
-    diff = with_fake(tmp_path, lambda p: p.diff(loose, "a-1", {}, {}, {"value": 1}, NO_IGNORES))
+    diff = with_fake(tmp_path, lambda p: p.diff(loose, Existing("a-1", {}, {}), {"value": 1}, NO_IGNORES))
     assert diff == DiffResult("unknown")
 
 
@@ -112,7 +115,7 @@ def test_a_preview_changes_nothing_and_keeps_what_is_unknown(tmp_path: Path) -> 
     async def preview(p: PluginProvider) -> tuple[CheckResult, CreateResult, Properties]:
         checked = await check(p, {"value": UNKNOWN, "tags": [Secret(UNKNOWN)], "mint": True}, preview=True)
         made = await p.create(URN, checked.inputs, 0, True)
-        updated = await p.update(URN, "a-1", {}, {"serial": 7}, checked.inputs, 0, NO_IGNORES, True)
+        updated = await p.update(URN, Existing("a-1", {}, {"serial": 7}), checked.inputs, 0, NO_IGNORES, True)
         return checked, made, updated.outputs
 
     checked, made, updated = with_fake(tmp_path, preview)
@@ -139,11 +142,11 @@ def test_an_error_is_the_providers_own_text(tmp_path: Path) -> None:
     ("method", "call"),
     [
         ("check", lambda p: check(p, {})),
-        ("diff", lambda p: p.diff(URN, "a-1", {}, {}, {"name": "b"}, NO_IGNORES)),
+        ("diff", lambda p: p.diff(URN, Existing("a-1", {}, {}), {"name": "b"}, NO_IGNORES)),
         ("create", lambda p: p.create(URN, {}, 0, False)),
-        ("read", lambda p: p.read(URN, "a-1", {}, {})),
-        ("update", lambda p: p.update(URN, "a-1", {}, {}, {}, 0, NO_IGNORES, False)),
-        ("delete", lambda p: p.delete(URN, "a-1", {}, {}, 0)),
+        ("read", lambda p: p.read(URN, Existing("a-1", {}, {}))),
+        ("update", lambda p: p.update(URN, Existing("a-1", {}, {}), {}, 0, NO_IGNORES, False)),
+        ("delete", lambda p: p.delete(URN, Existing("a-1", {}, {}), 0)),
     ],
 )
 def test_which_failures_leave_open_what_the_resource_is(
@@ -161,7 +164,7 @@ def test_one_that_exists_but_did_not_come_up_is_kept(tmp_path: Path) -> None:
         with pytest.raises(InitializationFailed) as created:
             await p.create(URN, inputs, 0, False)
         with pytest.raises(InitializationFailed) as read:
-            await p.read(URN, "a-1", inputs, {**inputs, "serial": 1})
+            await p.read(URN, Existing("a-1", inputs, {**inputs, "serial": 1}))
         return created.value, read.value
 
     created, read = with_fake(tmp_path, work, FAKE_FAULTS='{"read:a": "init"}')
@@ -263,12 +266,12 @@ def test_a_provider_whose_configuration_is_unknown_is_not_called(tmp_path: Path)
     async def work(p: PluginProvider) -> None:
         assert await check(p, {"a": 1}, preview=True) == CheckResult({"a": 1})
         assert await p.create(URN, {"a": 1}, 0, True) == CreateResult("", {})
-        assert (await p.update(URN, "i", {}, {}, {"a": 1}, 0, NO_IGNORES, True)).outputs == {}
+        assert (await p.update(URN, Existing("i", {}, {}), {"a": 1}, 0, NO_IGNORES, True)).outputs == {}
         assert (await p.invoke("fake:index:echo", {}, True)).returns == {}
         with pytest.raises(DiffUnavailable, match="inputs that are not known during preview"):
-            await p.diff(URN, "i", {}, {}, {}, NO_IGNORES)
+            await p.diff(URN, Existing("i", {}, {}), {}, NO_IGNORES)
         with pytest.raises(ProviderError, match="is not known, so"):
-            await p.delete(URN, "i", {}, {}, 0)
+            await p.delete(URN, Existing("i", {}, {}), 0)
 
     with_fake(tmp_path, work, {"account": Secret(UNKNOWN)})
     assert set(calls(tmp_path)) == {"Handshake", "Cancel"}
@@ -280,9 +283,8 @@ def test_configuration_is_checked_and_compared(tmp_path: Path) -> None:
         assert checked == CheckResult({"account": Secret("x"), "region": UNKNOWN})
         refused = await p.check_config(PROVIDER_URN, {}, {"invalid": True})
         assert refused.failures == (CheckFailure("invalid", "must not be given"),)
-        diff = await p.diff_config(
-            PROVIDER_URN, {"account": "x"}, {"account": "x"}, {"account": "y"}, NO_IGNORES
-        )
+        old = Existing("", {"account": "x"}, {"account": "x"})
+        diff = await p.diff_config(PROVIDER_URN, old, {"account": "y"}, NO_IGNORES)
         assert (diff.changes, diff.replace_keys) == ("some", ("account",))
 
     with_fake(tmp_path, work)
@@ -346,7 +348,7 @@ def test_contents_of_assets_that_were_left_out_come_back(tmp_path: Path) -> None
     async def work(p: PluginProvider) -> None:
         inputs = {"name": "a", "value": Asset("1" * 64, text="long")}
         made = await p.create(URN, inputs, 0, False)
-        found = await p.read(URN, made.id, inputs, made.outputs)
+        found = await p.read(URN, Existing(made.id, inputs, made.outputs))
         assert found.inputs == inputs
         assert found.outputs == made.outputs
 

@@ -18,7 +18,7 @@ from tidepool.engine.deployment.live import Entry, provider_urn
 from tidepool.engine.deployment.status import GoalError, Stopped
 from tidepool.engine.deployment.step import Answer, Context, Step
 from tidepool.engine.deployment.steps import CreateStep, DeleteStep, ReplaceStep, SameStep, UpdateStep
-from tidepool.engine.providers.contract import CheckFailure, DiffResult, DiffUnavailable, Provider
+from tidepool.engine.providers.contract import CheckFailure, DiffResult, DiffUnavailable, Existing, Provider
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.values import UNKNOWN, contains_secrets, contains_unknowns, masked
 
@@ -111,9 +111,8 @@ class Replacement:
         else:
             await self._registry.ensure(state.provider)
         provider = await self._context.provider_for(state)
-        diff = await provider.diff(
-            state.urn, state.id, state.inputs, state.outputs, inputs, state.ignore_changes
-        )
+        existing = Existing(state.id, state.inputs, state.outputs)
+        diff = await provider.diff(state.urn, existing, inputs, state.ignore_changes)
         diff = with_engine_diff(diff, state.inputs, inputs)
         diff = with_replace_on_changes(diff, state.replace_on_changes, False)
         return diff.replace_keys if diff.replaces else None
@@ -219,9 +218,8 @@ class Change:
             return DiffResult("none" if equal(old.state.inputs, new.state.inputs) else "some")
         before, after = old.state, new.state
         try:
-            diff = await provider.diff(
-                urn, before.id, before.inputs, before.outputs, after.inputs, goal.ignore_changes
-            )
+            existing = Existing(before.id, before.inputs, before.outputs)
+            diff = await provider.diff(urn, existing, after.inputs, goal.ignore_changes)
         except DiffUnavailable as error:
             self._status.warn(str(error), urn)
             return DiffResult("some")
@@ -242,8 +240,7 @@ class Change:
         provider = await self._registry.get(new.provider)
         diff = await provider.diff_config(
             new_urn,
-            self._registry.configuration(before.state.inputs),
-            before.state.outputs,
+            Existing("", self._registry.configuration(before.state.inputs), before.state.outputs),
             self._registry.configuration(after.state.inputs),
             (),
         )

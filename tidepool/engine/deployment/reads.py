@@ -13,6 +13,7 @@ from tidepool.engine.deployment.step import SUCCESS, Answer, Context, Outcome, S
 from tidepool.engine.events import Op, PropertyDiff, StepMetadata
 from tidepool.engine.providers.contract import (
     DiffResult,
+    Existing,
     InitializationFailed,
 )
 from tidepool.engine.state.references import repaired, without_empty
@@ -48,9 +49,8 @@ class ReadStep(Step):
         else:
             provider = await context.provider_for(state)
             try:
-                found = await provider.read(
-                    state.urn, state.id, state.inputs, state.inputs, state.custom_timeouts.read_s
-                )
+                sought = Existing(state.id, state.inputs, state.inputs)
+                found = await provider.read(state.urn, sought, state.custom_timeouts.read_s)
                 id, outputs = found.id, found.outputs
             except InitializationFailed as failed:
                 id, outputs = failed.id, failed.outputs
@@ -103,7 +103,8 @@ class ImportStep(Step):
         state = self.new.state
         provider = await context.provider_for(state)
         try:
-            found = await provider.read(state.urn, state.import_id, {}, {}, state.custom_timeouts.read_s)
+            sought = Existing(state.import_id, {}, {})
+            found = await provider.read(state.urn, sought, state.custom_timeouts.read_s)
             id, inputs, outputs, refreshes = (
                 found.id,
                 found.inputs,
@@ -204,9 +205,8 @@ class RefreshStep(Step):
         provider = await context.provider_for(before)
         reasons: tuple[str, ...] = ()
         try:
-            found = await provider.read(
-                before.urn, before.id, before.inputs, before.outputs, before.custom_timeouts.read_s
-            )
+            known = Existing(before.id, before.inputs, before.outputs)
+            found = await provider.read(before.urn, known, before.custom_timeouts.read_s)
             id, inputs, outputs = found.id, found.inputs, found.outputs
         except InitializationFailed as failed:
             id, inputs, outputs, reasons = failed.id, failed.inputs, failed.outputs, failed.reasons
@@ -224,9 +224,8 @@ class RefreshStep(Step):
             self._changed = not equal(marked.outputs, before.outputs)
             return SUCCESS
         # The difference that the next update would see, told from the other side.
-        diff = await provider.diff(
-            after.urn, after.id, after.inputs, after.outputs, before.inputs, before.ignore_changes
-        )
+        found_now = Existing(after.id, after.inputs, after.outputs)
+        diff = await provider.diff(after.urn, found_now, before.inputs, before.ignore_changes)
         diff = with_engine_diff(diff, after.inputs, before.inputs)
         inverse = inverted(diff)
         self._changed = diff.changes != "none"

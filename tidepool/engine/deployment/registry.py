@@ -19,6 +19,7 @@ from tidepool.engine.providers.contract import (
     CheckResult,
     CreateResult,
     DiffResult,
+    Existing,
     InEngine,
     Provider,
     ProviderError,
@@ -122,12 +123,7 @@ class Registry(InEngine):
     # -- the provider of providers ---------------------------------------------------------------------
 
     async def check(
-        self,
-        urn: str,
-        olds: Properties,
-        news: Properties,
-        random_seed: bytes,
-        preview: bool,
+        self, urn: str, olds: Properties, news: Properties, random_seed: bytes, preview: bool
     ) -> CheckResult:
         """Load the plugin and let it check its configuration."""
         version = news.get(VERSION)
@@ -149,22 +145,15 @@ class Registry(InEngine):
         return CheckResult(inputs)
 
     async def diff(
-        self,
-        urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
+        self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         """Compare configurations."""
-        provider = self._checked.get(urn) or self._ready[f"{urn}::{id}"]
+        provider = self._checked.get(urn) or self._ready[f"{urn}::{old.id}"]
         news = self.configuration(new_inputs)
-        diff = await provider.diff_config(
-            urn, self.configuration(old_inputs), old_outputs, news, ignore_changes
-        )
+        before = Existing("", self.configuration(old.inputs), old.outputs)
+        diff = await provider.diff_config(urn, before, news, ignore_changes)
         if diff.changes == "unknown":
-            changes = "none" if equal(old_outputs, news) else "some"
+            changes = "none" if equal(old.outputs, news) else "some"
             return DiffResult(changes, diff.replace_keys)  # type: ignore[arg-type]
         return diff
 
@@ -180,9 +169,7 @@ class Registry(InEngine):
     async def update(
         self,
         urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
+        old: Existing,
         new_inputs: Properties,
         timeout_s: float,
         ignore_changes: tuple[str, ...],
@@ -191,8 +178,8 @@ class Registry(InEngine):
         """Take a newly configured process for an existing provider."""
         provider = self._checked.pop(urn, None) or await self._load_for(urn, new_inputs)
         configuration = self.configuration(new_inputs)
-        await provider.configure(urn, id, configuration)
-        self._set(urn, id, provider)
+        await provider.configure(urn, old.id, configuration)
+        self._set(urn, old.id, provider)
         return UpdateResult(configuration)
 
     # -- within ----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from tidepool.engine.events import Op
 from tidepool.engine.providers.contract import (
     CreateResult,
     DiffResult,
+    Existing,
     InitializationFailed,
     ProviderDied,
     ProviderError,
@@ -161,9 +162,7 @@ class UpdateStep(Step):
                 new = self.new.state
                 return await provider.update(
                     new.urn,
-                    old.id,
-                    old.inputs,
-                    old.outputs,
+                    Existing(old.id, old.inputs, old.outputs),
                     new.inputs,
                     new.custom_timeouts.update_s,
                     new.ignore_changes,
@@ -320,9 +319,8 @@ class DeleteStep(Step):
             provider = await context.provider_for(state)
 
             async def delete() -> None:
-                await provider.delete(
-                    state.urn, state.id, state.inputs, state.outputs, state.custom_timeouts.delete_s
-                )
+                existing = Existing(state.id, state.inputs, state.outputs)
+                await provider.delete(state.urn, existing, state.custom_timeouts.delete_s)
 
             try:
                 await hooks.with_retries("delete", state, None, delete)

@@ -14,6 +14,7 @@ from tidepool.engine.providers.contract import (
     CheckResult,
     CreateResult,
     DiffResult,
+    Existing,
     InEngine,
     InvokeResult,
     ProviderError,
@@ -64,12 +65,7 @@ class BuiltinProvider(InEngine):
     # -- resources
 
     async def check(
-        self,
-        urn: str,
-        olds: Properties,
-        news: Properties,
-        random_seed: bytes,
-        preview: bool,
+        self, urn: str, olds: Properties, news: Properties, random_seed: bytes, preview: bool
     ) -> CheckResult:
         """Validate the inputs of a stash or a stack reference."""
         match urns.type_of(urn):
@@ -89,22 +85,16 @@ class BuiltinProvider(InEngine):
         return CheckResult({}, (failure,)) if failure is not None else CheckResult(news)
 
     async def diff(
-        self,
-        urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
+        self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         """A reference to another stack is another resource; a stash takes a new input."""
         match urns.type_of(urn):
             case "pulumi:pulumi:StackReference":
-                if equal(old_inputs.get("name"), new_inputs.get("name")):
+                if equal(old.inputs.get("name"), new_inputs.get("name")):
                     return DiffResult("none")
                 return DiffResult("some", replace_keys=("name",))
             case "pulumi:index:Stash":
-                if equal(old_inputs.get("input"), new_inputs.get("input")):
+                if equal(old.inputs.get("input"), new_inputs.get("input")):
                     return DiffResult("none")
                 return DiffResult("some", changed_keys=("input",))
             case _:
@@ -124,9 +114,7 @@ class BuiltinProvider(InEngine):
     async def update(
         self,
         urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
+        old: Existing,
         new_inputs: Properties,
         timeout_s: float,
         ignore_changes: tuple[str, ...],
@@ -135,24 +123,24 @@ class BuiltinProvider(InEngine):
         """A stash remembers what was stashed first."""
         if urns.type_of(urn) != STASH:
             _unrecognized(urn)
-        return UpdateResult({"input": new_inputs["input"], "output": old_outputs.get("output")})
+        return UpdateResult({"input": new_inputs["input"], "output": old.outputs.get("output")})
 
-    async def read(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
-    ) -> ReadResult:
+    async def read(self, urn: str, old: Existing, timeout_s: float = 0) -> ReadResult:
         """Read the other stack anew; a stash is what it was."""
         match urns.type_of(urn):
             case "pulumi:pulumi:StackReference":
-                for key in inputs:
+                for key in old.inputs:
                     if key != "name":
                         raise ProviderError(f'unknown property "{key}"', state_unknown=True)
-                if "name" not in inputs:
+                if "name" not in old.inputs:
                     raise ProviderError("stack reference can not be imported", state_unknown=True)
-                return ReadResult(id, inputs, self._read_stack(outputs.get("name", inputs["name"])))
+                return ReadResult(
+                    old.id, old.inputs, self._read_stack(old.outputs.get("name", old.inputs["name"]))
+                )
             case "pulumi:index:Stash":
-                if not inputs:
+                if not old.inputs:
                     raise ProviderError("stash can not be imported", state_unknown=True)
-                return ReadResult(id, inputs, outputs)
+                return ReadResult(old.id, old.inputs, old.outputs)
             case _:
                 _unrecognized(urn)
 

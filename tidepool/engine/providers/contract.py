@@ -67,6 +67,15 @@ def _listed(reasons: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Existing:
+    """A resource as the stack has it. ``id`` is empty for the configuration of a provider."""
+
+    id: str
+    inputs: Properties
+    outputs: Properties
+
+
+@dataclass(frozen=True, slots=True)
 class CheckFailure:
     """One mistake in a resource's inputs. ``property`` is a path, or empty."""
 
@@ -165,12 +174,7 @@ class Provider(Protocol):
         ...
 
     async def diff_config(
-        self,
-        urn: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
+        self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         """Compare a provider's own inputs."""
         ...
@@ -180,24 +184,13 @@ class Provider(Protocol):
         ...
 
     async def check(
-        self,
-        urn: str,
-        olds: Properties,
-        news: Properties,
-        random_seed: bytes,
-        preview: bool,
+        self, urn: str, olds: Properties, news: Properties, random_seed: bytes, preview: bool
     ) -> CheckResult:
         """Validate and complete a resource's inputs."""
         ...
 
     async def diff(
-        self,
-        urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
+        self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         """Compare a resource's state with new inputs."""
         ...
@@ -206,18 +199,14 @@ class Provider(Protocol):
         """Make the resource; raises InitializationFailed where it exists but did not come up."""
         ...
 
-    async def read(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
-    ) -> ReadResult:
+    async def read(self, urn: str, old: Existing, timeout_s: float = 0) -> ReadResult:
         """Find out what the resource is now; raises InitializationFailed where it is not well."""
         ...
 
     async def update(
         self,
         urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
+        old: Existing,
         new_inputs: Properties,
         timeout_s: float,
         ignore_changes: tuple[str, ...],
@@ -226,9 +215,7 @@ class Provider(Protocol):
         """Change the resource in place; raises InitializationFailed as ``create`` does."""
         ...
 
-    async def delete(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
-    ) -> None:
+    async def delete(self, urn: str, old: Existing, timeout_s: float) -> None:
         """Remove the resource; one that is gone already is a success."""
         ...
 
@@ -274,15 +261,11 @@ class InEngine:
         """Refuse."""
         self._refuse("cannot be configured")
 
-    async def read(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
-    ) -> ReadResult:
+    async def read(self, urn: str, old: Existing, timeout_s: float = 0) -> ReadResult:
         """Refuse."""
         self._refuse("may not be read")
 
-    async def delete(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
-    ) -> None:
+    async def delete(self, urn: str, old: Existing, timeout_s: float) -> None:
         """Nothing exists outside the state."""
 
     async def construct(self, request: Any) -> ConstructResult:

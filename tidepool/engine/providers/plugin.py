@@ -16,6 +16,7 @@ from tidepool.engine.providers.contract import (
     CreateResult,
     DiffResult,
     DiffUnavailable,
+    Existing,
     InitializationFailed,
     InvokeResult,
     ProviderDied,
@@ -109,12 +110,7 @@ class PluginProvider(CallablePlugin):
     """Speaks to a plugin. All methods are those of :class:`~tidepool.engine.providers.contract.Provider`."""
 
     async def check(
-        self,
-        urn: str,
-        olds: Properties,
-        news: Properties,
-        random_seed: bytes,
-        preview: bool,
+        self, urn: str, olds: Properties, news: Properties, random_seed: bytes, preview: bool
     ) -> CheckResult:
         """Validate and complete a resource's inputs."""
         c = await self.ready()
@@ -135,13 +131,7 @@ class PluginProvider(CallablePlugin):
         return CheckResult(inputs, messages.failures(response.failures))
 
     async def diff(
-        self,
-        urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
+        self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         """Compare a resource's state with new inputs.
 
@@ -156,10 +146,10 @@ class PluginProvider(CallablePlugin):
             )
         encode = c.capabilities.sending(unknowns=True, elide_assets=True)
         request = self._protocol.DiffRequest(
-            id=id,
+            id=old.id,
             **about(urn),
-            old_inputs=encode.struct(old_inputs),
-            olds=encode.struct(old_outputs),
+            old_inputs=encode.struct(old.inputs),
+            olds=encode.struct(old.outputs),
             news=encode.struct(new_inputs),
             ignoreChanges=ignore_changes,
         )
@@ -191,9 +181,7 @@ class PluginProvider(CallablePlugin):
         outputs = self._outputs("Create", response.properties, c.capabilities, inputs, preview)
         return CreateResult(response.id, outputs, response.refresh_before_update)
 
-    async def read(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float = 0
-    ) -> ReadResult:
+    async def read(self, urn: str, old: Existing, timeout_s: float = 0) -> ReadResult:
         """Find out what the resource is now."""
         try:
             c = await self.ready()
@@ -205,34 +193,32 @@ class PluginProvider(CallablePlugin):
             return ReadResult("", {}, {})
         encode = c.capabilities.sending(unknowns=False, elide_assets=True)
         request = self._protocol.ReadRequest(
-            id=id,
+            id=old.id,
             **about(urn),
-            properties=encode.struct(outputs),
-            inputs=encode.struct(inputs),
+            properties=encode.struct(old.outputs),
+            inputs=encode.struct(old.inputs),
             timeout=timeout_s,
         )
         try:
             response = await self._connection.call("Read", request, urn)
         except rpc.Failure as failure:
-            raise self._failed(failure, c.capabilities, "", outputs, inputs) from failure
-        found = self._outputs("Read", response.properties, c.capabilities, outputs, False)
+            raise self._failed(failure, c.capabilities, "", old.outputs, old.inputs) from failure
+        found = self._outputs("Read", response.properties, c.capabilities, old.outputs, False)
         found_inputs = None
         if response.HasField("inputs"):
-            found_inputs = self._outputs("Read", response.inputs, c.capabilities, inputs, False)
-            found_inputs = messages.with_contents_of(found_inputs, inputs)
+            found_inputs = self._outputs("Read", response.inputs, c.capabilities, old.inputs, False)
+            found_inputs = messages.with_contents_of(found_inputs, old.inputs)
         return ReadResult(
             response.id,
             found_inputs,
-            messages.with_contents_of(found, inputs),
+            messages.with_contents_of(found, old.inputs),
             response.refresh_before_update,
         )
 
     async def update(
         self,
         urn: str,
-        id: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
+        old: Existing,
         new_inputs: Properties,
         timeout_s: float,
         ignore_changes: tuple[str, ...],
@@ -247,10 +233,10 @@ class PluginProvider(CallablePlugin):
         self._require_known(c, urn)
         encode_old = c.capabilities.sending(unknowns=False, elide_assets=True)
         request = self._protocol.UpdateRequest(
-            id=id,
+            id=old.id,
             **about(urn),
-            old_inputs=encode_old.struct(old_inputs),
-            olds=encode_old.struct(old_outputs),
+            old_inputs=encode_old.struct(old.inputs),
+            olds=encode_old.struct(old.outputs),
             news=c.capabilities.sending(unknowns=preview).struct(new_inputs),
             timeout=timeout_s,
             ignoreChanges=ignore_changes,
@@ -259,22 +245,20 @@ class PluginProvider(CallablePlugin):
         try:
             response = await self._connection.call("Update", request, urn)
         except rpc.Failure as failure:
-            raise self._failed(failure, c.capabilities, id, new_inputs, None) from failure
+            raise self._failed(failure, c.capabilities, old.id, new_inputs, None) from failure
         outputs = self._outputs("Update", response.properties, c.capabilities, new_inputs, preview)
         return UpdateResult(outputs, response.refresh_before_update)
 
-    async def delete(
-        self, urn: str, id: str, inputs: Properties, outputs: Properties, timeout_s: float
-    ) -> None:
+    async def delete(self, urn: str, old: Existing, timeout_s: float) -> None:
         """Remove the resource."""
         c = await self.ready()
         self._require_known(c, urn)
         encode = c.capabilities.sending(unknowns=False, elide_assets=True)
         request = self._protocol.DeleteRequest(
-            id=id,
+            id=old.id,
             **about(urn),
-            properties=encode.struct(outputs),
-            old_inputs=encode.struct(inputs),
+            properties=encode.struct(old.outputs),
+            old_inputs=encode.struct(old.inputs),
             timeout=timeout_s,
         )
         try:

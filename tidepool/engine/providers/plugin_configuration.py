@@ -14,7 +14,13 @@ from tidepool.engine import rpc
 from tidepool.engine import urn as urns
 from tidepool.engine.providers import messages
 from tidepool.engine.providers.connection import Connection
-from tidepool.engine.providers.contract import CheckResult, DiffResult, ProviderError, ProviderUnimplemented
+from tidepool.engine.providers.contract import (
+    CheckResult,
+    DiffResult,
+    Existing,
+    ProviderError,
+    ProviderUnimplemented,
+)
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import Properties, contains_unknowns, without_secrets
 from tidepool.engine.wire import Encoder, WireError
@@ -72,18 +78,13 @@ class ConfiguredPlugin:
         return CheckResult(messages.with_secrets_of(inputs, news), messages.failures(response.failures))
 
     async def diff_config(
-        self,
-        urn: str,
-        old_inputs: Properties,
-        old_outputs: Properties,
-        new_inputs: Properties,
-        ignore_changes: tuple[str, ...],
+        self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         """Compare the provider's own inputs; one that cannot leaves it to the engine, and never replaces."""
         request = self._protocol.DiffRequest(
             **about(urn),
-            old_inputs=_TO_CONFIG.struct(old_inputs),
-            olds=_TO_CONFIG.struct(old_outputs),
+            old_inputs=_TO_CONFIG.struct(old.inputs),
+            olds=_TO_CONFIG.struct(old.outputs),
             news=_TO_CONFIG.struct(new_inputs),
             ignoreChanges=ignore_changes,
         )
