@@ -88,6 +88,21 @@ def secret(value: Value) -> Secret:
     return value if isinstance(value, Secret) else Secret(value)
 
 
+def equal(a: Value, b: Value) -> bool:
+    """Return whether two values are the same; unlike ``==``, tells ``True`` from ``1``."""
+    if a is b:
+        return True
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal(v, b[k]) for k, v in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, bool) is not isinstance(b, bool):
+        return False
+    if isinstance(a, Asset | Archive) and type(a) is type(b) and a.hash and b.hash:
+        return a.hash == b.hash
+    return bool(a == b)
+
+
 def walk(value: Value) -> Iterator[Value]:
     """``value`` and all values within it, outer ones first."""
     yield value

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pulumi.runtime.proto import resource_pb2
 
-from tidepool.engine.deployment.default_providers import DefaultProviders, newest_plugins
+from tidepool.engine.deployment.calls import DefaultProviders, newest_plugins
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.goal import Goal
 from tidepool.engine.deployment.registry import with_plugin

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.engine.display import streams
 from tests.engine.display.test_plain import Clock
 from tidepool.engine import urn as urns
-from tidepool.engine.display import frame, live, markup
+from tidepool.engine.display import live, markup
 from tidepool.engine.display.board import Board
 from tidepool.engine.display.live import LiveDisplay
 from tidepool.engine.display.settings import Settings
@@ -120,18 +120,18 @@ def test_a_screen_is_never_too_high_nor_too_wide(
         board.event(ResourcePre(step, False))
         board.event(ResourceFailed(step))
     out = io.StringIO()
-    drawn = frame.Frame(out, color=False)
+    drawn = live.Frame(out, color=False)
     lines = live.moment(board, width=width, height=height, beat=3, unicode=True, cancelling=cancelling)
     assert len(lines) <= max(height - 1, 4)
     drawn.draw(lines, width)
     text = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", out.getvalue())
-    assert all(frame.cells(line) <= width - 1 for line in text.split("\n"))
+    assert all(live.cells(line) <= width - 1 for line in text.split("\n"))
 
 
 @given(st.text(alphabet="ab名<>{%", max_size=20), st.integers(0, 12))
 def test_cropped_text_fits_and_keeps_its_beginning(text: str, width: int) -> None:
-    cropped = frame.crop(f"{markup.RED}{text}{markup.RESET}", width)
-    assert frame.cells(markup.plain(cropped)) <= width
+    cropped = live.crop(f"{markup.RED}{text}{markup.RESET}", width)
+    assert live.cells(markup.plain(cropped)) <= width
     plain = markup.plain(f"{markup.RED}{text}{markup.RESET}")
     assert plain.startswith(markup.plain(cropped))
 
@@ -244,7 +244,7 @@ def test_ticks_draw_no_more_often_than_they_may() -> None:
 
 def test_a_terminal_that_became_narrower_is_cleared_of_wrapped_lines() -> None:
     out = io.StringIO()
-    drawn = frame.Frame(out, color=False)
+    drawn = live.Frame(out, color=False)
     drawn.draw(["x" * 50, "short"], 80)
     drawn.draw(["y"], 20)
     # 50 cells take three lines of 20 now, and "short" one.

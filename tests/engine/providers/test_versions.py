@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidepool.engine.providers.versions import Version, admits
+from tidepool.engine.providers.discovery import Version, admits
 
 _identifiers = st.from_regex(r"\A(0|[1-9][0-9]{0,3}|[a-z][a-z0-9-]{0,3})\Z")
 _versions = st.builds(

@@ -7,7 +7,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tidepool.engine import urn as urns
-from tidepool.engine.compare import equal
 from tidepool.engine.deployment.diffing import (
     trigger_fired,
     with_engine_diff,
@@ -20,7 +19,7 @@ from tidepool.engine.deployment.step import Answer, Context, Step
 from tidepool.engine.deployment.steps import CreateStep, DeleteStep, ReplaceStep, SameStep, UpdateStep
 from tidepool.engine.providers.contract import CheckFailure, DiffResult, DiffUnavailable, Existing, Provider
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
-from tidepool.engine.values import UNKNOWN, contains_secrets, contains_unknowns, masked
+from tidepool.engine.values import UNKNOWN, contains_secrets, contains_unknowns, equal, masked
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,16 @@ from typing import Any, Final, Literal
 
 from tidepool.engine.deployment import limits
 from tidepool.engine.deployment.callbacks import Hooks
+from tidepool.engine.deployment.calls import DefaultProviders
 from tidepool.engine.deployment.change import Replacement
-from tidepool.engine.deployment.default_providers import DefaultProviders
 from tidepool.engine.deployment.deletion import Deletion
 from tidepool.engine.deployment.endpoint import LocalMonitor, MonitorServer, serve
 from tidepool.engine.deployment.executor import Executor
-from tidepool.engine.deployment.generator import Generator
+from tidepool.engine.deployment.generator import Generator, Registrar
 from tidepool.engine.deployment.live import Durable, Entry, LiveStack
 from tidepool.engine.deployment.monitor import Monitor
 from tidepool.engine.deployment.options import Request
 from tidepool.engine.deployment.reads import RefreshStep, take_up
-from tidepool.engine.deployment.registrar import Registrar
 from tidepool.engine.deployment.registry import Load, Registry
 from tidepool.engine.deployment.status import EXPECTED, ProgramFailed, Status, Stopped
 from tidepool.engine.deployment.step import Books, Context

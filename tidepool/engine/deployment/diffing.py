@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidepool.engine import property_path
-from tidepool.engine.compare import changed_keys, detailed_diff, equal
 from tidepool.engine.events import PropertyDiff
+from tidepool.engine.property_path import Path
 from tidepool.engine.providers.contract import DiffResult
 from tidepool.engine.values import (
     Properties,
     Value,
     contains_unknowns,
+    equal,
     without_outputs,
     without_secrets,
 )
@@ -87,3 +88,31 @@ def _to_replace(diff: PropertyDiff) -> PropertyDiff:
     if diff.kind.endswith("-replace"):
         return diff
     return PropertyDiff(f"{diff.kind}-replace", diff.input_diff)  # type: ignore[arg-type]
+
+
+def detailed_diff(old: Properties, new: Properties) -> dict[str, PropertyDiff]:
+    """All leaves that differ between ``old`` and ``new`` inputs, by path; secrets count by their content."""
+    found: dict[str, PropertyDiff] = {}
+    _differences((), without_secrets(without_outputs(old)), without_secrets(without_outputs(new)), found)
+    return found
+
+
+def changed_keys(diff: dict[str, PropertyDiff]) -> tuple[str, ...]:
+    """The top-level keys that a detailed diff touches, sorted."""
+    return tuple(sorted({str(property_path.parse(path)[0]) for path in diff}))
+
+
+def _differences(path: Path, old: Value, new: Value, found: dict[str, PropertyDiff]) -> None:
+    if equal(old, new):
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            _differences((*path, key), old.get(key), new.get(key), found)
+    elif isinstance(old, list) and isinstance(new, list):
+        for i in range(max(len(old), len(new))):
+            before = old[i] if i < len(old) else None
+            after = new[i] if i < len(new) else None
+            _differences((*path, i), before, after, found)
+    else:
+        kind = "add" if old is None else "delete" if new is None else "update"
+        found[property_path.format(path)] = PropertyDiff(kind, input_diff=True)  # type: ignore[arg-type]

@@ -17,10 +17,9 @@ from pulumi.runtime.proto import callback_pb2, provider_pb2, resource_pb2
 from tidepool.engine import wire
 from tidepool.engine.assets import AssetError, lack_hashes, with_hashes
 from tidepool.engine.deployment.callbacks import Callback, CallbackFailed, Callbacks, ResourceHook
-from tidepool.engine.deployment.calls import Functions, construct_request
-from tidepool.engine.deployment.default_providers import DefaultProviders
+from tidepool.engine.deployment.calls import DefaultProviders, Functions, construct_request
+from tidepool.engine.deployment.generator import Registrar
 from tidepool.engine.deployment.goal import Family, Goal, ReadGoal
-from tidepool.engine.deployment.registrar import Registrar
 from tidepool.engine.deployment.registration import (
     as_outputs,
     goal_of,

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final, Literal
 
-from tidepool.engine.compare import equal
 from tidepool.engine.deployment.diffing import with_engine_diff
 from tidepool.engine.deployment.live import Entry
 from tidepool.engine.deployment.step import SUCCESS, Answer, Context, Outcome, Step, mark_secrets, now
@@ -18,6 +17,7 @@ from tidepool.engine.providers.contract import (
 )
 from tidepool.engine.state.references import repaired, without_empty
 from tidepool.engine.value_json import UNKNOWN_STRING
+from tidepool.engine.values import equal
 
 
 class ReadStep(Step):

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from tidepool.engine import urn as urns
-from tidepool.engine.compare import equal
 from tidepool.engine.providers.contract import (
     CheckFailure,
     CheckResult,
@@ -28,7 +27,7 @@ from tidepool.engine.providers.contract import (
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX, ResourceState
 from tidepool.engine.value_json import UNKNOWN_STRING
-from tidepool.engine.values import Properties, Secret
+from tidepool.engine.values import Properties, Secret, equal
 
 #: Options of the engine among a provider's inputs; they are not the provider's to see.
 INTERNAL: Final = "__internal"

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from tidepool.engine.compare import equal
 from tidepool.engine.deployment.live import Entry
 from tidepool.engine.deployment.step import (
     SUCCESS,
@@ -30,6 +29,7 @@ from tidepool.engine.providers.contract import (
     UpdateResult,
 )
 from tidepool.engine.resource import ResourceState
+from tidepool.engine.values import equal
 
 
 class CreateStep(Step):

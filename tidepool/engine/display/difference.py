@@ -11,11 +11,19 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 from tidepool.engine import property_path
-from tidepool.engine.compare import equal
 from tidepool.engine.events import DiffKind, StepMetadata
 from tidepool.engine.property_path import Path
 from tidepool.engine.resource import ResourceState
-from tidepool.engine.values import UNKNOWN, Output, Properties, ResourceReference, Secret, Unknown, Value
+from tidepool.engine.values import (
+    UNKNOWN,
+    Output,
+    Properties,
+    ResourceReference,
+    Secret,
+    Unknown,
+    Value,
+    equal,
+)
 
 _K = TypeVar("_K", str, int)
 

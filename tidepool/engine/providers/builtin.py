@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from tidepool.engine import urn as urns
-from tidepool.engine.compare import equal
 from tidepool.engine.errors import EngineError
 from tidepool.engine.providers.contract import (
     CheckFailure,
@@ -22,7 +21,7 @@ from tidepool.engine.providers.contract import (
     UpdateResult,
 )
 from tidepool.engine.resource import ResourceState as State
-from tidepool.engine.values import UNKNOWN, Properties, Secret, contains_secrets
+from tidepool.engine.values import UNKNOWN, Properties, Secret, contains_secrets, equal
 
 STASH: Final = "pulumi:index:Stash"
 

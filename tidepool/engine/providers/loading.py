@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
-from tidepool.engine.providers import discovery, interpreters, versions
+from tidepool.engine.providers import discovery, interpreters
 from tidepool.engine.providers.builtin import BuiltinProvider, ResourceState, StackOutputs
 from tidepool.engine.providers.contract import Provider
 from tidepool.engine.providers.discovery import PluginRequest
@@ -104,7 +104,7 @@ class _Servicer:
 
         wanted = request.pulumi_version_range
         try:
-            admitted = versions.admits(wanted, self._version)
+            admitted = discovery.admits(wanted, self._version)
         except ValueError as e:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"invalid version range {wanted!r}: {e}")
         if not admitted:
