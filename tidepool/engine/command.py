@@ -83,6 +83,11 @@ class World:
     owns_process: bool = False
 
     @property
+    def input(self) -> TextIO:
+        """The stream that answers and contents are read from."""
+        return self.stdin if self.stdin is not None else sys.stdin
+
+    @property
     def home(self) -> Path:
         """The person's home folder."""
         return Path(self.env["HOME"]) if self.env.get("HOME") else Path.home()

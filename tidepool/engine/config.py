@@ -99,15 +99,7 @@ def from_document(raw: Any) -> Value:
 
 def to_document(value: Value) -> Any:
     """``value`` as it is written to YAML or JSON."""
-    match value:
-        case Ciphertext():
-            return {"secure": value.text}
-        case dict():
-            return {k: to_document(v) for k, v in value.items()}
-        case list():
-            return [to_document(v) for v in value]
-        case _:
-            return value
+    return _with_ciphertexts(value, lambda text: {"secure": text})
 
 
 def is_secure(value: Value) -> bool:
@@ -130,26 +122,23 @@ def is_object(value: Value) -> bool:
 
 def decrypted(value: Value, decrypt: Decrypt) -> Value:
     """``value`` with every ciphertext replaced by its plaintext."""
-    match value:
-        case Ciphertext():
-            return decrypt(value.text)
-        case dict():
-            return {k: decrypted(v, decrypt) for k, v in value.items()}
-        case list():
-            return [decrypted(v, decrypt) for v in value]
-        case _:
-            return value
+    return _with_ciphertexts(value, decrypt)
 
 
 def reencrypted(value: Value, decrypt: Decrypt, encrypt: Callable[[str], str]) -> Value:
     """``value`` with every ciphertext decrypted by one crypter and encrypted by another."""
+    return _with_ciphertexts(value, lambda text: Ciphertext(encrypt(decrypt(text))))
+
+
+def _with_ciphertexts(value: Value, become: Callable[[str], Value]) -> Value:
+    """``value`` with every ciphertext replaced by what its text is to ``become``."""
     match value:
         case Ciphertext():
-            return Ciphertext(encrypt(decrypt(value.text)))
+            return become(value.text)
         case dict():
-            return {k: reencrypted(v, decrypt, encrypt) for k, v in value.items()}
+            return {k: _with_ciphertexts(v, become) for k, v in value.items()}
         case list():
-            return [reencrypted(v, decrypt, encrypt) for v in value]
+            return [_with_ciphertexts(v, become) for v in value]
         case _:
             return value
 

@@ -7,7 +7,6 @@ order, and touches only what changed. Source: ``LoadProjectStack`` in Pulumi's `
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
@@ -36,6 +35,13 @@ class StackConfig:
     has_environment: bool = False
     #: Keys that were written without a value. They are read as empty texts; the CLI warns of them.
     empty_keys: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The text settings by their keys, in the order in which they are written to a new file."""
+        return dict(
+            zip(_SETTINGS, (self.secrets_provider, self.encrypted_key, self.encryption_salt), strict=True)
+        )
 
     def with_values(self, values: Values) -> StackConfig:
         """The same with other values."""
@@ -132,12 +138,7 @@ def edited(text: str, config: StackConfig, project: str | None) -> str:
 
 
 def _edit_settings(document: Any, config: StackConfig) -> None:
-    wanted = {
-        "secretsprovider": config.secrets_provider,
-        "encryptedkey": config.encrypted_key,
-        "encryptionsalt": config.encryption_salt,
-    }
-    for name, setting in wanted.items():
+    for name, setting in config.settings.items():
         if (document.get(name) or "") == setting:
             continue
         if not setting:
@@ -318,13 +319,8 @@ def _key(name: str, project: str | None) -> Key:
 
 def _json(config: StackConfig, text: str) -> str:
     document = json.loads(text) if text.strip() else {}
-    settings: Mapping[str, str] = {
-        "secretsprovider": config.secrets_provider,
-        "encryptedkey": config.encrypted_key,
-        "encryptionsalt": config.encryption_salt,
-    }
     kept = {k: v for k, v in document.items() if k not in _SETTINGS and k != "config"}
-    new = {k: v for k, v in settings.items() if v}
+    new = {k: v for k, v in config.settings.items() if v}
     if config.values:
         new["config"] = {str(k): to_document(v) for k, v in config.values.items()}  # type: ignore[assignment]
     return json.dumps({**new, **kept}, indent=4, ensure_ascii=False) + "\n"

@@ -189,13 +189,10 @@ def _environment(request: OperationRequest) -> dict[str, str]:
 
 def _approves(request: OperationRequest, world: World) -> bool:
     """Ask the person at the terminal whether the operation is to be done."""
-    import sys
-
-    source = world.stdin or sys.stdin
     while True:
         world.stdout.write(f"\nDo you want to perform this {KINDS[request.kind]}? [yes/no] ")
         world.stdout.flush()
-        answer = source.readline()
+        answer = world.input.readline()
         if not answer or answer.strip().lower() in ("n", "no"):
             world.say(f"confirmation declined, not proceeding with the {KINDS[request.kind]}")
             return False

@@ -52,25 +52,11 @@ class Status:
         self._sink = sink
         #: Set when no new steps are to be begun.
         self.stopping = asyncio.Event()
-        self._failed = False
-        self._is_explained = False
-        self._canceled = False
+        #: Whether something happened that the operation does not recover from, and whether the person was told what.
+        self.failed = self.is_explained = False
+        #: Whether a person asked the operation to end.
+        self.canceled = False
         self._fault: BaseException | None = None
-
-    @property
-    def failed(self) -> bool:
-        """True once something happened that the operation does not recover from."""
-        return self._failed
-
-    @property
-    def is_explained(self) -> bool:
-        """True once the person was told why the operation failed."""
-        return self._is_explained
-
-    @property
-    def canceled(self) -> bool:
-        """True once a person asked the operation to end."""
-        return self._canceled
 
     def stop(self) -> None:
         """Begin no new steps; those under way are finished and recorded."""
@@ -78,12 +64,12 @@ class Status:
 
     def cancel(self) -> None:
         """Stop, because a person asks for it."""
-        self._canceled = True
+        self.canceled = True
         self.stop()
 
     def mark_failed(self) -> None:
         """Count the operation as failed when it is over."""
-        self._failed = True
+        self.failed = True
 
     def fail(self) -> None:
         """Stop, and count the operation as failed for a reason that was told."""
@@ -92,7 +78,7 @@ class Status:
 
     def explain_failure(self) -> None:
         """Count the operation as failed for a reason that was told."""
-        self._failed = self._is_explained = True
+        self.failed = self.is_explained = True
 
     def is_fault(self, error: BaseException) -> bool:
         """Tell whether an error is one of the engine, which must not be mistaken for a failed step; then stop."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tidepool.engine import urn as urns
 from tidepool.engine.display import markup, step_text, words
-from tidepool.engine.display.rows import Row, message, type_cell
+from tidepool.engine.display.rows import Row, message, type_cell, urn_of
 from tidepool.engine.display.settings import Settings
 from tidepool.engine.display.step_text import is_shown
 from tidepool.engine.events import (
@@ -233,9 +233,7 @@ def _block(stream: int, said: list[Diagnostic]) -> Iterator[str]:
 
 
 def _heading(row: Row, settings: Settings) -> str:
-    urn = row.urn or urns.make(
-        settings.stack, settings.project, "", urns.ROOT_STACK_TYPE, f"{settings.project}-{settings.stack}"
-    )
+    urn = urn_of(row, settings)
     if settings.show_urns:
         return words.printable(urn)
     return f"{type_cell(urn)} ({words.printable(urns.name_of(urn))})"

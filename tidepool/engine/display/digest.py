@@ -12,7 +12,7 @@ from typing import IO, Any
 from tidepool.engine.display import markup, words
 from tidepool.engine.display.event_log import changes_json, detailed_diff_json
 from tidepool.engine.display.settings import MASK, Settings, visible
-from tidepool.engine.display.step_text import is_shown
+from tidepool.engine.display.step_text import is_told
 from tidepool.engine.events import (
     Diagnostic,
     Event,
@@ -84,13 +84,8 @@ class DigestDisplay:
             result["maybeCorrupt"] = self._summary.maybe_corrupt
         return {key: value for key, value in result.items() if value}
 
-    def _shown(self, step: StepMetadata) -> bool:
-        if words.is_internal(step):
-            return False
-        return words.is_root(step.urn) or is_shown(step, self._settings, steps_of_replacements=False)
-
     def _plan(self, step: StepMetadata) -> None:
-        if not self._shown(step):
+        if not is_told(step, self._settings):
             return
         if step.op is Op.REFRESH:
             self._refreshed.add(step.urn)
@@ -102,7 +97,7 @@ class DigestDisplay:
     def _correct(self, step: StepMetadata) -> None:
         """Put what a refresh found in the place of the step that announced it."""
         found = (step.op is Op.UPDATE and step.detailed_diff is not None) or step.op is Op.DELETE
-        if found and step.urn in self._refreshed and self._shown(step):
+        if found and step.urn in self._refreshed and is_told(step, self._settings):
             self._steps[self._positions[step.urn]] = step_json(step, self._settings.suppress_outputs)
 
     def _diagnose(self, event: Diagnostic) -> None:

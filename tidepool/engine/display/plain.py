@@ -162,11 +162,7 @@ class DiffDisplay:
             self._write(f"{markup.HEADLINE}{self._settings.label} ({self._settings.stack}):{markup.RESET}\n")
 
     def _shown(self, step: StepMetadata) -> bool:
-        if words.is_internal(step):
-            return False
-        return words.is_root(step.urn) or step_text.is_shown(
-            step, self._settings, steps_of_replacements=False
-        )
+        return step_text.is_told(step, self._settings)
 
     def _depth(self, step: StepMetadata) -> int:
         return step_text.depth(step, self._seen, self._shown)

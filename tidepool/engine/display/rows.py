@@ -114,14 +114,18 @@ def columns(row: Row, settings: Settings, *, all_done: bool, now: float, info: s
     ``op`` is the operation to show, which may be another one than the row's own (see :class:`.board.Board`).
     """
     done = row.is_done(all_done)
-    urn = row.urn or urns.make(
-        settings.stack, settings.project, "", urns.ROOT_STACK_TYPE, _root_name(settings)
-    )
+    urn = urn_of(row, settings)
     sign = words.colored_sign(op, done) + markup.RESET
     cells = (
         [words.printable(urn)] if settings.show_urns else [type_cell(urn), words.printable(urns.name_of(urn))]
     )
     return [sign, *cells, status(row, settings, op, all_done, now), info]
+
+
+def urn_of(row: Row, settings: Settings) -> str:
+    """A row's URN; of the stack's own row also before its resource is known."""
+    name = f"{settings.project}-{settings.stack}"
+    return row.urn or urns.make(settings.stack, settings.project, "", urns.ROOT_STACK_TYPE, name)
 
 
 def type_cell(urn: str) -> str:
@@ -222,7 +226,3 @@ def _took(row: Row, op: Op) -> str:
 
 def _takes(row: Row, op: Op, now: float) -> str:
     return "" if op is Op.SAME or row.started is None else f" ({int(now - row.started)}s)"
-
-
-def _root_name(settings: Settings) -> str:
-    return f"{settings.project}-{settings.stack}"

@@ -37,6 +37,13 @@ def is_shown(step: StepMetadata, settings: Settings, steps_of_replacements: bool
     return step.logical or step.op not in words.REPLACEMENT_STEPS
 
 
+def is_told(step: StepMetadata, settings: Settings) -> bool:
+    """Return whether a display that takes a replacement for one thing tells of a step."""
+    if words.is_internal(step):
+        return False
+    return words.is_root(step.urn) or is_shown(step, settings, steps_of_replacements=False)
+
+
 def depth(step: StepMetadata, seen: Mapping[str, StepMetadata], shown: Callable[[StepMetadata], bool]) -> int:
     """Count the parents of a resource that are drawn above it."""
     depth, state = 0, step.new or step.old

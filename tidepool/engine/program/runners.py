@@ -22,6 +22,7 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
 from tidepool.engine.program.main_thread import Interrupts, MainThread
+from tidepool.engine.providers.loading import EngineServicer
 
 #: What a program prints is a stream of text, whose pieces belong together: standard output, standard error.
 STREAMS: Final[Mapping[Severity, int]] = {"info": 1, "info#err": 2}
@@ -189,19 +190,13 @@ class InProcessProgram:
             raise ProgramFailed(failure(code), reported=code == host.REPORTED)
 
 
-class LocalEngine:
+class LocalEngine(EngineServicer):
     """The engine service as the SDK of a program in this process sees it."""
 
     def __init__(self, log: Callable[[Any], None], *, debug: bool) -> None:
-        from google.protobuf import empty_pb2
-        from pulumi.runtime.proto import engine_pb2
-
-        self._empty = empty_pb2.Empty()
+        super().__init__(log)
         #: The severity of messages that nobody sees: there are several for each resource.
-        self._unseen = None if debug else engine_pb2.DEBUG
-        self._log = log
-        self._root_urn = ""
-        self._messages = engine_pb2
+        self._unseen = None if debug else self._messages.DEBUG
 
     def Log(self, request: Any, timeout: float | None = None) -> Any:  # noqa: N802 - the service's name
         """Take a message."""
@@ -209,16 +204,7 @@ class LocalEngine:
             self._log(request)
         return self._empty
 
-    def GetRootResource(self, request: Any) -> Any:  # noqa: N802
-        """The stack resource, for SDKs that ask."""
-        return self._messages.GetRootResourceResponse(urn=self._root_urn)
-
-    def SetRootResource(self, request: Any) -> Any:  # noqa: N802
-        """Remember the stack resource."""
-        self._root_urn = request.urn
-        return self._messages.SetRootResourceResponse()
-
-    def RequirePulumiVersion(self, request: Any) -> Any:  # noqa: N802
+    def RequirePulumiVersion(self, request: Any, _context: Any = None) -> Any:  # noqa: N802
         """Any program may run: the engine follows the CLI of the SDK's version."""
         return self._messages.RequirePulumiVersionResponse()
 

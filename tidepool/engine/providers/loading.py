@@ -61,17 +61,19 @@ class EngineServer:
         server = grpc.server(
             ThreadPoolExecutor(_WORKERS, thread_name_prefix="engine-service"), options=CHANNEL_OPTIONS
         )
-        messages("engine_pb2_grpc").add_EngineServicer_to_server(_Servicer(self._log, self._version), server)
+        messages("engine_pb2_grpc").add_EngineServicer_to_server(
+            EngineServicer(self._log, self._version), server
+        )
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         self._server = server
         self._address = f"127.0.0.1:{port}"
 
 
-class _Servicer:
-    """The methods as gRPC calls them."""
+class EngineServicer:
+    """The service's methods, as gRPC calls them."""
 
-    def __init__(self, log: LogSink, version: str) -> None:
+    def __init__(self, log: LogSink, version: str = PULUMI_VERSION) -> None:
         from google.protobuf import empty_pb2
 
         self._messages = messages("engine_pb2")
@@ -80,14 +82,14 @@ class _Servicer:
         self._version = version
         self._root_urn = ""
 
-    def Log(self, request: Any, _context: Any) -> Any:  # noqa: N802 - the service's names
+    def Log(self, request: Any, _context: Any = None) -> Any:  # noqa: N802 - the service's names
         self._log(request)
         return self._empty
 
-    def GetRootResource(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+    def GetRootResource(self, _request: Any, _context: Any = None) -> Any:  # noqa: N802
         return self._messages.GetRootResourceResponse(urn=self._root_urn)
 
-    def SetRootResource(self, request: Any, _context: Any) -> Any:  # noqa: N802
+    def SetRootResource(self, request: Any, _context: Any = None) -> Any:  # noqa: N802
         self._root_urn = request.urn
         return self._messages.SetRootResourceResponse()
 

@@ -74,7 +74,7 @@ def write(path: Path, content: bytes, *, durable: bool = True, mode: int = _PRIV
                 temporary.unlink(missing_ok=True)
             raise
         if durable:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         path.with_name(path.name + _ATTRIBUTES).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(
@@ -193,7 +193,8 @@ def _write_new(path: Path, content: bytes, mode: int, durable: bool) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Return when the names in ``folder`` are on disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

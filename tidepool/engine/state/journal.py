@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from tidepool.engine.errors import EngineError
 from tidepool.engine.resource import PendingOperation, ResourceState, Snapshot
+from tidepool.engine.state import files
 from tidepool.engine.state.references import normalize_urn_references, ordered, repaired
 
 FORMAT = 1
@@ -176,7 +177,7 @@ class JournalFile:
         except OSError as error:
             raise _unwritable(path, error) from error
         self.write(_line({"journal": FORMAT, "base": base_digest, "operation": operation}))
-        _sync_folder(path.parent)
+        files.sync_folder(path.parent)
 
     def append(self, fields: Mapping[str, Any]) -> None:
         """Remember one record for the next write."""
@@ -292,14 +293,6 @@ def fold(base: Snapshot, records: Iterable[Record]) -> Snapshot:
 
 def _line(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _unwritable(path: Path, error: OSError) -> EngineError:

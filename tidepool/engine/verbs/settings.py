@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,10 +128,8 @@ class Set:
         return 0
 
     def _read(self, world: World) -> str:
-        import sys
-
-        stream = world.stdin if world.stdin is not None else sys.stdin
-        if world.stdin is None and (stream is None or stream.isatty()):
+        stream = world.input
+        if world.stdin is None and (sys.stdin is None or sys.stdin.isatty()):
             if not world.interactive:
                 raise UsageError("config value must be specified in non-interactive mode")
             from getpass import getpass

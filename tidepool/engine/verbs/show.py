@@ -11,6 +11,7 @@ from typing import Any
 from tidepool.engine import urn as urns
 from tidepool.engine.command import World
 from tidepool.engine.config import Decrypt, Value, from_document, is_object, is_secure, text_of
+from tidepool.engine.display.words import duration
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
 from tidepool.engine.state.checkpoint import Crypter
@@ -173,7 +174,7 @@ class Output:
             raise EngineError(f"current stack does not have output property '{self.name}'")
         if self.shell:
             for name in [self.name] if self.name else outputs:
-                world.say(f"{name}={_shell_quoted(output_text(outputs[name]))}")
+                world.say(f"{name}={shlex.quote(output_text(outputs[name]))}")
         elif self.json:
             world.stdout.write(json_document(outputs[self.name] if self.name else outputs))
         elif self.name:
@@ -213,10 +214,6 @@ def outputs_text(outputs: Mapping[str, Any]) -> str:
     if not outputs:
         return f"{head}    No output values currently in this stack\n"
     return head + table(["OUTPUT", "VALUE"], [[k, output_text(v)] for k, v in outputs.items()], "    ")
-
-
-def _shell_quoted(text: str) -> str:
-    return shlex.quote(text)
 
 
 def _no_secrets_left(_: str) -> str:
@@ -272,7 +269,7 @@ class History:
             f"UpdateKind: {update.kind}",
             f"Status: {update.result}",
             f"Message: {update.message}",
-            f"{counts} Updated {when} took {_duration(update.end_time - update.start_time)}",
+            f"{counts} Updated {when} took {duration(update.end_time - update.start_time)}",
             *(f"    {k}: {v}" for k, v in sorted(update.environment.items()) if v.strip()),
             "",
         ]
@@ -316,11 +313,3 @@ def shown_value(value: Value, decrypt: Decrypt) -> dict[str, Any]:
     if is_object(value):
         item["objectValue"] = sorted_keys(decrypted(value, decrypt))
     return item
-
-
-def _duration(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minutes}m{rest}s"
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -99,11 +98,5 @@ def confirm(world: World, question: str, expected: str) -> None:
         f"{question}\nPlease confirm that this is what you'd like to do by typing `{expected}`: "
     )
     world.stdout.flush()
-    if _stdin_line(world) != expected:
+    if world.input.readline().strip() != expected:
         raise NotConfirmed("confirmation declined")
-
-
-def _stdin_line(world: World) -> str:
-    if world.stdin is not None:
-        return world.stdin.readline().strip()
-    return sys.stdin.readline().strip()

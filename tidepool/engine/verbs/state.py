@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -141,7 +140,7 @@ def _read(world: World, file: str) -> dict[str, Any]:
         if file:
             content = (world.cwd / file).read_bytes()
         else:
-            content = (world.stdin if world.stdin is not None else sys.stdin).read().encode()
+            content = world.input.read().encode()
     except OSError as error:
         raise EngineError(
             f"could not open file: open {world.cwd / file}: {_lowered(error.strerror)}"
@@ -374,9 +373,8 @@ class ChangeSecretsProvider:
         return 0
 
     def _new_passphrase(self, world: World) -> str:
-        stream = world.stdin if world.stdin is not None else sys.stdin
         if world.interactive:
             from getpass import getpass
 
             return getpass("Enter your new passphrase to protect config/secrets: ", world.stderr)
-        return stream.readline().strip()
+        return world.input.readline().strip()
