@@ -207,8 +207,7 @@ def _kubernetes(context: Context) -> Finding:
     try:
         tools = find(context.env)
     except ToolchainError as error:
-        detail, _, remedy = str(error).rpartition(": ")
-        return Finding("Kubernetes", "note", f"{detail}; only converged pools need it", remedy)
+        return Finding("Kubernetes", "note", f"{error.what}; only converged pools need it", error.remedy)
     return Finding("Kubernetes", "well", f"{tools.version or 'of another build'}, {tools.folder}")
 
 

@@ -218,7 +218,7 @@ def problems_of_pools(pools: PoolsView) -> list[Problem]:
                 found.append(
                     Problem("note", f"{machine.node} waits to serve {machine.conversion.to}: {held}", why)
                 )
-            elif machine.last.startswith("failed"):
+            elif machine.has_failed:
                 again = f"`tidepool convert {machine.node} --to {machine.role}` mends it"
                 found.append(
                     Problem("failure", f"the last conversion of {machine.node} {machine.last}", again)
@@ -230,7 +230,7 @@ def _pools(pools: PoolsView) -> Any:
     rows = []
     for pool in pools.pools:
         moving = [machine for machine in pool.machines if machine.conversion is not None]
-        ready = sum(machine.kubernetes == "ready" for machine in pool.machines)
+        ready = sum(machine.is_ready for machine in pool.machines)
         jobs = sum(work.kind == "job" for machine in pool.machines for work in machine.work)
         pods = sum(work.kind == "pod" for machine in pool.machines for work in machine.work)
         counts = (

@@ -189,8 +189,7 @@ def toolchain_lack(spec: ClusterSpec, env: Mapping[str, str]) -> Iterator[Lack]:
     try:
         find(env)
     except ToolchainError as error:
-        what, _, remedy = str(error).rpartition(": ")
-        yield Lack(what, remedy)
+        yield Lack(error.what, error.remedy)
 
 
 def package_lacks_of(name: str, stack: Stack) -> Iterator[Lack]:

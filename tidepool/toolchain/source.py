@@ -33,7 +33,12 @@ _BUILDER: Final = 1
 
 
 class ToolchainError(Exception):
-    """Something about the toolchain is wrong. Its text is shown as it is, without a traceback."""
+    """Something about the toolchain is wrong. Its text, which ends with the remedy, is shown as it is, without a traceback."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what}: {remedy}" if remedy else what)
+        self.what = what
+        self.remedy = remedy
 
 
 class ToolchainMissing(ToolchainError):

@@ -74,13 +74,14 @@ def find(environment: Mapping[str, str], source: Path = SOURCE) -> Toolchain:
         folder = Path(named).absolute()
         if lacks := lacking(folder):
             raise ToolchainMissing(
-                f"{folder}, which {TOOLCHAIN} names, has no program {', '.join(lacks)}: unset {TOOLCHAIN}, then {_REMEDY}"
+                f"{folder}, which {TOOLCHAIN} names, has no program {', '.join(lacks)}",
+                f"unset {TOOLCHAIN}, then {_REMEDY}",
             )
     else:
         folder = cache(environment) / read_source(source).digest
         if lacks := lacking(folder):
             state = f"{folder} has no {', '.join(lacks)}" if folder.exists() else f"there is no {folder}"
-            raise ToolchainMissing(f"Kubernetes is not built for this machine ({state}): {_REMEDY}")
+            raise ToolchainMissing(f"Kubernetes is not built for this machine ({state})", _REMEDY)
     return Toolchain(folder, _version(folder))
 
 

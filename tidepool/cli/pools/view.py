@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from tidepool.cli.explain.lines import Cell, Line, deadline, holds, moment, phase_words, phases, work_words
 from tidepool.cli.jobs import with_nodes
@@ -17,7 +18,11 @@ from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Conversion, Phase, Work
 
 #: What a side is said to see where it could not be asked.
-UNKNOWN = "not known"
+UNKNOWN: Final = "not known"
+#: Where it knows no node of that name.
+NO_NODE: Final = "no node"
+_READY: Final = "ready"
+_FAILED: Final = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,16 @@ class MachineView:
     work: tuple[Work, ...]
     conversion: ConversionView | None
     last: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Kubernetes has it as a node that takes pods."""
+        return self.kubernetes == _READY
+
+    @property
+    def has_failed(self) -> bool:
+        """Its last conversion failed, and no other is under way."""
+        return self.last.startswith(_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +160,15 @@ def slurm_words(node: str, seen: SlurmObservation) -> str:
         return UNKNOWN
     found = seen.nodes.get(node)
     if found is None or found.state.is_slot:
-        return "no node"
+        return NO_NODE
     return state_word(found.state) + (f": {found.reason.text}" if found.reason else "")
 
 
 def kubernetes_words(node: KubernetesNode | None) -> str:
     """``ready``, ``cordoned``, ``not ready: ...``, ``no node``."""
     if node is None:
-        return "no node"
-    words = "ready" if node.ready else f"not ready: {node.message}".rstrip(": ")
+        return NO_NODE
+    words = _READY if node.ready else f"not ready: {node.message}".rstrip(": ")
     return f"{words}, cordoned" if node.unschedulable else words
 
 
@@ -179,7 +194,7 @@ def _machine(
         work=work.get(name, ()),
         conversion=conversion_view(going) if going else None,
         last=f"{last.phase}: {last.text}"
-        if last and last.phase in ("failed", "stopped") and not going
+        if last and last.phase in (_FAILED, "stopped") and not going
         else "",
     )
 
@@ -189,7 +204,7 @@ def both_roles(view: PoolsView) -> Iterator[str]:
     for pool in view.pools:
         for machine in pool.machines:
             known = UNKNOWN not in (machine.slurm, machine.kubernetes)
-            if known and "no node" not in (machine.slurm, machine.kubernetes) and machine.conversion is None:
+            if known and NO_NODE not in (machine.slurm, machine.kubernetes) and machine.conversion is None:
                 yield machine.node
 
 
@@ -198,7 +213,7 @@ def forgotten(view: PoolsView) -> Iterator[MachineView]:
     for pool in view.pools:
         for machine in pool.machines:
             its = machine.slurm if machine.role == "slurm" else machine.kubernetes
-            if its == "no node" and machine.conversion is None and not machine.last.startswith("failed"):
+            if its == NO_NODE and machine.conversion is None and not machine.has_failed:
                 yield machine
 
 
