@@ -9,13 +9,15 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from tidepool.cluster import addresses
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pool import ConvergedPool, Role
 from tidepool.cluster.slots import Slot, fleet_and_number
-from tidepool.cluster.spec import Fleet
+
+if TYPE_CHECKING:  # the provider, which asks whether it is forced, loads no models
+    from tidepool.cluster.pool import ConvergedPool, Role
+    from tidepool.cluster.spec import Fleet
 
 
 def node_placements(fleet: Fleet, nodes: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:

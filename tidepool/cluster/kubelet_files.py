@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any, Final
@@ -158,6 +158,21 @@ def routes_without(text: str, pods: IPv4Network) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if f" {pods} via " not in line)
 
 
+def kubeconfig(server: str, authority: str, who: str, user: Mapping[str, str]) -> dict[str, Any]:
+    """Return a kubeconfig with one context: ``server`` is a URL, ``authority`` PEM, ``user`` what ``who`` is known by."""
+    certificate = base64.b64encode(authority.encode()).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "tidepool", "cluster": {"server": server, "certificate-authority-data": certificate}}
+        ],
+        "users": [{"name": who, "user": user}],
+        "contexts": [{"name": who, "context": {"cluster": "tidepool", "user": who}}],
+        "current-context": who,
+    }
+
+
 def bootstrap_kubeconfig(server: str, authority: str, token: str) -> str:
     """With it a kubelet asks for its first certificate.
 
@@ -166,24 +181,7 @@ def bootstrap_kubeconfig(server: str, authority: str, token: str) -> str:
         authority: PEM of the authority that the server's certificate is of.
         token: of a bootstrap token, as `BootstrapToken.text`.
     """
-    return _json(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": "tidepool",
-                    "cluster": {
-                        "server": server,
-                        "certificate-authority-data": base64.b64encode(authority.encode()).decode(),
-                    },
-                }
-            ],
-            "users": [{"name": "bootstrap", "user": {"token": token}}],
-            "contexts": [{"name": "bootstrap", "context": {"cluster": "tidepool", "user": "bootstrap"}}],
-            "current-context": "bootstrap",
-        }
-    )
+    return _json(kubeconfig(server, authority, "bootstrap", {"token": token}))
 
 
 def _json(value: Any) -> str:

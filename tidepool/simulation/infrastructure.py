@@ -159,7 +159,11 @@ class FakeInfrastructure:
         if there is None:
             self._take_one_from_the_stock(request.key)
         now = self._now()
-        machine = replace(there.machine, state="running") if there else self._new(request)
+        machine = (
+            replace(there.machine, state="running")
+            if there
+            else Machine(self._new_key(request.key), request.address, "running")
+        )
         self._made[machine.key] = _Made(
             machine,
             visible_from=there.visible_from if there else now + timedelta(seconds=self.unseen_s),
@@ -173,7 +177,7 @@ class FakeInfrastructure:
     def read(self, key: MachineKey) -> Machine | None:
         self._begin("read")
         made = self._known(key)
-        return made.machine if made is not None and self._is_visible(made) else None
+        return made.machine if made is not None and made.visible_from <= self._now() else None
 
     def list(self, stack: str) -> tuple[Machine, ...]:
         self._begin("list")
@@ -197,9 +201,6 @@ class FakeInfrastructure:
         if self._failures:
             raise self._failures.pop(0)
 
-    def _is_visible(self, made: _Made) -> bool:
-        return made.visible_from <= self._now()
-
     def _take_one_from_the_stock(self, key: MachineKey) -> None:
         if self.quota is not None and len(self._made) >= self.quota:
             raise InsufficientCapacity(f"{key}: the quota of {self.quota} machines is reached")
@@ -207,9 +208,6 @@ class FakeInfrastructure:
             if self.stock <= 0:
                 raise InsufficientCapacity(f"{key}: there is no such machine to be had now")
             self.stock -= 1
-
-    def _new(self, request: MachineRequest) -> Machine:
-        return Machine(self._new_key(request.key), request.address, "running")
 
     def _new_key(self, key: MachineKey) -> MachineKey:
         made = replace(key, machine_id=f"machine-{self._next_id}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from tidepool.clients.slurm import Node, NodeBase, NodeFlag, SlurmError
@@ -40,6 +41,7 @@ class Cut(BaseException):
 class _Operation:
     """One `up`, by node what is still to come, and what came of it."""
 
+    began: datetime
     making: dict[str, MachineKey] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     removed: set[str] = field(default_factory=set)
@@ -140,15 +142,8 @@ class SimulatedStack:
         locations: Mapping[str, str] = FrozenDict(),
         refresh: Collection[str] = (),
     ) -> UpOutcome:
-        if self.is_busy():
-            raise Occupied("an operation is under way on the stack")
-        if self.failing:
-            raise StackError(self.failing)
-        self.ups += 1
-        began = self._clock.true
-        operation = self._under_way = _Operation()
-        try:
-            self._pass_time(lambda: False, self._overhead_s)
+        self._refuse_now()
+        with self._operation() as operation:
             for node in sorted({*nodes, *refresh}):
                 is_desired = node in desired.get(fleet_and_number(node)[0], HostSet())
                 if is_desired:
@@ -157,37 +152,41 @@ class SimulatedStack:
                     self._take(operation, node)
             self._await_nodes(operation)
             self._fleets = dict(desired)
-        finally:
-            self._under_way = None
-            self._version += 1
-        return UpOutcome(
-            frozenset(operation.made),
-            frozenset(operation.removed),
-            operation.failed,
-            (self._clock.true - began).total_seconds(),
-        )
+        return self._outcome(operation)
 
     def convert(
         self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
     ) -> UpOutcome:
+        self._refuse_now()
+        assert self.pools is not None, "there are no pools"
+        self._refuse(kubernetes)
+        with self._operation() as operation:
+            for node in sorted(nodes):
+                to: Role = "kubernetes" if any(node in hosts for hosts in kubernetes.values()) else "slurm"
+                self._give(operation, self.pools, node, to)
+        return self._outcome(operation)
+
+    def _refuse_now(self) -> None:
         if self.is_busy():
             raise Occupied("an operation is under way on the stack")
         if self.failing:
             raise StackError(self.failing)
-        assert self.pools is not None, "there are no pools"
-        self._refuse(kubernetes)
+
+    @contextmanager
+    def _operation(self) -> Iterator[_Operation]:
+        """Have an operation under way, which begins when the time that each takes has gone by."""
         self.ups += 1
-        began = self._clock.true
-        operation = self._under_way = _Operation()
+        self._under_way = _Operation(began=self._clock.true)
         try:
             self._pass_time(lambda: False, self._overhead_s)
-            for node in sorted(nodes):
-                self._give(operation, self.pools, node, "kubernetes" if _is_in(node, kubernetes) else "slurm")
+            yield self._under_way
         finally:
             self._under_way = None
             self._version += 1
-        took_s = (self._clock.true - began).total_seconds()
-        return UpOutcome(frozenset(operation.made), frozenset(), operation.failed, took_s)
+
+    def _outcome(self, operation: _Operation) -> UpOutcome:
+        took_s = (self._clock.true - operation.began).total_seconds()
+        return UpOutcome(frozenset(operation.made), frozenset(operation.removed), operation.failed, took_s)
 
     def _refuse(self, kubernetes: Mapping[str, HostSet]) -> None:
         """Fail as the program does with roles that cannot be."""
@@ -409,7 +408,3 @@ class SimulatedStack:
     def _node(self, name: str) -> Node | None:
         """The node in truth, whether slurmctld answers or not: who waits for it asks until it does."""
         return self._slurm.look(name) if self._slurm.controller == "up" else None
-
-
-def _is_in(node: str, hosts: Mapping[str, HostSet]) -> bool:
-    return any(node in names for names in hosts.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import string
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -37,7 +36,7 @@ from tidepool.clients.kubernetes.objects import (
     Taint,
 )
 from tidepool.clients.kubernetes.requests import Json, Requests, named
-from tidepool.clients.kubernetes.signing import refuse_unless_of, signing_request
+from tidepool.clients.kubernetes.signing import new_token, refuse_unless_of, signing_request
 
 _NODES: Final = "/api/v1/nodes"
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -45,7 +44,6 @@ _REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _SECRETS: Final = "/api/v1/namespaces/kube-system/secrets"
 _MACHINES: Final = f"/apis/{CLUSTER_API}/v1beta2"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_LETTERS: Final = string.ascii_lowercase + string.digits
 #: So many reviews at once: together they take as long as a few.
 _AT_ONCE: Final = 6
 _TRIES: Final = 5
@@ -243,7 +241,7 @@ class KubernetesApi:
     # Joining
 
     def create_token(self, node: str, until: datetime, token_id: str = "") -> BootstrapToken:
-        token = BootstrapToken(token_id or _random(6), _random(16), until, node)
+        token = new_token(node, until, token_id)
         right = Right("create", "secrets", "", "kube-system")
         secret = {
             "apiVersion": "v1",
@@ -344,7 +342,3 @@ def _path(pod: Pod) -> str:
 
 def _secret(token_id: str) -> str:
     return f"bootstrap-token-{token_id}"
-
-
-def _random(length: int) -> str:
-    return "".join(secrets.choice(_LETTERS) for _ in range(length))

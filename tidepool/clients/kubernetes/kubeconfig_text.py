@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.cluster.kubelet_files import kubeconfig
+
 _NAME: Final = "tidepool"
 #: Paths of files in a kubeconfig, by where they stand.
 _PATHS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -18,18 +20,8 @@ _PATHS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def kubeconfig_text(server: str, authority: str, certificate: str, key: str) -> str:
     """A kubeconfig with one context: ``server`` is a URL, the others are PEM texts. It holds the key."""
-    cluster = {"server": server, "certificate-authority-data": _base64(authority)}
     user = {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
-    return _text(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": _NAME, "cluster": cluster}],
-            "users": [{"name": _NAME, "user": user}],
-            "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
-            "current-context": _NAME,
-        }
-    )
+    return _text(kubeconfig(server, authority, _NAME, user))
 
 
 def noted(text: str, folder: Path, note: Mapping[str, Any]) -> str:

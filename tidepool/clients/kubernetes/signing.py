@@ -1,18 +1,22 @@
-"""Requests for certificates: whose kubelet one would be, read from what it really asks for."""
+"""Requests for certificates, whose kubelet one would be by what it really asks for; and the tokens that kubelets ask with."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import secrets
+import string
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import KUBELET_SIGNER, Invalid
-from tidepool.clients.kubernetes.objects import SigningRequest
+from tidepool.clients.kubernetes.objects import BootstrapToken, SigningRequest
 from tidepool.clients.kubernetes.reading import moment
 
 _USER: Final = "system:node:"
 _GROUP: Final = "system:nodes"
+_LETTERS: Final = string.ascii_lowercase + string.digits
 #: As kubelets ask: with an elliptic key, and with an RSA one.
 _USAGES: Final = (
     frozenset({"digital signature", "client auth"}),
@@ -47,6 +51,11 @@ def signing_request(read: Mapping[str, Any]) -> SigningRequest:
         raise ValueError(f"it is no request for a certificate: {fault!r}") from None
 
 
+def new_token(node: str, until: datetime, token_id: str = "") -> BootstrapToken:
+    """Make a token for the kubelet of a node, of that id or of another one."""
+    return BootstrapToken(token_id or _random(6), _random(16), until, node)
+
+
 def refuse_unless_of(request: SigningRequest, node: str, token_id: str) -> None:
     """Check that a request is what the kubelet of ``node`` asks for with that token, and nothing else.
 
@@ -64,6 +73,10 @@ def refuse_unless_of(request: SigningRequest, node: str, token_id: str) -> None:
         )
     if request.is_denied:
         raise Invalid(f"{where} was denied, or could not be signed: it is not approved")
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(length))
 
 
 def _node(spec: Mapping[str, Any]) -> str:

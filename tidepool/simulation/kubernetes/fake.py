@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import string
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -36,11 +34,9 @@ from tidepool.clients.kubernetes.objects import (
     Taint,
     guards,
 )
-from tidepool.clients.kubernetes.signing import refuse_unless_of
+from tidepool.clients.kubernetes.signing import new_token, refuse_unless_of
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.simulation.kubernetes.state import FakeCluster, PodEvent
-
-_LETTERS: Final = string.ascii_lowercase + string.digits
 
 _CERTIFICATES: Final = "certificates.k8s.io"
 _APPROVING: Final = (
@@ -240,7 +236,7 @@ class FakeKubernetes(FakeCluster):
 
     def create_token(self, node: str, until: datetime, token_id: str = "") -> BootstrapToken:
         self._begin_call(Right("create", "secrets", "", "kube-system"))
-        token = BootstrapToken(token_id or _random(6), _random(16), until, node)
+        token = new_token(node, until, token_id)
         self._tokens[token.id] = token
         self._changed()
         return token
@@ -294,7 +290,3 @@ class FakeKubernetes(FakeCluster):
         if self._is_answer_lost:
             self._is_answer_lost = False
             raise TimedOut("no answer came: it may have been made")
-
-
-def _random(length: int) -> str:
-    return "".join(secrets.choice(_LETTERS) for _ in range(length))

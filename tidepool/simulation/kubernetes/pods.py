@@ -95,7 +95,7 @@ class FakePods:
     _lives: dict[str, _Life] = field(default_factory=dict)
     _guards: dict[str, Guard] = field(default_factory=dict)
     _containers: dict[str, set[str]] = field(default_factory=dict)
-    _due: list[tuple[datetime, int, Callable[[], None]]] = field(default_factory=list)
+    _due: list[tuple[datetime, int, Callable[[], object]]] = field(default_factory=list)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     #: Something changed since the scheduler looked.
     _is_stirred: bool = False
@@ -121,7 +121,7 @@ class FakePods:
         self.settle()
         return self._due[0][0] if self._due else None
 
-    def _later(self, in_s: float, happen: Callable[[], None]) -> None:
+    def _later(self, in_s: float, happen: Callable[[], object]) -> None:
         heapq.heappush(self._due, (self._at + timedelta(seconds=in_s), next(self._numbers), happen))
 
     # Pods
@@ -230,10 +230,6 @@ class FakePods:
         selector = frozen({"matchLabels": dict(match_labels)})
         self._guards[f"{namespace}/{name}"] = Guard(Budget(namespace, name, selector, 0), min_available)
 
-    def remove_budget(self, name: str, namespace: str = "default") -> None:
-        """Somebody takes it away."""
-        del self._guards[f"{namespace}/{name}"]
-
     def counted(self, guard: Guard) -> Budget:
         """The budget as it stands now."""
         healthy = sum(
@@ -306,10 +302,7 @@ class FakePods:
         if life.remade is not None:
             name = f"{pod.name.rpartition('-')[0] or pod.name}-{next(self._numbers)}"
             said = dict(life.remade)
-            self._later(0.05, lambda: self._remake(name, pod.namespace, said))
-
-    def _remake(self, name: str, namespace: str, said: Mapping[str, Any]) -> None:
-        self._new_pod(name, namespace, **said)
+            self._later(0.05, lambda: self._new_pod(name, pod.namespace, **said))
 
     def _orphaned(self, node: str) -> None:
         """Pods of a node that is gone: the controller manager finds them."""

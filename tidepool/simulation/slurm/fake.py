@@ -93,7 +93,7 @@ class FakeSlurm(FakeState):
 
     def partitions(self) -> tuple[Partition, ...]:
         self._begin_call()
-        return tuple(self._partition(name, nodes_for == 0) for nodes_for, name in enumerate(self._partitions))
+        return tuple(self._partition(name, place == 0) for place, name in enumerate(self._partitions))
 
     def reservations(self) -> tuple[Reservation, ...]:
         self._begin_call()

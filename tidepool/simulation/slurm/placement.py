@@ -79,11 +79,6 @@ def gres_of(node: Node) -> dict[str, int]:
     return found
 
 
-def gpus_of(node: Node) -> int:
-    """Return how many GPUs ``node`` is configured with."""
-    return sum(count for name, count in gres_of(node).items() if name.partition(":")[0] == "gpu")
-
-
 @dataclass(slots=True)
 class _Share:
     cpus: int

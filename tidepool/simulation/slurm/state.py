@@ -134,13 +134,6 @@ class FakeState:
         """Set flags of a node, or take them away: what others, or Slurm itself, did to it."""
         self._flag(name, add=flags if on else (), remove=() if on else flags)
 
-    def switch_on(self, *names: str) -> None:
-        """Slurm's power saving asks for nodes."""
-        for name in names:
-            self._flag(
-                name, add={NodeFlag.POWERING_UP, NodeFlag.NOT_RESPONDING}, remove={NodeFlag.POWERED_DOWN}
-            )
-
     def switched_off(self, *names: str) -> None:
         """SuspendTimeout is over for nodes that were powering down."""
         for name in names:
