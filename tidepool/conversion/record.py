@@ -6,7 +6,7 @@
    |          |            |     return)     |     |  deadline
    |          +------------+-----------------+-----+------------> restoring --> stopped: it is what it was
    |            cancelled, or a deadline                              | deadline
-   +--> stopped: cancelled, or not to be moved                        +--> failed: the next order mends it
+   +--> stopped: cancelled, or not to be moved                        +--> failed: the next order repairs it
 ```
 See docs/conversions.md.
 """

@@ -88,7 +88,7 @@ class PoolsState:
 class ClusterState:
     """One look. What could not be seen is None, which is not the same as nothing: unknown never removes.
 
-    Without an answer of Slurm's there is no World at all: the daemon holds still.
+    Without an answer of Slurm's there is no state at all: the daemon holds still.
     """
 
     #: When it was seen, in UTC.

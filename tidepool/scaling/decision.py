@@ -16,11 +16,11 @@ from tidepool.scaling.memory import Memory
 
 
 class Phase(StrEnum):
-    """One of these holds for every slot of a fleet; `ledger` tells which, and what is done about it."""
+    """One of these holds for every slot of a fleet; the reconcile table tells which, and what is done about it."""
 
-    #: Only a slot. Nothing is there, nothing is wished.
+    #: Only a slot. Nothing is there, nothing is desired.
     ABSENT = "absent"
-    #: Wished; its machine is being made, boots, or registers.
+    #: Desired; its machine is being made, boots, or registers.
     LAUNCHING = "launching"
     #: In service without jobs; in service with jobs.
     IDLE = "idle"
@@ -30,7 +30,7 @@ class Phase(StrEnum):
     DRAINED = "drained"
     #: Somebody else's: drained by a person, reserved, in maintenance, rebooting. Never touched by us.
     HELD = "held"
-    #: Not wished any more, and still there: an `up` takes it away.
+    #: Not desired any more, and still there: an `up` takes it away.
     LEAVING = "leaving"
     #: Not as it should be: down, not responding, its machine gone, past its deadline, with too little memory.
     ILL = "ill"
@@ -87,7 +87,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Look again at what is recorded of these nodes and make it so, without a change of the wish."""
+    """Look again at what is recorded of these nodes and make it so, without a change of what is desired."""
 
     STORED_AS: ClassVar[str] = "Mend"
 

@@ -114,7 +114,7 @@ class Memory:
     drains: Mapping[str, Drained] = field(default_factory=lambda: _NOTHING)
     #: Undrains that Slurm does not show yet, and since when.
     undrained: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
-    #: Nodes for which an `up` was asked, to take them away or to mend them, and until when it may take.
+    #: Nodes for which an `up` was asked, to take them away or to repair them, and until when it may take.
     awaited: Mapping[str, datetime] = field(default_factory=lambda: _NOTHING)
     #: By `at_location`: it backs off alone. By node name: quarantined, so that another name is taken.
     fleet_backoffs: Mapping[str, Backoff] = field(

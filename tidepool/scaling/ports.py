@@ -188,7 +188,7 @@ class Pause:
 
 
 Result = Literal["", "done", "failed", "overtaken"]
-"""Of an intent: open; carried out; it failed; the world had changed before it was carried out, so it was not."""
+"""Of an intent: open; carried out; it failed; the cluster had changed before it was carried out, so it was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +304,7 @@ class Journal(Protocol):
     ) -> tuple[Intent, ...]:
         """Write a decision down, with an open intent for each of its actions; the intents, in their order.
 
-        With it goes what it was made of (``before`` is the memory it was given), and the wish and the memory that it
+        With it goes what it was made of (``before`` is the memory it was given), and what it desires and the memory that it
         leaves. All of it or nothing.
         """
         ...

@@ -1,4 +1,4 @@
-"""The page of documentation that the reconcile table's table writes of itself."""
+"""The page of documentation that is written from the reconcile table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEANING: Final = {
     NodeAction.KEEP: "Jobs may have it, and it stays, for something cannot be seen.",
     NodeAction.ADOPT: "It is desired, whoever made it.",
     NodeAction.MAKE: "An `up` makes it, and it has its time to come up.",
-    NodeAction.REPAIR: "An `up` looks again at what is recorded of it, and makes it as it is wished: there, or gone.",
+    NodeAction.REPAIR: "An `up` looks again at what is recorded of it, and makes it as it is desired: there, or gone.",
     NodeAction.DRAIN: "It takes no more jobs.",
     NodeAction.LEAVE: "A job that needs it undrains it. Empty, it is removed.",
     NodeAction.REMOVE: "It is desired no more, and an `up` takes it away.",
@@ -42,7 +42,7 @@ _MEANING: Final = {
 _TABLE: Final = """
 `remove`, `replace`, `repair` and `release slot` wait for a second look that says the same. `jobs` is what Slurm says of its
 processors, or of any job that it has there. Of several machines of one name, the one with the recorded id is meant; others
-are swept like those of no record.
+are deleted like those of no record.
 
 | | Slurm | jobs | machine | recorded | desired | asked for | phase | to do | why |
 |---|---|---|---|---|---|---|---|---|---|
@@ -50,7 +50,7 @@ are swept like those of no record.
 
 
 def reconcile_page() -> str:
-    """The text of ``docs/reconciled.md``."""
+    """The text of ``docs/reconcile.md``."""
     words = "".join(f"| `{action}` | {_MEANING[action]} |\n" for action in NodeAction)
     rows = "".join(_line(number, row) for number, row in enumerate(ROWS, start=1))
     return _TOP + words + _TABLE + rows

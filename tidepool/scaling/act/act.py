@@ -46,11 +46,11 @@ def adopted(
     launching: Collection[str],
     removing: Collection[str],
 ) -> dict[str, HostSet]:
-    """The wish, by fleet, after a look at the stack.
+    """Return what is desired, by fleet, after a look at the stack: brought up to what a person did to it.
 
-    Nodes in the outputs' ``fleets`` that nobody hosts for are a person's, who raised `min_nodes` say: they are
-    wished from now on, but for those that are being removed. Nodes that neither the outputs nor the state know, and
-    that are not being launched, are gone by a person's hand, by a `down` say: they are not wished any more.
+    Nodes in the outputs' ``fleets`` that nobody asked for are a person's, who raised `min_nodes` say: they are
+    desired from now on, but for those that are being removed. Nodes that neither the outputs nor the state know, and
+    that are not being launched, are gone by a person's hand, by a `down` say: they are not desired any more.
     """
     joined: dict[str, HostSet] = {}
     for fleet in sorted({*desired, *fleets}):
@@ -66,7 +66,7 @@ def applied(
 ) -> dict[str, HostSet]:
     """Return what the stack should have after an `up` of ``nodes`` (by name, their fleets), and of no others.
 
-    Others are as the outputs' ``fleets`` have them: what is hosts besides is for another `up`.
+    Others are as the outputs' ``fleets`` have them: what is desired besides is for another `up`.
     """
     after = dict(fleets)
     for name, fleet in nodes.items():

@@ -82,7 +82,7 @@ def wrong_release_slot(recheck: Recheck, name: str) -> str:
 
 
 def wrong_repair(recheck: Recheck, name: str, is_desired: bool) -> str:
-    """Why not to make a node as it is recorded: one that is not wished goes by it."""
+    """Why not to make a node as it is recorded: one that is not desired goes by it."""
     if not is_desired:
         return wrong_remove(recheck, name)
     node, record = recheck.nodes.get(name), recheck.recorded.get(name, Recorded())

@@ -208,7 +208,7 @@ class Loop:
         return Turn("holds still", backoff_s(self._failures, *_HOLD_STILL_S), text)
 
     def _waits(self, text: str) -> Turn:
-        """There is no cluster: nothing is wished, and nothing is remembered but what was spent."""
+        """There is no cluster: nothing is desired, and nothing is remembered but what was spent."""
         state = self._state or self._taken_over()
         if not self._is_down:
             assert self._lease is not None

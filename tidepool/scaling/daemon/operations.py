@@ -219,7 +219,7 @@ class Operations:
         self._dependencies.say("occupied", text=text, retries=self._retries)
 
     def _leave(self, state: State, batch: Batch) -> None:
-        """Nodes that were to go and stay are wished again."""
+        """Nodes that were to go and stay are desired again."""
         for name, why in batch.overtaken.items():
             self._dependencies.say("overtaken", node=name, text=why)
         desired = dict(state.desired)

@@ -85,7 +85,7 @@ class Capacity:
 
     @property
     def first(self) -> int:
-        """Return how many of these may be made before the rooms behind it have their turn."""
+        """Return how many of these may be made before those behind it have their turn."""
         return self.left if self.failed is None else min(self.left, self.probes)
 
     @property

@@ -1,6 +1,6 @@
 """Deciding: from what is seen and what is remembered to actions, each with its reason. Pure, and total.
 
-The order is: what each node comes to (ledger); the nodes that are there anyhow (floors); nodes for jobs (growth), as
+The order is: what each node comes to (reconcile); the nodes that are there anyhow (floors); nodes for jobs (growth), as
 far as limits allow; spare nodes; what nobody needs (shrinking). In mode `power_save` Slurm itself says what comes and
 goes. Machines of converged pools are none of the reconcile table's: they take part in growth, and `pools` says which of them move.
 """
@@ -44,7 +44,7 @@ _SLURM_ASKS = "Slurm's power saving asks for nodes by itself"
 def decide(state: ClusterState, memory: Memory) -> Decision:
     """Decide what should be done now. The same input gives the same, in whatever order it is listed.
 
-    On the world that it was just made of, with its wish and its memory, there is nothing more to do.
+    On the state that it was just made of, with what it desires and its memory, there is nothing more to do.
     """
     memory = set_right(memory, state)
     whole, state = state, apart(state)
@@ -104,7 +104,7 @@ def _grown(
     horizon_s: int | None = None,
 ) -> Growth:
     """Growth sees the machines of pools beside the fleets' nodes."""
-    # As fleets' nodes are wished since the look.
+    # As fleets' nodes are desired since the look.
     seen = replace(outlook.state, nodes=whole.nodes)
     phases = {**outlook.phases(), **pools.phases()}
     return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.spare())
@@ -119,7 +119,7 @@ def _of_pools(launches: Iterable[Launch], pools: Convergence) -> Iterable[Wanted
 
 
 def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Reconciled]:
-    """With nodes that are at work and recorded among those that are wished, whoever made them.
+    """With nodes that are at work and recorded among those that are desired, whoever made them.
 
     And with those of which something is there, where Slurm's power saving asks for them. In the other mode without those
     that could not be made and of which nothing is there: their names are free at once.

@@ -113,8 +113,8 @@ def grow(
             for number, members in enumerate(found.members)
             if any(place in awaited for place, _ in members)
         ]
-        of_lanes = pack(demand.groups, found.requests, start, first=frozenset(first))
-        outcomes = served(timed, found, of_lanes)
+        of_sequences = pack(demand.groups, found.requests, start, first=frozenset(first))
+        outcomes = served(timed, found, of_sequences)
     return _growth(state, memory, demand, outcomes, phases)
 
 

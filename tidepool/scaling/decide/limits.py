@@ -26,7 +26,7 @@ class Limits:
     spec: ClusterSpec
     at: datetime
     memory: Memory
-    #: By fleet: how many nodes are there, coming or going; and the rooms that are left beside them.
+    #: By fleet: how many nodes are there, coming or going; and the capacities that are left beside them.
     present: Mapping[str, int]
     capacities: Mapping[str, tuple[Capacity, ...]]
     usd_per_hour: float

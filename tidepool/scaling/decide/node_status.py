@@ -76,7 +76,7 @@ class NodeAction(StrEnum):
     SERVE = "serve"
     #: Jobs may have it, and it stays, for something cannot be seen.
     KEEP = "keep"
-    #: Take it into the wish.
+    #: From now on it is desired.
     ADOPT = "adopt"
     #: Make it, with a deadline.
     MAKE = "make"

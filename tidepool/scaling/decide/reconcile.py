@@ -1,7 +1,7 @@
-"""The ledger: for each node that is more than a slot, where it stands and what is to be done about it. Pure.
+"""Reconciling: for each node that is more than a slot, its phase and what is to be done about it. Pure.
 
-It lays side by side what Slurm, the infrastructure and Pulumi's state say, what is wished, and what was asked for;
-`ledger_table` says what that comes to.
+It lays side by side what Slurm, the infrastructure and Pulumi's state say, what is desired, and what was asked for;
+`reconcile_table` says what that comes to.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONFIRMED_AFTER: Final = timedelta(seconds=1)
 REQUEST_TIME: Final = timedelta(seconds=5)
 #: An operation of somebody else's is not interfered with for so long after it has drained a node.
 OPERATION_TIME: Final = timedelta(seconds=60)
-#: For how long a machine of no record is looked at before it is swept: whoever makes it may be about to record it.
+#: For how long a machine of no record is looked at before it is deleted: whoever makes it may be about to record it.
 STRAY_GRACE: Final = timedelta(seconds=120)
 
 _IN_SERVICE: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.STRAY})

@@ -1,4 +1,4 @@
-"""The table of the ledger: how Slurm, infrastructure and Pulumi's state see a node, and what that comes to.
+"""The reconcile table: how Slurm, infrastructure and Pulumi's state see a node, and what that comes to.
 
 Rows are read from the top, and the first that fits holds. Every combination has one; tests go through them all.
 """
@@ -28,7 +28,7 @@ _READABLE: Final = (Record.NONE, *_SOME)
 _NOT_THERE: Final = (SlurmStatus.UNLISTED, SlurmStatus.SLOT, SlurmStatus.OFF, SlurmStatus.BOOTING)
 _NOT_UP: Final = (*_NOT_THERE, SlurmStatus.SILENT, SlurmStatus.DOWN)
 _NOT_UNDER_WAY: Final = tuple(request for request in RequestStatus if request is not RequestStatus.UNDER_WAY)
-#: Of what is not wished, a launch means nothing.
+#: Of what is not desired, a launch means nothing.
 _AT_REST: Final = (
     RequestStatus.NONE,
     RequestStatus.LAUNCH,
@@ -217,7 +217,7 @@ _DESIRED: Final = (
         slurm=(SlurmStatus.OFF,),
         jobs=False,
     ),
-    # Wished, and not there
+    # Desired, and not there
     _desired(
         Phase.LAUNCHING,
         NodeAction.MAKE,

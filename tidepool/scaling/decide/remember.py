@@ -31,7 +31,7 @@ BOOTS_FORGIVEN: Final = 2
 _BOOTS_OF_A_FLEET: Final = (timedelta(seconds=30), timedelta(minutes=30))
 _MOST_DOUBLINGS: Final = 16
 
-#: A set-back never lasts longer, whatever clocks do.
+#: A backoff never lasts longer, whatever clocks do.
 LONGEST: Final = max(most for _, most in _PAUSES.values())
 
 
@@ -74,9 +74,9 @@ def remember(memory: Memory, outcome: UpOutcome, at: datetime) -> Memory:
     """``memory`` after an `up`.
 
     Success ends backoffs. A node that was made has its time to come up from then on: until a machine answered that boots
-    slowly, it may be over. A node that could not be made is no launch any more, so that the next decision has it leave
-    the wish; its name is left alone for a while, and its fleet backs off, once for each `up`; of a fleet on several
-    infrastructures, only that one on which it failed. What could not be taken away, or mended, is tried again after a
+    slowly, it may be over. A node that could not be made is no launch any more, so that it is desired no more after the
+    next decision; its name is left alone for a while, and its fleet backs off, once for each `up`; of a fleet on several
+    infrastructures, only that one on which it failed. What could not be taken away, or repaired, is tried again after a
     while.
     """
 

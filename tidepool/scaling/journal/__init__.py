@@ -30,8 +30,8 @@ def open_journal(
     """The journal of the stack whose scaler has ``folder``, which is made where it is missing.
 
     In a database that ``environment`` names, the stack's part has the name ``stack``; by default that of the folder
-    above ``folder``. Without ``power_safe`` a file's writes do not wait for the disk, as suits tests. Of worlds that
-    take about more than ``largest_state_bytes``, only counts are kept.
+    above ``folder``. Without ``power_safe`` a file's writes do not wait for the disk, as suits tests. Of cluster states
+    that take about more than ``largest_state_bytes``, only counts are kept.
 
     Raises:
         JournalError: it cannot be opened; says why, and what to do.

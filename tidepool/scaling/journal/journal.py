@@ -33,7 +33,7 @@ from tidepool.scaling.ports import (
     Trouble,
 )
 
-#: A world of more than this is not kept whole: of JSON, before it is compressed.
+#: A cluster state of more than this is not kept whole: of JSON, before it is compressed.
 LARGEST_STATE_BYTES: Final = 4 << 20
 #: About what one takes of that, with much said in it.
 _BYTES_OF_A_JOB: Final = 800

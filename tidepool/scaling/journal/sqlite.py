@@ -1,7 +1,7 @@
 """The journal as a file of SQLite's, in write-ahead mode: readers go on while the leader writes.
 
 A transaction that is durable is on disk before its call returns. One that a kill cuts off had no effect. The file is
-never replaced, moved aside or mended here: what is wrong with it is said, and a person decides.
+never replaced, moved aside or repaired here: what is wrong with it is said, and a person decides.
 """
 
 from __future__ import annotations

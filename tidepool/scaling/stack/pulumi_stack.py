@@ -193,7 +193,7 @@ class PulumiStack:
         self._clear_cut_off_creations(turn)
         targets = errand.targets()
         if not targets:
-            return UpOutcome()  # none is wished for, and none is there
+            return UpOutcome()  # none is desired, and none is there
         with self._folder() as folder:
             # The child has the turn as well: should this process be killed or stopped, it keeps it to its end.
             terms = Terms(_UP_S, folder.events, (turn,), folder.config)
@@ -226,7 +226,7 @@ class PulumiStack:
     def _clear_cut_off_creations(self, turn: int) -> None:
         """Take creations that were cut off from the list of those that nobody knows about, on which they stay for ever.
 
-        They are carried out again, where they are still wished for, and take what is there. What is not wished for any
+        They are carried out again, where they are still desired, and take what is there. What is not desired any
         more is a machine without a record.
         """
         self.read()

@@ -71,7 +71,7 @@ class Spare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Why the names of a fleet are not all to be had: its slots, how many are quarantined; and its own set-back.
+    """Why the names of a fleet are not all to be had: its slots, how many are quarantined; and its own backoff.
 
     ``spare`` is a pool's, whose machines are there, and which no limit on nodes counts.
     """

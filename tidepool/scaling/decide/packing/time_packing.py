@@ -1,7 +1,7 @@
 """Jobs after one another: as few nodes as have all that waits done within a horizon, by the jobs' time limits.
 
-A *lane* is what one job takes of its nodes, kept for jobs like it until the horizon. Nodes that are busy now have
-lanes as well, from when their last job has to have ended.
+A *sequence* is what one job takes of its nodes, kept for jobs like it until the horizon. Nodes that are busy now have
+sequences as well, from when their last job has to have ended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Member = tuple[int, int]
 
 @dataclass(slots=True)
 class TimePacking:
-    """The lanes to pack: a request for each lane, and who is in it; and who follows jobs that run now."""
+    """The sequences to pack: a request for each sequence, and who is in it; and who follows jobs that run now."""
 
     requests: list[Request] = field(default_factory=list)
     members: list[list[Member]] = field(default_factory=list)
@@ -56,7 +56,7 @@ def pack_by_time(
     later: Mapping[str, Mapping[str, float]],
     offers: Mapping[str, Offer],
 ) -> TimePacking:
-    """Put requests, the first of which has the highest priority, into lanes.
+    """Put requests, the first of which has the highest priority, into sequences.
 
     ``later`` tells by fleet of nodes that are busy now how many seconds of the horizon they will be free.
     """
@@ -77,16 +77,16 @@ def pack_by_time(
         durations = queues[group]
         for member, names in _on_busy(groups[group], durations, busy):
             found.following.append((member, names))
-        while lane := durations.fill(horizon_s):
-            filled.append((min(lane)[0], group, lane))
-    for _, group, lane in sorted(filled):
+        while sequence := durations.fill(horizon_s):
+            filled.append((min(sequence)[0], group, sequence))
+    for _, group, sequence in sorted(filled):
         found.requests.append((group, 1))
-        found.members.append(sorted(lane))
+        found.members.append(sorted(sequence))
     return found
 
 
 def served(timed: Sequence[Timed], found: TimePacking, outcomes: Sequence[Served]) -> list[Served]:
-    """Return the outcome of each request, by what became of the lanes. The first in a lane starts at once, others follow."""
+    """Return the outcome of each request, by what became of the sequences. The first in a sequence starts at once, others follow."""
     pieces: list[list[Served]] = [[] for _ in timed]
     for (pack, copies), names in found.following:
         pieces[pack].append(Served(copies, FOLLOWS, names, None))
@@ -123,19 +123,19 @@ class _Durations:
 
     def fill(self, lasting_s: float) -> list[Member]:
         """Take jobs that end within so many seconds, the longest first; none where none does."""
-        lane: list[Member] = []
+        sequence: list[Member] = []
         for limit_s in sorted(self._jobs, reverse=True):
             waiting = self._jobs[limit_s]
             while waiting and limit_s <= lasting_s:
                 pack, copies = waiting.popleft()
                 part = min(copies, int(lasting_s // limit_s))
-                lane.append((pack, part))
+                sequence.append((pack, part))
                 lasting_s -= part * limit_s
                 if part < copies:
                     waiting.appendleft((pack, copies - part))
             if not waiting:
                 del self._jobs[limit_s]
-        return lane
+        return sequence
 
 
 def _on_busy(
@@ -150,9 +150,9 @@ def _on_busy(
                 names = tuple(node.name for node in nodes)
                 used = 0
                 # They are sorted: the last is free for the shortest time.
-                while used < times and (lane := durations.fill(nodes[-1].lasting_s)):
+                while used < times and (sequence := durations.fill(nodes[-1].lasting_s)):
                     used += 1
-                    yield from ((member, names) for member in lane)
+                    yield from ((member, names) for member in sequence)
                 if not used:
                     break
                 for node in nodes:

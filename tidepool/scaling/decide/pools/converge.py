@@ -287,20 +287,20 @@ class Convergence:
         }
         for name, convert in now.items():
             moving[name] = Moving(convert.to, at, at + PATIENCE, convert.jobs, convert.pods)
-        rooms = {uid: before.has_room_since[uid] for uid in self._queue.given_up}
+        has_room = {uid: before.has_room_since[uid] for uid in self._queue.given_up}
         for group in self._queue.groups:
             for pod in group.pods if group.moves else ():
                 rank, since = placement.nodes.get(pod.key, (None, ""))[0], before.has_room_since.get(pod.uid)
                 if rank is not None and since is not None and at - since < TRIED_AGAIN_AFTER:
-                    rooms[pod.uid] = since
+                    has_room[pod.uid] = since
                 elif rank == THERE:
-                    rooms[pod.uid] = at
+                    has_room[pod.uid] = at
         return PoolMemory(
             idle_since=_sorted(idle),
             moving=_sorted(moving),
             backoffs=_sorted({name: each for name, each in before.backoffs.items() if name in machines}),
             abandoned=self._survey.abandoned,
-            has_room_since=_sorted(rooms),
+            has_room_since=_sorted(has_room),
         )
 
 

@@ -29,7 +29,7 @@ LIFECYCLE: Final = "node.kubernetes.io/"
 
 _NOT_THERE: Final = frozenset({SlurmStatus.SLOT, SlurmStatus.UNLISTED})
 _NAMED: Final = 3
-#: What these order, or cancel, is nobody's wish for one machine.
+#: What these order, or cancel, is nobody's order for one machine.
 _NOBODYS: Final = ("", "scaler", "up")
 
 
@@ -87,7 +87,7 @@ class Survey:
 
 
 def apart(state: ClusterState) -> ClusterState:
-    """The world of the fleets alone: pools' nodes and machines are no fleet's, and never strays.
+    """The state of the fleets alone: pools' nodes and machines are no fleet's, and never strays.
 
     But for machines of a pool's name that neither its spec, nor the state, nor Kubernetes knows: they are leftovers.
     """
