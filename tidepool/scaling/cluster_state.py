@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.clients.kubernetes.objects import Pod
-from tidepool.clients.slurm import Job, Node, Partition, Reservation
+from tidepool.clients.slurm import Job, JobState, Node, NodeFlag, Partition, Reservation
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.hostlist import HostSet
+from tidepool.cluster.hostlist import HostlistError, HostSet, expand
 from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion
@@ -117,3 +117,23 @@ class ClusterState:
     power_down: frozenset[str] = frozenset()
     #: Of converged pools. Their nodes and machines are among those of Slurm and of the infrastructure as well.
     pools: PoolsState = field(default_factory=PoolsState)
+
+
+def nodes_of(hostlist: str) -> tuple[str, ...]:
+    """Return the names of a hostlist of Slurm's; none where it cannot be read."""
+    try:
+        return tuple(expand(hostlist)) if hostlist else ()
+    except HostlistError:
+        return ()
+
+
+def job_nodes(job: Job) -> tuple[str, ...]:
+    """Return the nodes that a job is on, or is about to be."""
+    if not job.nodelist or job.state is JobState.PENDING or job.state.has_ended:
+        return ()
+    return nodes_of(job.nodelist)
+
+
+def is_at_work(node: Node) -> bool:
+    """Return whether something runs on a node, or is at its end."""
+    return node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags

@@ -59,41 +59,32 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Drain:
+class _OfNodes:
+    fleet: str
+    nodes: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain(_OfNodes):
     """Let no new jobs start on these nodes; they are taken away in a later cycle."""
 
-    fleet: str
-    nodes: tuple[str, ...]
-    reason: str
-
 
 @dataclass(frozen=True, slots=True)
-class Undrain:
+class Undrain(_OfNodes):
     """Let jobs start again on nodes that the scaler itself drained."""
 
-    fleet: str
-    nodes: tuple[str, ...]
-    reason: str
-
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(_OfNodes):
     """Take these nodes away: they are desired no more. They are drained and empty, or their machines are dead."""
 
-    fleet: str
-    nodes: tuple[str, ...]
-    reason: str
-
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(_OfNodes):
     """Look again at what is recorded of these nodes and make it so, without a change of what is desired."""
 
     STORED_AS: ClassVar[str] = "Mend"
-
-    fleet: str
-    nodes: tuple[str, ...]
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +98,15 @@ class DeleteOrphan:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseSlot:
+class ReleaseSlot(_OfNodes):
     """Make slots again of nodes that Slurm still knows, and that have neither a machine nor a record."""
 
     STORED_AS: ClassVar[str] = "Forget"
 
-    fleet: str
-    nodes: tuple[str, ...]
-    reason: str
-
 
 @dataclass(frozen=True, slots=True)
-class PowerFailed:
+class PowerFailed(_OfNodes):
     """Tell Slurm's power saving that these nodes do not come: they are set DOWN, and then power down."""
-
-    fleet: str
-    nodes: tuple[str, ...]
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

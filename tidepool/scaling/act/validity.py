@@ -6,10 +6,9 @@ cluster up. What is not right any more is left, and decided anew.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Final
 
-from tidepool.clients.slurm import Node, NodeFlag
 from tidepool.cluster.pool import Role
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded
@@ -148,13 +147,6 @@ def _wrong_to_leave_kubernetes(recheck: PoolsRecheck, name: str) -> str:
     if node.unschedulable:
         return _NOT_OURS
     return "a pod has started there" if recheck.has_pods(name) else ""
-
-
-def names_with_jobs(nodes: Iterable[Node]) -> frozenset[str]:
-    """Return those on which something runs, or is at its end."""
-    return frozenset(
-        node.name for node in nodes if node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags
-    )
 
 
 def _is_recorded(recheck: Recheck, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What others hear of the daemon: its pages ``/healthz`` and ``/metrics``, and systemd by sd_notify(3)."""
+"""Signs of life of the daemon: the pages ``/healthz`` and ``/metrics``, and systemd's sd_notify(3)."""
 
 from __future__ import annotations
 

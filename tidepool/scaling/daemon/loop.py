@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.act.act import Hands, adopted, is_for_the_stack, nodes_of
-from tidepool.scaling.act.validity import names_with_jobs
-from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.cluster_state import ClusterState, is_at_work
 from tidepool.scaling.daemon.audit import Audit
 from tidepool.scaling.daemon.operations import Dependencies, Operations, State
 from tidepool.scaling.decision import Decision, Launch, Remove
@@ -379,7 +378,7 @@ class Loop:
         state.kept, state.kept_at_s = state.to_kept(), self._dependencies.monotonic_s()
         for intent in intents:
             self._dependencies.say("intends", intent=intent)
-        idle = {node.name for node in cluster.nodes} - names_with_jobs(cluster.nodes)
+        idle = {node.name for node in cluster.nodes if not is_at_work(node)}
         self._act(state, intents, idle)
 
     def _look_back(self, cluster: ClusterState, decision: Decision, complaints: Iterable[str]) -> None:

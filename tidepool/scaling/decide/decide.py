@@ -229,7 +229,7 @@ def views(outlook: Outlook, idle: Mapping[str, str]) -> dict[str, NodeView]:
 
 def _reason(outlook: Outlook, entry: Entry, idle: Mapping[str, str]) -> str:
     plan, name = outlook.plan, entry.name
-    excess = outlook.excess.why(entry)
+    excess = outlook.excess.get(entry.name)
     if name in plan.drained:
         return f"it is drained now: {plan.memory.drains[name].reason.removeprefix('tidepool:').strip()}"
     if name in plan.undrained:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -53,24 +52,13 @@ _STAYS: Final = frozenset({Phase.IDLE, Phase.BUSY, Phase.LAUNCHING})
 _DUST: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
-    """By node, why it is one too many, in words."""
-
-    nodes: Mapping[str, str]
-
-    def why(self, entry: Entry) -> str | None:
-        """Why the node of ``entry`` should go, however much waits; None where it may stay."""
-        return self.nodes.get(entry.name)
-
-
 def find_excess(
     state: ClusterState, idle_since: Mapping[str, datetime], reconciled: Reconciled, books: Books
-) -> Excess:
-    """Return the nodes that should go. Of nodes that are alike, the idle go before those that run jobs."""
+) -> Mapping[str, str]:
+    """Return by node why it is one too many, in words: it should go, however much waits. Of nodes that are alike, the idle go before those that run jobs."""
     found = dict(_not_in_the_spec(state, reconciled))
     if not _is_limited(state):
-        return Excess(found)
+        return found
     order = removal_order(state, idle_since)
     rest = [each for each in reconciled.entries.values() if each.name not in found and has_machine(each)]
     # Those that are going anyhow are counted first.
@@ -78,7 +66,7 @@ def find_excess(
     for names, reason in _over(state, rest, books):
         for name in names:
             found.setdefault(name, reason)
-    return Excess(found)
+    return found
 
 
 def _is_limited(state: ClusterState) -> bool:

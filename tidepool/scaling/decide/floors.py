@@ -13,7 +13,7 @@ from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.capacity import vacancies
-from tidepool.scaling.decide.excess import Excess, is_of_older_image, removal_order
+from tidepool.scaling.decide.excess import is_of_older_image, removal_order
 from tidepool.scaling.decide.limits import Limits
 from tidepool.scaling.decide.node_status import NodeAction
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
@@ -34,13 +34,13 @@ class Outlook:
     state: ClusterState
     memory: Memory
     reconciled: Reconciled
-    excess: Excess
+    excess: Mapping[str, str]
     plan: Plan
 
     def phases(self) -> dict[str, Phase]:
         """By node, as growth is to see it: what should go is leaving, what was launched is on its way."""
         found = {
-            name: Phase.LEAVING if self.excess.why(entry) is not None else entry.phase
+            name: Phase.LEAVING if self.excess.get(entry.name) is not None else entry.phase
             for name, entry in self.reconciled.entries.items()
         }
         for name in self.plan.launched:
@@ -74,7 +74,7 @@ class Outlook:
             and entry.action in (NodeAction.LEAVE, NodeAction.KEEP)
             and entry.phase in phases
             and entry.is_desired
-            and self.excess.why(entry) is None
+            and self.excess.get(entry.name) is None
             and entry.name not in self.plan.undrained
         ]
 
@@ -82,7 +82,7 @@ class Outlook:
         seen = {
             entry.name
             for entry in self.reconciled.entries.values()
-            if entry.fleet == fleet and entry.phase in phases and self.excess.why(entry) is None
+            if entry.fleet == fleet and entry.phase in phases and self.excess.get(entry.name) is None
         }
         plan = self.plan
         stays = (seen & plan.desired) - plan.drained.keys()
@@ -153,7 +153,7 @@ def shrink(outlook: Outlook, wants: Wants, needed: Collection[str]) -> tuple[lis
 
 def _drain_excess(outlook: Outlook) -> Iterator[Step]:
     for entry in outlook.reconciled.entries.values():
-        why = outlook.excess.why(entry)
+        why = outlook.excess.get(entry.name)
         if why is not None and _may_be_drained(entry):
             yield Step(Drain, entry.fleet, entry.name, why)
 
@@ -168,7 +168,7 @@ def _drain_idle(
     idle = [
         entry
         for entry in outlook.reconciled.entries.values()
-        if entry.fleet == fleet and entry.phase is Phase.IDLE and outlook.excess.why(entry) is None
+        if entry.fleet == fleet and entry.phase is Phase.IDLE and outlook.excess.get(entry.name) is None
     ]
     mine = [floor for floor in floors if floor.fleet == fleet]
     least = max((floor for floor in mine if not floor.is_spare), key=lambda floor: floor.nodes, default=None)

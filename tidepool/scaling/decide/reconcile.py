@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from tidepool.clients.slurm import Job, JobState, Node, NodeFlag
-from tidepool.cluster.hostlist import HostlistError, HostSet, expand
+from tidepool.clients.slurm import Job, Node
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.infrastructures import Machine
-from tidepool.scaling.cluster_state import ClusterState, Recorded
+from tidepool.scaling.cluster_state import ClusterState, Recorded, is_at_work, job_nodes, nodes_of
 from tidepool.scaling.decide.node_status import (
     PROVIDERS,
     Cell,
@@ -92,21 +92,12 @@ def reconcile(state: ClusterState, memory: Memory) -> Reconciled:
     return _Look(state, memory).reconciled()
 
 
-def read_hostlist(written: str) -> tuple[str, ...]:
-    """The names of a hostlist of Slurm's; none where it cannot be read."""
-    try:
-        return tuple(expand(written)) if written else ()
-    except HostlistError:
-        return ()
-
-
 def running_jobs(jobs: Iterable[Job]) -> dict[str, tuple[Job, ...]]:
     """By node, the jobs that are on it, or about to be."""
     found: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
-        if job.nodelist and job.state is not JobState.PENDING and not job.state.has_ended:
-            for name in read_hostlist(job.nodelist):
-                found[name].append(job)
+        for name in job_nodes(job):
+            found[name].append(job)
     return {name: tuple(sorted(each, key=lambda job: job.job_id)) for name, each in found.items()}
 
 
@@ -117,7 +108,7 @@ def reserved_nodes(state: ClusterState) -> dict[str, str]:
     for reservation in sorted(state.reservations, key=lambda each: each.name):
         is_on = reservation.is_active or state.at <= reservation.start_time <= soon
         if is_on and reservation.end_time > state.at:
-            for name in read_hostlist(reservation.nodes):
+            for name in nodes_of(reservation.nodes):
                 when = (
                     ""
                     if reservation.is_active
@@ -182,9 +173,7 @@ class _Look:
 
     def _entry(self, fleet: str, number: int, name: str, *, is_blind: bool) -> Entry:
         node = self._nodes.get(name)
-        has_jobs = name in self._running or (
-            node is not None and (node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags)
-        )
+        has_jobs = name in self._running or (node is not None and is_at_work(node))
         how, text = self._slurm_status(name, node)
         record = self._record(name)
         request = self._request(name, has_come=how in _HAS_COME and record is Record.BOTH)

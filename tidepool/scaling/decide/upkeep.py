@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from tidepool.scaling.cluster_state import ClusterState
-from tidepool.scaling.decide.excess import Excess
 from tidepool.scaling.decide.node_status import OURS, NodeAction, is_taken_back
 from tidepool.scaling.decide.plan import Plan, Step
 from tidepool.scaling.decide.reconcile import STRAY_GRACE, Entry, Reconciled
@@ -84,14 +83,18 @@ def remembered(
 
 
 def upkeep(
-    state: ClusterState, reconciled: Reconciled, excess: Excess, plan: Plan, powered_up: Collection[str]
+    state: ClusterState,
+    reconciled: Reconciled,
+    excess: Mapping[str, str],
+    plan: Plan,
+    powered_up: Collection[str],
 ) -> Iterator[Step]:
     """Return what the table says of each node; but not of those that Slurm's power saving asks for anew."""
     saves_power = state.spec.scaling.mode == "power_save"
     for entry in reconciled.entries.values():
         if entry.name in powered_up and not entry.is_desired:
             continue
-        why = excess.why(entry)
+        why = excess.get(entry.name)
         if entry.action is NodeAction.MAKE and why is not None:
             if state.machines is not None:
                 yield Step(Remove, entry.fleet, entry.name, why)

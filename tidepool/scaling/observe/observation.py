@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.clients.kubernetes.objects import Pod
-from tidepool.clients.slurm import Job, JobState, Node, NodeFlag, Partition, Reservation
-from tidepool.cluster.hostlist import HostlistError, HostSet, expand
+from tidepool.clients.slurm import Job, Node, Partition, Reservation
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.scaling.cluster_state import ClusterState, PoolsState, Recorded, RecordedRole
+from tidepool.scaling.cluster_state import (
+    ClusterState,
+    PoolsState,
+    Recorded,
+    RecordedRole,
+    is_at_work,
+    job_nodes,
+)
 from tidepool.scaling.ports import StackOutputs
 
 
@@ -79,9 +86,7 @@ class Recheck:
     def has_jobs(self, name: str) -> bool:
         """Return whether something runs there, or is at its end."""
         node = self.nodes.get(name)
-        if node is not None and (node.cpus_alloc or NodeFlag.COMPLETING in node.state.flags):
-            return True
-        return any(name in _nodes_of(job) for job in self.jobs)
+        return (node is not None and is_at_work(node)) or any(name in job_nodes(job) for job in self.jobs)
 
     def is_dead(self, name: str) -> bool:
         """Return whether its machine was looked for, and does not run."""
@@ -133,12 +138,3 @@ class PoolsRecheck:
     def has_pods(self, name: str) -> bool:
         """Return whether pods run there, or are to, that somebody waits for."""
         return any(pod.node == name and not (pod.is_daemon or pod.is_static) for pod in self.pods)
-
-
-def _nodes_of(job: Job) -> Collection[str]:
-    if not job.nodelist or job.state is JobState.PENDING or job.state.has_ended:
-        return ()
-    try:
-        return expand(job.nodelist)
-    except HostlistError:
-        return ()

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from tidepool.clients.slurm import Job, JobState, Node
-from tidepool.cluster.hostlist import HostlistError, HostSet
-from tidepool.scaling.cluster_state import ClusterState
+from tidepool.clients.slurm import Job, Node
+from tidepool.scaling.cluster_state import ClusterState, job_nodes
 from tidepool.scaling.decide.demand.fit import Ask, FreeResources, Need, Offer, ask_of, empty, need, taken
 from tidepool.scaling.decision import Phase
 from tidepool.scaling.memory import Memory
@@ -236,16 +235,15 @@ def _held_by_jobs(
     sole: dict[str, str] = {}
     gres: dict[str, tuple[int, ...]] = {}
     for job in jobs:
-        if not job.nodelist or job.state is JobState.PENDING or job.state.has_ended:
+        if not job.nodelist:
             continue
         alone = job.oversubscribe in {"NO", "USER", "MCS"}
         with_gres = job.tres_per_node or job.tres_per_job or job.tres_per_task or job.tres_per_socket
         if not (alone or with_gres):
             continue
         try:
-            names = list(HostSet(job.nodelist))
-            ask = ask_of(job)
-        except (HostlistError, ValueError):
+            names, ask = job_nodes(job), ask_of(job)
+        except ValueError:
             continue
         for name in names:
             offer = offers.get(name.rpartition("-")[0])

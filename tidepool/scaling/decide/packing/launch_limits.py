@@ -62,7 +62,7 @@ class Purpose(NamedTuple):
 
 
 class Spare(NamedTuple):
-    """Spare machines of a converged pool: its machines that could come to Slurm, the first first; and why no others can."""
+    """Machines of a converged pool that could go to a side: the first first, as far as there may be more; and why no others."""
 
     names: tuple[str, ...]
     obstacle: str

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from tidepool.clients.slurm import Job, JobState
-from tidepool.cluster.hostlist import HostlistError, HostSet
+from tidepool.clients.slurm import Job
+from tidepool.scaling.cluster_state import job_nodes
 from tidepool.scaling.decide.demand.fit import FreeResources, Offer, empty
 from tidepool.scaling.decide.demand.layout import Part
 from tidepool.scaling.decide.packing.launch_limits import Group
@@ -173,13 +173,7 @@ def busy_until(jobs: Iterable[Job], at: datetime, horizon_s: int) -> dict[str, f
     """By node: how many seconds of the horizon are left when the last of its jobs has to have ended."""
     left: dict[str, float] = {}
     for job in jobs:
-        if not job.nodelist or job.state is JobState.PENDING or job.state.has_ended:
-            continue
         ends_in_s = (job.end_time - at).total_seconds() if job.end_time is not None else horizon_s
-        try:
-            names = list(HostSet(job.nodelist))
-        except HostlistError:
-            continue
-        for name in names:
+        for name in job_nodes(job):
             left[name] = min(left.get(name, horizon_s), horizon_s - max(ends_in_s, 0))
     return {name: lasting for name, lasting in left.items() if lasting > 0}

@@ -21,7 +21,7 @@ from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.packing.launch_limits import Spare
-from tidepool.scaling.decide.pools.leave import Leaving, full, leaving, missing, other, stays
+from tidepool.scaling.decide.pools.leave import full, leaving, missing, other, stays
 from tidepool.scaling.decide.pools.machine_status import MachineStatus, Survey, survey
 from tidepool.scaling.decide.pools.placing import (
     COMING,
@@ -115,9 +115,7 @@ class Convergence:
 
     def spare(self) -> Mapping[str, Spare]:
         """By pool, the machines that could come to Slurm, and why no others can."""
-        return {
-            name: Spare(each.names, each.obstacle, each.standing) for name, each in self._to_slurm.items()
-        }
+        return self._to_slurm
 
     def settle(self, wanted: Sequence[Wanted], needed: Collection[str]) -> Settled:
         """Return what is done. ``wanted``: what jobs want to come; ``needed``: machines in Slurm that jobs will run on."""
@@ -138,26 +136,24 @@ class Convergence:
 
     def _leaving(
         self, pool: ConvergedPool, to: Role, needed: Collection[str] = (), last: Collection[str] = ()
-    ) -> Leaving:
+    ) -> Spare:
         last = self._controllers.union(last) if to == "kubernetes" else last
         return leaving(
             pool, self._survey, to, needed=needed, last=last, backoffs=self._memory.backoffs, at=self._at
         )
 
-    def _slurm_side(self, pool: ConvergedPool) -> Leaving:
+    def _slurm_side(self, pool: ConvergedPool) -> Spare:
         names = {status.name for status in self._survey.of(pool.name)}
         if names & self._going:
-            return Leaving((), f"machines of pool {pool.name} are just going to Kubernetes")
+            return Spare((), f"machines of pool {pool.name} are just going to Kubernetes")
         mine = self._taken & names
         if pool.prefers == "kubernetes":
             return self._leaving(pool, "slurm", needed=mine)
         return self._leaving(pool, "slurm", last=mine)
 
-    def _kubernetes_side(
-        self, pool: ConvergedPool, gone: Collection[str], needed: Collection[str]
-    ) -> Leaving:
+    def _kubernetes_side(self, pool: ConvergedPool, gone: Collection[str], needed: Collection[str]) -> Spare:
         if any(status.name in gone for status in self._survey.of(pool.name)):
-            return Leaving((), f"machines of pool {pool.name} are just going to Slurm")
+            return Spare((), f"machines of pool {pool.name} are just going to Slurm")
         # Who was chosen in the first step is chosen again, before those that jobs do not need.
         needed = set(needed) - self._going
         return self._leaving(pool, "kubernetes", needed=needed)
@@ -239,9 +235,7 @@ class Convergence:
             obstacle = f"idle for {idle_s:.0f} s; it stays: {limit}"
         return view._replace(reason=obstacle)
 
-    def _waiting(
-        self, placement: PodPlacement, to_kubernetes: Mapping[str, Leaving]
-    ) -> dict[str, WaitingPod]:
+    def _waiting(self, placement: PodPlacement, to_kubernetes: Mapping[str, Spare]) -> dict[str, WaitingPod]:
         waiting = dict(self._queue.waiting)
         for group in self._queue.groups:
             for pod in group.pods:

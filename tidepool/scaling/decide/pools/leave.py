@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
+from tidepool.scaling.decide.packing.launch_limits import Spare
 from tidepool.scaling.decide.pools.machine_status import MachineStatus, Survey
 from tidepool.scaling.memory import Backoff
 
@@ -16,17 +17,6 @@ from tidepool.scaling.memory import Backoff
 PERSONS_STAY: Final = timedelta(minutes=10)
 _GROUPS: Final = 3
 _SERVES: Final = frozenset({"busy", "idle", "held"})
-
-
-class Leaving(NamedTuple):
-    """The machines of a pool that may go to a side: the first first, as far as there may be more there; and why no others.
-
-    ``obstacle`` is empty where all may go that are not there already.
-    """
-
-    names: tuple[str, ...]
-    obstacle: str
-    standing: Literal["limit", "setback"] = "limit"
 
 
 def other(role: Role) -> Role:
@@ -68,10 +58,10 @@ def leaving(
     last: Collection[str],
     backoffs: Mapping[str, Backoff],
     at: datetime,
-) -> Leaving:
+) -> Spare:
     """Return who may go to ``to``. ``needed`` stay for what waits on their own side; those in ``last`` go after all others."""
     if survey.unseen:
-        return Leaving((), f"{survey.unseen}, so no machine of pool {pool.name} moves", "setback")
+        return Spare((), f"{survey.unseen}, so no machine of pool {pool.name} moves", "setback")
     free: list[MachineStatus] = []
     why_not: dict[str, list[str]] = {}
     for status in survey.of(pool.name):
@@ -94,7 +84,7 @@ def leaving(
     backs_off = bool(why_not) and all(why.startswith("left alone") for why in why_not) and not free
     what = f"no more machines of pool {pool.name} move to {to}"
     text = f"{what}: {'; '.join(obstacles)}" if obstacles else f"{what}: all are there"
-    return Leaving(names, text, "setback" if backs_off else "limit")
+    return Spare(names, text, "setback" if backs_off else "limit")
 
 
 def full(pool: ConvergedPool, survey: Survey, to: Role) -> str:

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from tidepool.clients.kubernetes.objects import POOL_LABEL, Pod
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
-from tidepool.clients.slurm import Node, NodeFlag
+from tidepool.clients.slurm import Node
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import OUR_HOLD
 from tidepool.conversion.record import CANCELLABLE, Conversion
-from tidepool.scaling.cluster_state import ClusterState, RecordedRole
+from tidepool.scaling.cluster_state import ClusterState, RecordedRole, is_at_work
 from tidepool.scaling.decide.node_status import SlurmStatus, holder, slurm_status
 from tidepool.scaling.decide.reconcile import reserved_nodes, running_jobs
 from tidepool.scaling.decision import MachineStanding
@@ -325,10 +325,8 @@ class _Look:
         return status._replace(standing="busy", why=what)
 
     def _has_jobs(self, name: str) -> bool:
-        node: Node | None = self._nodes.get(name)
-        if name in self._jobs:
-            return True
-        return node is not None and (node.cpus_alloc > 0 or NodeFlag.COMPLETING in node.state.flags)
+        node = self._nodes.get(name)
+        return name in self._jobs or (node is not None and is_at_work(node))
 
     def _working_pods(self, name: str) -> list[Pod]:
         """Return those that somebody waits for: a node's own, and those that are on every node, are none."""
