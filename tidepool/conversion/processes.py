@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def is_driven(conversion: Conversion, now: datetime) -> bool:
     """Return whether a process is at it that may be alive."""
     until = conversion.driver_until
     return bool(conversion.driver) and until is not None and until > now and not is_dead(conversion.driver)
+
+
+def as_driven(conversion: Conversion) -> Conversion:
+    """Return the conversion without a driver where that is known to be dead, however long it was taken to be alive."""
+    if conversion.driver_until is None or not is_dead(conversion.driver):
+        return conversion
+    return replace(conversion, driver_until=None)
 
 
 def this_process() -> str:

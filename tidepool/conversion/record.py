@@ -102,6 +102,25 @@ class Conversion:
         return self.phase not in ENDED
 
 
+def newest(conversions: Iterable[Conversion]) -> tuple[Conversion, ...]:
+    """Return all that are under way, and of each machine the newest that has ended and the newest that is done.
+
+    ``conversions``: the newest first.
+    """
+    found: list[Conversion] = []
+    ended: set[str] = set()
+    done: set[str] = set()
+    for each in conversions:
+        node = each.order.node
+        if each.is_under_way or node not in ended or (each.phase == "done" and node not in done):
+            found.append(each)
+        if not each.is_under_way:
+            ended.add(node)
+        if each.phase == "done":
+            done.add(node)
+    return tuple(found)
+
+
 def observed_now(conversion: Conversion, there: Iterable[Work]) -> tuple[Work, ...]:
     """The record after a look: ``there`` runs, until it has ended; what ran before and is not there has gone.
 

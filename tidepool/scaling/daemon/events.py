@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from logging import Formatter, LogRecord
@@ -156,62 +156,35 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        prefix = "tidepool"
-        self._role = Gauge(f"{prefix}_role", "1 for what the daemon does", ["role"], registry=registry)
-        self._turned = Gauge(
-            f"{prefix}_last_turn_timestamp_seconds", "When it looked last", registry=registry
+
+        def gauge(name: str, says: str, *labels: str) -> Gauge:
+            return Gauge(f"tidepool_{name}", says, labels, registry=registry)
+
+        def count(name: str, says: str, *labels: str) -> Count:
+            return Count(f"tidepool_{name}", says, labels, registry=registry)
+
+        def histogram(name: str, says: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(f"tidepool_{name}", says, buckets=buckets, registry=registry)
+
+        self._role = gauge("role", "1 for what the daemon does", "role")
+        self._turned = gauge("last_turn_timestamp_seconds", "When it looked last")
+        self._lag = gauge("lag_seconds", "How old what a source said is", "source")
+        self._jobs = gauge(
+            "jobs", "Jobs, tasks of arrays each: pending ones by standing", "state", "standing"
         )
-        self._lag = Gauge(
-            f"{prefix}_lag_seconds", "How old what a source said is", ["source"], registry=registry
-        )
-        self._jobs = Gauge(
-            f"{prefix}_jobs",
-            "Jobs, tasks of arrays each: pending ones by standing",
-            ["state", "standing"],
-            registry=registry,
-        )
-        self._nodes = Gauge(
-            f"{prefix}_nodes", "Nodes by fleet and phase", ["fleet", "phase"], registry=registry
-        )
-        self._cost = Gauge(f"{prefix}_cost_usd_per_hour", "What runs costs", registry=registry)
-        self._month = Gauge(f"{prefix}_month_cost_usd", "What this month has cost", registry=registry)
-        self._projected = Gauge(
-            f"{prefix}_month_projected_cost_usd", "What it would come to", registry=registry
-        )
-        self._intents = Count(
-            f"{prefix}_intents", "Actions by what they came to", ["action", "result"], registry=registry
-        )
-        self._launches = Count(f"{prefix}_launches", "Nodes that were launched", ["fleet"], registry=registry)
-        self._machines = Gauge(
-            f"{prefix}_pool_machines",
-            "Machines of pools by the role that they have; without one: on their way, or not known",
-            ["pool", "role"],
-            registry=registry,
-        )
-        self._pods = Gauge(
-            f"{prefix}_pods_pending",
-            "Pods that wait for a node, by standing",
-            ["standing"],
-            registry=registry,
-        )
-        self._moves = Count(
-            f"{prefix}_pool_moves", "Machines that were to move", ["pool", "to"], registry=registry
-        )
-        self._failures = Count(
-            f"{prefix}_node_failures",
-            "Nodes that an up failed to make or remove",
-            ["cause"],
-            registry=registry,
-        )
-        self._up = Histogram(
-            f"{prefix}_up_duration_seconds", "How long ups took", buckets=_UP_S, registry=registry
-        )
-        self._decision = Histogram(
-            f"{prefix}_decision_duration_seconds",
-            "How long decisions took",
-            buckets=_DECISION_S,
-            registry=registry,
-        )
+        self._nodes = gauge("nodes", "Nodes by fleet and phase", "fleet", "phase")
+        self._cost = gauge("cost_usd_per_hour", "What runs costs")
+        self._month = gauge("month_cost_usd", "What this month has cost")
+        self._projected = gauge("month_projected_cost_usd", "What it would come to")
+        self._intents = count("intents", "Actions by what they came to", "action", "result")
+        self._launches = count("launches", "Nodes that were launched", "fleet")
+        role_or_none = "Machines of pools by the role that they have; without one: on their way, or not known"
+        self._machines = gauge("pool_machines", role_or_none, "pool", "role")
+        self._pods = gauge("pods_pending", "Pods that wait for a node, by standing", "standing")
+        self._moves = count("pool_moves", "Machines that were to move", "pool", "to")
+        self._failures = count("node_failures", "Nodes that an up failed to make or remove", "cause")
+        self._up = histogram("up_duration_seconds", "How long ups took", _UP_S)
+        self._decision = histogram("decision_duration_seconds", "How long decisions took", _DECISION_S)
         for cause in get_args(Cause):
             self._failures.labels(cause)
 

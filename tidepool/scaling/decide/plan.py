@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -177,21 +177,12 @@ class Plan:
 
     def remembered(self) -> Memory:
         """Return what is remembered until the next look."""
-        memory = self.memory
-        return replace(
-            memory,
-            idle_since=_sorted(memory.idle_since),
-            launches=_sorted(memory.launches),
-            drains=_sorted(memory.drains),
-            undrained=_sorted(memory.undrained),
-            awaited=_sorted(memory.awaited),
-            fleet_backoffs=_sorted(memory.fleet_backoffs),
-            node_backoffs=_sorted(memory.node_backoffs),
-            locations=_sorted({name: key for name, key in memory.locations.items() if key}),
-            strays=_sorted(memory.strays),
-            ill_since=_sorted(memory.ill_since),
-            has_room_since=_sorted(memory.has_room_since),
+        memory = replace(
+            self.memory, locations={name: key for name, key in self.memory.locations.items() if key}
         )
+        values = ((field.name, getattr(memory, field.name)) for field in fields(memory))
+        in_order: dict[str, Any] = {name: _sorted(each) for name, each in values if isinstance(each, Mapping)}
+        return replace(memory, **in_order)
 
 
 class _Edit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 from tidepool.scaling.ports import JournalError
@@ -63,6 +64,10 @@ class Database(Protocol):
         """Let go of it. Twice is no mistake."""
         ...
 
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_EARLIEST_US: Final = -(1 << 62)
 
 _FIRST: Final = """
 CREATE TABLE counter (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
@@ -124,3 +129,55 @@ def migrate(transaction: Transaction, version: int, where: str) -> None:
         transaction.change("INSERT INTO tidepool_journal VALUES (0)")
     if version < len(MIGRATIONS):
         transaction.change("UPDATE tidepool_journal SET version = ?", [len(MIGRATIONS)])
+
+
+# Statements, and values as columns take them
+
+
+def next_numbers(sql: Transaction, name: str, amount: int = 1) -> int:
+    """Return the first of ``amount`` numbers that were never given out."""
+    ((last,),) = sql.run(
+        "UPDATE counter SET value = value + ? WHERE name = ? RETURNING value", [amount, name]
+    )
+    return int(last) - amount + 1
+
+
+def kept_rows(sql: Transaction, *rows: int) -> dict[int, bytes]:
+    """Return the bodies of these rows of `kept`, as far as they are there."""
+    return dict(
+        sql.run(f"SELECT id, body FROM kept WHERE id IN ({', '.join('?' for _ in rows)})", rows)  # noqa: S608
+    )
+
+
+def put_kept(sql: Transaction, row: int, body: bytes) -> None:
+    """Write a row of `kept`, in place of what was there."""
+    sql.change(
+        "INSERT INTO kept (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body",
+        [row, body],
+    )
+
+
+def as_key(text: str) -> str:
+    """Return ``text`` as a column takes it, whatever is in it."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def to_us(moment: datetime) -> int:
+    """Return a time as a column has it.
+
+    Raises:
+        ValueError: it has no zone.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment} has no time zone; say which")
+    return (moment - EPOCH) // _MICROSECOND
+
+
+def since_us(moment: datetime | None) -> int:
+    """Return where a search by time begins; None: with the oldest."""
+    return _EARLIEST_US if moment is None else to_us(moment)
+
+
+def from_us(us: int) -> datetime:
+    """Read what `to_us` wrote."""
+    return EPOCH + timedelta(microseconds=us)

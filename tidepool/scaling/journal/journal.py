@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
@@ -17,7 +17,19 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Action, Cost, Decision, DeleteOrphan, Waiting, WaitingPod
 from tidepool.scaling.journal.codec import Unreadable, dumps, loads
-from tidepool.scaling.journal.database import Database, Row, Transaction
+from tidepool.scaling.journal.database import (
+    EPOCH,
+    Database,
+    Row,
+    Transaction,
+    as_key,
+    from_us,
+    kept_rows,
+    next_numbers,
+    put_kept,
+    since_us,
+    to_us,
+)
 from tidepool.scaling.memory import Memory, Spent
 from tidepool.scaling.ports import (
     Decided,
@@ -40,10 +52,6 @@ _BYTES_OF_A_JOB: Final = 800
 _BYTES_OF_A_NODE: Final = 500
 _BYTES_OF_A_POD: Final = 500
 _NOTHING: Final[FrozenDict[Any, Any]] = FrozenDict()
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_EARLIEST_US: Final = -(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,7 @@ class SqlJournal:
             sql.change("UPDATE lease SET epoch = epoch WHERE id = 1")
             # A database that several machines share has one clock, and theirs are many.
             clock_us = self._database.now_us()
-            now_us = _us(now) if clock_us is None else clock_us
+            now_us = to_us(now) if clock_us is None else clock_us
             ((had, epoch, until_us, is_held),) = sql.run("SELECT holder, epoch, until_us, is_held FROM lease")
             is_valid = is_held and until_us > now_us
             if is_valid and had != holder:
@@ -134,14 +142,14 @@ class SqlJournal:
             ((holder, epoch, until_us, is_held),) = sql.run(
                 "SELECT holder, epoch, until_us, is_held FROM lease"
             )
-        return Lease(holder, epoch, _moment(until_us), bool(is_held)) if epoch else None
+        return Lease(holder, epoch, from_us(until_us), bool(is_held)) if epoch else None
 
     # What the leader writes
 
     def write_kept(self, lease: Lease, kept: Kept) -> None:
         with self._leading(lease) as sql:
-            _put(sql, _POSITION, dumps(_Position, _Position(kept.desired, kept.memory)))
-            _put(sql, _POWER, dumps(_Power, _Power(kept.power_up, kept.power_down)))
+            put_kept(sql, _POSITION, dumps(_Position, _Position(kept.desired, kept.memory)))
+            put_kept(sql, _POWER, dumps(_Power, _Power(kept.power_up, kept.power_down)))
 
     def decided(
         self, lease: Lease, state: ClusterState, before: Memory, decision: Decision
@@ -158,14 +166,14 @@ class SqlJournal:
         )
         seen = dumps(ClusterState, state) if is_small else None
         remembered = dumps(Memory, before) if is_small else None
-        at_us = _us(decision.at)
+        at_us = to_us(decision.at)
         with self._leading(lease) as sql:
-            number = _next(sql, "decision")
+            number = next_numbers(sql, "decision")
             sql.change(
                 "INSERT INTO decision (id, epoch, at_us, body, world, memory) VALUES (?, ?, ?, ?, ?, ?)",
                 [number, lease.epoch, at_us, body, seen, remembered],
             )
-            first = _next(sql, "intent", len(decision.actions))
+            first = next_numbers(sql, "intent", len(decision.actions))
             intents = tuple(
                 Intent(first + place, number, lease.epoch, decision.at, action)
                 for place, action in enumerate(decision.actions)
@@ -179,7 +187,7 @@ class SqlJournal:
                         number,
                         lease.epoch,
                         at_us,
-                        _key(_fleet(each.action)),
+                        as_key(_fleet(each.action)),
                         dumps(Action, each.action),
                         b'""',
                     )
@@ -188,24 +196,24 @@ class SqlJournal:
             )
             sql.run_many(
                 "INSERT INTO intent_node (node, intent) VALUES (?, ?)",
-                [(_key(node), each.id) for each in intents for node in sorted(set(_nodes(each.action)))],
+                [(as_key(node), each.id) for each in intents for node in sorted(set(_nodes(each.action)))],
             )
-            _put(sql, _POSITION, dumps(_Position, _Position(decision.desired, decision.memory)))
+            put_kept(sql, _POSITION, dumps(_Position, _Position(decision.desired, decision.memory)))
         return intents
 
     def looked(self, lease: Lease, state: ClusterState, decision: Decision) -> None:
         spent = decision.memory.spent
         looked = _Looked(lease.epoch, decision.at, decision.cost, spent)
         # With all times taken out, a look is as the one before where nothing happened.
-        quiet = replace(decision, at=_EPOCH, cost=Cost(), memory=replace(decision.memory, spent=None))
-        seen = replace(state, at=_EPOCH) if self._is_small(state) else None
+        quiet = replace(decision, at=EPOCH, cost=Cost(), memory=replace(decision.memory, spent=None))
+        seen = replace(state, at=EPOCH) if self._is_small(state) else None
         look = Look(lease.epoch, state.spec, quiet, seen)
         is_new = look != self._look
         body = dumps(Look, look) if is_new else b""
         with self._leading(lease, durable=False) as sql:
             if is_new:
-                _put(sql, _LOOK, body)
-            _put(sql, _LOOKED, dumps(_Looked, looked))
+                put_kept(sql, _LOOK, body)
+            put_kept(sql, _LOOKED, dumps(_Looked, looked))
         self._look = look
 
     def troubled(self, lease: Lease, trouble: Trouble | None) -> None:
@@ -214,7 +222,7 @@ class SqlJournal:
             if body is None:
                 sql.change("DELETE FROM kept WHERE id = ?", [_TROUBLE])
             else:
-                _put(sql, _TROUBLE, body)
+                put_kept(sql, _TROUBLE, body)
 
     def ended(self, lease: Lease, intents: Sequence[Intent]) -> None:
         with self._leading(lease) as sql:
@@ -223,7 +231,7 @@ class SqlJournal:
                 [
                     (
                         each.result,
-                        None if each.ended is None else _us(each.ended),
+                        None if each.ended is None else to_us(each.ended),
                         dumps(str, each.text),
                         each.id,
                     )
@@ -236,7 +244,7 @@ class SqlJournal:
             sql.change(
                 "INSERT INTO sample (at_us, body) VALUES (?, ?) "
                 "ON CONFLICT (at_us) DO UPDATE SET body = excluded.body",
-                [_us(sample.at), dumps(Sample, sample)],
+                [to_us(sample.at), dumps(Sample, sample)],
             )
 
     def saw(self, lease: Lease, jobs: Sequence[JobRecord]) -> None:
@@ -244,11 +252,11 @@ class SqlJournal:
             sql.run_many(
                 "INSERT INTO job (job_id, submitted_us, body) VALUES (?, ?, ?) "
                 "ON CONFLICT (job_id, submitted_us) DO UPDATE SET body = excluded.body",
-                [(job.job_id, _us(job.submitted), dumps(JobRecord, job)) for job in jobs],
+                [(job.job_id, to_us(job.submitted), dumps(JobRecord, job)) for job in jobs],
             )
 
     def prune(self, lease: Lease, before: datetime) -> None:
-        limit = [_us(before)]
+        limit = [to_us(before)]
         with self._leading(lease) as sql:
             # Decisions of open intents stay, to tell why they are there.
             sql.change("DELETE FROM intent WHERE at_us < ? AND result <> ''", limit)
@@ -278,7 +286,7 @@ class SqlJournal:
 
     def kept(self) -> Kept:
         with self._database.reading() as sql:
-            rows = _rows(sql, _POSITION, _POWER)
+            rows = kept_rows(sql, _POSITION, _POWER)
         place = self._read(_Position, rows[_POSITION]) if _POSITION in rows else _Position(None, Memory())
         power = self._read(_Power, rows[_POWER]) if _POWER in rows else _Power(frozenset(), frozenset())
         return Kept(place.desired, place.memory, power.up, power.down)
@@ -299,13 +307,13 @@ class SqlJournal:
                 "SELECT id, decision, epoch, at_us, action, result, ended_us, text FROM intent WHERE at_us >= ? "
                 "AND (? = '' OR id IN (SELECT intent FROM intent_node WHERE node = ?)) AND (? = '' OR fleet = ?) "
                 "ORDER BY id DESC LIMIT ?",
-                [_since(since), _key(node), _key(node), _key(fleet), _key(fleet), limit],
+                [since_us(since), as_key(node), as_key(node), as_key(fleet), as_key(fleet), limit],
             )
         return tuple(map(self._intent, rows))
 
     def last_look(self) -> Look | None:
         with self._database.reading() as sql:
-            rows = _rows(sql, _LOOK, _LOOKED)
+            rows = kept_rows(sql, _LOOK, _LOOKED)
         looked = _of_this_release(_Looked, rows.get(_LOOKED))
         written = bytes(rows.get(_LOOK, b""))
         # Who watches reads it twice a second, and it seldom changes.
@@ -324,7 +332,7 @@ class SqlJournal:
 
     def trouble(self) -> Trouble | None:
         with self._database.reading() as sql:
-            rows = _rows(sql, _TROUBLE)
+            rows = kept_rows(sql, _TROUBLE)
         return _of_this_release(Trouble, rows.get(_TROUBLE))  # type: ignore[no-any-return]
 
     def last_decision(self) -> Decided | None:
@@ -335,7 +343,7 @@ class SqlJournal:
         with self._database.reading() as sql:
             rows = sql.run(
                 "SELECT id, epoch, at_us, body, world, memory FROM decision WHERE at_us >= ? ORDER BY id DESC LIMIT ?",
-                [_since(since), limit],
+                [since_us(since), limit],
             )
         return tuple(map(self._decided, rows))
 
@@ -343,7 +351,7 @@ class SqlJournal:
         with self._database.reading() as sql:
             rows = sql.run(
                 "SELECT body FROM sample WHERE at_us >= ? ORDER BY at_us",
-                [_since(since)],
+                [since_us(since)],
             )
         return tuple(self._read(Sample, body) for (body,) in rows)
 
@@ -351,7 +359,7 @@ class SqlJournal:
         with self._database.reading() as sql:
             rows = sql.run(
                 "SELECT body FROM job WHERE submitted_us >= ? AND (? < 0 OR job_id = ?) ORDER BY submitted_us, job_id",
-                [_since(since), -1 if job_id is None else job_id, -1 if job_id is None else job_id],
+                [since_us(since), -1 if job_id is None else job_id, -1 if job_id is None else job_id],
             )
         return tuple(self._read(JobRecord, body) for (body,) in rows)
 
@@ -387,7 +395,7 @@ class SqlJournal:
         return Decided(
             id,
             epoch,
-            _moment(at_us),
+            from_us(at_us),
             body.actions,
             body.waiting,
             body.cost,
@@ -403,10 +411,10 @@ class SqlJournal:
             id,
             decision,
             epoch,
-            _moment(at_us),
+            from_us(at_us),
             self._read(Action, action),
             result,
-            None if ended_us is None else _moment(ended_us),
+            None if ended_us is None else from_us(ended_us),
             self._read(str, text),
         )
 
@@ -430,49 +438,9 @@ def _of_this_release(kind: Any, written: bytes | None) -> Any:
         return None
 
 
-def _next(sql: Transaction, name: str, amount: int = 1) -> int:
-    """The first of ``amount`` numbers that were never given out."""
-    ((last,),) = sql.run(
-        "UPDATE counter SET value = value + ? WHERE name = ? RETURNING value", [amount, name]
-    )
-    return int(last) - amount + 1
-
-
-def _rows(sql: Transaction, *rows: int) -> dict[int, bytes]:
-    return dict(
-        sql.run(f"SELECT id, body FROM kept WHERE id IN ({', '.join('?' for _ in rows)})", rows)  # noqa: S608
-    )
-
-
-def _put(sql: Transaction, row: int, body: bytes) -> None:
-    sql.change(
-        "INSERT INTO kept (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body",
-        [row, body],
-    )
-
-
 def _fleet(action: Action) -> str:
     return action.machine.fleet if isinstance(action, DeleteOrphan) else action.fleet
 
 
 def _nodes(action: Action) -> Collection[str]:
     return (action.machine.node,) if isinstance(action, DeleteOrphan) else action.nodes
-
-
-def _key(text: str) -> str:
-    """``text`` as a column takes it, whatever is in it."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
-
-
-def _us(moment: datetime) -> int:
-    if moment.tzinfo is None:
-        raise ValueError(f"{moment} has no time zone; say which")
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def _since(moment: datetime | None) -> int:
-    return _EARLIEST_US if moment is None else _us(moment)
-
-
-def _moment(us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=us)

@@ -7,7 +7,7 @@ when there is a reason, or now and then.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -18,8 +18,8 @@ from tidepool.cluster.hostlist import fold
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.ports import ConversionError
-from tidepool.conversion.processes import is_dead
-from tidepool.conversion.record import Conversion
+from tidepool.conversion.processes import as_driven
+from tidepool.conversion.record import Conversion, newest
 from tidepool.infrastructures import Infrastructure, Machine
 from tidepool.infrastructures.several import Listing, listing
 from tidepool.scaling.cluster_state import PoolsState
@@ -42,6 +42,8 @@ _CONVERSIONS: Final = PollInterval(0.1, 0.1, 5)
 #: How far back those that ended are of interest; a stay may be longer.
 _CONVERSIONS_OF: Final = timedelta(hours=1)
 _MOST_CONVERSIONS: Final = 10_000
+#: What the cluster's own machines are called that have a number.
+_OWN: Final = frozenset({"login"})
 
 
 class Unseen(Exception):
@@ -203,7 +205,7 @@ class Observer:
             return None
         try:
             under_way = {
-                name: _as_driven(found) for name in names if (found := self.conversions.under_way(name))
+                name: as_driven(found) for name in names if (found := self.conversions.under_way(name))
             }
             recorded = self._stack.read().roles
         except (ConversionError, StackError) as error:
@@ -379,7 +381,9 @@ class Observer:
             found = self._ask(
                 self._sources.conversions,
                 _CONVERSIONS,
-                lambda: _newest(self.conversions.conversions(since=since, limit=_MOST_CONVERSIONS)),
+                lambda: newest(
+                    map(as_driven, self.conversions.conversions(since=since, limit=_MOST_CONVERSIONS))
+                ),
             )
         except ConversionError as error:
             return None, str(error)
@@ -411,32 +415,6 @@ def _unseen(error: Exception) -> Unseen:
     return Unseen(str(error))
 
 
-def _newest(conversions: Iterable[Conversion]) -> tuple[Conversion, ...]:
-    """All that are under way, and of each machine the newest that has ended and the newest that is done.
-
-    ``conversions``: the newest first.
-    """
-    found: list[Conversion] = []
-    ended: set[str] = set()
-    done: set[str] = set()
-    for each in conversions:
-        node = each.order.node
-        if each.is_under_way or node not in ended or (each.phase == "done" and node not in done):
-            found.append(_as_driven(each))
-        if not each.is_under_way:
-            ended.add(node)
-        if each.phase == "done":
-            done.add(node)
-    return tuple(found)
-
-
-def _as_driven(conversion: Conversion) -> Conversion:
-    """Without a driver where that is known to be dead, however long it was taken to be alive."""
-    if conversion.driver_until is None or not is_dead(conversion.driver):
-        return conversion
-    return replace(conversion, driver_until=None)
-
-
 def _is_of_a_node(machine: Machine) -> bool:
     """Return whether it is no machine of the cluster's own: ctl, login-1."""
     try:
@@ -444,7 +422,3 @@ def _is_of_a_node(machine: Machine) -> bool:
     except ValueError:
         return False
     return fleet not in _OWN
-
-
-#: What the cluster's own machines are called that have a number.
-_OWN: Final = frozenset({"login"})
