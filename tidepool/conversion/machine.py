@@ -23,7 +23,8 @@ from tidepool.clients.slurm import Controller, SlurmClient, SlurmError, Transpor
 from tidepool.cluster import kubelet_files
 from tidepool.cluster.roles import BOOTSTRAP, CNI_CONFIG, LAYOUTS, ROLES, ROUTES, Role
 from tidepool.conversion import machine_agent
-from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused, Standing
+from tidepool.conversion.ports import ConversionError, Refused, Standing
+from tidepool.conversion.slurm_side import is_our_hold
 
 #: The text of what runs there: by no file that would have to be there, and without the site's modules.
 _PROGRAM: Final = ("/usr/bin/python3", "-ISc", Path(machine_agent.__file__).read_text("utf-8"))
@@ -175,11 +176,7 @@ class ControlPlanes:
             )
         with _said("Slurm"):
             leaving = {
-                node.name
-                for node in self.slurm.nodes()
-                if node.state.is_draining
-                and node.reason is not None
-                and node.reason.text.startswith(OUR_HOLD)
+                node.name for node in self.slurm.nodes() if node.state.is_draining and is_our_hold(node)
             }
         well = frozenset(up) - (leaving - {self.node})
         return (Standing("slurm", members, well, up[0] if up else ""),)

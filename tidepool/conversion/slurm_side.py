@@ -79,7 +79,7 @@ class SlurmSide:
     def held_by(self) -> str:
         with _said():
             node = self._seen or self._look()
-        if node is None or not _is_held(node) or _is_ours(node):
+        if node is None or not _is_held(node) or is_our_hold(node):
             return ""
         reason = node.reason
         if reason is None:
@@ -98,7 +98,7 @@ class SlurmSide:
     def release(self) -> None:
         with _said():
             node = self._look()
-            if node is None or node.state.is_slot or not _is_ours(node):
+            if node is None or node.state.is_slot or not is_our_hold(node):
                 return
             if node.state.base is NodeBase.DOWN:
                 self._resume()
@@ -231,7 +231,8 @@ def _is_held(node: Node) -> bool:
     return bool(node.state.flags & {NodeFlag.DRAIN, NodeFlag.FAIL})
 
 
-def _is_ours(node: Node) -> bool:
+def is_our_hold(node: Node) -> bool:
+    """Return whether it is held for a conversion, by its reason."""
     return node.reason is not None and node.reason.text.startswith(OUR_HOLD)
 
 

@@ -80,7 +80,7 @@ class Daemon:
         self._ending = threading.Event()
         self._last: Turn | None = None
         self._last_at: datetime | None = None
-        self._told = ""
+        self._told = "", ""
         self._address: dict[str, Any] = {}
 
     def end(self) -> None:
@@ -164,13 +164,13 @@ class Daemon:
         """Say what is new of it: the same trouble is said once, and that it is over."""
         complaints = sorted(turn.observation.complaints.items()) if turn.observation else []
         text = "; ".join([turn.text, *(f"{source}: {what}" for source, what in complaints)]).strip("; ")
-        told = f"{turn.role}|{text}"
+        told = turn.role, text
         notify(self._environment, "WATCHDOG=1", f"STATUS={turn.role} {text}")
         if told == self._told:
             return
         was_told, self._told = self._told, told
         if turn.role == "leads" and not text:
-            if was_told and not was_told.startswith("stands by"):
+            if was_told[0] not in ("", "stands by"):
                 self._voice.say("goes-on", text="the scaler goes on")
             return
         self._voice.say(turn.role.replace(" ", "-"), text=f"{turn.role}: {text}" if text else turn.role)

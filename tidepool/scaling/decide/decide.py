@@ -22,7 +22,7 @@ from tidepool.scaling.decide.excess import find_excess
 from tidepool.scaling.decide.floors import Outlook, serve, shrink
 from tidepool.scaling.decide.grow import Growth, grow
 from tidepool.scaling.decide.limits import Limits, limits
-from tidepool.scaling.decide.node_status import NodeAction, RequestStatus
+from tidepool.scaling.decide.node_status import NodeAction, RequestStatus, without_mark
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Wants, wants
 from tidepool.scaling.decide.pools.converge import Convergence, Wanted
@@ -231,7 +231,7 @@ def _reason(outlook: Outlook, entry: Entry, idle: Mapping[str, str]) -> str:
     plan, name = outlook.plan, entry.name
     excess = outlook.excess.get(entry.name)
     if name in plan.drained:
-        return f"it is drained now: {plan.memory.drains[name].reason.removeprefix('tidepool:').strip()}"
+        return f"it is drained now: {without_mark(plan.memory.drains[name].reason)}"
     if name in plan.undrained:
         return "it is undrained now: jobs may have it again"
     match entry.phase:
@@ -246,7 +246,7 @@ def _reason(outlook: Outlook, entry: Entry, idle: Mapping[str, str]) -> str:
             return f"{runs}; {excess}" if excess else runs
         case Phase.DRAINING | Phase.DRAINED if name in plan.memory.drains:
             what = "its jobs end first" if entry.phase is Phase.DRAINING else "it is empty"
-            return f"{plan.memory.drains[name].reason.removeprefix('tidepool:').strip()}; {what}"
+            return f"{without_mark(plan.memory.drains[name].reason)}; {what}"
         case Phase.ILL if not entry.is_confirmed:
             return f"{entry.why}; another look will tell"
         case _:

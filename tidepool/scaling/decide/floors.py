@@ -15,7 +15,7 @@ from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.capacity import vacancies
 from tidepool.scaling.decide.excess import is_of_older_image, removal_order
 from tidepool.scaling.decide.limits import Limits
-from tidepool.scaling.decide.node_status import NodeAction
+from tidepool.scaling.decide.node_status import NodeAction, without_mark
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Floor, Wants
 from tidepool.scaling.decide.reconcile import Entry, Reconciled
@@ -215,5 +215,5 @@ def _remove_drained(outlook: Outlook) -> Iterator[Step]:
             and entry.name not in plan.undrained
         ):
             drained = plan.memory.drains.get(entry.name)
-            why = drained.reason.removeprefix("tidepool:").strip() if drained else "drained"
+            why = without_mark(drained.reason) if drained else "drained"
             yield Step(Remove, entry.fleet, entry.name, f"drained and empty: {why}")

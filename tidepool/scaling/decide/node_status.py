@@ -211,6 +211,11 @@ def slurm_status(node: Node | None) -> SlurmStatus:
     return SlurmStatus.OURS if node.state.is_draining else SlurmStatus.UP
 
 
+def without_mark(reason: str) -> str:
+    """Return the reason of a drain of ours for people, without what marks it as ours."""
+    return reason.removeprefix(OURS).strip()
+
+
 def holder(node: Node) -> str:
     """Return who holds a node that is somebody's, and why, in words."""
     flags = ", ".join(sorted(node.state.flags & _THEIRS))

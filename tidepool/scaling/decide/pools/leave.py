@@ -34,8 +34,7 @@ def missing(pool: ConvergedPool, survey: Survey, to: Role) -> tuple[int, str]:
 
 def stays(status: MachineStatus, pool: ConvergedPool, backoffs: Mapping[str, Backoff], at: datetime) -> str:
     """Why a machine that is idle does not leave its side yet, in words; empty where it may."""
-    backoff = backoffs.get(status.name)
-    if backoff is not None and backoff.until > at:
+    if (backoff := _backoff(status, backoffs, at)) is not None:
         return f"left alone until {backoff.until:%H:%M:%S} UTC, for its conversion failed: {backoff.text}"
     if status.since is not None:
         stay = timedelta(seconds=pool.minimum_stay_s)
@@ -64,6 +63,7 @@ def leaving(
         return Spare((), f"{survey.unseen}, so no machine of pool {pool.name} moves", "setback")
     free: list[MachineStatus] = []
     why_not: dict[str, list[str]] = {}
+    backs_off = True
     for status in survey.of(pool.name):
         if status.side == to:
             continue
@@ -72,6 +72,7 @@ def leaving(
             why = "needed there"
         if why:
             why_not.setdefault(why, []).append(status.name)
+            backs_off = backs_off and status.standing == "idle" and _backoff(status, backoffs, at) is not None
         else:
             free.append(status)
     free.sort(key=lambda each: (each.name in last, bool(each.wanted), each.idle_since, each.number))
@@ -81,10 +82,15 @@ def leaving(
     obstacles += [f"{fold(those)} {why}" for why, those in _grouped(why_not.items())]
     more = len(why_not) - _GROUPS
     obstacles += [f"and {more} reasons more"] if more > 0 else []
-    backs_off = bool(why_not) and all(why.startswith("left alone") for why in why_not) and not free
     what = f"no more machines of pool {pool.name} move to {to}"
     text = f"{what}: {'; '.join(obstacles)}" if obstacles else f"{what}: all are there"
-    return Spare(names, text, "setback" if backs_off else "limit")
+    return Spare(names, text, "setback" if backs_off and why_not and not free else "limit")
+
+
+def _backoff(status: MachineStatus, backoffs: Mapping[str, Backoff], at: datetime) -> Backoff | None:
+    """Return the backoff for which a machine is left alone now."""
+    backoff = backoffs.get(status.name)
+    return backoff if backoff is not None and backoff.until > at else None
 
 
 def full(pool: ConvergedPool, survey: Survey, to: Role) -> str:

@@ -10,11 +10,10 @@ from typing import Final, NamedTuple
 
 from tidepool.clients.kubernetes.objects import POOL_LABEL, Pod
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
-from tidepool.clients.slurm import Node
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
-from tidepool.conversion.ports import OUR_HOLD
 from tidepool.conversion.record import CANCELLABLE, Conversion
+from tidepool.conversion.slurm_side import is_our_hold
 from tidepool.scaling.cluster_state import ClusterState, RecordedRole, is_at_work
 from tidepool.scaling.decide.node_status import SlurmStatus, holder, slurm_status
 from tidepool.scaling.decide.reconcile import reserved_nodes, running_jobs
@@ -283,8 +282,9 @@ class _Look:
                 return status._replace(standing="held", why=holder(node))
             case _:
                 reason = f" ({node.reason.text})" if node is not None and node.reason else ""
+                is_held = node is not None and node.state.is_draining and is_our_hold(node)
                 ill = status._replace(standing="ill", why=f"it serves Slurm, and there it is {how}{reason}")
-                return self._repaired(ill) if how is SlurmStatus.SLOT or _is_held_by_a_move(node) else ill
+                return self._repaired(ill) if how is SlurmStatus.SLOT or is_held else ill
 
     def _in_kubernetes(self, status: MachineStatus) -> MachineStatus:
         how = slurm_status(self._nodes.get(status.name))
@@ -349,15 +349,6 @@ class _Look:
         elif busy is not None:
             known = max(known, busy)  # a job that began and ended between two looks
         return min(known, at)
-
-
-def _is_held_by_a_move(node: Node | None) -> bool:
-    return (
-        node is not None
-        and node.state.is_draining
-        and node.reason is not None
-        and node.reason.text.startswith(OUR_HOLD)
-    )
 
 
 def _some(names: list[str]) -> str:
