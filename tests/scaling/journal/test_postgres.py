@@ -46,7 +46,8 @@ def test_a_connection_that_was_cut_between_two_calls_is_made_again(
 
 
 def test_a_server_that_hangs_is_not_waited_for_for_ever(postgres: Postgres, in_postgres: Place) -> None:
-    database = PostgresDatabase(postgres.url, in_postgres.stack, answer_timeout_s=0.2)
+    in_postgres.database()  # so that the tables are there: on a busy machine to make them takes longer than this
+    database = PostgresDatabase(postgres.url, in_postgres.stack, answer_timeout_s=1.0)
     in_postgres.opened.append(database)
     postgres.signal(signal.SIGSTOP)
     try:
