@@ -2,7 +2,7 @@
 
 A stack has a namespace to itself. In it each kind of machine has a Secret with what it does when it boots, each fleet a
 budget that keeps busy nodes from eviction, and each node name a Pod: no controller of Kubernetes' own chooses which of them
-goes. Fleets of machines are `kubernetes_machines`' business.
+goes. Fleets of machines are in `cluster_api_graph`.
 """
 
 from __future__ import annotations
