@@ -18,9 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Address
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from tidepool.cluster.slots import fleet_and_number
+
+#: Of a machine that does not say where it is.
+NO_ADDRESS: Final = IPv4Address(0)
 
 
 @dataclass(frozen=True, slots=True, order=True)

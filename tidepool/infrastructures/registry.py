@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidepool.cluster.failures import InfrastructureError, Permanent
 
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from tidepool.infrastructures import contract
     from tidepool.infrastructures.finding import Finding, Preflight
     from tidepool.infrastructures.machines import Infrastructure
+
+    # The attributes that a `Descriptor` names, as they are called.
+    _Graph = Callable[[ClusterSpec, str], contract.Infrastructure]
+    _Machines = Callable[[ClusterSpec, str, Path], Infrastructure]
+    _Checks = Callable[[ClusterSpec, str, Path], Iterable[Finding]]
+    _Images = Callable[[ClusterSpec, str], Iterable["ImageNeed"]]
 
 #: By the names that specs have, the package whose attribute ``INFRASTRUCTURE`` describes it.
 BUILT_IN: Final[Mapping[str, str]] = {
@@ -120,22 +126,6 @@ class Descriptor:
             raise ValueError(f"{', '.join(wrong)}: tokens should begin with tidepool:{self.name}:")
 
 
-class _Graph(Protocol):
-    def __call__(self, spec: ClusterSpec, stack: str, /) -> contract.Infrastructure: ...
-
-
-class _Machines(Protocol):
-    def __call__(self, spec: ClusterSpec, stack: str, data: Path, /) -> Infrastructure: ...
-
-
-class _Checks(Protocol):
-    def __call__(self, spec: ClusterSpec, stack: str, data: Path, /) -> Iterable[Finding]: ...
-
-
-class _Images(Protocol):
-    def __call__(self, spec: ClusterSpec, stack: str, /) -> Iterable[ImageNeed]: ...
-
-
 def descriptor(name: str) -> Descriptor:
     """Return the descriptor of the infrastructure that specs call ``name``.
 
@@ -170,7 +160,7 @@ def infrastructures_of(spec: ClusterSpec, stack: str) -> Mapping[str, contract.I
     try:
         # All that is missing is said before anything is registered.
         makes = {
-            name: cast(_Graph, _imported(descriptor(name), descriptor(name).graph))
+            name: cast("_Graph", _imported(descriptor(name), descriptor(name).graph))
             for name in spec.infrastructure_names
         }
         return {name: make(spec, stack) for name, make in makes.items()}
@@ -186,7 +176,7 @@ def machines_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Infrast
         SpecError: its options have mistakes.
     """
     found = descriptor(name)
-    return cast(_Machines, _imported(found, found.machines))(spec, stack, data)
+    return cast("_Machines", _imported(found, found.machines))(spec, stack, data)
 
 
 def checks_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Iterable[Finding]:
@@ -196,7 +186,7 @@ def checks_of(name: str, spec: ClusterSpec, stack: str, data: Path) -> Iterable[
         Permanent: as `machines_of`.
     """
     found = descriptor(name)
-    return cast(_Checks, _imported(found, found.checks))(spec, stack, data) if found.checks else ()
+    return cast("_Checks", _imported(found, found.checks))(spec, stack, data) if found.checks else ()
 
 
 def image_needs_of(spec: ClusterSpec, stack: str) -> Iterator[ImageNeed]:
@@ -209,7 +199,7 @@ def image_needs_of(spec: ClusterSpec, stack: str) -> Iterator[ImageNeed]:
     for name in spec.infrastructure_names:
         found = descriptor(name)
         if found.images:
-            yield from cast(_Images, _imported(found, found.images))(spec, stack)
+            yield from cast("_Images", _imported(found, found.images))(spec, stack)
 
 
 def preflight_of(name: str) -> Preflight:

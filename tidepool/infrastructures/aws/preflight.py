@@ -20,7 +20,7 @@ from tidepool.infrastructures.aws.reading import Claim, Options, read_options
 from tidepool.infrastructures.finding import Finding, Preflight, findings
 
 if TYPE_CHECKING:
-    from tidepool.resources.kind import Home
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,8 +379,4 @@ def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask_aws) ->
     return findings(f"region {asked.region} of AWS", found, "it answers, and has all that is asked of it")
 
 
-def _missing(demands: Demands, _home: Home) -> tuple[str, ...]:
-    return lacks_of_region(demands)
-
-
-PREFLIGHT = Preflight(Demands, _missing)
+PREFLIGHT = Preflight(Demands, lambda demands, _home: lacks_of_region(demands))

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import CLUSTER_API
 from tidepool.clients.kubernetes.objects import Right
+from tidepool.infrastructures.machines import NO_ADDRESS
 
 STACK_LABEL: Final = "tidepool/stack"
 #: Of nodes; the cluster's own machines have none.
@@ -32,7 +33,7 @@ def address_of(labels: Mapping[str, str]) -> IPv4Address:
     try:
         return IPv4Address(labels.get(ADDRESS_LABEL, ""))
     except ValueError:
-        return IPv4Address(0)
+        return NO_ADDRESS
 
 
 METAL3: Final = "infrastructure.cluster.x-k8s.io"

@@ -25,7 +25,7 @@ from tidepool.infrastructures.kubernetes_access import Access
 from tidepool.infrastructures.reading import has_own_machines
 
 if TYPE_CHECKING:
-    from tidepool.resources.kind import Home
+    pass
 
 
 #: Kubernetes' words for the machines that images are built on, and for.
@@ -307,8 +307,4 @@ def checks_of(spec: ClusterSpec, stack: str, data: Path, connect: Connect = _con
     return findings(f"Kubernetes, namespace {options.namespace}", found, well)
 
 
-def _missing(demands: Demands, home: Home) -> Iterable[str]:
-    return lacks_of_site(demands, home.data)
-
-
-PREFLIGHT = Preflight(Demands, _missing)
+PREFLIGHT = Preflight(Demands, lambda demands, home: lacks_of_site(demands, home.data))

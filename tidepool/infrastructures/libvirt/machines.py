@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,13 +24,13 @@ from tidepool.infrastructures.libvirt.ask import LibvirtError, Virsh, output_of,
 from tidepool.infrastructures.libvirt.domain import Identity, pool_of, read_identity
 from tidepool.infrastructures.libvirt.failures import kind_of
 from tidepool.infrastructures.libvirt.reading import read_options
+from tidepool.infrastructures.machines import NO_ADDRESS
 
 _DOMAIN: Final = re.compile(r"^<domain\b.*?^</domain>", re.MULTILINE | re.DOTALL)
 #: Of the names that Tidepool gives.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 #: So many machines are asked for at a time: a command line has an end.
 _AT_ONCE: Final = 100
-_NO_ADDRESS: Final = IPv4Address(0)
 
 
 def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> Infrastructure:
@@ -136,7 +135,7 @@ def _to_machine(domain: ET.Element, identity: Identity, uri: str) -> _Found:
     key = MachineKey(identity.stack, identity.node, domain.findtext("uuid", ""))
     # A domain that runs has a number.
     state: Literal["running", "stopped"] = "stopped" if domain.get("id") is None else "running"
-    machine = Machine(key, places[0] if places else _NO_ADDRESS, state)
+    machine = Machine(key, places[0] if places else NO_ADDRESS, state)
     sources = domain.iterfind("devices/disk[@device='disk']/source")
     mine = [source.get("volume", "") for source in sources if source.get("pool") == pool_of(identity.stack)]
     return _Found(machine, uri, tuple(filter(None, mine)))

@@ -19,6 +19,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.local import kernel
+from tidepool.infrastructures.machines import NO_ADDRESS
 
 #: This machine has no room for one more: disk, memory, processes, files.
 _NO_ROOM: Final = (
@@ -41,9 +42,6 @@ kind_of: Final = by_words(
     otherwise=Transient,
     flags=0,
 )
-
-#: Of a machine whose record was lost.
-_NO_ADDRESS: Final = IPv4Address(0)
 
 
 def machines_of(_spec: ClusterSpec, _stack: str, data: Path) -> Infrastructure:
@@ -79,7 +77,7 @@ class ThisMachine:
 def _to_contract(machine: kernel.Machine) -> Machine:
     key = MachineKey(machine.stack, machine.name, machine.machine_id)
     runs = machine.state not in ("dead", "half-made")
-    address = IPv4Address(machine.address) if machine.address else _NO_ADDRESS
+    address = IPv4Address(machine.address) if machine.address else NO_ADDRESS
     return Machine(key, address, "running" if runs else "stopped")
 
 

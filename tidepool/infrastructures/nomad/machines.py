@@ -15,13 +15,12 @@ from pathlib import Path
 
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Machine, MachineKey
+from tidepool.infrastructures.machines import NO_ADDRESS
 from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host
 from tidepool.infrastructures.nomad.assignment import find, key_of, leave
 from tidepool.infrastructures.nomad.jobs import ADDRESS, fleet_jobs
 from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.infrastructures.nomad.reading import read_options
-
-_NO_ADDRESS = IPv4Address(0)
 
 
 def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> NomadMachines:
@@ -79,7 +78,7 @@ def to_machine(host: Host) -> Machine:
     runs = host.is_up and host.is_eligible
     return Machine(
         key,
-        IPv4Address(address) if address else _NO_ADDRESS,
+        IPv4Address(address) if address else NO_ADDRESS,
         "running" if runs else "stopped",
     )
 

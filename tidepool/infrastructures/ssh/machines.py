@@ -16,11 +16,11 @@ from typing import Any, Final
 from tidepool.cluster.failures import Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
+from tidepool.infrastructures.machines import NO_ADDRESS
 from tidepool.infrastructures.ssh.ask import FACTS_S, RELEASE_S, Ask, HostError, ask, kind_of
 from tidepool.infrastructures.ssh.reading import connection_of, read_options
 
 _AT_ONCE: Final = 32
-_NO_ADDRESS: Final = IPv4Address(0)
 
 
 def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> Infrastructure:
@@ -80,7 +80,7 @@ def claim_key(key: MachineKey) -> Mapping[str, Any]:
 
 def _machine(host: str, claim: Mapping[str, Any]) -> Machine:
     key = MachineKey(claim["key"]["stack"], claim["key"]["node"], f"{host}/{claim['id']}")
-    address = IPv4Address(claim["address"]) if claim.get("address") else _NO_ADDRESS
+    address = IPv4Address(claim["address"]) if claim.get("address") else NO_ADDRESS
     # One that is half claimed, or half given back, is to be claimed or given back again.
     state = "running" if claim["state"] == "claimed" else "stopped"
     # Claims of earlier releases do not say it.
