@@ -74,12 +74,13 @@ def test_a_package_is_asked_for_in_the_version_that_is_tested() -> None:
     pins = (ROOT / "requirements-dev.txt").read_text()
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     packages = {name: descriptor(name).package for name in BUILT_IN}
-    assert {name for name, package in packages.items() if package} == {*groups} - {"dev", "docs", "setup", "uv"}
+    others = {"dev", "docs", "setup", "uv"}
+    assert {name for name, package in packages.items() if package} == {*groups} - others
     for name, package in packages.items():
         if package is not None:
             assert f"\n{package.requirement} " in pins
-            pinned, *others = groups[name]
-            assert (pinned, tuple(each.partition(">")[0] for each in others)) == (
+            pinned, *beside = groups[name]
+            assert (pinned, tuple(each.partition(">")[0] for each in beside)) == (
                 package.requirement,
                 package.beside,
             )
