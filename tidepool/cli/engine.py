@@ -156,15 +156,23 @@ def _passing_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
         for number in early:
             child.send_signal(number)
 
-    kept = {
-        signal.SIGINT: signal.signal(signal.SIGINT, lambda _number, _frame: None),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on),
-    }
-    try:
+    with handled_signals({signal.SIGINT: ignore, signal.SIGTERM: pass_on}):
         yield begun
+
+
+def ignore(_number: int, _frame: object) -> None:
+    """Ignore a signal, without SIG_IGN, which a child would inherit."""
+
+
+@contextlib.contextmanager
+def handled_signals(handlers: Mapping[signal.Signals, Callable[[int, object], object]]) -> Iterator[None]:
+    """Have signals handled so, and afterwards as before."""
+    kept = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
     finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
+        for number, before in kept.items():
+            signal.signal(number, before)
 
 
 _PASSPHRASE_BYTES = 32

@@ -21,6 +21,7 @@ import click
 from tidepool.cli import show
 from tidepool.cli.cluster import find_machine, find_machines
 from tidepool.cli.context import Connection
+from tidepool.cli.engine import handled_signals, ignore
 from tidepool.cli.errors import EXEC_FAILED, SSH_FAILED, USAGE, Failure, failure_of
 from tidepool.cli.options import machine_names, stack_options
 from tidepool.cli.reach import SshAddress, by_kind, command_on, ssh_address, ssh_options, ssh_program
@@ -219,12 +220,11 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
             *("-l", user, "--", target.address, *command),
         ]
         # The terminal's interrupts are ssh's to answer. Not ignored, for a child would inherit that.
-        kept = signal.signal(signal.SIGINT, lambda _number, _frame: None)
-        try:
-            with subprocess.Popen(argv, env=dict(stack.context.env)) as process:
-                return process.wait()
-        finally:
-            signal.signal(signal.SIGINT, kept)
+        with (
+            handled_signals({signal.SIGINT: ignore}),
+            subprocess.Popen(argv, env=dict(stack.context.env)) as process,
+        ):
+            return process.wait()
 
 
 #: The words that bring a command into the machine's network, and its sshd there.

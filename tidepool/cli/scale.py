@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tidepool.cli import errors, show
+from tidepool.cli.engine import handled_signals
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.options import stack_options
 from tidepool.cli.stack import Stack, scaler_folder
@@ -48,7 +49,8 @@ def scale_verb(stack: Stack, once: bool, listen: str | None) -> int:
         daemon, beside = _put_together(stack, stacked)
         if once:
             return _once(daemon, beside)
-        with _ended_by_signals(daemon):
+        handlers = dict.fromkeys((signal.SIGTERM, signal.SIGINT), lambda _number, _frame: daemon.end())
+        with handled_signals(handlers):
             try:
                 daemon.run(where, beside)
             except NoAddress as error:
@@ -124,19 +126,6 @@ def _once(daemon: Daemon, beside: ThreadPoolExecutor) -> int:
     if turn.role in ("holds still", "waits"):
         raise Failure(turn.text, code=NOT_THERE)
     return errors.OK
-
-
-@contextmanager
-def _ended_by_signals(daemon: Daemon) -> Iterator[None]:
-    kept = {
-        number: signal.signal(number, lambda _number, _frame: daemon.end())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
 
 
 def _listen(text: str | None) -> Listen | None:
