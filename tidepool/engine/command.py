@@ -208,6 +208,8 @@ def understand(args: Sequence[str], world: World) -> tuple[Verb, World]:
 
         return HelpRequest(help_text(error.path), str(error)), world
     values = dict(parsed.values)
+    if values.pop("output", "default") == "json":
+        values["json"] = True
     world = _world(values, world)
     if parsed.help or not parsed.command.request:
         from tidepool.engine.verbs.about import help_text

@@ -12,7 +12,7 @@ from typing import IO, Any
 from tidepool.engine.display import markup, words
 from tidepool.engine.display.event_log import changes_json, detailed_diff_json
 from tidepool.engine.display.settings import MASK, Settings, visible
-from tidepool.engine.display.step_text import is_told
+from tidepool.engine.display.step_text import has_line
 from tidepool.engine.events import (
     Diagnostic,
     Event,
@@ -85,7 +85,7 @@ class DigestDisplay:
         return {key: value for key, value in result.items() if value}
 
     def _plan(self, step: StepMetadata) -> None:
-        if not is_told(step, self._settings):
+        if not has_line(step, self._settings):
             return
         if step.op is Op.REFRESH:
             self._refreshed.add(step.urn)
@@ -97,7 +97,7 @@ class DigestDisplay:
     def _correct(self, step: StepMetadata) -> None:
         """Put what a refresh found in the place of the step that announced it."""
         found = (step.op is Op.UPDATE and step.detailed_diff is not None) or step.op is Op.DELETE
-        if found and step.urn in self._refreshed and is_told(step, self._settings):
+        if found and step.urn in self._refreshed and has_line(step, self._settings):
             self._steps[self._positions[step.urn]] = step_json(step, self._settings.suppress_outputs)
 
     def _diagnose(self, event: Diagnostic) -> None:

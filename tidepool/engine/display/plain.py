@@ -162,7 +162,7 @@ class DiffDisplay:
             self._write(f"{markup.HEADLINE}{self._settings.label} ({self._settings.stack}):{markup.RESET}\n")
 
     def _shown(self, step: StepMetadata) -> bool:
-        return step_text.is_told(step, self._settings)
+        return step_text.has_line(step, self._settings)
 
     def _depth(self, step: StepMetadata) -> int:
         return step_text.depth(step, self._seen, self._shown)

@@ -37,7 +37,7 @@ def is_shown(step: StepMetadata, settings: Settings, steps_of_replacements: bool
     return step.logical or step.op not in words.REPLACEMENT_STEPS
 
 
-def is_told(step: StepMetadata, settings: Settings) -> bool:
+def has_line(step: StepMetadata, settings: Settings) -> bool:
     """Return whether a display that takes a replacement for one thing tells of a step."""
     if words.is_internal(step):
         return False

@@ -26,7 +26,7 @@ REPLACEMENT_STEPS: Final = frozenset(
 
 
 class _Words(NamedTuple):
-    """What a step of one operation is called, in the order of time."""
+    """Names of a step of one operation, in the order of time."""
 
     sign: str
     color: str

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cmp_to_key, total_ordering
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from tidepool.engine.errors import EngineError
+from tidepool.engine.project import PluginPath
 from tidepool.engine.providers import interpreters
 
 _PATTERN: Final = re.compile(
@@ -168,17 +169,6 @@ class PluginRequest:
         return f"pulumi-resource-{self.package}"
 
 
-class ProjectPlugin(Protocol):
-    """A plugin that the project brings: ``plugins.providers`` of Pulumi.yaml; the path is absolute."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> Path: ...
-    @property
-    def version(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class PluginCommand:
     """The command that starts a plugin.
@@ -226,7 +216,7 @@ class PluginMissingError(EngineError):
 def find(
     request: PluginRequest,
     *,
-    project_plugins: Sequence[ProjectPlugin],
+    project_plugins: Sequence[PluginPath],
     environ: Mapping[str, str],
     pulumi_home: Path,
     python: str,
@@ -346,7 +336,7 @@ def _parse(text: str, what: str) -> Version:
         raise EngineError(f"{what}: {e}") from e
 
 
-def _existing_folder(plugin: ProjectPlugin) -> Path:
+def _existing_folder(plugin: PluginPath) -> Path:
     where = f"Pulumi.yaml: plugins.providers: {plugin.name}"
     if not plugin.path.exists():
         raise EngineError(f"{where}: no folder at path '{plugin.path}'; paths are relative to Pulumi.yaml")

@@ -51,7 +51,6 @@ class About:
 
     stack: str = ""
     json: bool = False
-    output: str = "default"
 
     def run(self, world: World) -> int:
         """Show where the engine runs and what it works on."""
@@ -75,7 +74,7 @@ class About:
             rows["stack"] = ref.qualified
         except EngineError as error:
             rows["problem"] = str(error)
-        if self.json or self.output == "json":
+        if self.json:
             world.stdout.write(json_document(rows))
         else:
             world.stdout.write(table(["ABOUT", ""], [[k, v] for k, v in rows.items()]))

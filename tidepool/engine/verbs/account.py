@@ -28,14 +28,13 @@ class WhoAmI:
     """``whoami``."""
 
     json: bool = False
-    output: str = "default"
     verbose: bool = False
 
     def run(self, world: World) -> int:
         """Show the person's name and the backend."""
         url = open_workspace(world).url
         name = getpass.getuser()
-        if self.json or self.output == "json":
+        if self.json:
             world.stdout.write(json_document({"user": name, "url": url}))
         elif self.verbose:
             world.say(f"User: {name}\nOrganizations: \nBackend URL: {url}\nToken type: personal")
@@ -158,12 +157,11 @@ class Plugins:
     """``plugin list``."""
 
     json: bool = False
-    output: str = "default"
 
     def run(self, world: World) -> int:
         """List the installed plugins."""
         found = sorted(_plugins(world.pulumi_home / "plugins"), key=lambda p: (p["name"], p["version"]))
-        if self.json or self.output == "json":
+        if self.json:
             world.stdout.write(json_document([{k: v for k, v in p.items() if k != "moment"} for p in found]))
             return 0
         now = datetime.now(UTC)

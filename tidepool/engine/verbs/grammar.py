@@ -17,8 +17,9 @@ from tidepool.engine.errors import NotSupportedError, UsageError
 #: between them; "optional" is text that may be left out.
 Kind = Literal["bool", "text", "int", "list", "commas", "optional"]
 
-_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+#: Texts that switch a flag on, and off.
+TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _INT: Final = re.compile(r"[+-]?[0-9]+")
 
 
@@ -254,9 +255,9 @@ def _value(flag: Flag, text: str | None) -> Any:
     shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
     match flag.kind:
         case "bool":
-            if text is None or text in _TRUE:
+            if text is None or text in TRUE:
                 return True
-            if text in _FALSE:
+            if text in FALSE:
                 return False
             raise UsageError(f'invalid argument "{text}" for "{shown}" flag: expected true or false')
         case "optional":

@@ -9,9 +9,7 @@ from typing import Any
 from tidepool.engine.command import OperationKind, OperationRequest, World
 from tidepool.engine.errors import ConfirmationMissing, NotSupportedError, UsageError
 from tidepool.engine.project import find_project, require_python
-
-_TRUE = ("1", "t", "T", "true", "TRUE", "True")
-_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+from tidepool.engine.verbs.grammar import FALSE, TRUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +59,11 @@ def destroy(**values: Any) -> Operation:
 
 
 def _operation(kind: OperationKind, values: dict[str, Any]) -> Operation:
-    if values.pop("output", "default") == "json":
-        values["json"] = True
     if "refresh" in values:
         text = values["refresh"]
-        if text not in (*_TRUE, *_FALSE):
+        if text not in TRUE | FALSE:
             raise UsageError("unable to determine value for --refresh")
-        values["refresh"] = text in _TRUE
+        values["refresh"] = text in TRUE
     both = values.pop("target_replace", ())
     if both:
         values["targets"] = (*values.get("targets", ()), *both)
@@ -85,9 +81,9 @@ def _operation(kind: OperationKind, values: dict[str, Any]) -> Operation:
 def _with_environment(request: OperationRequest, env: Mapping[str, str]) -> OperationRequest:
     """``request`` with what the environment says where the flags say nothing."""
     changes: dict[str, Any] = {}
-    if not request.continue_on_error and env.get("PULUMI_CONTINUE_ON_ERROR", "") in _TRUE:
+    if not request.continue_on_error and env.get("PULUMI_CONTINUE_ON_ERROR", "") in TRUE:
         changes["continue_on_error"] = True
-    if request.run_program is None and env.get("PULUMI_RUN_PROGRAM", "") in _TRUE:
+    if request.run_program is None and env.get("PULUMI_RUN_PROGRAM", "") in TRUE:
         changes["run_program"] = True
     parallel = env.get("PULUMI_PARALLEL", "")
     if request.parallel is None and parallel:

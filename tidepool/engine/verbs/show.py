@@ -36,7 +36,7 @@ class Show:
     """``stack`` (and ``stack get``)."""
 
     stack: str = ""
-    output: str = "default"
+    json: bool = False
     show_ids: bool = False
     show_name: bool = False
     show_secrets: bool = False
@@ -51,7 +51,7 @@ class Show:
             return 0
         raw = workspace.backend.read(ref)
         outputs = stack_outputs(workspace, raw, self.show_secrets)
-        if self.output == "json":
+        if self.json:
             world.stdout.write(json_document(self._document(workspace, ref, raw, outputs)))
             return 0
         self._text(workspace, ref, raw, outputs)
@@ -230,7 +230,6 @@ class History:
 
     stack: str = ""
     json: bool = False
-    output: str = "default"
     show_secrets: bool = False
     full_dates: bool = False
     page: int = 1
@@ -241,7 +240,7 @@ class History:
         workspace = open_workspace(world)
         ref = workspace.require(self.stack or None)
         updates = workspace.backend.history(ref, max(self.page, 1), max(self.page_size, 0))
-        if self.json or self.output == "json":
+        if self.json:
             decrypt: Decrypt | None = None
             if self.show_secrets:
                 workspace.require_project()

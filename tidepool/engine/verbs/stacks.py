@@ -100,7 +100,6 @@ class List:
     project: str = ""
     tag: str = ""
     json: bool = False
-    output: str = "default"
 
     def run(self, world: World) -> int:
         """List stacks."""
@@ -116,7 +115,7 @@ class List:
         current = workspace.selected() if workspace.project or "PULUMI_STACK" in world.env else None
         found = [s for s in workspace.backend.stacks(project) if self._has_tag(workspace, s.ref)]
         found.sort(key=lambda s: workspace.shown(s.ref))
-        if self.json or self.output == "json":
+        if self.json:
             items = []
             for summary in found:
                 item: dict[str, Any] = {
@@ -316,13 +315,12 @@ class ListTags:
 
     stack: str = ""
     json: bool = False
-    output: str = "default"
 
     def run(self, world: World) -> int:
         """Show all tags."""
         workspace = open_workspace(world)
         tags = workspace.backend.tags(workspace.require(self.stack or None))
-        if self.json or self.output == "json":
+        if self.json:
             world.stdout.write(json_document(dict(sorted(tags.items()))))
         else:
             world.stdout.write(table(["NAME", "VALUE"], [[k, v] for k, v in sorted(tags.items())]))
