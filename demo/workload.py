@@ -71,8 +71,8 @@ def waves(folder: str, most: int | None = None) -> tuple[Wave, ...]:
     """
     jobs = (
         (0, 0, (_small("first", 4), _array(), _mpi(), _memory())),
-        (8, 8, (_small("second", 28),)),
-        (15, 28, (_small("third", 10),)),
+        (5, 5, (_small("second", 28),)),
+        (11, 24, (_small("third", 10),)),
     )
     return tuple(
         Wave(at_s, by_s, tuple(replace(job, request=replace(job.request, work_dir=folder)) for job in wave))
