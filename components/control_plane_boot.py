@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 
-from pulumi import Input, Output
+from pulumi import Input
 
 from tidepool.cluster.boot import Folder, Service
 from tidepool.cluster.kubelet_files import PodRoute, routes
@@ -62,7 +62,7 @@ class ControlPlaneKeys:
     """Keys by which the daemons of a control plane know each other.
 
     ``authority`` signs for all who speak to the API server, ``etcd_authority`` for etcd alone: who is let in by one is
-    not by the other. ``controllers`` and ``scheduler`` are kubeconfigs. ``encryption`` is 32 bytes in base64.
+    not by the other. ``controllers`` and ``scheduler`` are kubeconfigs, ``encryption`` is an `encryption_configuration`.
     """
 
     authority: Pair
@@ -218,7 +218,7 @@ def _files(keys: ControlPlaneKeys) -> tuple[File, ...]:
         f"{_PKI}/etcd.key": keys.etcd.key,
         f"{_PKI}/etcd-client.key": keys.etcd_client.key,
         f"{_PKI}/accounts.key": keys.accounts_private,
-        f"{_ETC}/encryption.json": Output.from_input(keys.encryption).apply(_encryption),
+        f"{_ETC}/encryption.json": keys.encryption,
         f"{_ETC}/controllers.kubeconfig": keys.controllers,
         f"{_ETC}/scheduler.kubeconfig": keys.scheduler,
     }
@@ -257,8 +257,8 @@ def _admission() -> str:
     )
 
 
-def _encryption(key: str) -> str:
-    """Secrets are encrypted before etcd has them; those of before, in the clear, are read as well."""
+def encryption_configuration(key: str) -> str:
+    """Return what has secrets encrypted before etcd has them, by 32 bytes in base64; those in the clear are read as well."""
     providers = [{"secretbox": {"keys": [{"name": "key1", "secret": key}]}}, {"identity": {}}]
     return json.dumps(
         {

@@ -23,6 +23,7 @@ from tidepool.components.control_plane_boot import (
     Networks,
     Pair,
     control_plane_boot,
+    encryption_configuration,
 )
 from tidepool.components.locations import Locations
 from tidepool.infrastructures.contract import Boot, MachineOrder, VolumeOrder
@@ -147,7 +148,7 @@ class KubernetesControlPlane(pulumi.ComponentResource):
             etcd_client=_pair(self._signed("etcd-client", etcd, "kube-apiserver", ["client"])),
             accounts_private=Output.secret(accounts.private_key),
             accounts_public=accounts.public_key,
-            encryption=Output.secret(encryption.key),
+            encryption=Output.secret(encryption.key.apply(encryption_configuration)),
             controllers=self._kubeconfig(
                 _LOCAL_SERVER, self._client("controllers", "system:kube-controller-manager")
             ),

@@ -309,24 +309,13 @@ def _control_plane(pool: Pool, tools: Path, folder: Path) -> MachineSpec:
         accounts_public=accounts.public_key()
         .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         .decode(),
-        encryption="",
+        encryption=kube.encryption_configuration(_random_key()),
         controllers=_kubeconfig(authority, authority.sign("system:kube-controller-manager"), local_address),
         scheduler=_kubeconfig(authority, authority.sign("system:kube-scheduler"), local_address),
     )
     networks = kube.Networks(IPv4Address(KUBE), IPv4Network("10.241.0.0/16"), pool.routes)
     boot = kube.control_plane_boot(keys, networks=networks, toolchain=str(tools), etcd=str(folder / "etcd"))
-    providers = [{"secretbox": {"keys": [{"name": "k", "secret": _random_key()}]}}, {"identity": {}}]
-    encryption = {
-        "apiVersion": "apiserver.config.k8s.io/v1",
-        "kind": "EncryptionConfiguration",
-        "resources": [{"resources": ["secrets"], "providers": providers}],
-    }
-    # The component makes this one of an output, which is nobody's here.
-    files = tuple(
-        each if isinstance(each.content, str) else replace(each, content=json.dumps(encryption))
-        for each in boot.files
-    )
-    return _machine(pool, "kube", KUBE, replace(boot, files=files))
+    return _machine(pool, "kube", KUBE, boot)
 
 
 def _random_key() -> str:
