@@ -31,7 +31,7 @@ from tests.golden import CONVERGED, golden_store  # noqa: E402
 from tests.whole.pools import POOL, PoolCluster, a_pool_cluster  # noqa: E402
 from tidepool.charts.box_plot import write_box_plots  # noqa: E402
 from tidepool.clients.slurm import JobState  # noqa: E402
-from tidepool.cluster.pool import Role  # noqa: E402
+from tidepool.cluster.roles import Role  # noqa: E402
 from tidepool.conversion.record import Phase  # noqa: E402
 from tidepool.conversion.report import PHASES, THESIS_S, Row, quantile, rows  # noqa: E402
 

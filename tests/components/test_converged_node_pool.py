@@ -16,7 +16,7 @@ from tests.components.stack import answers, connection, of_one_image, spec_with
 from tidepool import resources
 from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import ConvergedNodePool, SlurmController
 from tidepool.infrastructures.local.graph import Local

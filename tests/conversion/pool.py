@@ -35,7 +35,7 @@ from tidepool.clients.kubernetes.first_objects import API_SERVER_USER, first_obj
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.cluster import kubelet_files
 from tidepool.cluster.kubelet_files import PodRoute, pod_routes
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.components import control_plane_boot as kube

@@ -13,8 +13,15 @@ import pytest
 
 from tests.conversion.pool import Pool, machine_spec, running_pool, until
 from tidepool.clients.slurm import Completed, TimedOut, Transport
-from tidepool.cluster.pool import ROLES, Role
-from tidepool.cluster.roles import BOOTSTRAP, CONTAINERD_SOCKET, KUBECONFIG, KUBELET_PKI, MUNGE_KEY
+from tidepool.cluster.roles import (
+    BOOTSTRAP,
+    CONTAINERD_SOCKET,
+    KUBECONFIG,
+    KUBELET_PKI,
+    MUNGE_KEY,
+    ROLES,
+    Role,
+)
 from tidepool.conversion.machine import RoleFile, RoleProgram
 from tidepool.conversion.ports import ConversionError
 from tidepool.infrastructures.local.kernel import create_machine, preflight, pull_plug

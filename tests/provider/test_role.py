@@ -18,7 +18,7 @@ from tests.conversion.world import FakeControl, Killed, World
 from tests.provider.calls import Calls, plainly
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.pool import ROLES, Role
+from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.convert import Parties
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.next_step import other

@@ -12,7 +12,7 @@ from typing import Any
 from tests.simulation.mortal import Edge, Steps
 from tidepool.clients.kubernetes.objects import Pod
 from tidepool.clients.slurm import JobRequest, JobState
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide

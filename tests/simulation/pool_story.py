@@ -10,7 +10,8 @@ from typing import Any
 from tests.simulation.pool_scene import PoolScene, pool
 from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pool import ConvergedPool, Role
+from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import NotOrdered
 from tidepool.conversion.record import Order
 from tidepool.scaling.ports import StackError

@@ -14,8 +14,7 @@ from typing import Final
 from tests.whole.pools import PoolCluster
 from tidepool.clients.kubernetes.contract import KubernetesError
 from tidepool.clients.slurm import SlurmError
-from tidepool.cluster.pool import Role
-from tidepool.cluster.roles import KUBELET_PKI, MUNGE_KEY
+from tidepool.cluster.roles import KUBELET_PKI, MUNGE_KEY, Role
 
 
 @dataclass

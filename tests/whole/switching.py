@@ -27,7 +27,7 @@ from tests.whole.cluster import until
 from tests.whole.pool_load import Load
 from tests.whole.pool_watch import Watch, inside_roles, traces
 from tests.whole.pools import ANY, PoolCluster
-from tidepool.cluster.pool import ROLES, Role
+from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.machine import RoleProgram
 from tidepool.conversion.ports import NotOrdered
 from tidepool.conversion.processes import is_dead, is_driven

@@ -120,7 +120,7 @@ class InNamespaces:
 
 
 def _start_time(pid: int) -> str | None:
-    """When process ``pid`` began, in clock ticks since the boot; none where it has ended."""
+    """Return when process ``pid`` began, in clock ticks since the boot; None where it has ended."""
     try:
         # The name before it stands in brackets and may hold anything: proc(5).
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

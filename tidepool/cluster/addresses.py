@@ -83,7 +83,7 @@ class OwnAddresses:
 
 
 def unfit(network: IPv4Network) -> str:
-    """Why ``network`` cannot be a cluster's, and what to do; empty when it can."""
+    """Return why ``network`` cannot be a cluster's, and what to do; empty when it can."""
     private = network.is_private or network.subnet_of(_CARRIER_GRADE)
     if not private or network.is_loopback or network.is_link_local:
         return "take a private network, within 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"

@@ -16,7 +16,8 @@ from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.slots import Slot, fleet_and_number
 
 if TYPE_CHECKING:  # the provider, which asks whether it is forced, loads no models
-    from tidepool.cluster.pool import ConvergedPool, Role
+    from tidepool.cluster.pool import ConvergedPool
+    from tidepool.cluster.roles import Role
     from tidepool.cluster.spec import Fleet
 
 

@@ -111,7 +111,7 @@ _DIGITS: Final = "0123456789"
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9._\-,]")
 
 _Key = tuple[str, int]
-"""What names in a row share: the text before their last digits, and how many digits follow it."""
+"""The common part of names in a row: the text before their last digits, and how many digits follow it."""
 
 
 def fold(names: Iterable[str]) -> str:

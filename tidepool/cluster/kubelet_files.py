@@ -174,7 +174,7 @@ def kubeconfig(server: str, authority: str, who: str, user: Mapping[str, str]) -
 
 
 def bootstrap_kubeconfig(server: str, authority: str, token: str) -> str:
-    """With it a kubelet asks for its first certificate.
+    """Return the kubeconfig with which a kubelet asks for its first certificate.
 
     Args:
         server: the API server's URL.

@@ -113,7 +113,7 @@ def mistake_of(error: ErrorDetails, model: type[BaseModel], path: str = "") -> M
 
 
 def _path(at: str, loc: tuple[int | str, ...]) -> str:
-    """As `pulumi config set --path` takes it: ``fleets[0].max_nodes``."""
+    """Return the path as `pulumi config set --path` takes it: ``fleets[0].max_nodes``."""
     # Pydantic's "[key]" says that the key is wrong, and not its value.
     keys = [key for key in loc if key != "[key]"]
     return (at + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)).removeprefix(".")

@@ -11,9 +11,7 @@ from tidepool.cluster import addresses
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.names import fleet_name
 from tidepool.cluster.part import Features, ImageName, Labels, Network, Part, Whole
-from tidepool.cluster.roles import ROLES as ROLES  # noqa: PLC0414 - found here too
-from tidepool.cluster.roles import AtDeadline as AtDeadline  # noqa: PLC0414 - found here too
-from tidepool.cluster.roles import Role as Role  # noqa: PLC0414 - found here too
+from tidepool.cluster.roles import AtDeadline, Role
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Role = Literal["slurm", "kubernetes"]
-"""What a machine of a pool is at a time: a node of Slurm's, or one of Kubernetes'. Never both."""
+"""The side that a machine of a pool serves: it is a node of Slurm's, or one of Kubernetes'. Never both."""
 ROLES: Final[tuple[Role, ...]] = ("slurm", "kubernetes")
 
 AtDeadline = Literal["stop", "force"]
-"""What becomes of a graceful conversion whose work does not end in time: it is given up, or goes on by force."""
+"""The end of a graceful conversion whose work does not end in time: it is given up, or goes on by force."""
 
 MUNGE_KEY: Final = "/etc/munge/munge.key"
 

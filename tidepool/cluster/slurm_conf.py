@@ -352,7 +352,7 @@ def _taken(own: dict[str, Value], key: str, value: Value) -> Value:
 
 
 def _wanted(spec: ClusterSpec, own: dict[str, Value], key: str, value: Value) -> Value:
-    """As `_taken`, with what power saving needs besides."""
+    """Return what `_taken` does, with what power saving needs besides."""
     taken = _taken(own, key, value)
     if not controller_programs.saves_power(spec):
         return taken

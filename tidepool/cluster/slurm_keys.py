@@ -22,7 +22,7 @@ RELEASES: Final[tuple[Release, ...]] = get_args(Release)
 RunRelease = Literal["22.05"]
 
 Kind = Literal["text", "line", "bool", "uint16", "uint32", "uint64", "float"]
-"""What a value is. ``line`` begins a line of its own, with keys of its own, and may stand many times."""
+"""The kind of a value. ``line`` begins a line of its own, with keys of its own, and may stand many times."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ from tidepool.cluster.names import (
     partition_name,
 )
 from tidepool.cluster.part import Features, ImageName, Network, Options, Part, SlurmTime, Whole, read_name
-from tidepool.cluster.pool import ROLES, ConvergedPool, Kubernetes, Role
+from tidepool.cluster.pool import ConvergedPool, Kubernetes
+from tidepool.cluster.roles import ROLES, Role
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots

@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol
 from tidepool.clients.slurm import JobRequest, Slots, SlurmClient
 from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import fold
-from tidepool.cluster.pool import ConvergedPool, Role
+from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures import Infrastructure
 from tidepool.scaling.cluster_state import ClusterState, RecordedRole

@@ -13,7 +13,8 @@ from typing import Any, Final, cast
 
 from tidepool.clients.kubernetes.objects import BootstrapToken
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.pool import ConvergedPool, Role
+from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.roles import Role
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.convert import Parties, convert

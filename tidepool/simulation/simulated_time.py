@@ -135,7 +135,7 @@ def _moments(spec: ClusterSpec, memory: Memory, now: datetime) -> Iterator[datet
 
 
 def _of_pools(spec: ClusterSpec, decision: Decision) -> Iterator[datetime]:
-    """When a machine of a pool may move, or is moved again."""
+    """Yield when a machine of a pool may move, or is moved again."""
     memory = decision.memory.pools
     pools = {pool.name: pool for pool in spec.pools}
     for name, since in memory.idle_since.items():

@@ -13,7 +13,7 @@ from tidepool.cluster.desired_state import node_placements, role_set
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.cluster.slots import Slot, fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import MachineKey

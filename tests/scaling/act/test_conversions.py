@@ -13,7 +13,7 @@ from tests.scaling.decide.cluster_states import AT, node, running
 from tests.scaling.decide.pools.looks import bound, conversion, kube_node
 from tests.simulation.pool_scene import PoolScene
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Order
 from tidepool.scaling.act.conversions import DEADLINE_S, Moves, serving
 from tidepool.scaling.act.validity import wrong_convert

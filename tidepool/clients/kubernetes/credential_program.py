@@ -1,4 +1,4 @@
-"""Has a kubeconfig's program make a credential, by the library `kubernetes`; a process of its own, that can be killed.
+"""A process of its own, that can be killed: it has a kubeconfig's program make a credential, by the library `kubernetes`.
 
 Reads ``{"exec": ..., "cluster": ..., "folder": ...}`` from its input, and writes the credential's status as JSON.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def main() -> str:
-    """Why there is no credential; empty where it was written."""
+    """Write the credential, or return why there is none."""
     asked = json.load(sys.stdin)
     providers: Any = importlib.import_module("kubernetes.config.exec_provider")
     nodes: Any = importlib.import_module("kubernetes.config.kube_config")

@@ -30,7 +30,7 @@ _FOR_EVER: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """By what an API server knows who asks: a client certificate with its key (PEM), a token, or nothing."""
+    """A proof to an API server of who asks: a client certificate with its key (PEM), a token, or nothing."""
 
     certificate: str = ""
     key: str = field(default="", repr=False)

@@ -198,7 +198,7 @@ class SigningRequest:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapToken:
-    """By which one kubelet may ask for one certificate, until ``until``. ``secret`` is never shown."""
+    """A token by which one kubelet may ask for one certificate, until ``until``. ``secret`` is never shown."""
 
     id: str
     secret: str = field(repr=False)

@@ -104,7 +104,7 @@ def _too_many(read: Mapping[str, Any], said: str, right: Right) -> KubernetesErr
 
 
 def _causes(read: Mapping[str, Any]) -> Mapping[str, str]:
-    """Why, in the API server's words, by reason."""
+    """Return the causes, in the API server's words, by reason."""
     details = read.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     return {

@@ -221,7 +221,7 @@ class ReservationRequest:
 
 
 NextState = Literal["", "RESUME", "DOWN"]
-"""What becomes of a node that was rebooted; empty: what it was before."""
+"""The state of a node that was rebooted; empty: what it was before."""
 
 
 def slurm_time(moment: datetime) -> str:

@@ -124,7 +124,7 @@ _UNFIT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a node is not in service, by whom it was said, and when."""
+    """The reason why a node is not in service, by whom it was said, and when."""
 
     text: str
     user: str = ""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.conversion.ports import ConversionError, NotOrdered
 from tidepool.conversion.record import Conversion, Order
 from tidepool.scaling.act.validity import wrong_convert

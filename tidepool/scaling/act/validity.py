@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.decide.node_status import SlurmStatus, slurm_status

@@ -19,7 +19,8 @@ from prometheus_client import Counter as Count
 from tidepool.clients.slurm import JobState
 from tidepool.cluster.failures import Cause
 from tidepool.cluster.hostlist import fold
-from tidepool.cluster.pool import ROLES, ConvergedPool
+from tidepool.cluster.pool import ConvergedPool
+from tidepool.cluster.roles import ROLES
 from tidepool.scaling.daemon.loop import Role, Turn
 from tidepool.scaling.decision import Action, Convert, Decision, DeleteOrphan, Launch, Phase, stored_name
 from tidepool.scaling.ports import Intent, UpOutcome

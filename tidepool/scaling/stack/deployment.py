@@ -11,7 +11,7 @@ from typing import Any, Final
 from tidepool.cluster.desired_state import read_placements
 from tidepool.cluster.failures import Cause, Permanent, unmarked
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.pool import ROLES, Role
+from tidepool.cluster.roles import ROLES, Role
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec

@@ -49,7 +49,7 @@ def need(job: Job) -> Need:
 
 
 def _gres_per_node(job: Job, nodes: int) -> tuple[tuple[str, int], ...]:
-    """By name, or by name and type (``gpu:a100``), in order."""
+    """Return the gres by name, or by name and type (``gpu:a100``), in order."""
     found: dict[str, int] = {}
     asked: tuple[tuple[Mapping[str, str], int], ...] = (
         (job.tres_per_node, nodes),

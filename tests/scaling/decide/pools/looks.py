@@ -16,7 +16,7 @@ from tidepool.clients.kubernetes.objects import POOL_LABEL, Pod, Resources
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.clients.slurm import Job
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.conversion.record import Conversion, Order
 from tidepool.scaling.cluster_state import ClusterState, KubernetesState, PoolsState, RecordedRole

@@ -20,7 +20,7 @@ from tests.scaling.decide.pools.looks import (
 )
 from tidepool.clients.kubernetes.objects import Requirement, Resources, Taint, Toleration
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.cluster.pool import Role
+from tidepool.cluster.roles import Role
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import moved, unmoved
