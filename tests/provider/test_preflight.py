@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.provider.calls import Calls, Preflights, plainly
+from tests.repository import ROOT
 from tidepool.resources.declarations import RETIRED
 
 #: The state of each retired type, as the release before wrote it.
@@ -43,6 +48,44 @@ def test_a_resource_of_a_retired_type_is_refreshed_and_deleted(tmp_path: Path, n
     calls = Calls(tmp_path, RETIRED[name])
     assert calls.read("id", OLD[name], OLD[name]).resource_id == "id"
     calls.delete("id", OLD[name])
+
+
+def test_up_of_a_stack_that_has_a_retired_type_replaces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(
+        f"name: cluster\nruntime: python\nplugins: {{providers: [{{name: tidepool, path: {ROOT}/provider}}]}}\n"
+    )
+    (tmp_path / "__main__.py").write_text(
+        "from tidepool.infrastructures.ssh.preflight import Demands\n"
+        "from tidepool.resources.declarations import preflight\n"
+        'preflight("hosts", "ssh", "a", Demands("dev", (), {}, ()))\n'
+    )
+
+    def engine(*words: str, stdin: str = "") -> str:
+        env = {**os.environ, "PULUMI_BACKEND_URL": f"file://{tmp_path}", "PULUMI_CONFIG_PASSPHRASE": "pass"}
+        command = [sys.executable, "-m", "tidepool.engine", *words, "--stack", "dev"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=env, input=stdin, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def actions(printed: str) -> list[str]:
+        return [step["op"] for step in json.loads(printed)["steps"] if "preflight" in step["urn"].lower()]
+
+    engine("stack", "init")
+    engine("up", "--yes", "--skip-preview")
+    state = json.loads(engine("stack", "export"))
+    (found,) = (
+        each
+        for each in state["deployment"]["resources"]
+        if each["type"] == "tidepool:infrastructure:Preflight"
+    )
+    found.update(type=RETIRED["ssh"], urn=found["urn"].replace(found["type"], RETIRED["ssh"]))
+    found.update(inputs=OLD["ssh"], outputs=OLD["ssh"])
+    engine("stack", "import", stdin=json.dumps(state))
+    assert actions(engine("preview", "--json")) == ["update"]
+    engine("up", "--yes", "--skip-preview")
+    assert actions(engine("preview", "--json")) == []
 
 
 def test_an_infrastructure_without_a_check_is_named(tmp_path: Path) -> None:
