@@ -96,8 +96,10 @@ def running_jobs(jobs: Iterable[Job]) -> dict[str, tuple[Job, ...]]:
     """By node, the jobs that are on it, or about to be."""
     found: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
-        for name in job_nodes(job):
-            found[name].append(job)
+        # Of a long queue most have none: they cost no call.
+        if job.nodelist:
+            for name in job_nodes(job):
+                found[name].append(job)
     return {name: tuple(sorted(each, key=lambda job: job.job_id)) for name, each in found.items()}
 
 
@@ -269,14 +271,13 @@ class _Look:
 
     def _listed(self, name: str) -> Sequence[Machine]:
         """Return its own machines: those of its name, where it is, and there the recorded one alone if that is listed."""
+        machines = self._machines.get(name, ())
+        if not machines:
+            return ()
         here = self._infrastructure(name)
         record = (self._state.recorded or {}).get(name, Recorded())
         return record.own_machines(
-            [
-                each
-                for each in self._machines.get(name, ())
-                if not here or each.key.infrastructure in ("", here)
-            ]
+            [each for each in machines if not here or each.key.infrastructure in ("", here)]
         )
 
     def _power(self, name: str) -> Power:

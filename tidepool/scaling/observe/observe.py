@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -242,13 +242,7 @@ class Observer:
         """Return how old what each source said last is, in seconds."""
         now_s = self._monotonic_s()
         sources: Mapping[str, Source[Any]] = {
-            "jobs": self._sources.jobs,
-            "nodes": self._sources.nodes,
-            "partitions": self._sources.partitions,
-            "reservations": self._sources.reservations,
-            "machines": self._sources.machines,
-            "stack": self._sources.stack,
-            "conversions": self._sources.conversions,
+            each.name: getattr(self._sources, each.name) for each in fields(self._sources)
         }
         lags = {name: now_s - each.at_s for name, each in sources.items() if each.value is not None}
         if self._pools is not None and self._pools.kubernetes.lag_s != float("inf"):
