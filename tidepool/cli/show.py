@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import click
 
-from tidepool.cluster.hostlist import HostlistError, HostSet, fold
-
 #: So wide that nothing is cut off where no person looks.
 _NO_TERMINAL_COLUMNS: Final = 4000
 
@@ -139,6 +137,9 @@ def number(count: int, thing: str) -> str:
 
 def hosts(names: Iterable[str]) -> str:
     """A hostlist; names that are none, as they are."""
+    # Late, as below: `tidepool --help` has no use for it.
+    from tidepool.cluster.hostlist import HostlistError, fold
+
     listed = list(names)
     try:
         return fold(listed)
@@ -158,6 +159,8 @@ def first(names: Sequence[object], most: int) -> str:
 
 def document(view: object) -> Any:
     """``view`` with all in it as JSON has it."""
+    from tidepool.cluster.hostlist import HostSet
+
     if is_dataclass(view) and not isinstance(view, type):
         return {_camel(each.name): document(getattr(view, each.name)) for each in fields(view)}
     if isinstance(view, Mapping):
