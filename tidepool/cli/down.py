@@ -229,7 +229,8 @@ def _destroy(stack: Stack, yes: bool, at_once: int | None, as_json: bool, *, reg
     )
 
 
-#: Where a stack's folders that machines mount are (`tidepool.resources.Volume`), and what its machines boot with.
+#: The folders of a stack: those that machines mount (`tidepool.infrastructures.local.resources.Volume`), and what its
+#: machines boot with.
 VOLUMES: Final = "volumes"
 _BOOTS: Final = "boots"
 #: Ways to its Kubernetes, with their keys (`tidepool.infrastructures.kubernetes_access`).
