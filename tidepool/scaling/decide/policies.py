@@ -108,8 +108,8 @@ POLICIES: Final[Mapping[type[Any], Callable[[Any, datetime], Wants]]] = {
 def wants(spec: ClusterSpec, at: datetime) -> Wants:
     """Return what all policies of ``spec`` ask for together at the time ``at``.
 
-    Of several caps of an account the lowest holds; of several floors of a fleet, the highest (`floors_of` of who
-    reads them). Floors are no more than `max_nodes`.
+    Of several caps of an account the lowest holds; of several floors of a fleet, the highest, which whoever
+    reads them finds out. Floors are no more than `max_nodes`.
     """
     asked = [least(spec), *(POLICIES[type(policy)](policy, at) for policy in spec.scaling.policies)]
     most = {fleet.name: fleet.max_nodes for fleet in spec.fleets}

@@ -73,7 +73,7 @@ class Spool:
                     return Request(name, "up" if what == "up" else "down", HostSet(nodes))
         except HostlistError:
             pass
-        # A disk that fails: what Slurm wants, it says by the states of its nodes too (see `asked`).
+        # A disk that fails: what Slurm wants, it says by the states of its nodes too (see `power_demand`).
         return Request(line.partition(" ")[0], "up", HostSet())
 
 
