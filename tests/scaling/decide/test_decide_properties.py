@@ -19,6 +19,7 @@ from tidepool.cluster.hostlist import expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
+from tidepool.scaling.decide.power_save import powered_up
 from tidepool.scaling.decision import Decision, DeleteOrphan, Drain, Launch, Remove, Repair, Undrain
 from tidepool.scaling.memory import Memory
 
@@ -197,7 +198,9 @@ def test_what_joins_and_leaves_the_wish_is_told(look: tuple[ClusterState, Memory
     before = {name for nodes in seen.desired.values() for name in nodes}
     after = {name for nodes in decision.desired.values() for name in nodes}
     recorded = seen.recorded or {}
-    assert after - before - names(decision, Launch) - names(decision, Repair) <= recorded.keys()
+    joined = after - before - names(decision, Launch) - names(decision, Repair)
+    # One that is up and that Slurm's power saving asks for joins at once; what is recorded of it is repaired later.
+    assert joined - powered_up(seen) <= recorded.keys()
     gone = before - after - names(decision, Remove)
     assert not {name for name in gone if name in recorded and recorded[name].machine}
     assert names(decision, Launch) <= after
