@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -18,6 +20,10 @@ from tests.toolchain import LEFT_OUT, MISSING
 # how long it takes: on a busy machine each takes long once in a while.
 settings.register_profile("tidepool", deadline=None, derandomize=not HUNTED)
 settings.load_profile("tidepool")
+
+# A shell has what it starts in the background ignore interrupts, and all that tests start and interrupt would.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
