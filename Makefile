@@ -5,9 +5,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 PY := .venv/bin/python
-# How many processes the tests run in (two for each processor, and one: tests of machines wait much), and what else pytest
-# is told: make test JOBS=1 TEST_ARGS='-k journal -x'
-JOBS ?= $(shell expr 2 \* $$(nproc) + 1)
+# How many processes the tests run in (one more than processors: tests of machines wait much), and what else pytest is
+# told: make test JOBS=1 TEST_ARGS='-k journal -x'
+JOBS ?= $(shell expr $$(nproc) + 1)
 TEST_ARGS ?=
 # What the benchmark is told: make bench BENCH_ARGS='--sizes 10,100'
 BENCH_ARGS ?=

@@ -298,6 +298,7 @@ def test_it_goes_back_without_the_side_that_could_not_be_asked(world: World) -> 
     is_only(world, "kubernetes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["slurm", "kubernetes"])
 @pytest.mark.parametrize("mode", ["idle", "forced", "late"])
 def test_a_driver_that_is_killed_at_any_call_is_gone_on_for(tmp_path: Path, to: Role, mode: str) -> None:

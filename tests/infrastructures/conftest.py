@@ -129,7 +129,7 @@ def libvirtd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield host
 
 
-@pytest.fixture(params=[*FAKES, *SERVED, "toy", "local", "libvirtd"])
+@pytest.fixture(params=[*FAKES, *SERVED, "toy", "local", pytest.param("libvirtd", marks=pytest.mark.slow)])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param in FAKES:
         yield FAKES[request.param]()

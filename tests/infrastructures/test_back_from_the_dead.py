@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.infrastructures.conftest import a_request
 from tests.infrastructures.libvirt.daemon import Host, a_host
 from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
@@ -58,6 +60,7 @@ def test_a_host_of_libvirt_that_is_back_has_an_old_machine_which_goes_and_its_su
     )
 
 
+@pytest.mark.slow
 def test_the_same_with_two_real_hosts(libvirtd: Host, tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
     (tmp_path / "other").mkdir()

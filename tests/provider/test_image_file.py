@@ -15,6 +15,7 @@ from tidepool.resources.values import UNKNOWN
 TOKEN = "tidepool:image:File"
 
 
+@pytest.mark.slow
 def test_a_disk_of_an_image_that_does_not_boot_is_refused_before_it_is_built(tmp_path: Path) -> None:
     inputs = {
         "recipe": str(ROOT / "images/debian-12"),

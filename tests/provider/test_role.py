@@ -490,6 +490,7 @@ def test_deleting_ends_a_conversion_that_nobody_drives_and_waits_for_no_other(pr
     assert world.journal.under_way(NODE) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_killed_at_any_call_the_next_up_goes_on(

@@ -62,6 +62,7 @@ def steps() -> list[str]:
     return counted.names
 
 
+@pytest.mark.slow
 def test_kill_9_of_the_daemon_at_every_step_of_a_grow_a_drain_a_shrink(steps: list[str]) -> None:
     assert 40 < len(steps) < MOST_STEPS
     for step in range(1, len(steps) + 1):

@@ -58,6 +58,7 @@ def test_a_controller_killed_within_5_s_of_a_submit() -> None:
     assert set(first) - set(lost) <= set(scene.laws.ended)
 
 
+@pytest.mark.slow
 def test_a_registration_storm_of_500_nodes() -> None:
     fleet = {**SPEC["fleets"][0], "subnet": "10.95.8.0/22", "max_nodes": 500}
     scene = Scene(fleets=[fleet], partitions=[{"name": "cpu"}])
@@ -178,6 +179,7 @@ def test_every_combination_of_the_flags_of_a_node(is_busy: bool) -> None:
     scene.ends_well()
 
 
+@pytest.mark.slow
 def test_a_job_array_of_10_000() -> None:
     scene = Scene()
     scene.laws._thorough = 1000

@@ -136,6 +136,7 @@ def test_what_was_decided_and_cannot_be_looked_at_once_more_is_left(tmp_path: Pa
     scene.until(lambda: scene.have_run(pods), 300)
 
 
+@pytest.mark.slow
 def test_killed_at_any_effect_the_next_daemon_goes_on(tmp_path: Path) -> None:
     def tell(fatal: int) -> int:
         folder = tmp_path / str(fatal)

@@ -73,6 +73,7 @@ def test_scontrols_own_words_for_nothing_are_an_empty_list(command: Fake) -> Non
     # It ends with 1 in 22.05 for nodes, with 0 for partitions, and with 0 for nodes from 23.02 on.
     assert command("scontrol", out="No nodes in the system\n", exit_code=1).nodes() == ()
     assert command("scontrol", out="No nodes in the system\n").nodes() == ()
+    assert command("scontrol", out="No nodes in the system\n", err="munged was asked again").nodes() == ()
     assert command("scontrol", out="No reservations in the system\n").reservations() == ()
 
 

@@ -288,6 +288,7 @@ def test_a_role_sees_its_own_processes_only(stack: Stack) -> None:
     until(stack, lambda _: stack.run("cat", "/run/seen").stdout.strip() in {"4", "3"})
 
 
+@pytest.mark.slow
 def test_many_changes_leave_the_machine_as_it_was(stack: Stack) -> None:
     """Taken, lost, taken again before it was lost, and killed as a whole, at any moment of the other."""
     machine = _create(

@@ -157,7 +157,9 @@ class Commands:
         """
         completed = self.run(argv)
         nothing = NOTHING_TO_LIST.fullmatch(completed.stdout.strip())
-        if nothing and completed.exit_code in {0, 1} and not completed.stderr.strip():
+        # What stands beside an answer that succeeded is a note, such as that munged was busy and was asked again.
+        is_whole = completed.exit_code == 0 or (completed.exit_code == 1 and not completed.stderr.strip())
+        if nothing and is_whole:
             return ()
         answer = judge(argv, completed, self.transport.where)
         lines = answer.splitlines()
