@@ -71,8 +71,8 @@ _NETWORK_STAGES = [
 _MACHINE_STAGES = [
     ("machine:boot", "before", 1),
     ("record:Record.save", "after", 1),
-    ("hosts:register", "before", 1),
-    ("hosts:register", "after", 1),
+    ("boot:register_address", "before", 1),
+    ("boot:register_address", "after", 1),
     ("birth:_spawn", "after", 1),
     ("birth:_first_process", "after", 1),
     ("record:Record.save", "after", 2),
@@ -111,7 +111,13 @@ def test_the_maker_of_a_machine_is_killed(stack: Stack, where: str, when: str, c
 
 @pytest.mark.parametrize(
     "where",
-    ["machine:end_all", "cgroup_v1:remove_group", "hosts:release", "machine:remove_lock", "network:_unmake"],
+    [
+        "machine:end_all",
+        "cgroup_versions:remove_group",
+        "machine:release_address",
+        "machine:remove_lock",
+        "network:_unmake",
+    ],
 )
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_whoever_deletes_is_killed(stack: Stack, where: str, when: str) -> None:
