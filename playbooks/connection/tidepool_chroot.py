@@ -74,8 +74,12 @@ class Connection(ConnectionBase):
         try:
             with Client(f"/proc/self/fd/{folder}/{runner.name}.socket", "AF_UNIX") as server:
                 server.send_bytes(module)
-                answer: tuple[int, bytes, bytes] = server.recv()
-                return answer
+                code, out, err = (server.recv_bytes() for _ in range(3))
+                return int(code), out, err
+        except (OSError, EOFError) as error:
+            raise AnsibleConnectionFailure(
+                f"{runner}, which runs modules, does not answer: {error!r}"
+            ) from error
         finally:
             os.close(folder)
 

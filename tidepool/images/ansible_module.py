@@ -35,7 +35,8 @@ def next_module(file: str) -> bytes:
                 os.dup2(err.fileno(), sys.stderr.fileno())
                 return archive
             code = os.waitstatus_to_exitcode(os.waitpid(module, 0)[1])
-            client.send((code, *(_read(said.fileno()) for said in (out, err))))
+            for part in (str(code).encode(), _read(out.fileno()), _read(err.fileno())):
+                client.send_bytes(part)
 
 
 def _read(file: int) -> bytes:

@@ -290,7 +290,7 @@ def _serve_modules(modules: Sequence[Path]) -> str:
         f'mkdir --parents "$1{_MODULES}/ansible"\ninstall --mode=755 {shlex.quote(str(_RUNNER))} "$1{runner}"\n'
         f'cp --recursive --preserve=timestamps {shlex.join(map(str, modules))} "$1{_MODULES}/ansible"\n'
         f"chroot \"$1\" {shlex.join(serve)} {runner}.socket &\ntrap 'kill '$! EXIT\n"
-        f'until test -S "$1{runner}.socket"; do kill -0 $! && sleep 0.05; done\n'
+        f'until test -S "$1{runner}.socket"; do kill -0 $! || exit 1; sleep 0.05; done\n'
     )
 
 
