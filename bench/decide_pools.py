@@ -27,6 +27,8 @@ sys.path.insert(0, str(ROOT))
 
 from bench.queues import AT  # noqa: E402
 from bench.sizes import BySize, p99, peak_mib  # noqa: E402
+from tests.simulation.kubernetes.fake import FakeKubernetes  # noqa: E402
+from tests.simulation.pools import PoolCluster  # noqa: E402
 from tidepool.clients.kubernetes.objects import POOL_LABEL  # noqa: E402
 from tidepool.clients.slurm import JobRequest, JobState  # noqa: E402
 from tidepool.cluster.spec import ClusterSpec  # noqa: E402
@@ -36,10 +38,8 @@ from tidepool.scaling.cluster_state import ClusterState  # noqa: E402
 from tidepool.scaling.decide.decide import decide  # noqa: E402
 from tidepool.scaling.decision import Convert  # noqa: E402
 from tidepool.scaling.memory import Memory, PoolMemory  # noqa: E402
-from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch  # noqa: E402
-from tidepool.scaling.observe.observe import Observer, PoolDoors  # noqa: E402
-from tidepool.simulation.cluster import SimulatedCluster, sleeping  # noqa: E402
-from tidepool.simulation.kubernetes.fake import FakeKubernetes  # noqa: E402
+from tidepool.scaling.observe.observe import Observer  # noqa: E402
+from tidepool.simulation.cluster import sleeping  # noqa: E402
 
 POOLS: Final = 4
 #: The variant in which each pod is of a kind of its own.
@@ -81,10 +81,9 @@ class Pools:
         chosen = random.Random(seed)
         each = machines // POOLS
         # As many serve Kubernetes as its minimum says when they begin; from then on it is a tenth.
-        self._cluster = SimulatedCluster(_spec(each, each // 2), start=AT, folder=folder)
+        self._cluster = PoolCluster(_spec(each, each // 2), folder, start=AT)
         self._cluster.bring_up(_spec(each, each // 10))
         pools = self._cluster.pools
-        assert pools is not None
         self._kubernetes, self._slurm, self._journal = pools.kubernetes, self._cluster.slurm, pools.journal
         self._roles = self._cluster.stack.roles
         self._convert(chosen)
@@ -110,10 +109,7 @@ class Pools:
             self._cluster.machines,
             lambda _: self._slurm,
             monotonic_s=self._cluster.clock.monotonic_s,
-            pools=PoolDoors(
-                KubernetesWatch(lambda _: self._kubernetes, AtOnce(), self._cluster.clock.monotonic_s),
-                pools.open_journal,
-            ),
+            pools=self._cluster.pool_doors(),
             now=self._cluster.clock,
         )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conversion.world import Killed
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Pod
 from tidepool.clients.slurm import JobRequest, JobState, Slots
 from tidepool.cluster.roles import Role
@@ -22,7 +23,6 @@ from tidepool.conversion.machine import ControlPlanes
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -11,12 +11,12 @@ from tests.clients.kubernetes.real import RealKubernetes, shared
 from tests.clients.kubernetes.world import FakeWorld as FakeKubernetesWorld
 from tests.clients.kubernetes.world import RealWorld, World
 from tests.clients.slurm.world import FakeWorld, up
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.objects import Node
 from tidepool.clients.slurm import Controller, ControllerDown
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.conversion.machine import MEMBER_LABEL, ControlPlanes
 from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused, Standing, verdict
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.clients.kubernetes.real import RealKubernetes, shared
 from tests.clients.kubernetes.world import FakeWorld, RealWorld, World
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.client import connect
 from tidepool.clients.kubernetes.contract import NEEDED, Forbidden, TimedOut
 from tidepool.clients.kubernetes.control_plane import ControlPlane
@@ -18,7 +19,6 @@ from tidepool.clients.kubernetes.first_objects import TIDEPOOL_USER, first_objec
 from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Right, Taint
 from tidepool.conversion.kubernetes_side import KubernetesSide
 from tidepool.conversion.ports import ConversionError, Refused, Side
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 NODE = "shared-1"
 OURS = {STACK_LABEL: "dev", POOL_LABEL: "shared"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tests.clients.kubernetes.world import Clock
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.contract import Forbidden
 from tidepool.clients.kubernetes.objects import Pod
 from tidepool.cluster.failures import InsufficientCapacity
@@ -16,7 +17,6 @@ from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.kubernetes.machines import KubernetesMachines, kinds_of_failures
 from tidepool.infrastructures.kubernetes.namespace import STACK_LABEL, labels_of
 from tidepool.simulation.infrastructure import MachineRequest
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 NAMESPACE = "physics"
 #: How long a pod waits for room, before that is a failure.

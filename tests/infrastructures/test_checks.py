@@ -22,6 +22,7 @@ from tests.infrastructures.nomad.fake import FakeNomad, hosts, served
 from tests.infrastructures.nomad.specs import spec as on_nomad
 from tests.infrastructures.ssh.fake import FakeHosts
 from tests.infrastructures.ssh.specs import spec as on_ssh
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.contract import Unreachable
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.spec_reading import SpecError
@@ -34,7 +35,6 @@ from tidepool.infrastructures.nomad import preflight as nomad
 from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.registry import BUILT_IN, checks_of, descriptor
 from tidepool.infrastructures.ssh import preflight as ssh
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 NOWHERE = Path("/nowhere")
 ROOT = Path(__file__).parents[2]

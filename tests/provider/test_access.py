@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.provider.calls import Calls, plainly
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.kubeconfig_text import kubeconfig_text
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
@@ -19,7 +20,6 @@ from tidepool.provider import certificates as pki
 from tidepool.provider.kinds import TOKENS
 from tidepool.resources.kind import Refusal
 from tidepool.resources.values import UNKNOWN, property_value
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 TOKEN = "tidepool:kubernetes:Access"
 MACHINE = {"kind": "local", "stack": "dev", "machine": "kube"}

@@ -12,12 +12,12 @@ import pytest
 from tests.clients.kubernetes.real import RealKubernetes, shared
 from tests.clients.kubernetes.world import Clock
 from tests.provider.calls import Calls, Preflights
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.slurm import Completed, Unreachable
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
 from tidepool.infrastructures.kubernetes.kinds import KubernetesMachineKind
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachineModel
 from tidepool.resources.kind import Home, Task, Unfinished
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 PODS: dict[str, Any] = {
     "path": "fleets[0].infrastructures[0].options",

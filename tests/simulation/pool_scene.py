@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulation.mortal import Edge, Steps
+from tests.simulation.pools import PoolCluster
 from tidepool.clients.kubernetes.objects import Pod
 from tidepool.clients.slurm import JobRequest, JobState
 from tidepool.cluster.roles import Role
@@ -19,8 +20,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Convert, Decision
 from tidepool.scaling.memory import Memory
-from tidepool.simulation.cluster import Daemon, Killed, SimulatedCluster, Speeds, simulated_scaler, sleeping
-from tidepool.simulation.pools import SimulatedPools
+from tidepool.simulation.cluster import Daemon, Killed, Speeds, simulated_scaler, sleeping
 
 
 def pool(name: str = "shared", number: int = 1, **changes: Any) -> dict[str, Any]:
@@ -46,9 +46,8 @@ class PoolScene:
             "kubernetes": {},
             "pools": list(pools) or [pool()],
         }
-        self.cluster = SimulatedCluster(read_spec(spec | more), speeds=Speeds(look=0.25), folder=folder)
-        assert self.cluster.pools is not None
-        self.pools: SimulatedPools = self.cluster.pools
+        self.cluster = PoolCluster(read_spec(spec | more), folder, speeds=Speeds(look=0.25))
+        self.pools = self.cluster.pools
         self.said: list[tuple[str, Mapping[str, Any]]] = []
         self.jobs: list[int] = []
         self.pods: list[str] = []

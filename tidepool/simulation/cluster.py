@@ -7,27 +7,22 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import inf
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tidepool.clients.slurm import JobRequest, Slots, SlurmClient
-from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.pool import ConvergedPool
-from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures import Infrastructure
-from tidepool.scaling.cluster_state import ClusterState, RecordedRole
+from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.daemon.loop import Loop, Turn
 from tidepool.scaling.daemon.operations import Dependencies
 from tidepool.scaling.decision import Decision
 from tidepool.scaling.memory import Memory
-from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch
 from tidepool.scaling.observe.observe import Observer, PoolDoors
 from tidepool.scaling.ports import Journal, Stack, UpOutcome
 from tidepool.simulation.journal import MemoryJournal
 from tidepool.simulation.machines import SimulatedMachines
-from tidepool.simulation.pools import SimulatedPools
 from tidepool.simulation.simulated_time import Clock, Pacing
 from tidepool.simulation.slurm.fake import FakeSlurm
 from tidepool.simulation.stack import Cut, SimulatedStack
@@ -70,10 +65,9 @@ class SimulatedCluster:
     """Slurm, machines, stack and journal of ``spec``, empty, at the moment ``start``.
 
     ``keeps_all`` has the journal forget nothing. What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
-
-    Where ``spec`` has converged pools, ``folder`` is where the journal of their conversions is; their machines serve Slurm
-    at first, but for as many of the last ones as `kubernetes_min` asks for.
     """
+
+    _stack_type: type[SimulatedStack] = SimulatedStack
 
     def __init__(
         self,
@@ -84,7 +78,6 @@ class SimulatedCluster:
         backfill: bool = True,
         licenses: dict[str, int] | None = None,
         keeps_all: bool = False,
-        folder: Path | None = None,
     ) -> None:
         self.speeds = speeds
         self.clock = Clock(start)
@@ -106,7 +99,7 @@ class SimulatedCluster:
             lambda _: self.speeds.boot,
             {fleet.name: price(fleet) for fleet in spec.fleets},
         )
-        self.stack = SimulatedStack(
+        self.stack = self._stack_type(
             spec.name, spec, self.clock, self.slurm, self.machines, self.wait, speeds.up_overhead
         )
         self.journal = MemoryJournal(keeps_all=keeps_all)
@@ -115,9 +108,7 @@ class SimulatedCluster:
         self.turns = 0
         self._daemons: list[Daemon] = []
         for fleet in spec.fleets:
-            self._declare(fleet)
-        self.pools = self._make_pools(spec, folder) if folder is not None and spec.pools else None
-        self.stack.pools = self.pools
+            self.declare(fleet)
 
     @property
     def spec(self) -> ClusterSpec:
@@ -127,7 +118,7 @@ class SimulatedCluster:
     def bring_up(self, spec: ClusterSpec) -> None:
         """A person brings up another spec: slots are added, prices and limits are others."""
         for fleet in spec.fleets:
-            self._declare(fleet)
+            self.declare(fleet)
             self.machines.set_price(fleet.name, price(fleet))
         self.stack.bring_up(spec)
         self.wake()
@@ -143,6 +134,24 @@ class SimulatedCluster:
         job_id = self.slurm.submit(request).job_id
         self.wake()
         return job_id
+
+    def declare(self, fleet: Fleet | ConvergedPool) -> None:
+        """Create the fleet's slots in Slurm."""
+        slots = fleet.slots()
+        self.slurm.create_slots(
+            Slots(
+                names=fold(slot.node_name for slot in slots),
+                addresses=",".join(str(slot.address) for slot in slots),
+                cpus=fleet.shape.cpus,
+                memory_mib=fleet.shape.memory_mib,
+                features=(fleet.name, *fleet.features),
+                gres=",".join(map(str, fleet.shape.gres)),
+            )
+        )
+
+    def pool_doors(self) -> PoolDoors | None:
+        """Return the ways to what serves converged pools, for one daemon; none where there are no pools."""
+        return None
 
     def wake(self) -> None:
         """Something has changed that a daemon sees when it looks."""
@@ -178,30 +187,14 @@ class SimulatedCluster:
 
     # Inside
 
-    def _make_pools(self, spec: ClusterSpec, folder: Path) -> SimulatedPools:
-        serving: dict[str, Role] = {}
-        for pool in spec.pools:
-            self._declare(pool)
-            serving |= role_set(pool)
-        pools = SimulatedPools(spec, self.clock, self.slurm, self.machines, folder, serving)
-        self.stack.roles = {name: RecordedRole(role, machine=True) for name, role in serving.items()}
-        return pools
-
     def _next_moment(self) -> datetime | None:
-        moments = [self.clock.next_moment(), self.slurm.next_moment(), self._kubernetes_moment()]
+        moments = [self.clock.next_moment(), self.slurm.next_moment()]
         moments += [daemon.next_look for daemon in self._daemons if daemon.can_look]
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def _kubernetes_moment(self) -> datetime | None:
-        return self.pools.kubernetes.next_moment() if self.pools is not None else None
-
     def _happen(self, moment: datetime) -> None:
-        of_kubernetes = self._kubernetes_moment()
         self.clock.advance(moment)
         now = self.clock.true
-        if self.pools is not None and of_kubernetes is not None and of_kubernetes <= now:
-            self.pools.kubernetes.settle()
-            self.wake()
         of_slurm, of_clock = self.slurm.next_moment(), self.clock.next_moment()
         changes = self.slurm.queue.changes
         if of_slurm is not None and of_slurm <= now:
@@ -217,19 +210,6 @@ class SimulatedCluster:
         if changes != self.slurm.queue.changes:
             self.wake()
         self.watch()
-
-    def _declare(self, fleet: Fleet | ConvergedPool) -> None:
-        slots = fleet.slots()
-        self.slurm.create_slots(
-            Slots(
-                names=fold(slot.node_name for slot in slots),
-                addresses=",".join(str(slot.address) for slot in slots),
-                cpus=fleet.shape.cpus,
-                memory_mib=fleet.shape.memory_mib,
-                features=(fleet.name, *fleet.features),
-                gres=",".join(map(str, fleet.shape.gres)),
-            )
-        )
 
 
 class Daemon:
@@ -351,7 +331,7 @@ def simulated_scaler(
         found_machines,
         lambda _: slurm or cluster.slurm,
         monotonic_s=cluster.clock.monotonic_s,
-        pools=_doors(cluster),
+        pools=cluster.pool_doors(),
         now=cluster.clock,
     )
     return Loop(
@@ -370,11 +350,3 @@ def simulated_scaler(
             lease_s=lease_s,
         )
     )
-
-
-def _doors(cluster: SimulatedCluster) -> PoolDoors | None:
-    pools = cluster.pools
-    if pools is None:
-        return None
-    watch = KubernetesWatch(lambda _: pools.kubernetes, AtOnce(), cluster.clock.monotonic_s)
-    return PoolDoors(watch, pools.open_journal)

@@ -9,19 +9,17 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tidepool.clients.slurm import Node, NodeBase, NodeFlag, SlurmError
-from tidepool.cluster.desired_state import node_placements, role_set
+from tidepool.cluster.desired_state import node_placements
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet
-from tidepool.cluster.roles import Role
 from tidepool.cluster.slots import Slot, fleet_and_number
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import MachineKey
-from tidepool.scaling.cluster_state import Recorded, RecordedRole
+from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.ports import Failure, Occupied, StackError, StackOutputs, UpOutcome
 from tidepool.simulation.infrastructure import MachineRequest
 from tidepool.simulation.machines import SimulatedMachines
-from tidepool.simulation.pools import SimulatedPools
 from tidepool.simulation.simulated_time import Clock
 from tidepool.simulation.slurm.fake import FakeSlurm
 
@@ -38,7 +36,7 @@ class Cut(BaseException):
 
 
 @dataclass
-class _Operation:
+class UnderWay:
     """One `up`, by node what is still to come, and what came of it."""
 
     began: datetime
@@ -51,7 +49,7 @@ class _Operation:
 
 
 class SimulatedStack:
-    """`tidepool.scaling.ports.Stack`. An `up` ends when its simulated time has gone by: ``wait`` lets it.
+    """`tidepool.scaling.ports.Stack` of fleets. An `up` ends when its simulated time has gone by: ``wait`` lets it.
 
     Args:
         name: the stack's.
@@ -77,9 +75,6 @@ class SimulatedStack:
         self.spec = spec
         self.images: dict[str, str] = {fleet.name: "sha256:1" for fleet in spec.fleets}
         self.recorded: dict[str, Recorded] = {}
-        #: Of converged pools: by node name; and what gives a machine a role.
-        self.roles: dict[str, RecordedRole] = {}
-        self.pools: SimulatedPools | None = None
         self.locked = False
         self.unreadable = ""
         self.failing = ""
@@ -91,7 +86,7 @@ class SimulatedStack:
         self._overhead_s = overhead_s
         self._fleets: dict[str, HostSet] = {}
         self._version = 0
-        self._under_way: _Operation | None = None
+        self._under_way: UnderWay | None = None
 
     # What people and accidents do
 
@@ -131,7 +126,6 @@ class SimulatedStack:
             fleets=dict(self._fleets),
             recorded=dict(self.recorded),
             images=dict(self.images),
-            roles=dict(self.roles),
         )
 
     def up(
@@ -157,14 +151,7 @@ class SimulatedStack:
     def convert(
         self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
     ) -> UpOutcome:
-        self._refuse_now()
-        assert self.pools is not None, "there are no pools"
-        self._refuse(kubernetes)
-        with self._operation() as operation:
-            for node in sorted(nodes):
-                to: Role = "kubernetes" if any(node in hosts for hosts in kubernetes.values()) else "slurm"
-                self._give(operation, self.pools, node, to)
-        return self._outcome(operation)
+        raise StackError("a replay has no converged pools")
 
     def _refuse_now(self) -> None:
         if self.is_busy():
@@ -173,10 +160,10 @@ class SimulatedStack:
             raise StackError(self.failing)
 
     @contextmanager
-    def _operation(self) -> Iterator[_Operation]:
+    def _operation(self) -> Iterator[UnderWay]:
         """Have an operation under way, which begins when the time that each takes has gone by."""
         self.ups += 1
-        self._under_way = _Operation(began=self._clock.true)
+        self._under_way = UnderWay(began=self._clock.true)
         try:
             self._pass_time(lambda: False, self._overhead_s)
             yield self._under_way
@@ -184,34 +171,9 @@ class SimulatedStack:
             self._under_way = None
             self._version += 1
 
-    def _outcome(self, operation: _Operation) -> UpOutcome:
+    def _outcome(self, operation: UnderWay) -> UpOutcome:
         took_s = (self._clock.true - operation.began).total_seconds()
         return UpOutcome(frozenset(operation.made), frozenset(operation.removed), operation.failed, took_s)
-
-    def _refuse(self, kubernetes: Mapping[str, HostSet]) -> None:
-        """Fail as the program does with roles that cannot be."""
-        for name, hosts in kubernetes.items():
-            pool = self.spec.pool(name)
-            served = (
-                slot.node_name for slot in pool.slots() if self.roles[slot.node_name].role == "kubernetes"
-            )
-            try:
-                role_set(pool, desired=str(hosts), last=str(HostSet.from_names(served)))
-            except ValueError as error:
-                raise StackError(str(error)) from error
-
-    def _give(self, operation: _Operation, pools: SimulatedPools, node: str, to: Role) -> None:
-        before = self.roles[node]
-        self.roles[node] = replace(before, pending=True)
-        self._version += 1
-        role, failure = pools.give(node, to, lambda seconds: self._pass_time(lambda: False, seconds))
-        # One that has no role is recorded as what it was, and as half-made.
-        self.roles[node] = RecordedRole(role or before.role, machine=True, pending=role is None)
-        self._version += 1
-        if failure:
-            operation.failed[node] = Failure("boot" if role is None else "transient", failure)
-        else:
-            operation.made.add(node)
 
     def preview(
         self,
@@ -241,7 +203,7 @@ class SimulatedStack:
         known = self.recorded[node]
         return replace(self._key(node, known.location), machine_id=known.machine_id)
 
-    def _make(self, operation: _Operation, node: str, refresh: bool, location: str) -> None:
+    def _make(self, operation: UnderWay, node: str, refresh: bool, location: str) -> None:
         key = self._key(node, location)
         known = self.recorded.get(node, Recorded())
         if known.machine and known.membership and not known.pending and not (refresh and self._drifted(key)):
@@ -280,7 +242,7 @@ class SimulatedStack:
         if runs and self._node(node) is not None and not self._is_up(node):
             self._machines.restart_slurmd(key, _LISTEN_S)
 
-    def _await_nodes(self, operation: _Operation) -> None:
+    def _await_nodes(self, operation: UnderWay) -> None:
         late = self._clock.true + timedelta(seconds=self.spec.scaling.boot_timeout_s)
 
         def none_is_left() -> bool:
@@ -306,7 +268,7 @@ class SimulatedStack:
             reason = f" ({seen.reason.text})" if seen is not None and seen.reason else ""
             self._fail(operation, node, f"node {node} is not up: Slurm says it is {state}{reason}")
 
-    def _fail(self, operation: _Operation, node: str, text: str) -> None:
+    def _fail(self, operation: UnderWay, node: str, text: str) -> None:
         del operation.making[node]
         self._settle(node, replace(self.recorded[node], pending=False))
         operation.failed[node] = Failure("boot", text)
@@ -331,7 +293,7 @@ class SimulatedStack:
 
     # Taking away
 
-    def _take(self, operation: _Operation, node: str) -> None:
+    def _take(self, operation: UnderWay, node: str) -> None:
         known = self.recorded.get(node)
         if known is None:
             return

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.standins import CONTROLLER, OUTPUTS, SPEC, FakeEngine, Person
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.contract import KubernetesClient
 from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL
 from tidepool.clients.slurm import Slots
@@ -20,7 +21,6 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import Conversion, Phase, Work
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 POOL: Mapping[str, Any] = {
     "name": "shared",

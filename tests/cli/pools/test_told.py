@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.explain.records import NOW, ago, intent, record, spec
 from tests.cluster.specs import spec_mapping
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.cli.explain.lines import UNICODE, Line, deadline, holds, phases, what_comes
 from tidepool.cli.explain.record import Record
 from tidepool.cli.explain.watch import frame
@@ -31,7 +32,6 @@ from tidepool.conversion.record import Conversion, Order, Work
 from tidepool.scaling.cluster_state import PoolsState
 from tidepool.scaling.decision import Convert, MachineView, WaitingPod
 from tidepool.scaling.memory import Backoff, Memory, PoolMemory
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 POD = Work("pod", "default/web-0", "ReplicaSet/web", "runs", "budget web allows no eviction")
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.contract import EvictionRefused, KubernetesError, TimedOut, Unreachable
 from tidepool.clients.kubernetes.objects import POOL_LABEL
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 
 class Clock:

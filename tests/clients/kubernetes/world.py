@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from tests.clients.kubernetes.pki import asked
 from tests.clients.kubernetes.real import ANY, RealKubernetes, kubeconfig
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.client import KubernetesApi, connect
 from tidepool.clients.kubernetes.contract import (
     KUBELET_SIGNER,
@@ -22,7 +23,6 @@ from tidepool.clients.kubernetes.contract import (
 )
 from tidepool.clients.kubernetes.objects import BootstrapToken, Pod, Right, Taint
 from tidepool.clients.kubernetes.requests import Requests, named
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 #: Of its own clock in memory; by the wall in a real world, on a machine that may have other work.
 _SECONDS, _REAL_SECONDS = 15.0, 60.0

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.objects import Namespace, Node, Resources, Right
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.infrastructures.kubernetes.machines import kind_of
 from tidepool.infrastructures.kubernetes.namespace import needed, role_rules, scaler_table, scaling
 from tidepool.infrastructures.kubernetes.preflight import Demand, Demands, Observation, lacks, look
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 OFFERING = "fleets[0].infrastructures[0].options"
 PODS = Demand(OFFERING, "cpu-[1-2]", "pods", 4000, 4352, "amd64")

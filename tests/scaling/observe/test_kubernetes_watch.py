@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.contract import Forbidden, Unreachable
 from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 
 ACCESS: Mapping[str, Any] = {"access": "admin"}
 

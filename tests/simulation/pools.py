@@ -1,4 +1,4 @@
-"""Machines of converged pools, and the Kubernetes that they serve, in simulated time.
+"""A simulated cluster with converged pools, and the Kubernetes that their machines serve.
 
 Conversions go by the real driver, the real sides and the real journal; only the machines, Slurm and Kubernetes are made of
 memory.
@@ -6,13 +6,17 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
+from tests.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.clients.kubernetes.objects import BootstrapToken
+from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.frozen import FrozenDict
+from tidepool.cluster.hostlist import HostSet
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.roles import Role
 from tidepool.cluster.slots import Slot
@@ -24,11 +28,16 @@ from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.infrastructures import MachineKey
+from tidepool.scaling.cluster_state import RecordedRole
+from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch
+from tidepool.scaling.observe.observe import PoolDoors
+from tidepool.scaling.ports import Failure, StackError, StackOutputs, UpOutcome
+from tidepool.simulation.cluster import START, SimulatedCluster, Speeds
 from tidepool.simulation.infrastructure import MachineRequest
-from tidepool.simulation.kubernetes.fake import FakeKubernetes
 from tidepool.simulation.machines import SimulatedMachines
 from tidepool.simulation.simulated_time import Clock
 from tidepool.simulation.slurm.fake import FakeSlurm
+from tidepool.simulation.stack import SimulatedStack, UnderWay
 
 #: How long slurmd takes from its start until it registers.
 _SLURMD_S: Final = 0.3
@@ -229,3 +238,88 @@ def _request(stack: str, slot: Slot, pool: ConvergedPool) -> MachineRequest:
     return MachineRequest(
         MachineKey(stack, slot.node_name), slot.address, shape.cpus, shape.memory_mib, "sha256:1", pool.name
     )
+
+
+class PoolStack(SimulatedStack):
+    """A stack whose operations also give machines of ``pools`` their roles: ``roles``, by node name, are the recorded ones."""
+
+    pools: SimulatedPools
+    roles: dict[str, RecordedRole]
+
+    def read(self) -> StackOutputs:
+        return replace(super().read(), roles=dict(self.roles))
+
+    def convert(
+        self, kubernetes: Mapping[str, HostSet], nodes: Collection[str], *, refresh: Collection[str] = ()
+    ) -> UpOutcome:
+        self._refuse_now()
+        self._refuse(kubernetes)
+        with self._operation() as operation:
+            for node in sorted(nodes):
+                to: Role = "kubernetes" if any(node in hosts for hosts in kubernetes.values()) else "slurm"
+                self._give(operation, node, to)
+        return self._outcome(operation)
+
+    def _refuse(self, kubernetes: Mapping[str, HostSet]) -> None:
+        """Fail as the program does with roles that cannot be."""
+        for name, hosts in kubernetes.items():
+            pool = self.spec.pool(name)
+            served = (
+                slot.node_name for slot in pool.slots() if self.roles[slot.node_name].role == "kubernetes"
+            )
+            try:
+                role_set(pool, desired=str(hosts), last=str(HostSet.from_names(served)))
+            except ValueError as error:
+                raise StackError(str(error)) from error
+
+    def _give(self, operation: UnderWay, node: str, to: Role) -> None:
+        before = self.roles[node]
+        self.roles[node] = replace(before, pending=True)
+        self._version += 1
+        role, failure = self.pools.give(node, to, lambda seconds: self._pass_time(lambda: False, seconds))
+        # One that has no role is recorded as what it was, and as half-made.
+        self.roles[node] = RecordedRole(role or before.role, machine=True, pending=role is None)
+        self._version += 1
+        if failure:
+            operation.failed[node] = Failure("boot" if role is None else "transient", failure)
+        else:
+            operation.made.add(node)
+
+
+class PoolCluster(SimulatedCluster):
+    """A simulated cluster with converged pools.
+
+    ``folder`` is where the journal of their conversions is. Their machines serve Slurm at first, but for as many of the last
+    ones as `kubernetes_min` asks for.
+    """
+
+    stack: PoolStack
+    _stack_type = PoolStack
+
+    def __init__(
+        self, spec: ClusterSpec, folder: Path, *, start: datetime = START, speeds: Speeds | None = None
+    ) -> None:
+        super().__init__(spec, start=start, speeds=speeds or Speeds())
+        serving: dict[str, Role] = {}
+        for pool in spec.pools:
+            self.declare(pool)
+            serving |= role_set(pool)
+        self.pools = SimulatedPools(spec, self.clock, self.slurm, self.machines, folder, serving)
+        self.stack.pools = self.pools
+        self.stack.roles = {name: RecordedRole(role, machine=True) for name, role in serving.items()}
+
+    def pool_doors(self) -> PoolDoors:
+        watch = KubernetesWatch(lambda _: self.pools.kubernetes, AtOnce(), self.clock.monotonic_s)
+        return PoolDoors(watch, self.pools.open_journal)
+
+    def _next_moment(self) -> datetime | None:
+        moments = (super()._next_moment(), self.pools.kubernetes.next_moment())
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _happen(self, moment: datetime) -> None:
+        of_kubernetes = self.pools.kubernetes.next_moment()
+        self.clock.advance(moment)
+        if of_kubernetes is not None and of_kubernetes <= self.clock.true:
+            self.pools.kubernetes.settle()
+            self.wake()
+        super()._happen(moment)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 
+from tests.simulation.kubernetes.state import FakeCluster, PodEvent
 from tidepool.clients.kubernetes.contract import (
     CLUSTER_API,
     KUBELET_SIGNER,
@@ -36,7 +37,6 @@ from tidepool.clients.kubernetes.objects import (
 )
 from tidepool.clients.kubernetes.signing import new_token, refuse_unless_of
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.simulation.kubernetes.state import FakeCluster, PodEvent
 
 _CERTIFICATES: Final = "certificates.k8s.io"
 _APPROVING: Final = (

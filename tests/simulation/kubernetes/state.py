@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from tests.simulation.kubernetes.pods import FakePods
 from tidepool.clients.kubernetes.contract import BOOTSTRAPPERS, KUBELET_SIGNER
 from tidepool.clients.kubernetes.objects import (
     BootstrapToken,
@@ -20,7 +21,6 @@ from tidepool.clients.kubernetes.objects import (
     Taint,
 )
 from tidepool.cluster.frozen import FrozenDict
-from tidepool.simulation.kubernetes.pods import FakePods
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"

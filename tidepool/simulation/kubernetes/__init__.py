@@ -1,1 +1,0 @@
-"""A Kubernetes in memory."""
