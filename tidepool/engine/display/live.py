@@ -7,11 +7,17 @@ way and failed ones come first, then those that ended last, and a count stands f
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from typing import IO, Final, TypeAlias
+
+from rich.ansi import AnsiDecoder
+from rich.console import Console
+from rich.control import Control
+from rich.live import Live
+from rich.segment import ControlType, Segment, SegmentLines
+from rich.style import Style
 
 from tidepool.engine.display import markup, rows
 from tidepool.engine.display.board import Board, cancelling_notice, configuration, ending
@@ -19,96 +25,10 @@ from tidepool.engine.display.rows import Row
 from tidepool.engine.display.settings import Settings
 from tidepool.engine.events import Event, Prelude, Stdout
 
-_HIDE_CURSOR: Final = "\x1b[?25l"
-_SHOW_CURSOR: Final = "\x1b[?25h"
-_CLEAR_LINE: Final = "\x1b[K"
-_CLEAR_BELOW: Final = "\x1b[J"
-_PIECE: Final = re.compile(r"(<\{%.*?%\}>)")
-
-
-class Frame:
-    """The block. Text that is to stay is written above it with :meth:`print_above`."""
-
-    def __init__(self, stdout: IO[str], color: bool) -> None:
-        self._stdout = stdout
-        self._color = color
-        self._widths: list[int] = []
-        self._begun = False
-
-    def draw(self, lines: Iterable[str], width: int) -> None:
-        """Draw ``lines`` (marked up) in place of those drawn before, on a terminal ``width`` cells wide."""
-        cropped = [crop(line, width - 1) for line in lines]
-        text = [self._home(width)]
-        if not self._begun:
-            self._begun = True
-            text.append(_HIDE_CURSOR)
-        text += [f"{markup.render(line, self._color)}{_CLEAR_LINE}\n" for line in cropped]
-        text.append(_CLEAR_BELOW)
-        self._widths = [cells(markup.plain(line)) for line in cropped]
-        self._stdout.write("".join(text))
-        self._stdout.flush()
-
-    def print_above(self, lines: Iterable[str], width: int) -> None:
-        """Write ``lines`` where the block was, to stay; the block is gone until it is drawn again."""
-        text = [self._home(width), _CLEAR_BELOW if self._widths else ""]
-        text += [markup.render(line, self._color) + "\n" for line in lines]
-        self._widths = []
-        self._stdout.write("".join(text))
-        self._stdout.flush()
-
-    def end(self) -> None:
-        """Give the cursor back."""
-        if self._begun:
-            self._begun = False
-            self._stdout.write(_SHOW_CURSOR)
-        self._stdout.flush()
-
-    def _home(self, width: int) -> str:
-        """To the block's beginning. Terminals that became narrower have wrapped its lines by now."""
-        height = sum(max(1, -(-w // max(width, 1))) for w in self._widths)
-        return f"\r\x1b[{height}A" if height else "\r" if self._begun else ""
-
-
-def crop(text: str, width: int) -> str:
-    """Marked-up ``text``, cut where it would be wider than ``width`` cells."""
-    if cells(markup.plain(text)) <= width:
-        return text
-    left, pieces = max(width, 0), []
-    for piece in _PIECE.split(text):
-        if piece.startswith("<{%"):
-            pieces.append(piece)
-            continue
-        if cells(piece) > left:
-            pieces.append(_cut(piece, left))
-            break
-        left -= cells(piece)
-        pieces.append(piece)
-    return "".join(pieces) + markup.RESET
-
-
-def fill(text: str, width: int) -> str:
-    """Marked-up ``text``, cropped or filled up with blanks to ``width`` cells."""
-    text = crop(text, width)
-    return text + " " * (width - cells(markup.plain(text)))
-
-
-def cells(text: str) -> int:
-    """Count the terminal cells that ``text`` takes; it has no markup."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len  # late: only names beyond ASCII need its tables
-
-    return cell_len(text)
-
-
-def _cut(text: str, width: int) -> str:
-    while cells(text) > width:
-        text = text[: min(len(text) - 1, max(width, 0))] if text.isascii() else text[:-1]
-    return text
-
-
 #: The terminal's width and height, in cells.
 Size: TypeAlias = Callable[[], tuple[int, int]]
+#: A line, or a cell of a table, with its colours.
+Segments: TypeAlias = list[Segment]
 
 #: Between two drawings at least: more often than that nobody sees.
 FRAME_S: Final = 0.1
@@ -124,14 +44,24 @@ class LiveDisplay:
     def __init__(
         self, stdout: IO[str], settings: Settings, clock: Callable[[], float], size: Size | None = None
     ) -> None:
+        self._stdout = stdout
         self._settings = settings
         self._board = Board(settings, clock)
-        self._frame = Frame(stdout, settings.color)
         self._clock = clock
         self._size = size or (lambda: _terminal_size(stdout))
         self._unicode = "utf" in (getattr(stdout, "encoding", None) or "").lower()
+        self._terminal = _Terminal(
+            file=stdout,
+            color_system="256" if settings.color else None,
+            force_terminal=True,
+            force_interactive=True,
+            no_color=False,  # the settings have it already
+        )
+        self._live = Live(
+            console=self._terminal, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        )
+        self._widths: list[int] = []
         self._drawn: float | None = None
-        self._begun = False
         self._cancelling = False
         #: How often the rows were drawn.
         self.drawings = 0
@@ -142,62 +72,80 @@ class LiveDisplay:
         match event:
             case Prelude():
                 if self._settings.show_config:
-                    self._print_above(configuration(event).split("\n"))
+                    self._print_above(configuration(event))
             case Stdout():
-                self._print_above(event.message.removesuffix("\n").split("\n"))
+                self._print_above(event.message.removesuffix("\n"))
             case _:
                 self._board.event(event)
         self.tick()
 
     def tick(self) -> None:
         """Draw when it is time to."""
-        now = self._clock()
-        due = self._drawn is None or now - self._drawn >= FRAME_S
-        if due and self._begun and not self._settings.suppress_progress:
-            self._draw(now)
+        due = self._drawn is None or self._clock() - self._drawn >= FRAME_S
+        if due and self._live.is_started and not self._settings.suppress_progress:
+            self._draw()
 
     def cancelling(self) -> None:
         """Tell that the person's wish to end was heard."""
         self._cancelling = True
-        if self._begun:
-            self._draw(self._clock())
+        if self._live.is_started:
+            self._draw()
 
     def close(self) -> None:
         """Replace the rows by those that changed something, diagnostics, outputs and summary."""
         self._begin()
-        board = self._board
-        board.end()
-        width, _ = self._size()
-        table = table_of_changes(board, self._unicode)
-        rows = [crop(line, width - 1) for line in draw_table(table, self._settings, width)]
+        self._board.end()
+        self._fit()
         try:
-            self._print_above([*rows, "", *ending(board)])
+            table = table_of_changes(self._board, self._unicode)
+            self._live.update(SegmentLines(draw_table(table, self._settings), new_lines=True))
         finally:
-            self._frame.end()
+            self._live.stop()
+        for line in ("", *ending(self._board)):
+            self._stdout.write(markup.render(line, self._settings.color) + "\n")
+        self._stdout.flush()
 
     def _begin(self) -> None:
-        if not self._begun:
-            self._begun = True
+        if not self._live.is_started:
+            self._live.start()
             self._print_above(
-                [f"{markup.HEADLINE}{self._settings.label} ({self._settings.stack}):{markup.RESET}"]
+                f"{markup.HEADLINE}{self._settings.label} ({self._settings.stack}):{markup.RESET}"
             )
 
-    def _draw(self, now: float) -> None:
-        width, height = self._size()
+    def _draw(self) -> None:
+        self._fit()
         lines = moment(
             self._board,
-            width=width,
-            height=height,
+            height=self._terminal.height,
             beat=self.drawings,
             unicode=self._unicode,
             cancelling=self._cancelling,
         )
-        self._drawn = now
+        self._widths = [min(Segment.get_line_length(line), self._terminal.width) for line in lines]
+        self._drawn = self._clock()
         self.drawings += 1
-        self._frame.draw(lines, width)
+        self._live.update(SegmentLines(lines, new_lines=True), refresh=True)
 
-    def _print_above(self, lines: list[str]) -> None:
-        self._frame.print_above(lines, self._size()[0])
+    def _print_above(self, text: str) -> None:
+        self._fit()
+        self._terminal.out(markup.render(text, self._settings.color), highlight=False)
+
+    def _fit(self) -> None:
+        """Take the terminal's size, and clear what a narrower one has wrapped: rich counts a line as one."""
+        self._terminal.size = width, _ = self._size()
+        wrapped = sum((w - 1) // width for w in self._widths if w)
+        if wrapped:
+            self._widths = []
+            above = [(ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)] * wrapped
+            self._terminal.control(
+                Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), *above)
+            )
+
+
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave the process alone, which rich would end: the operation goes on without its display."""
+        raise BrokenPipeError("nobody reads it")
 
 
 def _terminal_size(stdout: IO[str]) -> tuple[int, int]:
@@ -217,45 +165,23 @@ _WIDEST_TYPE: Final = 48
 _WIDEST_NAME: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Branches:
-    """The characters that a tree is drawn with."""
-
-    middle: str
-    last: str
-    through: str
-
-    @property
-    def below_last(self) -> str:
-        """The blanks below the last branch."""
-        return " " * len(self.last)
+#: A tree's branches: above another one, the last one, and one that passes by.
+LINES: Final = "├─ ", "└─ ", "│  "
+ASCII_LINES: Final = "|- ", "`- ", "|  "
 
 
-LINES: Final = Branches("├─ ", "└─ ", "│  ")
-ASCII_LINES: Final = Branches("|- ", "`- ", "|  ")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A row with its place in the tree, drawn as ``branch``."""
-
-    row: Row
-    branch: str
-
-
-def moment(board: Board, *, width: int, height: int, beat: int, unicode: bool, cancelling: bool) -> list[str]:
-    """The lines of a screen of ``width`` by ``height`` cells, marked up; ``beat`` turns the spinners."""
-    notices = _notices(board, cancelling)
+def moment(board: Board, *, height: int, beat: int, unicode: bool, cancelling: bool) -> list[Segments]:
+    """The lines of a screen ``height`` cells high; ``beat`` turns the spinners."""
+    notices = []
+    if cancelling:
+        notices.append(f"{markup.YELLOW}{cancelling_notice(board.operations_under_way())}{markup.RESET}")
     # One line each for the header, the count of the rest, and the cursor. One more is left as it is: some
     # terminals (tmux) keep what they erase when all of their screen is erased.
     chosen = choose(board, max(1, height - 4 - len(notices)))
     frames = _SPINNER if unicode else _ASCII_SPINNER
-    spinner = frames[beat % len(frames)]
-    lines = list(tree(chosen, board, LINES if unicode else ASCII_LINES))
-    table = [_cells(line, board, f"{spinner} ") for line in lines]
-    drawn = draw_table(table, board.settings, width)
-    rest = _rest(board, chosen)
-    return drawn + ([rest] if rest else []) + notices
+    table = _table(chosen, board, unicode, f"{frames[beat % len(frames)]} ")
+    below = [*_rest(board, chosen), *notices]
+    return draw_table(table, board.settings) + [segments(line) for line in below]
 
 
 def choose(board: Board, room: int) -> list[Row]:
@@ -272,8 +198,9 @@ def choose(board: Board, room: int) -> list[Row]:
     return list(chosen.values())
 
 
-def tree(chosen: Sequence[Row], board: Board, branches: Branches) -> Iterator[Line]:
-    """The rows, parents above their children, each child with its branch."""
+def tree(chosen: Sequence[Row], board: Board, unicode: bool) -> Iterator[tuple[Row, str]]:
+    """The rows, parents above their children, each with its branch."""
+    middle, last, through = LINES if unicode else ASCII_LINES
     root = board.root
     known = {row.urn for row in chosen}
     children: dict[str, list[Row]] = {}
@@ -285,13 +212,13 @@ def tree(chosen: Sequence[Row], board: Board, branches: Branches) -> Iterator[Li
     waiting: list[tuple[Row, str, str]] = [(root, "", "")]
     while waiting:
         row, branch, below = waiting.pop()
-        yield Line(row, branch)
+        yield row, branch
         inner = sorted(children.get(row.urn, ()), key=lambda r: r.order)
         for child in reversed(inner):
             if child is inner[-1]:
-                waiting.append((child, below + branches.last, below + branches.below_last))
+                waiting.append((child, below + last, below + " " * len(last)))
             else:
-                waiting.append((child, below + branches.middle, below + branches.through))
+                waiting.append((child, below + middle, below + through))
 
 
 def table_of_changes(board: Board, unicode: bool) -> list[list[str]]:
@@ -300,35 +227,56 @@ def table_of_changes(board: Board, unicode: bool) -> list[list[str]]:
     for row in board.rows.values():
         if not row.hidden:
             chosen.update((r.urn, r) for r in _with_parents(row, board, chosen))
-    return [
-        _cells(line, board, "")
-        for line in tree(list(chosen.values()), board, LINES if unicode else ASCII_LINES)
-    ]
+    return _table(list(chosen.values()), board, unicode, "")
 
 
-def draw_table(table: list[list[str]], settings: Settings, width: int) -> list[str]:
-    """A header and the rows of ``table``, in columns."""
+def draw_table(table: list[list[str]], settings: Settings) -> list[Segments]:
+    """A header and the rows of ``table``, in columns. Cells are marked up."""
     header = ["  ", "URN"] if settings.show_urns else ["  ", "Type", "Name"]
     header += ["Plan" if settings.is_preview else "Status", "Info"]
     if not any(row[-1] for row in table):
         header[-1] = ""
-    widest = [2] + ([width] if settings.show_urns else [_WIDEST_TYPE, _WIDEST_NAME])
-    # Status and information take what is left.
-    widest += [width] * (len(header) - len(widest))
-    widths = [
-        min(limit, max(cells(markup.plain(row[i])) for row in [header, *table]))
-        for i, limit in enumerate(widest)
-    ]
     headed = [f"{markup.UNDERLINE}{markup.BRIGHT_BLUE}{h}{markup.RESET}" if h.strip() else h for h in header]
+    drawn = [[segments(cell) for cell in row] for row in (headed, *table)]
+    widths = [max(map(Segment.get_line_length, column)) for column in zip(*drawn, strict=True)]
+    if not settings.show_urns:
+        # Status and information take what is left.
+        widths[1:3] = min(widths[1], _WIDEST_TYPE), min(widths[2], _WIDEST_NAME)
     lines = []
-    for row in [headed, *table]:
-        padded = [fill(cell, w) for cell, w in zip(row[:-1], widths, strict=False)]
-        lines.append((" " + "  ".join([*padded, row[-1]])).rstrip())
+    for cells in drawn:
+        line = [Segment(" ")]
+        while not cells[-1]:
+            cells.pop()  # nothing need be blank at a line's end
+        for cell, width in zip(cells[:-1], widths, strict=False):
+            line += [*Segment.adjust_line_length(cell, width), Segment("  ")]
+        lines.append(line + Segment.adjust_line_length(cells[-1], widths[len(cells) - 1], pad=False))
     return lines
 
 
-def _cells(line: Line, board: Board, spinner: str) -> list[str]:
-    row, settings = line.row, board.settings
+def segments(text: str) -> Segments:
+    """Return marked-up ``text`` as rich has it."""
+    directives, found = "", []
+    for piece in markup.PIECES.split(text):
+        if piece.startswith("<{%"):
+            directives = "" if piece == markup.RESET else directives + piece
+        elif piece:
+            found.append(Segment(piece, _style(directives)))
+    return found
+
+
+@lru_cache
+def _style(directives: str) -> Style:
+    decoder = AnsiDecoder()
+    decoder.decode_line(markup.render(directives, color=True))
+    return decoder.style
+
+
+def _table(chosen: list[Row], board: Board, unicode: bool, spinner: str) -> list[list[str]]:
+    return [_cells(row, branch, board, spinner) for row, branch in tree(chosen, board, unicode)]
+
+
+def _cells(row: Row, branch: str, board: Board, spinner: str) -> list[str]:
+    settings = board.settings
     pieces = [rows.changed_keys(row, settings)]
     if board.all_done:
         pieces += rows.message_counts(row)
@@ -339,7 +287,7 @@ def _cells(line: Line, board: Board, spinner: str) -> list[str]:
     op = board.shown_op(row, steps_of_replacements=False)
     info = "; ".join(piece for piece in pieces if piece)
     result = rows.columns(row, settings, all_done=board.all_done, now=board.now(), info=info, op=op)
-    result[1] = line.branch + result[1]
+    result[1] = branch + result[1]
     if result[-2] and not row.is_done(board.all_done):
         result[-2] = spinner + result[-2]
     return result
@@ -355,7 +303,7 @@ def _with_parents(row: Row, board: Board, chosen: dict[str, Row]) -> Iterator[Ro
         current = board.rows.get(current.parent) if current.parent else None
 
 
-def _rest(board: Board, chosen: list[Row]) -> str:
+def _rest(board: Board, chosen: list[Row]) -> Iterator[str]:
     """Count what has no row on the screen, in a line."""
     shown = {row.urn for row in chosen}
     counts = (
@@ -365,10 +313,5 @@ def _rest(board: Board, chosen: list[Row]) -> str:
         (len(board.unchanged), "unchanged"),
     )
     texts = [f"{count} {what}" for count, what in counts if count > 0]
-    return f"     {markup.BRIGHT_BLACK}... and {', '.join(texts)}{markup.RESET}" if texts else ""
-
-
-def _notices(board: Board, cancelling: bool) -> list[str]:
-    if not cancelling:
-        return []
-    return [f"{markup.YELLOW}{cancelling_notice(board.operations_under_way())}{markup.RESET}"]
+    if texts:
+        yield f"     {markup.BRIGHT_BLACK}... and {', '.join(texts)}{markup.RESET}"

@@ -36,6 +36,8 @@ PREFIXES: Final[dict[Severity, tuple[str, str]]] = {
 
 # A directive that was begun and not ended swallows the rest of the text, as it does in the CLI.
 _DIRECTIVE: Final = re.compile(r"<\{%(.*?)%\}>|<\{%.*", re.DOTALL)
+#: Cuts text into what is to be seen and the directives between.
+PIECES: Final = re.compile(r"(<\{%(?:.*?%\}>|.*))", re.DOTALL)
 _CODES: Final = {"reset": "0", "bold": "1", "underline": "4"}
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*[mK]")
 
