@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tidepool.resources.declarations import Authority, AuthorityModel, Certificate, CertificateModel
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Kind, Made, Task
 from tidepool.resources.reading import Change, Mistake, differences
 from tidepool.resources.values import Inputs, Plain
 
@@ -239,7 +239,7 @@ class AuthorityKind(_Lasting[AuthorityModel]):
         return _outputs(authority(wanted.common_name, wanted.days, self._now(), old.key))
 
 
-class CertificateKind(_Lasting[CertificateModel]):
+class CertificateKind(_Lasting[CertificateModel], IdempotentKind[CertificateModel]):
     """A certificate that an authority signed. Every change of it is another key."""
 
     resource = Certificate
@@ -262,15 +262,6 @@ class CertificateKind(_Lasting[CertificateModel]):
             yield Mistake("authorityCertificate", str(error))
 
     def create(self, wanted: CertificateModel, task: Task) -> Made:
-        made = self._signed(wanted)
-        return Made(_id(made), _outputs(made))
-
-    def update(
-        self, id: str, old: CertificateModel, wanted: CertificateModel, task: Task
-    ) -> Mapping[str, Plain]:
-        return _outputs(self._signed(wanted))
-
-    def _signed(self, wanted: CertificateModel) -> Signed:
         subject = Subject(
             wanted.common_name,
             tuple(wanted.organizations),
@@ -278,7 +269,8 @@ class CertificateKind(_Lasting[CertificateModel]):
             tuple(wanted.addresses),
             tuple(usage for usage in USAGES if usage in wanted.usages),
         )
-        return signed(subject, _issuer(wanted), wanted.days, self._now())
+        made = signed(subject, _issuer(wanted), wanted.days, self._now())
+        return Made(_id(made), _outputs(made))
 
 
 def _mistakes_of_name(name: str) -> Iterable[Mistake]:

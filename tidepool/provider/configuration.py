@@ -30,7 +30,7 @@ from tidepool.provider.slurm_effects import (
 )
 from tidepool.provider.slurmctld import Slurmctld
 from tidepool.resources.declarations import Configuration, ConfigurationModel
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task, Unfinished
+from tidepool.resources.kind import AS_KNOWN, Kind, Made, Refusal, Task, Unfinished
 from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
@@ -45,9 +45,6 @@ class ConfigurationKind(Kind[ConfigurationModel]):
     resource = Configuration
     # Another controller, or one that is made anew, has no files yet; nothing is taken away from the old one.
     timeout_s = 60.0
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
 
     def mistakes(self, wanted: ConfigurationModel) -> Iterable[Mistake]:
         if not wanted.hosts:

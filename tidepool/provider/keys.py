@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
-from typing import Final, TypeVar
+from typing import Final
 
 from tidepool.resources.declarations import (
     EncryptionKey,
@@ -15,9 +15,7 @@ from tidepool.resources.declarations import (
     SigningKey,
     SshKey,
 )
-from tidepool.resources.kind import Home, Kind, Made, Task
-
-_M = TypeVar("_M", KeyModel, KeyPairModel)
+from tidepool.resources.kind import Kind, Made, Task
 
 #: As `mungekey` makes them.
 _MUNGE_BYTES: Final = 128
@@ -25,14 +23,7 @@ _MUNGE_BYTES: Final = 128
 _ENCRYPTION_BYTES: Final = 32
 
 
-class _KeyKind(Kind[_M]):
-    """A kind that has no inputs; what it makes is never made anew."""
-
-    def __init__(self, home: Home) -> None:
-        return
-
-
-class MungeKeyKind(_KeyKind[KeyModel]):
+class MungeKeyKind(Kind[KeyModel]):
     """The key of a cluster's daemons."""
 
     resource = MungeKey
@@ -41,7 +32,7 @@ class MungeKeyKind(_KeyKind[KeyModel]):
         return _made_of_random_bits(_MUNGE_BYTES)
 
 
-class SshKeyKind(_KeyKind[KeyPairModel]):
+class SshKeyKind(Kind[KeyPairModel]):
     """An Ed25519 key pair; its id is the fingerprint that ssh shows."""
 
     resource = SshKey
@@ -64,7 +55,7 @@ class SshKeyKind(_KeyKind[KeyPairModel]):
         return Made(fingerprint, {"privateKey": private, "publicKey": f"{public} {name}"})
 
 
-class SigningKeyKind(_KeyKind[KeyPairModel]):
+class SigningKeyKind(Kind[KeyPairModel]):
     """A key pair of the curve P-256, by which tokens are signed."""
 
     resource = SigningKey
@@ -78,7 +69,7 @@ class SigningKeyKind(_KeyKind[KeyPairModel]):
         return Made(id, {"privateKey": private, "publicKey": public})
 
 
-class EncryptionKeyKind(_KeyKind[KeyModel]):
+class EncryptionKeyKind(Kind[KeyModel]):
     """A key by which what is stored is encrypted."""
 
     resource = EncryptionKey

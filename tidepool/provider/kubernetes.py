@@ -27,7 +27,7 @@ from tidepool.provider.machines import boot_log_end, local_machine
 from tidepool.resources.declarations import Access as AccessResource
 from tidepool.resources.declarations import AccessModel, ControlPlaneModel
 from tidepool.resources.declarations import ControlPlane as ControlPlaneResource
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
+from tidepool.resources.kind import AS_KNOWN, IdempotentKind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake, read
 from tidepool.resources.values import UNKNOWN, Inputs, Plain
 
@@ -48,14 +48,11 @@ def _resolved(wanted: AccessModel) -> Access:
     return Access.of(wanted.kubeconfig, Path("/"), machine)
 
 
-class AccessKind(Kind[AccessModel]):
+class AccessKind(IdempotentKind[AccessModel]):
     """A kubeconfig that is kept, and that was seen to do before anything stood on it."""
 
     resource = AccessResource
     timeout_s = 60.0
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
 
     def mistakes(self, wanted: AccessModel) -> Iterable[Mistake]:
         yield from name_mistakes(stack=wanted.stack, access=wanted.access)
@@ -101,12 +98,15 @@ class AccessKind(Kind[AccessModel]):
         return {"server": str(config.cluster["server"]), "authorityCertificate": config.authority}
 
     def create(self, wanted: AccessModel, task: Task) -> Made:
-        self._save(wanted)
+        try:
+            found = _resolved(wanted)
+        except ValueError as error:
+            raise Refusal(f"access {wanted.access} of stack {wanted.stack}: {error}") from None
+        if wanted.checked and (why := found.why_not(self._home.data, settles_s=_SETTLES_S)):
+            raise Refusal(f"access {wanted.access} of stack {wanted.stack}: {why}; nothing was changed")
+        with explained(f"access {wanted.access} of stack {wanted.stack} could not be written"):
+            found.save(access_path(self._home.data, wanted.stack, wanted.access))
         return Made(f"{wanted.stack}/{wanted.access}")
-
-    def update(self, id: str, old: AccessModel, wanted: AccessModel, task: Task) -> Mapping[str, Plain]:
-        self._save(wanted)
-        return {}
 
     def look(self, id: str, state: AccessModel) -> Mapping[str, Plain] | None:
         kept = self._kept(state)
@@ -130,16 +130,6 @@ class AccessKind(Kind[AccessModel]):
             path.with_suffix(".new").unlink(missing_ok=True)
             remove_if_empty(path.parent, below=self._home.data)
 
-    def _save(self, wanted: AccessModel) -> None:
-        try:
-            found = _resolved(wanted)
-        except ValueError as error:
-            raise Refusal(f"access {wanted.access} of stack {wanted.stack}: {error}") from None
-        if wanted.checked and (why := found.why_not(self._home.data, settles_s=_SETTLES_S)):
-            raise Refusal(f"access {wanted.access} of stack {wanted.stack}: {why}; nothing was changed")
-        with explained(f"access {wanted.access} of stack {wanted.stack} could not be written"):
-            found.save(access_path(self._home.data, wanted.stack, wanted.access))
-
     def _kept(self, wanted: AccessModel) -> Access | None:
         try:
             return load_access(self._home.data, wanted.stack, wanted.access)
@@ -150,14 +140,11 @@ class AccessKind(Kind[AccessModel]):
 _LOOK_S: Final = 0.05
 
 
-class ControlPlaneKind(Kind[ControlPlaneModel]):
+class ControlPlaneKind(IdempotentKind[ControlPlaneModel]):
     """An API server that answers, with controllers and a scheduler that work, and its first objects."""
 
     resource = ControlPlaneResource
     timeout_s = 90.0
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
 
     def mistakes(self, wanted: ControlPlaneModel) -> Iterable[Mistake]:
         if local_machine(wanted.machine) is None:
@@ -166,12 +153,6 @@ class ControlPlaneKind(Kind[ControlPlaneModel]):
     def create(self, wanted: ControlPlaneModel, task: Task) -> Made:
         self._boot_as_wanted(wanted, task)
         return Made(f"{wanted.stack}/{wanted.machine['machine']}", {"version": self._complete(wanted, task)})
-
-    def update(
-        self, id: str, old: ControlPlaneModel, wanted: ControlPlaneModel, task: Task
-    ) -> Mapping[str, Plain]:
-        self._boot_as_wanted(wanted, task)
-        return {"version": self._complete(wanted, task)}
 
     def look(self, id: str, state: ControlPlaneModel) -> Mapping[str, Plain] | None:
         try:

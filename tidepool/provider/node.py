@@ -108,7 +108,7 @@ class NodeKind(Kind[NodeModel]):
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
-        self._home = home
+        super().__init__(home)
         # As long as their operation may take, unless somebody watches nodes besides.
         self._patience_s = float(home.environment.get(PATIENCE) or "inf")
         self._regardless = is_forced(home.environment)

@@ -8,7 +8,7 @@ from typing import Any
 from tidepool.cluster.failures import Permanent
 from tidepool.infrastructures.registry import preflight_of
 from tidepool.resources.declarations import Preflight, PreflightModel
-from tidepool.resources.kind import Home, Kind, Made, Task
+from tidepool.resources.kind import Kind, Made, Task
 from tidepool.resources.reading import Mistake, Reading, read
 
 
@@ -16,9 +16,6 @@ class PreflightKind(Kind[PreflightModel]):
     """An infrastructure that is asked in each check, before anything is made there. Of a retired type it does nothing else."""
 
     resource = Preflight
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
 
     def mistakes(self, wanted: PreflightModel) -> Iterable[Mistake]:
         try:

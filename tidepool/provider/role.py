@@ -53,7 +53,7 @@ class RoleKind(Kind[RoleModel]):
     resource = Resource
 
     def __init__(self, home: Home, around: Around | None = None) -> None:
-        self._home = home
+        super().__init__(home)
         self._around = around or around_of(home)
 
     def mistakes(self, wanted: RoleModel) -> Iterable[Mistake]:

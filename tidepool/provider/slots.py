@@ -22,7 +22,7 @@ from tidepool.provider.machines import connection_mistakes
 from tidepool.provider.retirement import job_ids, left_behind
 from tidepool.resources.declarations import Slots as Resource
 from tidepool.resources.declarations import SlotsModel
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
+from tidepool.resources.kind import AS_KNOWN, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import Inputs, Plain
 
@@ -32,9 +32,6 @@ class SlotsKind(Kind[SlotsModel]):
 
     resource = Resource
     timeout_s = 60.0
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
 
     def mistakes(self, wanted: SlotsModel) -> Iterable[Mistake]:
         counts = {}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from tidepool.clients.slurm import SlurmError, Transport
@@ -14,10 +12,10 @@ from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructures.connection import ssh_folder, transport
 from tidepool.infrastructures.local.boots import name_mistakes
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.private import make_private, remove_if_empty
+from tidepool.infrastructures.local.kernel.private import remove_if_empty, write_private
 from tidepool.provider.machines import connection_mistakes
 from tidepool.resources.declarations import SshAccess, SshAccessModel, SshMachine, SshMachineModel
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
@@ -34,13 +32,10 @@ def _files(wanted: SshAccessModel) -> Mapping[str, str]:
     return {_KEY: wanted.private_key, _KNOWN: f"{known} {key}\n"}
 
 
-class SshAccessKind(Kind[SshAccessModel]):
+class SshAccessKind(IdempotentKind[SshAccessModel]):
     """A private key and the key of the machines that it opens, kept for root alone."""
 
     resource = SshAccess
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
 
     def mistakes(self, wanted: SshAccessModel) -> Iterable[Mistake]:
         yield from name_mistakes(stack=wanted.stack)
@@ -52,12 +47,11 @@ class SshAccessKind(Kind[SshAccessModel]):
             yield Mistake("addresses", str(error))
 
     def create(self, wanted: SshAccessModel, task: Task) -> Made:
-        self._save(wanted)
+        folder = ssh_folder(self._home.data, wanted.stack)
+        with explained(f"keys could not be kept in {folder}"):
+            for name, text in _files(wanted).items():
+                write_private(folder / name, text)
         return Made(wanted.stack)
-
-    def update(self, id: str, old: SshAccessModel, wanted: SshAccessModel, task: Task) -> Mapping[str, Plain]:
-        self._save(wanted)
-        return {}
 
     def look(self, id: str, state: SshAccessModel) -> Mapping[str, Plain] | None:
         folder = ssh_folder(self._home.data, state.stack)
@@ -74,22 +68,6 @@ class SshAccessKind(Kind[SshAccessModel]):
             for name in _files(state):
                 (folder / name).unlink(missing_ok=True)
             remove_if_empty(folder, below=self._home.data)
-
-    def _save(self, wanted: SshAccessModel) -> None:
-        folder = ssh_folder(self._home.data, wanted.stack)
-        with explained(f"keys could not be kept in {folder}"):
-            make_private(folder)
-            for name, text in _files(wanted).items():
-                _write_private(folder / name, text)
-
-
-def _write_private(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    partial.rename(path)
 
 
 _AGAIN_S: Final = 1.0
@@ -113,12 +91,8 @@ class SshMachineKind(Kind[SshMachineModel]):
     #: A machine that boots is there in half a minute; one that is emulated, in several.
     timeout_s = 600.0
 
-    def __init__(
-        self,
-        home: Home,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._home = home
+    def __init__(self, home: Home, sleep: Callable[[float], None] = time.sleep) -> None:
+        super().__init__(home)
         self._sleep = sleep
 
     def mistakes(self, wanted: SshMachineModel) -> Iterable[Mistake]:

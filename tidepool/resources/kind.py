@@ -92,6 +92,9 @@ class Kind(ABC, Generic[T]):
     #: How long creating, updating and deleting may take where nobody says otherwise.
     timeout_s: ClassVar[float] = 120.0
 
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
     def mistakes(self, wanted: T) -> Iterable[Mistake]:
         """Find what is wrong with inputs that are all known, and each by itself right; asked before anything is made."""
         return ()
@@ -133,6 +136,13 @@ class Kind(ABC, Generic[T]):
 
     def delete(self, id: str, state: T, task: Task) -> None:
         """Take it away; what is gone already is no error."""
+
+
+class IdempotentKind(Kind[T]):
+    """A kind whose `create` brings what is there already to what is wanted, too: an update is the same work."""
+
+    def update(self, id: str, old: T, wanted: T, task: Task) -> Mapping[str, Plain]:
+        return self.create(wanted, task).outputs
 
 
 AnyKind = Kind[Any]

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from tidepool.infrastructures.aws.resources import AwsForwarding, AwsForwardingModel
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
@@ -23,7 +23,7 @@ def _open(wanted: AwsForwardingModel) -> Interface:
     return interface(wanted.region, wanted.interface)
 
 
-class AwsForwardingKind(Kind[AwsForwardingModel]):
+class AwsForwardingKind(IdempotentKind[AwsForwardingModel]):
     """An interface that EC2 lets forward. It goes with its machine, so that there is nothing to take away."""
 
     resource = AwsForwarding
@@ -40,12 +40,6 @@ class AwsForwardingKind(Kind[AwsForwardingModel]):
     def create(self, wanted: AwsForwardingModel, task: Task) -> Made:
         self._open(wanted).forward()
         return Made(wanted.interface)
-
-    def update(
-        self, id: str, old: AwsForwardingModel, wanted: AwsForwardingModel, task: Task
-    ) -> Mapping[str, Plain]:
-        self._open(wanted).forward()
-        return {}
 
     def look(self, id: str, state: AwsForwardingModel) -> Mapping[str, Plain] | None:
         forwards = self._open(state).forwards

@@ -49,7 +49,7 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._home = home
+        super().__init__(home)
         self._open = open or _opened
         self._reach = reach
         self._now = now

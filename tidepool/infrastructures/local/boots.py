@@ -15,7 +15,7 @@ from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import remove_if_empty, write_private
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.infrastructures.local.resources import BootModel
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
@@ -23,25 +23,22 @@ from tidepool.resources.values import Plain
 _KEPT: Final = ("services", "files", "folders", "mounts", "capabilities", "devices", "containers")
 
 
-class BootKind(Kind[BootModel]):
+class BootKind(IdempotentKind[BootModel]):
     """A file ``<data>/<stack>/boots/<name>.json``, which machines are booted by."""
 
     resource = resources.Boot
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
 
     def mistakes(self, wanted: BootModel) -> Iterable[Mistake]:
         yield from name_mistakes(stack=wanted.stack, boot=wanted.boot)
         yield from _mistakes(_boot(wanted))
 
     def create(self, wanted: BootModel, task: Task) -> Made:
-        self._save(wanted)
+        kept = asdict(_boot(wanted))
+        with explained(f"boot {wanted.boot} of stack {wanted.stack} could not be written"):
+            # For root alone: there are keys among the files.
+            path = boot_path(self._home, wanted.stack, wanted.boot)
+            write_private(path, json.dumps({name: kept[name] for name in _KEPT}))
         return Made(f"{wanted.stack}/{wanted.boot}")
-
-    def update(self, id: str, old: BootModel, wanted: BootModel, task: Task) -> Mapping[str, Plain]:
-        self._save(wanted)
-        return {}
 
     def look(self, id: str, state: BootModel) -> Mapping[str, Plain] | None:
         try:
@@ -57,10 +54,6 @@ class BootKind(Kind[BootModel]):
             path.unlink(missing_ok=True)
             path.with_suffix(".new").unlink(missing_ok=True)
             remove_if_empty(path.parent, below=self._home.data)
-
-    def _save(self, wanted: BootModel) -> None:
-        with explained(f"boot {wanted.boot} of stack {wanted.stack} could not be written"):
-            _save(_boot(wanted), boot_path(self._home, wanted.stack, wanted.boot))
 
 
 def boot_path(home: Home, stack: str, boot: str) -> Path:
@@ -112,12 +105,6 @@ def _mistakes(boot: Boot[str]) -> Iterable[Mistake]:
     except BadSpec as error:
         return [Mistake("", said) for _, said in error.mistakes]
     return ()
-
-
-def _save(boot: Boot[str], path: Path) -> None:
-    kept = asdict(boot)
-    # For root alone: there are keys among the files.
-    write_private(path, json.dumps({name: kept[name] for name in _KEPT}))
 
 
 def name_mistakes(**names: str) -> Iterable[Mistake]:

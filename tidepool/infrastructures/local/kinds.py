@@ -45,7 +45,7 @@ from tidepool.infrastructures.local.resources import (
     Volume,
     VolumeModel,
 )
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Inputs, Plain
 
@@ -64,14 +64,14 @@ def _network_spec(wanted: NetworkModel) -> NetworkSpec:
     return NetworkSpec(wanted.stack, wanted.network, wanted.cidr)
 
 
-class NetworkKind(Kind[NetworkModel]):
+class NetworkKind(IdempotentKind[NetworkModel]):
     """A switch. Before the first one is made it is seen whether this machine can make machines at all."""
 
     resource = Network
     timeout_s = 30.0
 
     def __init__(self, home: Home) -> None:
-        self._home = home
+        super().__init__(home)
         self._lock = threading.Lock()
         self._lacks: dict[Plans, tuple[Lack, ...]] = {}
 
@@ -88,10 +88,6 @@ class NetworkKind(Kind[NetworkModel]):
     def create(self, wanted: NetworkModel, task: Task) -> Made:
         create_network(self._home.data, _network_spec(wanted), task.left_s)
         return Made(f"{wanted.stack}/{wanted.network}")
-
-    def update(self, id: str, old: NetworkModel, wanted: NetworkModel, task: Task) -> Mapping[str, Plain]:
-        create_network(self._home.data, _network_spec(wanted), task.left_s)
-        return {}
 
     def look(self, id: str, state: NetworkModel) -> Mapping[str, Plain] | None:
         found = read_network(self._home.data, state.stack, state.network)
@@ -124,9 +120,6 @@ class VolumeKind(Kind[VolumeModel]):
     """A folder ``<data>/<stack>/volumes/<name>``."""
 
     resource = Volume
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
 
     def mistakes(self, wanted: VolumeModel) -> Iterable[Mistake]:
         return name_mistakes(stack=wanted.stack, volume=wanted.volume)
@@ -190,14 +183,14 @@ def _machine_spec(wanted: MachineModel, root: str, boot: Boot[str]) -> MachineSp
     )
 
 
-class MachineKind(Kind[MachineModel]):
+class MachineKind(IdempotentKind[MachineModel]):
     """A machine of `tidepool.infrastructures.local.kernel`."""
 
     resource = Machine
     timeout_s = 60.0
 
     def __init__(self, home: Home) -> None:
-        self._home = home
+        super().__init__(home)
         self._patience_s = float(home.environment.get(PATIENCE) or "inf")
         # More at a time only wait for each other's processors.
         self._at_once = threading.BoundedSemaphore(4 * (os.cpu_count() or 1))
@@ -214,12 +207,13 @@ class MachineKind(Kind[MachineModel]):
         return {"connection": connection}
 
     def create(self, wanted: MachineModel, task: Task) -> Made:
-        self._make(wanted, task)
+        with self._at_once:
+            task = task.anew()
+            spec = _machine_spec(wanted, self._root(wanted), self._boot(wanted))
+            create_machine(self._home.data, spec, min(task.left_s, self._patience_s))
+        if wanted.wait_ready:
+            wait_ready(self._home.data, wanted.stack, wanted.machine, task.left_s)
         return Made(f"{wanted.stack}/{wanted.machine}")
-
-    def update(self, id: str, old: MachineModel, wanted: MachineModel, task: Task) -> Mapping[str, Plain]:
-        self._make(wanted, task)
-        return {}
 
     def look(self, id: str, state: MachineModel) -> Mapping[str, Plain] | None:
         found = read_machine(self._home.data, state.stack, state.machine)
@@ -243,14 +237,6 @@ class MachineKind(Kind[MachineModel]):
             if self._takes_time_to_stop(state):
                 self._shut_down(state, task)
             delete_machine(self._home.data, state.stack, state.machine, task.left_s)
-
-    def _make(self, wanted: MachineModel, task: Task) -> None:
-        with self._at_once:
-            task = task.anew()
-            spec = _machine_spec(wanted, self._root(wanted), self._boot(wanted))
-            create_machine(self._home.data, spec, min(task.left_s, self._patience_s))
-        if wanted.wait_ready:
-            wait_ready(self._home.data, wanted.stack, wanted.machine, task.left_s)
 
     def _takes_time_to_stop(self, state: MachineModel) -> bool:
         """Return whether a service of it was given more time than others to stop: it writes then what others will read."""

@@ -12,14 +12,14 @@ from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host
 from tidepool.infrastructures.nomad.assignment import DesiredMachine, allocations, key_of, leave, take
 from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.resources import NomadMachine, NomadMachineModel
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task, Unfinished
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Task, Unfinished
 from tidepool.resources.reading import Mistake, read
 from tidepool.resources.values import Plain
 
 _AGAIN_S = 0.5
 
 
-class NomadMachineKind(Kind[NomadMachineModel]):
+class NomadMachineKind(IdempotentKind[NomadMachineModel]):
     """A host that is a machine, for as long as its metadata says so."""
 
     resource = NomadMachine
@@ -31,7 +31,7 @@ class NomadMachineKind(Kind[NomadMachineModel]):
         open: Callable[[ApiLocation, Mapping[str, str]], Api] = ApiLocation.open,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._environment = home.environment
+        super().__init__(home)
         self._open = open
         self._sleep = sleep
 
@@ -56,14 +56,6 @@ class NomadMachineKind(Kind[NomadMachineModel]):
         self._wait(api, host, wanted, task, made)
         return made
 
-    def update(
-        self, id: str, old: NomadMachineModel, wanted: NomadMachineModel, task: Task
-    ) -> Mapping[str, Plain]:
-        api = self._api(wanted)
-        host = take(api, _desired(wanted))
-        self._wait(api, host, wanted, task, Made(id, {"host": host.name}))
-        return {"host": host.name}
-
     def look(self, id: str, state: NomadMachineModel) -> Mapping[str, Plain] | None:
         host = self._api(state).host(id.partition("/")[0])
         if (
@@ -84,7 +76,7 @@ class NomadMachineKind(Kind[NomadMachineModel]):
         leave(api, _key(state), lambda _: state.jobs, state.namespace, wait)
 
     def _api(self, wanted: NomadMachineModel) -> Api:
-        return self._open(read(ApiLocation, wanted.api).value, self._environment)
+        return self._open(read(ApiLocation, wanted.api).value, self._home.environment)
 
     def _wait(self, api: Api, host: Host, wanted: NomadMachineModel, task: Task, made: Made) -> None:
         """Until all of its jobs run there."""

@@ -17,7 +17,7 @@ from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, H
 from tidepool.infrastructures.ssh.machines import claim_key
 from tidepool.infrastructures.ssh.play import Play, roles_digest, roles_there, run_play
 from tidepool.infrastructures.ssh.resources import SshHost, SshHostModel, SshPlaybook, SshPlaybookModel
-from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Kind, Made, Refusal, Task
 from tidepool.resources.reading import Change, Mistake
 from tidepool.resources.values import Inputs, Plain
 
@@ -32,7 +32,8 @@ class SshHostKind(Kind[SshHostModel]):
     timeout_s = RELEASE_S
 
     def __init__(self, home: Home, ask: Ask = ask) -> None:
-        self._home, self._ask = home, ask
+        super().__init__(home)
+        self._ask = ask
 
     def mistakes(self, wanted: SshHostModel) -> Iterable[Mistake]:
         try:
@@ -105,7 +106,7 @@ Run = Callable[[Play, Task, Path], str]
 _HOSTS_OWN: Final = ("/etc/ssh/", "/root/.ssh/")
 
 
-class SshPlaybookKind(Kind[SshPlaybookModel]):
+class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
     """Roles applied to a host: when they, what they are told, or the host change, and in no other case."""
 
     resource = SshPlaybook
@@ -113,7 +114,8 @@ class SshPlaybookKind(Kind[SshPlaybookModel]):
     timeout_s = 1800.0
 
     def __init__(self, home: Home, run: Run = run_play, ask: Ask = ask) -> None:
-        self._home, self._run, self._ask = home, run, ask
+        super().__init__(home)
+        self._run, self._ask = run, ask
 
     def mistakes(self, wanted: SshPlaybookModel) -> Iterable[Mistake]:
         there = roles_there(Path(wanted.playbooks))
@@ -131,19 +133,6 @@ class SshPlaybookKind(Kind[SshPlaybookModel]):
         return {"digest": roles_digest(Path(wanted.playbooks), wanted.roles)}
 
     def create(self, wanted: SshPlaybookModel, task: Task) -> Made:
-        self._apply(wanted, task)
-        return Made(f"{wanted.connection['address']}:{int(wanted.connection.get('port', 22))}")
-
-    def update(
-        self, id: str, old: SshPlaybookModel, wanted: SshPlaybookModel, task: Task
-    ) -> Mapping[str, Plain]:
-        self._apply(wanted, task)
-        return {}
-
-    def delete(self, id: str, state: SshPlaybookModel, task: Task) -> None:
-        """Leave what roles did, until the host is given back: `ssh_host` knows what was there before."""
-
-    def _apply(self, wanted: SshPlaybookModel, task: Task) -> None:
         variables, files = dict(wanted.variables), dict[str, bytes]()
         if wanted.boot:
             parts = self._boot(wanted)
@@ -157,6 +146,10 @@ class SshPlaybookKind(Kind[SshPlaybookModel]):
         finally:
             # Whatever it came to: what it changed is ours to undo.
             self._note(wanted)
+        return Made(f"{wanted.connection['address']}:{int(wanted.connection.get('port', 22))}")
+
+    def delete(self, id: str, state: SshPlaybookModel, task: Task) -> None:
+        """Leave what roles did, until the host is given back: `ssh_host` knows what was there before."""
 
     def _boot(self, wanted: SshPlaybookModel) -> Boot[str]:
         try:
