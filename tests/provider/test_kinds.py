@@ -13,7 +13,7 @@ import pytest
 from tests.provider.calls import Calls, plainly
 from tidepool.images import Buildable, Phase, Progress
 from tidepool.infrastructures.connection import transport
-from tidepool.infrastructures.local.kernel import Lack, LocalError, Plans
+from tidepool.infrastructures.local.kernel import Lack, LocalError
 from tidepool.provider import image
 from tidepool.provider.image import ProgressReport
 from tidepool.resources.kind import Refusal
@@ -137,12 +137,11 @@ def test_mistakes_of_an_image_are_those_of_its_recipe(tmp_path: Path) -> None:
 def test_what_this_machine_lacks_is_told_before_anything_is_made_and_looked_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Plans] = []
+    asked: list[Path] = []
 
-    def preflight(data: Path, plans: Plans) -> tuple[Lack, ...]:
-        asked.append(plans)
+    def preflight(data: Path) -> tuple[Lack, ...]:
+        asked.append(data)
         return (
-            Lack("the range 10.77.0.0/16 is in use: this machine reaches it", "take another"),
             Lack("namespaces need root", "run it with sudo"),
             Lack("the machines may use much memory", "smaller ones", fatal=False),
         )
@@ -155,11 +154,8 @@ def test_what_this_machine_lacks_is_told_before_anything_is_made_and_looked_for_
     networks = Calls(tmp_path, "tidepool:local:Network")
     inputs = {"stack": "dev", "network": "net", "cidr": "10.77.0.0/16"}
     for _ in range(2):
-        assert networks.failures(inputs) == {
-            "cidr": "the range 10.77.0.0/16 is in use: this machine reaches it: take another",
-            "": "namespaces need root: run it with sudo",
-        }
-    assert asked == [Plans(cidrs=("10.77.0.0/16",))]
+        assert networks.failures(inputs) == {"": "namespaces need root: run it with sudo"}
+    assert asked == [tmp_path]
     assert set(networks.failures(inputs | {"network": "NET", "cidr": "10.77.0.0/33"})) == {"network", "cidr"}
     assert list(tmp_path.iterdir()) == []
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tidepool.cluster.failures import unmarked
+
 if TYPE_CHECKING:
     from tidepool.resources.kind import Home
 
@@ -24,8 +26,8 @@ class Finding:
 
 
 def findings(what: str, lacks: Iterable[str], well: str) -> Iterator[Finding]:
-    """Yield a finding for all that is lacking; where nothing is, that all is ``well``."""
-    missing = [Finding(what, "lacks", lack) for lack in lacks]
+    """Yield a finding for all that is lacking, without the marks of failures; where nothing is, that all is ``well``."""
+    missing = [Finding(what, "lacks", unmarked(lack)[0]) for lack in lacks]
     yield from missing or [Finding(what, "well", well)]
 
 
@@ -34,7 +36,8 @@ class Preflight:
     """The check of an infrastructure that a preview makes, and `tidepool doctor` the same.
 
     ``demands`` is the frozen dataclass that the resource `Preflight` has as its input; ``lacks`` gives all that is missing
-    of one, each with where it was asked for and the remedy; that nobody answers, too.
+    of one, each with where it was asked for and the remedy; that nobody answers, too. One may be marked with the kind of
+    failure that it is (`tidepool.cluster.failures.marked`).
     """
 
     demands: type

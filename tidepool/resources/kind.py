@@ -16,7 +16,14 @@ from tidepool.resources.values import Inputs, Plain
 
 
 class Refusal(Exception):
-    """It is not done. The text is for a person: what, where, what is allowed, the remedy."""
+    """It is not done. The text is for a person: what, where, what is allowed, the remedy.
+
+    ``cause`` is the kind of failure, for who decides what to do next; None where it may be any.
+    """
+
+    def __init__(self, text: str, cause: Cause | None = None) -> None:
+        super().__init__(text)
+        self.cause = cause
 
 
 @dataclass

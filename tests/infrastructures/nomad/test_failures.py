@@ -13,7 +13,6 @@ from tidepool.infrastructures.nomad.api import kind_of
     [
         ('Task Group "slurmd" (failed to place 1 allocation): No nodes were eligible', InsufficientCapacity),
         ('Dimension "network: reserved port collision slurmctld=6817" exhausted', InsufficientCapacity),
-        ("cpu-4 of stack one: no free host is as the fleet wants it", InsufficientCapacity),
         ("error applying jobspec: Unexpected response code: 403 (Permission denied)", Permanent),
         ('job "dev-munge" is in nonexistent namespace "physics"', Permanent),
         ("Unexpected response code: 500 (No cluster leader)", Transient),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidepool.cluster.failures import Permanent
 from tidepool.infrastructures.ssh.ask import HostError
 from tidepool.infrastructures.ssh.keeper import program
 
@@ -63,7 +64,8 @@ class FakeHosts:
         if address in self.read_only and verb != "facts":
             raise HostError(
                 f"root@{address} cannot be told to {verb}: OSError: [Errno 30] Read-only file system: '/var/lib/tidepool-node"
-                "/claim.json.new'"
+                "/claim.json.new'",
+                Permanent,
             )
         answer = self.keeper(address, verb, told)
         if self.lost:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Preflights
+from tidepool.cluster.failures import Permanent, Transient
 from tidepool.infrastructures.ssh.ask import FACTS_S, HostError, ask
 from tidepool.infrastructures.ssh.preflight import Demands, lacks_of_hosts
 from tidepool.resources.reading import read
@@ -50,17 +51,18 @@ def test_a_host_that_refuses_says_why_and_what_mends_it(tmp_path: Path, sshd: Ss
     empty, changed = tmp_path / "empty", tmp_path / "changed"
     empty.write_text("")
     changed.write_text(f"[127.0.0.1]:{sshd.port} {(sshd.folder / 'other_key.pub').read_text()}")
-    for change, words in (
-        ({"known_hosts": str(empty)}, "none of .* is in .*ssh-keyscan -p"),
-        ({"known_hosts": str(changed)}, "installed anew, or another machine answers.*ssh-keygen -f .* -R"),
-        ({"known_hosts": str(tmp_path / "none")}, "there is no file .* of hosts' keys"),
-        ({"key": str(sshd.other_key)}, "is not accepted of root: add its public half"),
-        ({"key": str(tmp_path / "none")}, "there is no private key"),
-        ({"port": 1.0, "address": "127.0.0.9"}, r"nothing answers at 127\.0\.0\.9, port 1 "),
-        ({"address": "no-such-host.invalid"}, "there is no such name no-such-host.invalid"),
+    for kind, change, words in (
+        (Permanent, {"known_hosts": str(empty)}, "none of .* is in .*ssh-keyscan -p"),
+        (Permanent, {"known_hosts": str(changed)}, "installed anew, or another machine.*ssh-keygen -f .* -R"),
+        (Transient, {"known_hosts": str(tmp_path / "none")}, "there is no file .* of hosts' keys"),
+        (Permanent, {"key": str(sshd.other_key)}, "is not accepted of root: add its public half"),
+        (Transient, {"key": str(tmp_path / "none")}, "there is no private key"),
+        (Transient, {"port": 1.0, "address": "127.0.0.9"}, r"nothing answers at 127\.0\.0\.9, port 1 "),
+        (Permanent, {"address": "no-such-host.invalid"}, "there is no such name no-such-host.invalid"),
     ):
-        with pytest.raises(HostError, match=words):
+        with pytest.raises(HostError, match=words) as raised:
             ask(way(sshd, **change), "facts", {}, FACTS_S)
+        assert raised.value.kind is kind
 
 
 def test_all_hosts_are_told_of_at_once_in_a_preview(tmp_path: Path, sshd: Sshd) -> None:

@@ -78,21 +78,11 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (
-            InsufficientCapacity,
-            "the host alpha is the node cpu-1 of the stack chemistry: give it back",
-        ),
-        (InsufficientCapacity, "it is the node cpu-1 of the stack chemistry: give it back there first"),
         (InsufficientCapacity, "OSError: [Errno 28] No space left on device"),
-        (Permanent, "the host's key is not the one that is known in /keys/known_hosts"),
-        (Permanent, "the key /keys/id is not accepted of admin"),
-        (Permanent, "admin may not use sudo there without a password (sudo: a password is required)"),
         (
             Permanent,
             "root@alpha cannot be told to release: OSError: [Errno 30] Read-only file system: '/etc'",
         ),
-        (Permanent, "the play failed on 192.0.2.11: it ended with 2\nTASK [users : Groups]"),
-        (Transient, "nothing answers at 192.0.2.11, port 22 (timed out)"),
         (Transient, "somebody else claims this host or gives it back at the moment"),
         (Transient, "something that nobody has seen yet"),
     ],

@@ -11,9 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from tidepool.cluster.failures import InfrastructureError, Permanent
+
 
 class LibvirtError(Exception):
-    """A host was not asked, or did not answer. The text says what, where, and the remedy."""
+    """A host was not asked, or did not answer. The text says what, where, and the remedy.
+
+    ``kind`` is that of the failure; None where only its words tell.
+    """
+
+    def __init__(self, text: str, kind: type[InfrastructureError] | None = None) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 _MEMORY: Final = re.compile(r"(?m)^Memory size:\s+(\d+) KiB$")
@@ -194,7 +203,7 @@ def virsh(uri: str, *words: str, stdin: str = "") -> Said:
         )
     except FileNotFoundError:
         raise LibvirtError(
-            "virsh is not on PATH of this machine; run: apt-get install libvirt-clients"
+            "virsh is not on PATH of this machine; run: apt-get install libvirt-clients", Permanent
         ) from None
     except subprocess.TimeoutExpired:
         raise LibvirtError(f"{uri} does not answer within {_ANSWER_S:g} s; {_by_hand(uri, words)}") from None

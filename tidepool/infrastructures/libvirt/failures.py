@@ -54,7 +54,6 @@ kind_of: Final = by_words(
             r"authentication (failed|unavailable)",
             r"host key verification failed",
             r"unable to find any firmware",
-            r"is not on path",
         ),
     ),
     otherwise=Transient,

@@ -153,4 +153,4 @@ def _kinds_of_failures() -> Iterator[None]:
     try:
         yield
     except LibvirtError as error:
-        raise kind_of(str(error))(str(error)) from error
+        raise (error.kind or kind_of(str(error)))(str(error)) from error

@@ -24,7 +24,6 @@ from tidepool.infrastructures.local.kernel import (
     MachineSpec,
     NetworkSpec,
     NoSuchMachine,
-    Plans,
     create_machine,
     create_network,
     delete_machine,
@@ -73,7 +72,7 @@ class NetworkKind(IdempotentKind[NetworkModel]):
     def __init__(self, home: Home) -> None:
         super().__init__(home)
         self._lock = threading.Lock()
-        self._lacks: dict[Plans, tuple[Lack, ...]] = {}
+        self._lacks: tuple[Lack, ...] | None = None
 
     def mistakes(self, wanted: NetworkModel) -> Iterable[Mistake]:
         try:
@@ -82,8 +81,7 @@ class NetworkKind(IdempotentKind[NetworkModel]):
             return spec_mistakes(error, {"name": "network"})
         if self._is_up(spec):
             return ()  # where it does, more can be made
-        lacks = self._lacks_for(Plans(cidrs=(spec.cidr,)))
-        return [Mistake("cidr" if lack.what.startswith("the range ") else "", str(lack)) for lack in lacks]
+        return [Mistake("", str(lack)) for lack in self._found_lacking()]
 
     def create(self, wanted: NetworkModel, task: Task) -> Made:
         create_network(self._home.data, _network_spec(wanted), task.left_s)
@@ -107,13 +105,12 @@ class NetworkKind(IdempotentKind[NetworkModel]):
             return False  # what hinders a look is among what this machine lacks
         return there is not None and there.cidr == spec.cidr and there.state == "up"
 
-    def _lacks_for(self, plans: Plans) -> tuple[Lack, ...]:
+    def _found_lacking(self) -> tuple[Lack, ...]:
         # It tries things out, so once for each process.
         with self._lock:
-            if plans not in self._lacks:
-                found = preflight(self._home.data, plans)
-                self._lacks[plans] = tuple(lack for lack in found if lack.fatal)
-            return self._lacks[plans]
+            if self._lacks is None:
+                self._lacks = tuple(lack for lack in preflight(self._home.data) if lack.fatal)
+            return self._lacks
 
 
 class VolumeKind(Kind[VolumeModel]):

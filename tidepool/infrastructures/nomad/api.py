@@ -37,7 +37,7 @@ kind_of: Final = by_words(
         InsufficientCapacity,
         (
             r"no nodes were eligible|placement failure|dimension .* exhausted|resources exhausted",
-            r"quota .*(?:exceeded|limit)|reserved port collision|no free host",
+            r"quota .*(?:exceeded|limit)|reserved port collision",
         ),
     ),
     (

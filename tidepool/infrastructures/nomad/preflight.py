@@ -272,13 +272,16 @@ def lacks_there(
     open: Callable[[], Api], address: str, namespace: str, demands: Sequence[Demand], stack: str
 ) -> Iterator[str]:
     """All that it lacks, each with the remedy; that it cannot be asked."""
+    missing: tuple[str, ...] = ()
     try:
         api = open()
         missing = rights_missing(api, namespace)
         yield from missing
-        if any("hosts" in each for each in missing):
-            return
         found = look(api, [demand.host for demand in demands if demand.host], stack)
+    except NotAllowed as error:
+        if not missing:
+            yield str(error)
+        return
     except Permanent as error:
         yield str(error)
         return

@@ -1,4 +1,4 @@
-"""A host is asked, claimed and given back, by the keeper that runs there; and the kinds of what fails, by words: ours and those of SSH."""
+"""A host is asked, claimed and given back, by the keeper that runs there; and the kinds of what fails."""
 
 from __future__ import annotations
 
@@ -8,33 +8,27 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidepool.clients.slurm import Completed, SlurmError, Transport
-from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.ssh.keeper import program
 
 
 class HostError(Exception):
-    """A host was not reached, or did not do what it was told. The text says what, where, and the remedy."""
+    """A host was not reached, or did not do what it was told. The text says what, where, and the remedy.
+
+    ``kind`` is that of the failure: hosts come back, where nothing else is known.
+    """
+
+    def __init__(self, text: str, kind: type[InfrastructureError] = Transient) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
-#: What is not known is `Transient`: hosts come back.
+#: Of what programs on a host say. Failures that are told of here have their kind besides.
 kind_of: Final = by_words(
-    # Another node has the host, and there are no more.
-    (InsufficientCapacity, (r"is (already )?the node \S+ .*of the stack", "No space left on device")),
-    (
-        Permanent,
-        (
-            "host's key is not the one that is known",
-            "is not accepted",
-            "may not use sudo",
-            "the play failed",
-            "no such name",
-            "cannot be read",
-            "has no module `lustre`",
-            "Read-only file system",
-        ),
-    ),
+    (InsufficientCapacity, ("No space left on device",)),
+    (Permanent, ("Read-only file system",)),
     otherwise=Transient,
     flags=0,
 )
@@ -70,7 +64,7 @@ def ask(
             ["python3", "-I", "-", verb, json.dumps(told)], stdin=program(), timeout_s=timeout_s
         )
     except SlurmError as error:
-        raise HostError(_refused(error, connection, reached)) from error
+        raise _refused(error, connection, reached) from error
     finally:
         reached.close()
     return _answer(done, connection, verb)
@@ -81,17 +75,18 @@ def _answer(done: Completed, connection: Mapping[str, Any], verb: str) -> Mappin
     where = f"{connection['user']}@{connection['address']}"
     if done.exit_code != 0 and said[0].startswith("sudo:") and "python3" not in said[0]:
         raise HostError(
-            f"{connection['user']} may not use sudo there without a password ({said[0]}): let it, or log in as root by `user`"
+            f"{connection['user']} may not use sudo there without a password ({said[0]}): let it, or log in as root by `user`",
+            Permanent,
         )
     if done.exit_code == 127 or "python3: command not found" in said[0]:
         raise HostError(f"there is no python3 on {where}: run there: apt-get install python3")
     if done.exit_code != 0:
-        raise HostError(f"{where} cannot be told to {verb}: {said[0]}")
+        raise HostError(f"{where} cannot be told to {verb}: {said[0]}", kind_of(said[0]))
     answer: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
-def _refused(error: SlurmError, connection: Mapping[str, Any], reached: Transport) -> str:
+def _refused(error: SlurmError, connection: Mapping[str, Any], reached: Transport) -> HostError:
     # They take a tenth of a second to import, which a program is spared that only says what it demands.
     import socket
 
@@ -103,22 +98,29 @@ def _refused(error: SlurmError, connection: Mapping[str, Any], reached: Transpor
     named = address if port == 22 else f"[{address}]:{port}"
     match error.__cause__:
         case paramiko.BadHostKeyException():
-            return (
+            return HostError(
                 f"the host's key is not the one that is known in {known}: it was installed anew, or another machine answers. "
-                f"Compare it with the one on its console; then ssh-keygen -f {known} -R '{named}', and write the new one there"
+                f"Compare it with the one on its console; then ssh-keygen -f {known} -R '{named}', and write the new one there",
+                Permanent,
             )
         case paramiko.SSHException() as cause if "not found in known_hosts" in str(cause):
-            return (
+            return HostError(
                 f"the host's key is not the one that is known: none of {named} is in {known}. Compare what ssh-keyscan -p "
-                f"{port} {address} says with the host's console, and write it there"
+                f"{port} {address} says with the host's console, and write it there",
+                Permanent,
             )
         case paramiko.AuthenticationException():
-            return (
+            return HostError(
                 f"the key {connection['key']} is not accepted of {connection['user']}: add its public half to that user's "
-                "authorized_keys there; one with a passphrase is of no use here"
+                "authorized_keys there; one with a passphrase is of no use here",
+                Permanent,
             )
         case socket.gaierror():
-            return f"there is no such name {address}: write its address, or mend the name server"
+            return HostError(
+                f"there is no such name {address}: write its address, or mend the name server", Permanent
+            )
         case OSError() as cause:
-            return f"nothing answers at {address}, port {port} ({cause}): see whether it is up, and sshd on that port"
-    return f"{error.what} {reached.where}: {error.remedy}"
+            return HostError(
+                f"nothing answers at {address}, port {port} ({cause}): see whether it is up, and sshd on that port"
+            )
+    return HostError(f"{error.what} {reached.where}: {error.remedy}")

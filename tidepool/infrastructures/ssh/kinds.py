@@ -13,7 +13,7 @@ from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.local.boots import boot_path, load_boot
-from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, HostError, ask, kind_of
+from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, HostError, ask
 from tidepool.infrastructures.ssh.machines import claim_key
 from tidepool.infrastructures.ssh.play import Play, roles_digest, roles_there, run_play
 from tidepool.infrastructures.ssh.resources import SshHost, SshHostModel, SshPlaybook, SshPlaybookModel
@@ -82,7 +82,8 @@ class SshHostKind(Kind[SshHostModel]):
         except HostError as error:
             raise Refusal(
                 f"the host {state.host} could not be given back: {error}. Where it is gone for good, forget it: "
-                "pulumi state delete, with this resource's URN"
+                "pulumi state delete, with this resource's URN",
+                error.kind.cause,
             ) from error
         for each in answer["kept"]:
             task.warn(f"the host {state.host} was given back, but for {each}")
@@ -93,7 +94,7 @@ class SshHostKind(Kind[SshHostModel]):
         try:
             return self._ask(wanted.connection, verb, told, timeout_s)
         except HostError as error:
-            raise kind_of(str(error))(f"the host {wanted.host}: {error}") from error
+            raise error.kind(f"the host {wanted.host}: {error}") from error
 
 
 def _key(wanted: SshHostModel) -> MachineKey:
@@ -166,7 +167,8 @@ class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
             told = self._ask(wanted.connection, "note", {"key": dict(wanted.claim)}, CLAIM_S)
         except HostError as error:
             raise Refusal(
-                f"what the play changed could not be noted, for it to be undone one day: {error}"
+                f"what the play changed could not be noted, for it to be undone one day: {error}",
+                error.kind.cause,
             ) from error
         if not told["noted"]:
             raise Refusal(

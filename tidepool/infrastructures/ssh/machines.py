@@ -17,7 +17,7 @@ from tidepool.cluster.failures import Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.machines import NO_ADDRESS
-from tidepool.infrastructures.ssh.ask import FACTS_S, RELEASE_S, Ask, HostError, ask, kind_of
+from tidepool.infrastructures.ssh.ask import FACTS_S, RELEASE_S, Ask, HostError, ask
 from tidepool.infrastructures.ssh.reading import connection_of, read_options
 
 _AT_ONCE: Final = 32
@@ -70,7 +70,7 @@ class Machines:
         try:
             return self.ask(self.hosts[host], verb, told, timeout_s)
         except HostError as error:
-            raise kind_of(str(error))(f"host {host}: {error}") from error
+            raise error.kind(f"host {host}: {error}") from error
 
 
 def claim_key(key: MachineKey) -> Mapping[str, Any]:

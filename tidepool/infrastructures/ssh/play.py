@@ -120,7 +120,9 @@ def run_play(play: Play, task: Task, folder: Path, *, check: bool = False) -> st
     masked = _masked(said, play.secrets)
     if why or child.returncode != 0:
         what = why or f"ended with {child.returncode}"
-        raise Refusal(f"the play failed on {play.connection['address']}: it {what}\n{_last(masked)}")
+        raise Refusal(
+            f"the play failed on {play.connection['address']}: it {what}\n{_last(masked)}", "permanent"
+        )
     return "\n".join(masked)
 
 

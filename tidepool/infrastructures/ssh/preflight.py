@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tidepool.cluster.failures import marked
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding, Preflight, findings
@@ -96,9 +97,8 @@ def _lacks(
     claim = facts["claim"]
     if claim and claim["key"]["stack"] != stack:
         key = claim["key"]
-        yield (
-            f"it is the node {key['node']} of the stack {key['stack']}: give it back there first, or take another host"
-        )
+        taken = f"it is the node {key['node']} of the stack {key['stack']}: give it back there first, or take another host"
+        yield marked(taken, "capacity")
         return
     if not claim and (daemons := facts["daemons"]):
         yield (

@@ -97,7 +97,8 @@ class Newborn:
         if line is None:
             raise TimedOut("the machine did not say in time whether it booted")
         if line != "ok":
-            raise BootFailed(line.removeprefix("error: ") or "its first process ended without a word")
+            code, _, reason = line.partition(": ")
+            raise BootFailed(reason or "its first process ended without a word", code)
 
 
 @contextmanager

@@ -53,9 +53,16 @@ class InUse(LocalError):
 
 
 class BootFailed(LocalError):
-    """A machine did not come up. The text holds the reason and the end of the boot log."""
+    """A machine did not come up. The text holds the reason and the end of the boot log.
+
+    ``code`` is its first process's for the reason: `chroot`, else `error`.
+    """
 
     cause = "boot"
+
+    def __init__(self, text: str, code: str = "error") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class TimedOut(LocalError):

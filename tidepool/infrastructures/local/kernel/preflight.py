@@ -18,7 +18,7 @@ from typing import Final
 from tidepool.infrastructures.local.kernel.birth import COMPILER, COMPILER_REMEDY, init_program, newborn
 from tidepool.infrastructures.local.kernel.cgroup import hierarchies
 from tidepool.infrastructures.local.kernel.cgroup_versions import lacking
-from tidepool.infrastructures.local.kernel.errors import LocalError, TimedOut, explained
+from tidepool.infrastructures.local.kernel.errors import BootFailed, LocalError, TimedOut, explained
 from tidepool.infrastructures.local.kernel.network import try_cabling
 from tidepool.infrastructures.local.kernel.plan import encode, overlay_steps
 
@@ -206,7 +206,7 @@ def _try_in(program: Path, data: Path, folder: Path) -> Iterator[Lack]:
             except TimedOut:
                 raise
             except LocalError as error:
-                if "chroot" in str(error):
+                if isinstance(error, BootFailed) and error.code == "chroot":
                     yield Lack(str(error), "leave the chroot; in a container with a root of its own it works")
                 else:
                     remedy = "put the data folder on a disk with ext4, xfs or btrfs, or on tmpfs; not on an overlay"

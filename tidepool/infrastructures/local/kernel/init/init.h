@@ -14,6 +14,8 @@
 /* log.c: the log; and how a boot ends that fails: the caller hears why. Time, in milliseconds. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* The same with a code of its own for the caller, in the place of "error". */
+void fail_as(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 long long now_ms(void);
 
 /* plan.c: the plan's fields, one after the other. A field has a NUL after it, and may hold some where asked for. */

@@ -26,16 +26,25 @@ void say(const char *format, ...) {
     if (write(STDERR_FILENO, line, used) < 0) return;
 }
 
+static void __attribute__((noreturn)) end(const char *code, const char *format, va_list arguments) {
+    char text[768];
+    vsnprintf(text, sizeof text, format, arguments);
+    say("%s", text);
+    dprintf(STDOUT_FILENO, "%s: %s\n", code, text);
+    _exit(1);
+}
+
 /* Ends the boot; the caller hears why, and the log keeps it. */
 void fail(const char *format, ...) {
-    char text[768];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    say("%s", text);
-    dprintf(STDOUT_FILENO, "error: %s\n", text);
-    _exit(1);
+    end("error", format, arguments);
+}
+
+void fail_as(const char *code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    end(code, format, arguments);
 }
 
 long long now_ms(void) {

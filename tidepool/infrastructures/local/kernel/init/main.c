@@ -4,7 +4,7 @@
  *   init boot
  *       Makes new namespaces (mount, uts, ipc, net, pid), says "pid N" on stdout (N as the caller sees it) and
  *       leaves PID 1 of the machine behind. That one waits for a plan on stdin, carries its steps out, says "ok"
- *       (or "error: what went wrong"), and starts the plan's services, each when the one before is ready.
+ *       (or "error: what went wrong", or "chroot: ..." where it was begun in one), and starts the plan's services, each when the one before is ready.
  *       Log: stderr. Descriptor 3: a table of the services, rewritten at each change.
  *       A plan that is cut short (its writer died) ends the machine before anything was done.
  *
@@ -17,7 +17,7 @@
  *       name of the cable's end at the switch. Says "error: what went wrong" and exits with 1 where it fails.
  *
  * A plan is a row of netstrings ("5:mount,1:/,..."): a step's name, then its arguments; the last step is "end".
- * tidepool/local/plan.py writes it and says what the steps are.
+ * tidepool/infrastructures/local/kernel/plan.py writes it and says what the steps are.
  */
 #include "init.h"
 

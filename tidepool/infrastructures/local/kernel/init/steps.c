@@ -131,7 +131,7 @@ void step_root(void) {
     if (stat("/", &seen) || setns(mounts, CLONE_NEWNS) || stat("/", &entered)) fail("cannot look at the root: %m");
     close(mounts);
     if (seen.st_dev != entered.st_dev || seen.st_ino != entered.st_ino)
-        fail("the host's root would stay within the machine's reach, for this is a chroot");
+        fail_as("chroot", "the host's root would stay within the machine's reach, for this is a chroot");
 }
 
 void step_link(void) {
