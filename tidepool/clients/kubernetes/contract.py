@@ -29,7 +29,14 @@ from tidepool.clients.kubernetes.objects import (
 
 
 class KubernetesError(Exception):
-    """Kubernetes could not do what was asked. The text is for a person: what, where, and the remedy."""
+    """Kubernetes could not do what was asked. The text is for a person: what, where, and the remedy.
+
+    ``symptom`` is what the server did, in words that follow its name; empty where the text names no server.
+    """
+
+    def __init__(self, message: str, symptom: str = "") -> None:
+        super().__init__(message)
+        self.symptom = symptom
 
 
 class Unreachable(KubernetesError):

@@ -109,7 +109,7 @@ def _illness(exchange: Exchange, path: str) -> str:
     try:
         answer = exchange.ask("GET", path)
     except KubernetesError as error:
-        return str(error).removeprefix(exchange.where).partition(";")[0].strip()
+        return error.symptom or str(error)
     if answer.status == 401:
         raise Unauthorized(f"{exchange.where} does not know who asks: see the kubeconfig's credential")
     if answer.status == 200:

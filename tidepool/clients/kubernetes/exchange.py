@@ -106,8 +106,9 @@ class Exchange:
                 if isinstance(fault, http.client.HTTPException) and not isinstance(
                     fault, http.client.RemoteDisconnected | http.client.IncompleteRead
                 ):
-                    raise Malformed(f"{self.where} does not speak HTTP: {fault!r}") from fault
-                raise Unreachable(f"{said}; see whether it runs") from fault
+                    symptom = f"does not speak HTTP: {fault!r}"
+                    raise Malformed(f"{self.where} {symptom}", symptom) from fault
+                raise Unreachable(f"{said}; see whether it runs", f"broke off its answer: {fault!r}") from fault
             except BaseException:
                 link.close()
                 raise
@@ -166,10 +167,9 @@ class Exchange:
         except TimeoutError:
             raise self._late() from None
         except OSError as fault:
-            raise Unreachable(
-                f"{self.where} does not answer: {fault.strerror or fault}; see whether it runs, and whether it is reached "
-                "from here"
-            ) from fault
+            symptom = f"does not answer: {fault.strerror or fault}"
+            remedy = "see whether it runs, and whether it is reached from here"
+            raise Unreachable(f"{self.where} {symptom}; {remedy}", symptom) from fault
         try:
             plain.settimeout(_left(deadline))
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -200,17 +200,15 @@ class Exchange:
         link.close()
 
     def _late(self) -> TimedOut:
-        return TimedOut(
-            f"{self.where} did not answer within {self._timeout_s:g} s: see whether it hangs, or allow more time"
-        )
+        symptom = f"did not answer within {self._timeout_s:g} s"
+        return TimedOut(f"{self.where} {symptom}: see whether it hangs, or allow more time", symptom)
 
     def _refused(self, fault: Exception) -> Unreachable:
         if isinstance(fault, ssl.SSLCertVerificationError):
-            return Unreachable(
-                f"{self.where} is not the one that the kubeconfig means: {fault.verify_message}; "
-                "see which certificate it has"
-            )
-        return Unreachable(f"{self.where} does not agree on TLS: {fault}; see whether it is an API server")
+            symptom = f"is not the one that the kubeconfig means: {fault.verify_message}"
+            return Unreachable(f"{self.where} {symptom}; see which certificate it has", symptom)
+        symptom = f"does not agree on TLS: {fault}"
+        return Unreachable(f"{self.where} {symptom}; see whether it is an API server", symptom)
 
 
 class _Link:
