@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from tests.simulation.laws import Laws
-from tidepool.clients.slurm import NodeFlag, ReservationRequest
+from tidepool.clients.slurm import NodeFlag
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.simulation.cluster import Daemon, SimulatedCluster
@@ -151,19 +151,12 @@ class Accidents:
         slurm = self._cluster.slurm
         if name is None or slurm.controller != "up":
             return None
-        made = slurm.create_reservation(
-            ReservationRequest(
-                3600,
-                name=f"r{len(self.happened)}-{self._cluster.turns}",
-                nodes=name,
-                users=("root",),
-                flags=("MAINT",),
-            )
-        )
+        reservation = f"r{len(self.happened)}-{self._cluster.turns}"
+        slurm.reserve(reservation, name)
 
         def ended() -> None:
-            if slurm.controller == "up" and any(each.name == made for each in slurm.reservations()):
-                slurm.delete_reservation(made)
+            if slurm.controller == "up":
+                slurm.end_reservation(reservation)
 
         return ended, self._random.uniform(60, 1200)
 

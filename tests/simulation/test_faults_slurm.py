@@ -8,7 +8,7 @@ from itertools import chain, combinations
 import pytest
 
 from tests.simulation.scene import SPEC, Scene
-from tidepool.clients.slurm import JobState, NodeFlag, ReservationRequest
+from tidepool.clients.slurm import JobState, NodeFlag
 from tidepool.scaling.decision import Phase, Undrain
 
 
@@ -230,17 +230,13 @@ def test_a_job_whose_feature_nobody_has() -> None:
 def test_a_reservation_that_holds_jobs_back() -> None:
     scene, first = _busy(1, seconds=100)
     slurm, now = scene.cluster.slurm, scene.cluster.clock.true
-    slurm.create_reservation(
-        ReservationRequest(
-            600, name="course", start=now + timedelta(seconds=900), nodes="cpu-1", users=("root",)
-        )
-    )
+    slurm.reserve("course", "cpu-1", start=now + timedelta(seconds=900), for_s=600)
     (waits,) = scene.submit(1, seconds=50, reservation="course", nodes="1")
     scene.pass_time(60)
     assert scene.standing(waits)[0] == "held"
     made = scene.made()
     assert made == len(first), "a job that is held makes no node"
-    scene.cluster.slurm.delete_reservation("course")
+    scene.cluster.slurm.end_reservation("course")
     scene.cluster.slurm.cancel(waits)
     scene.jobs.remove(waits)
     scene.ends_well()

@@ -23,7 +23,7 @@ from tests.whole.breathing import (
 )
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
-from tidepool.clients.slurm import JobState, Node, NodeBase, NodeFlag, ReservationRequest, SlurmError
+from tidepool.clients.slurm import JobState, Node, NodeBase, NodeFlag, SlurmError
 from tidepool.infrastructures.local import kernel
 
 pytestmark = pytest.mark.slow
@@ -311,14 +311,14 @@ def test_a_node_does_not_respond_for_a_while_and_its_job_goes_on(cluster: Cluste
 def test_a_node_in_maintenance_is_left_alone(cluster: Cluster, daemon: Daemon) -> None:
     job = cluster.submit(_until_there("maintained"))
     node = cluster.until_job(job, JobState.RUNNING).nodelist
-    with cluster.slurm() as slurm:
-        request = ReservationRequest(600, nodes=node, users=("root",), flags=("MAINT", "IGNORE_JOBS"))
-        name = slurm.create_reservation(request)
-        _let_end(cluster, "maintained")
-        completed(cluster, [job])
-        completed(cluster, [cluster.submit("true")])
-        until(lambda: machines(cluster) == [node] or None, "only the node in maintenance is there")
-        slurm.delete_reservation(name)
+    words = ("ReservationName=upkeep", f"Nodes={node}", "StartTime=now", "Duration=10", "Users=root")
+    made = cluster.on("login-1", "scontrol", "create", "reservation", *words, "Flags=MAINT,IGNORE_JOBS")
+    assert made.exit_code == 0, made.stderr
+    _let_end(cluster, "maintained")
+    completed(cluster, [job])
+    completed(cluster, [cluster.submit("true")])
+    until(lambda: machines(cluster) == [node] or None, "only the node in maintenance is there")
+    cluster.on("login-1", "scontrol", "delete", "ReservationName=upkeep")
 
 
 def _until_there(file: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.clients.slurm.real import RealSlurm, eventually
 from tests.clients.slurm.world import RealWorld, up, wait_for_job
-from tidepool.clients.slurm import Here, JobRequest, JobState, ReservationRequest, Slurm
+from tidepool.clients.slurm import Here, JobRequest, JobState, Slurm
 from tidepool.clients.slurm.job import squeue_format
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -51,9 +51,7 @@ def _make(world: RealWorld) -> None:
             tasks=2,
         )
     )
-    slurm.create_reservation(
-        ReservationRequest(3600, name="upkeep", nodes=second, users=("root",), flags=("MAINT",))
-    )
+    world.reserve("upkeep", second)
 
 
 def _keep(real: RealSlurm, folder: Path) -> None:

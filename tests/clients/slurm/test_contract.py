@@ -14,11 +14,9 @@ from tidepool.clients.slurm import (
     JobRequest,
     JobState,
     NodeBase,
-    NodeFlag,
     NotFound,
     PartitionState,
     Refused,
-    ReservationRequest,
     Slots,
     SlurmError,
     TimedOut,
@@ -302,35 +300,18 @@ def test_a_job_completes(world: World) -> None:
     wait_for_job(world, job_id, JobState.COMPLETED)
 
 
-def test_a_reboot_is_asked_for(world: World) -> None:
-    name = up(world, 1)
-    job_id = world.slurm.submit(JobRequest(LONG)).job_id
-    wait_for_job(world, job_id, JobState.RUNNING)
-    world.slurm.reboot(name, reason="kernel", asap=True, next_state="RESUME")
-    (node,) = world.slurm.nodes(name)
-    assert {NodeFlag.REBOOT_REQUESTED, NodeFlag.DRAIN} <= node.state.flags
-    assert world.slurm.job(job_id)[0].state is JobState.RUNNING
-
-
-def test_reservations_are_made_listed_and_ended(world: World) -> None:
+def test_reservations_are_listed(world: World) -> None:
     names = up(world, 2)
     start = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)
-    name = world.slurm.create_reservation(
-        ReservationRequest(3600, name="upkeep", start=start, nodes=names, users=("root",), flags=("MAINT",))
-    )
-    assert name == "upkeep"
+    world.reserve("upkeep", names, start)
     (reservation,) = world.slurm.reservations()
     assert (reservation.name, reservation.start_time) == ("upkeep", start)
     assert reservation.end_time - start == timedelta(hours=1)
     assert (reservation.nodes, reservation.node_count, reservation.users) == (names, 2, ("root",))
     assert "MAINT" in reservation.flags
     assert not reservation.is_active
-    with pytest.raises(Refused):
-        world.slurm.create_reservation(ReservationRequest(3600, name="upkeep", nodes=names, users=("root",)))
-    world.slurm.delete_reservation("upkeep")
+    world.end_reservation("upkeep")
     assert world.slurm.reservations() == ()
-    with pytest.raises(NotFound):
-        world.slurm.delete_reservation("upkeep")
 
 
 def test_reconfiguring_leaves_jobs_alone(world: World) -> None:

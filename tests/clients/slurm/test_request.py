@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tidepool.clients.slurm import JobRequest, ReservationRequest, Slots
+from tidepool.clients.slurm import JobRequest, Slots
 from tidepool.clients.slurm.request import node_names
 
 
@@ -43,17 +43,6 @@ def test_a_job_is_asked_for_in_sbatchs_words() -> None:
         "--job-name=a b", "--nodes=2-4", "--mem=100M", "--array=0-9%2", "--begin=uts1767225600", "--time=1:30",
         "--exclusive", "--no-requeue", "--nice=5",
     ]  # fmt: skip
-
-
-def test_a_reservation_begins_now_unless_said_otherwise() -> None:
-    request = ReservationRequest(duration_s=3600, users=("root",), nodes="n[1-2]", flags=("MAINT",))
-    assert request.arguments() == [
-        "StartTime=now",
-        "Duration=60:00",
-        "Nodes=n[1-2]",
-        "Users=root",
-        "Flags=MAINT",
-    ]
 
 
 @pytest.mark.parametrize("names", ["", ",", "ALL", "all", "n1,All", "n1 n2", "n[1-"])

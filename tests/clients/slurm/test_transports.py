@@ -18,7 +18,7 @@ from tests.clients.slurm.world import World
         test_contract.test_draining_says_who_and_why,
         test_contract.test_a_job_waits_runs_and_is_cancelled,
         test_contract.test_demand_is_told_in_full,
-        test_contract.test_reservations_are_made_listed_and_ended,
+        test_contract.test_reservations_are_listed,
         test_contract.test_a_hanging_controller_is_a_time_out,
     ],
 )

@@ -50,6 +50,11 @@ class World(Protocol):
         """What its owner was told."""
         ...
 
+    def reserve(self, name: str, nodes: str, start: datetime | None = None) -> None:
+        """Reserve nodes for an hour of maintenance, now or later."""
+
+    def end_reservation(self, name: str) -> None: ...
+
     def clear(self) -> None: ...
 
 
@@ -119,6 +124,12 @@ class FakeWorld:
     def comment(self, job_id: int) -> str:
         return "; ".join(self.fake.told.get(job_id, ()))
 
+    def reserve(self, name: str, nodes: str, start: datetime | None = None) -> None:
+        self.fake.reserve(name, nodes, start=start)
+
+    def end_reservation(self, name: str) -> None:
+        self.fake.end_reservation(name)
+
     def clear(self) -> None:
         self.__init__()  # type: ignore[misc]
 
@@ -173,12 +184,24 @@ class RealWorld:
         found = re.search(r" AdminComment=(.*?) +StdErr=", shown)
         return found[1] if found else ""
 
+    def reserve(self, name: str, nodes: str, start: datetime | None = None) -> None:
+        begin = f"uts{start.timestamp():.0f}" if start else "now"
+        words = [f"ReservationName={name}", f"Nodes={nodes}", f"StartTime={begin}", "Duration=60"]
+        self._scontrol("create", "reservation", *words, "Users=root", "Flags=MAINT")
+
+    def end_reservation(self, name: str) -> None:
+        self._scontrol("delete", f"ReservationName={name}")
+
+    def _scontrol(self, *words: str) -> None:
+        done = self.real.command(["scontrol", *words])
+        assert done.returncode == 0, done.stderr
+
     def clear(self) -> None:
         """As it was before the test: no jobs, no nodes, no reservations."""
         for job_id in {job.array_job_id for job in self._slurm.jobs()}:
             self._slurm.cancel(job_id)
         for reservation in self._slurm.reservations():
-            self._slurm.delete_reservation(reservation.name)
+            self.end_reservation(reservation.name)
         self.real.unplug_all()
         nodes = [node for node in self._slurm.nodes() if not node.state.is_slot]
         if nodes:

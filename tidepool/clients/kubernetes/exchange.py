@@ -108,7 +108,9 @@ class Exchange:
                 ):
                     symptom = f"does not speak HTTP: {fault!r}"
                     raise Malformed(f"{self.where} {symptom}", symptom) from fault
-                raise Unreachable(f"{said}; see whether it runs", f"broke off its answer: {fault!r}") from fault
+                raise Unreachable(
+                    f"{said}; see whether it runs", f"broke off its answer: {fault!r}"
+                ) from fault
             except BaseException:
                 link.close()
                 raise

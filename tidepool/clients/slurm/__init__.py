@@ -24,7 +24,6 @@ from tidepool.clients.slurm.contract import Submitted as Submitted
 from tidepool.clients.slurm.job import Job as Job
 from tidepool.clients.slurm.job import JobState as JobState
 from tidepool.clients.slurm.request import JobRequest as JobRequest
-from tidepool.clients.slurm.request import ReservationRequest as ReservationRequest
 from tidepool.clients.slurm.request import Slots as Slots
 from tidepool.clients.slurm.scontrol import Node as Node
 from tidepool.clients.slurm.scontrol import NodeBase as NodeBase

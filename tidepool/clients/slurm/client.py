@@ -10,14 +10,7 @@ from typing import Final, Self
 from tidepool.clients.slurm.commands import Commands, error_of, judge
 from tidepool.clients.slurm.contract import Controller, NotFound, Refused, Submitted
 from tidepool.clients.slurm.job import Job, JobState, parse_queue, squeue_format
-from tidepool.clients.slurm.request import (
-    JobRequest,
-    NextState,
-    ReservationRequest,
-    Slots,
-    node_names,
-    one_line,
-)
+from tidepool.clients.slurm.request import JobRequest, Slots, node_names, one_line
 from tidepool.clients.slurm.scontrol import (
     Node,
     Partition,
@@ -33,7 +26,6 @@ TIMEOUT_S: Final = 15.0
 
 _PING = re.compile(r"Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)")
 _VERSION = re.compile(r"^SLURM_VERSION\s*=\s*(\S+)", re.MULTILINE)
-_RESERVED = re.compile(r"Reservation created: (\S+)")
 _SUBMITTED = re.compile(r"(\d+)(?:;\S+)?")
 
 
@@ -142,14 +134,6 @@ class Slurm:
     def down(self, nodes: str, reason: str) -> None:
         self._update(nodes, "DOWN", f"Reason={one_line(reason, 'the reason')}")
 
-    def reboot(self, nodes: str, *, reason: str, asap: bool = False, next_state: NextState = "") -> None:
-        options = ["ASAP"] if asap else []
-        if next_state:
-            options.append(f"nextstate={next_state}")
-        self._commands.ask(
-            ["scontrol", "reboot", *options, f"reason={one_line(reason, 'the reason')}", node_names(nodes)]
-        )
-
     def reconfigure(self) -> None:
         self._commands.ask(["scontrol", "reconfigure"])
 
@@ -177,18 +161,6 @@ class Slurm:
             Refused: there are jobs in it.
         """
         self._commands.ask(["scontrol", "delete", f"PartitionName={one_line(name, 'the name')}"])
-
-    # Reservations
-
-    def create_reservation(self, request: ReservationRequest) -> str:
-        argv = ["scontrol", "create", "reservation", *request.arguments()]
-        found = _RESERVED.search(self._commands.ask(argv))
-        if not found:
-            raise self._commands.malformed(argv, "it names no reservation")
-        return found[1]
-
-    def delete_reservation(self, name: str) -> None:
-        self._commands.ask(["scontrol", "delete", f"ReservationName={one_line(name, 'the name')}"])
 
     # Jobs
 

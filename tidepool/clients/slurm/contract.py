@@ -7,7 +7,7 @@ holds them to the same promises:
 - A list is the whole list. What cannot be known is an error: never an empty list, never a shorter one, for whoever removes
   machines reads these answers.
 - What is returned is frozen.
-- A change that was made is seen by the next look, unless Slurm itself takes its time (a job's nodes, a reboot).
+- A change that was made is seen by the next look, unless Slurm itself takes its time (a job's nodes).
 - `TimedOut` after a change means that it may have been made: look again.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidepool.clients.slurm.job import Job, JobState
-from tidepool.clients.slurm.request import JobRequest, NextState, ReservationRequest, Slots
+from tidepool.clients.slurm.request import JobRequest, Slots
 from tidepool.clients.slurm.scontrol import Node, Partition, Reservation
 from tidepool.clients.transport import ClientError
 
@@ -170,10 +170,6 @@ class SlurmClient(SlurmReader, Protocol):
         """Say that nodes are down: their jobs are requeued, or end with NODE_FAIL."""
         ...
 
-    def reboot(self, nodes: str, *, reason: str, asap: bool = False, next_state: NextState = "") -> None:
-        """Have nodes rebooted by RebootProgram once they are idle; with ``asap`` they take no new jobs till then."""
-        ...
-
     def reconfigure(self) -> None:
         """Have all daemons read their configuration again; jobs go on.
 
@@ -187,18 +183,6 @@ class SlurmClient(SlurmReader, Protocol):
 
         Raises:
             ControllerDown: it does not answer, or slurm.conf has none.
-        """
-        ...
-
-    def create_reservation(self, request: ReservationRequest) -> str:
-        """Make a reservation, and return its name."""
-        ...
-
-    def delete_reservation(self, name: str) -> None:
-        """End a reservation.
-
-        Raises:
-            NotFound: there is none of that name.
         """
         ...
 

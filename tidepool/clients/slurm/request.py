@@ -1,4 +1,4 @@
-"""Requests to Slurm: slots to declare, jobs to submit, reservations to make. Frozen, and as arguments."""
+"""Requests to Slurm: slots to declare, jobs to submit. Frozen, and as arguments."""
 
 from __future__ import annotations
 
@@ -176,52 +176,6 @@ class JobRequest:
         }
         yield from (flag for flag, wanted in flags.items() if wanted)
         yield from self.more
-
-
-@dataclass(frozen=True, slots=True)
-class ReservationRequest:
-    """A reservation: of ``nodes`` (a hostlist) or of any ``node_count``, for ``users`` or ``accounts``.
-
-    ``start`` is None for now, ``flags`` are Slurm's (MAINT, IGNORE_JOBS, ...). Without a name Slurm makes one.
-    """
-
-    duration_s: int
-    name: str = ""
-    start: datetime | None = None
-    nodes: str = ""
-    node_count: int = 0
-    users: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    partition: str = ""
-    features: str = ""
-    licenses: str = ""
-
-    def arguments(self) -> list[str]:
-        """As ``scontrol create reservation`` takes them.
-
-        Raises:
-            ValueError: a value cannot stand in them.
-        """
-        values: dict[str, str | int] = {
-            "ReservationName": self.name,
-            "StartTime": slurm_time(self.start) if self.start else "now",
-            # In minutes and seconds: a lone number would be minutes.
-            "Duration": f"{self.duration_s // 60}:{self.duration_s % 60:02}",
-            "Nodes": node_names(self.nodes) if self.nodes else "",
-            "NodeCnt": self.node_count,
-            "Users": ",".join(self.users),
-            "Accounts": ",".join(self.accounts),
-            "Flags": ",".join(self.flags),
-            "PartitionName": self.partition,
-            "Features": self.features,
-            "Licenses": self.licenses,
-        }
-        return [f"{key}={one_line(str(value), key)}" for key, value in values.items() if value]
-
-
-NextState = Literal["", "RESUME", "DOWN"]
-"""The state of a node that was rebooted; empty: what it was before."""
 
 
 def slurm_time(moment: datetime) -> str:

@@ -17,7 +17,7 @@ from tidepool.clients.slurm.contract import (
 )
 from tidepool.clients.slurm.job import Job, JobState
 from tidepool.clients.slurm.quantities import tres
-from tidepool.clients.slurm.request import JobRequest, NextState, ReservationRequest, Slots, node_names
+from tidepool.clients.slurm.request import JobRequest, Slots, node_names
 from tidepool.clients.slurm.scontrol import (
     Node,
     NodeBase,
@@ -54,7 +54,7 @@ class FakeSlurm(FakeState):
         licenses: how many there are of each; none are counted if not said.
 
     Beside the client's operations: `boot`, `register_short`, `unplug` and `replug` are what machines do; `finish`,
-    `preempt` and `lose_since` what happens to jobs; `drain_by` and `flag` what others do to nodes. ``controller``
+    `preempt` and `lose_since` what happens to jobs; `drain_by`, `flag`, `reserve` and `end_reservation` what others do to nodes. ``controller``
     makes slurmctld ``up``, ``down`` or ``hanging``, or answer with lists that are ``empty``, or with an error and
     exit code 0 (``garbled``). ``backup`` is the host of a second slurmctld, empty where there is none. `fail` has the
     next call end with an error. ``told`` is what jobs' owners were told.
@@ -182,11 +182,6 @@ class FakeSlurm(FakeState):
         for name in self._named(nodes):
             self._down(name, self._reason(reason), self._now())
 
-    def reboot(self, nodes: str, *, reason: str, asap: bool = False, next_state: NextState = "") -> None:
-        flags = {NodeFlag.REBOOT_REQUESTED, *(DRAIN if asap else ())}
-        for name in self._named(nodes):
-            self._flag(name, add=flags, reason=self._reason(reason))
-
     def reconfigure(self) -> None:
         self._begin_call()
 
@@ -198,44 +193,36 @@ class FakeSlurm(FakeState):
 
     # Reservations
 
-    def create_reservation(self, request: ReservationRequest) -> str:
-        request.arguments()
-        self._begin_call()
-        kept, now = self.queue.reservations, self._now()
-        name = request.name or f"root_{len(kept) + 1}"
-        if name in kept:
-            self._refuse("Error creating the reservation: Duplicate reservation name")
-        if not (request.users or request.accounts):
-            self._refuse(
-                "Error creating the reservation: Reservation request lacks users, groups or accounts"
-            )
-        start = request.start or now
-        end = start + timedelta(seconds=request.duration_s)
-        kept[name] = Reservation(
+    def reserve(self, name: str, nodes: str, *, start: datetime | None = None, for_s: float = 3600) -> None:
+        """Somebody reserves nodes for their maintenance, from now on where no ``start`` is said."""
+        now = self._now()
+        begin = start or now
+        end = begin + timedelta(seconds=for_s)
+        self.queue.reservations[name] = Reservation(
             name=name,
-            start_time=start,
+            start_time=begin,
             end_time=end,
-            nodes=request.nodes,
-            node_count=request.node_count or len(expand(request.nodes)),
-            flags=frozenset(request.flags),
-            users=request.users,
-            accounts=request.accounts,
-            is_active=start <= now,
-            partition=request.partition,
-            features=request.features,
-            licenses=tres(request.licenses),
-            tres=tres(""),
+            nodes=nodes,
+            node_count=len(expand(nodes)),
+            flags=frozenset({"MAINT"}),
+            users=("root",),
+            accounts=(),
+            is_active=begin <= now,
+            partition="",
+            features="",
+            licenses={},
+            tres={},
         )
-        flag = NodeFlag.MAINTENANCE if "MAINT" in request.flags else NodeFlag.RESERVED
-        self.queue.at(max(start, now), lambda _: self._reserve(name, flag, end))
-        self.queue.at(end, lambda _: self._release(name, flag))
-        return name
+        self.queue.at(max(begin, now), lambda _: self._reserve(name, end))
+        self.queue.at(end, lambda _: self.end_reservation(name))
 
-    def delete_reservation(self, name: str) -> None:
-        self._begin_call()
-        if name not in self.queue.reservations:
-            self._missing("Requested reservation is invalid")
-        self._release(name, NodeFlag.MAINTENANCE, NodeFlag.RESERVED)
+    def end_reservation(self, name: str) -> None:
+        """It is over, or somebody takes it away."""
+        kept = self.queue.reservations.pop(name, None)
+        for node in expand(kept.nodes) if kept is not None else ():
+            if node in self._nodes:
+                self._flag(node, remove={NodeFlag.MAINTENANCE})
+        self.queue.touch()
 
     # Jobs
 
@@ -311,19 +298,12 @@ class FakeSlurm(FakeState):
             self._refuse("slurm_update error: Requested nodes are busy")
         return names
 
-    def _reserve(self, name: str, flag: NodeFlag, end: datetime) -> None:
+    def _reserve(self, name: str, end: datetime) -> None:
         kept = self.queue.reservations.get(name)
         if kept is not None and kept.end_time == end:
             for node in expand(kept.nodes):
                 if node in self._nodes:
-                    self._flag(node, add={flag})
-
-    def _release(self, name: str, *flags: NodeFlag) -> None:
-        kept = self.queue.reservations.pop(name, None)
-        for node in expand(kept.nodes) if kept is not None else ():
-            if node in self._nodes:
-                self._flag(node, remove=flags)
-        self.queue.touch()
+                    self._flag(node, add={NodeFlag.MAINTENANCE})
 
     def _partition(self, name: str, is_default: bool) -> Partition:
         there = [node for node in self._nodes.values() if not node.state.is_slot and self._is_in(node, name)]
