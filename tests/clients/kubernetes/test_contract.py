@@ -41,7 +41,6 @@ def test_nodes_are_seen_whole_and_by_pool(world: World) -> None:
 def test_what_nobody_made_is_known_to_be_none(world: World) -> None:
     assert world.client.nodes() == ()
     assert world.client.pods() == ()
-    assert world.client.pending_pods() == ()
     assert world.client.budgets() == ()
     assert world.client.signing_requests() == ()
     assert world.client.lease("shared-1") is None
@@ -102,15 +101,14 @@ def test_pods_are_seen_with_what_they_ask_for(world: World) -> None:
     assert (pod.key, pod.labels["app"], pod.owner) == ("default/web", "web", "")
     assert names(world.client.pods("shared-1")) == {"web"}
     assert world.client.pods("shared-2") == ()
-    assert world.client.pending_pods() == ()
 
 
 def test_pods_without_room_wait_and_say_why(world: World) -> None:
     world.add_node("shared-1")
     world.add_pod("large", cpu_milli=9000)
     world.add_pod("elsewhere", node_selector={"where": "else"})
-    world.until(lambda: all(pod.unschedulable for pod in world.client.pending_pods()))
-    waiting = {pod.name: pod for pod in world.client.pending_pods()}
+    world.until(lambda: all(pod.unschedulable for pod in world.client.pods()))
+    waiting = {pod.name: pod for pod in world.client.pods()}
     assert set(waiting) == {"large", "elsewhere"}
     assert "nodes are available" in waiting["large"].unschedulable
     assert waiting["elsewhere"].node_selector == {"where": "else"}
@@ -120,7 +118,7 @@ def test_a_cordoned_node_gets_no_pods_until_it_is_uncordoned(world: World) -> No
     world.add_node("shared-1")
     world.client.cordon("shared-1", "it leaves")
     world.add_pod("waits")
-    world.until(lambda: any(pod.unschedulable for pod in world.client.pending_pods()))
+    world.until(lambda: any(pod.unschedulable for pod in world.client.pods()))
     world.client.uncordon("shared-1")
     world.until(lambda: names(world.client.pods("shared-1")) == {"waits"})
 

@@ -83,7 +83,7 @@ def test_up_gives_an_api_that_answers_tidepool_and_lacks_no_right(kube: ControlP
         assert mine.version().startswith("v1.")
         assert mine.missing_rights() == ()
         assert mine.nodes() == ()
-        assert mine.pending_pods() == ()
+        assert mine.pods() == ()
     for name in (MINE, ADMIN):
         path = access_path(kube.data, "dev", name)
         assert path.stat().st_mode & 0o777 == 0o600

@@ -127,10 +127,6 @@ class FakeKubernetes(FakeCluster):
             if each.namespace == namespace and wanted <= dict(each.labels).items()
         )
 
-    def pending_pods(self) -> tuple[Pod, ...]:
-        self._begin_call(Right("list", "pods"))
-        return tuple(pod for pod in self._pods.on("") if not pod.has_ended)
-
     def budgets(self) -> tuple[Budget, ...]:
         self._begin_call(Right("list", "poddisruptionbudgets", "policy"))
         return tuple(map(self.counted, self._guards.values()))

@@ -105,9 +105,7 @@ class KubernetesApi:
         return self._api.listed(_NODES, Right("list", "nodes"), "Node", reading.node, only)
 
     def node(self, name: str) -> Node | None:
-        right = Right("get", "nodes")
-        found = self._api.find(named(_NODES, name), right, "Node")
-        return None if found is None else self._read(right, reading.node, found)
+        return self._api.one(named(_NODES, name), Right("get", "nodes"), "Node", reading.node)
 
     def pods(self, node: str | None = None) -> tuple[Pod, ...]:
         only = {} if node is None else {"fieldSelector": f"spec.nodeName={node}"}
@@ -119,8 +117,7 @@ class KubernetesApi:
 
     def namespace(self, name: str) -> Namespace | None:
         right = Right("get", "namespaces", name=name)
-        found = self._api.find(named("/api/v1/namespaces", name), right, "Namespace")
-        return None if found is None else self._read(right, reading.namespace, found)
+        return self._api.one(named("/api/v1/namespaces", name), right, "Namespace", reading.namespace)
 
     def cluster_machines(
         self, namespace: str, labels: Mapping[str, str] | None = None
@@ -129,10 +126,6 @@ class KubernetesApi:
         path = _in(_MACHINES, namespace, "machines")
         return self._api.listed(path, right, "Machine", reading.cluster_machine, _with(labels))
 
-    def pending_pods(self) -> tuple[Pod, ...]:
-        only = {"fieldSelector": "spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed"}
-        return self._api.listed("/api/v1/pods", _LIST_PODS, "Pod", reading.pod, only)
-
     def budgets(self) -> tuple[Budget, ...]:
         right = Right("list", "poddisruptionbudgets", "policy")
         path = "/apis/policy/v1/poddisruptionbudgets"
@@ -140,8 +133,7 @@ class KubernetesApi:
 
     def lease(self, node: str) -> Lease | None:
         right = Right("get", "leases", "coordination.k8s.io", "kube-node-lease")
-        found = self._api.find(named(_LEASES, node), right, "Lease")
-        return None if found is None else self._read(right, reading.lease, found)
+        return self._api.one(named(_LEASES, node), right, "Lease", reading.lease)
 
     def signing_requests(self) -> tuple[SigningRequest, ...]:
         right = Right("list", "certificatesigningrequests", "certificates.k8s.io")
@@ -151,7 +143,7 @@ class KubernetesApi:
 
     def cordon(self, node: str, reason: str) -> None:
         def change(seen: Json) -> Json | None:
-            there = self._read(_PATCH_NODES, reading.node, seen)
+            there = self._api.read(_PATCH_NODES, reading.node, seen)
             if there.unschedulable and there.reason in ("", reason):
                 return None
             return {"spec": {"unschedulable": True}, "metadata": {"annotations": {REASON_ANNOTATION: reason}}}
@@ -270,7 +262,7 @@ class KubernetesApi:
         for _ in range(_TRIES):
             # What is approved is what is read here: nothing can come between, by its version.
             read = self._api.get(path, Right("get", "certificatesigningrequests", "certificates.k8s.io"))
-            seen = self._read(_APPROVE, signing_request, read)
+            seen = self._api.read(_APPROVE, signing_request, read)
             refuse_unless_of(seen, node, token_id)
             if seen.is_approved:
                 return
@@ -313,17 +305,9 @@ class KubernetesApi:
 
     def _unless_another(self, pod: Pod) -> None:
         """A conflict is none where the pod is gone, or another one has its name; else it is raised again."""
-        seen = self._api.find(_path(pod), Right("get", "pods"), "Pod")
-        if seen is not None and self._read(_LIST_PODS, reading.pod, seen).uid == pod.uid:
+        seen = self._api.one(_path(pod), Right("get", "pods"), "Pod", reading.pod)
+        if seen is not None and seen.uid == pod.uid:
             raise Conflict(f"{self.where}: the pod {pod.key} was changed meanwhile; ask again")
-
-    def _read(self, right: Right, read: Any, found: Json) -> Any:
-        try:
-            return read(found)
-        except (KeyError, TypeError, ValueError) as fault:
-            raise Malformed(
-                f"{self.where}: the answer to {right} is not what was asked for: {fault}"
-            ) from fault
 
 
 def _in(group: str, namespace: str, resource: str) -> str:

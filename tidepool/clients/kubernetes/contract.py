@@ -147,10 +147,6 @@ class KubernetesReader(Protocol):
         """
         ...
 
-    def pending_pods(self) -> tuple[Pod, ...]:
-        """List the pods that are bound to no node and have not ended."""
-        ...
-
     def budgets(self) -> tuple[Budget, ...]:
         """All pod disruption budgets."""
         ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import io
 import os
 import select
 import socket
@@ -147,6 +146,7 @@ class Exchange:
                 f"the kubeconfig's certificate authority of {self.where} is no certificate: {fault}"
             ) from fault
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.sslsocket_class = _Socket
         if credential.certificate:
             # OpenSSL reads keys from files only. This one is in memory, and no one else's.
             file = os.memfd_create("key", os.MFD_CLOEXEC)
@@ -175,7 +175,9 @@ class Exchange:
         try:
             plain.settimeout(_left(deadline))
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return _Link(context.wrap_socket(plain, server_hostname=access.server_name), credential)
+            sock = context.wrap_socket(plain, server_hostname=access.server_name)
+            assert isinstance(sock, _Socket)
+            return _Link(sock, credential)
         except TimeoutError:
             plain.close()
             raise self._late() from None
@@ -213,16 +215,31 @@ class Exchange:
         return Unreachable(f"{self.where} {symptom}; see whether it is an API server", symptom)
 
 
+class _Socket(ssl.SSLSocket):
+    """Every wait on it ends with the deadline, also that for a slow answer's next byte."""
+
+    deadline = 0.0
+
+    def sendall(self, data: Any, flags: int = 0) -> None:
+        self.settimeout(_left(self.deadline))
+        super().sendall(data, flags)
+
+    def recv_into(self, *arguments: Any) -> int:
+        if self.deadline <= time.monotonic():
+            raise TimeoutError
+        self.settimeout(_left(self.deadline))
+        return super().recv_into(*arguments)
+
+
 class _Link:
     """One connection, used by one request at a time."""
 
-    def __init__(self, sock: ssl.SSLSocket, credential: Credential) -> None:
+    def __init__(self, sock: _Socket, credential: Credential) -> None:
         self.credential = credential
         self._sock = sock
-        self._stream = _Stream(sock)
         self._http = http.client.HTTPConnection("localhost")
         self._http.auto_open = 0
-        self._http.sock = self._stream
+        self._http.sock = sock
 
     def is_quiet(self) -> bool:
         """Return whether nothing came since the last answer: what comes unasked is the connection's end."""
@@ -234,59 +251,21 @@ class _Link:
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], deadline: float
     ) -> tuple[Answer, bool]:
         """The answer, and whether the connection can be used again."""
-        self._stream.deadline = deadline
+        self._sock.deadline = deadline
         self._http.request(method, path, body or None, dict(headers))
-        response = self._http.getresponse()
-        parts, length = [], 0
-        while chunk := response.read(_CHUNK):
-            parts.append(chunk)
-            length += len(chunk)
-            if length > _MOST:
-                raise http.client.HTTPException(f"an answer of more than {_MOST} bytes")
-        if response.length:  # read in pieces, the library does not mind that some are missing
-            raise http.client.IncompleteRead(b"", response.length)
+        with contextlib.closing(self._http.getresponse()) as response:
+            parts, length = [], 0
+            while chunk := response.read(_CHUNK):
+                parts.append(chunk)
+                length += len(chunk)
+                if length > _MOST:
+                    raise http.client.HTTPException(f"an answer of more than {_MOST} bytes")
+            if response.length:  # read in pieces, the library does not mind that some are missing
+                raise http.client.IncompleteRead(b"", response.length)
         return Answer(response.status, b"".join(parts)), not response.will_close
 
     def close(self) -> None:
         self._http.close()
-        with contextlib.suppress(OSError):
-            self._sock.close()
-
-
-class _Stream:
-    """A socket for http.client, on which every wait ends with the deadline: also that for a slow answer's next byte."""
-
-    def __init__(self, sock: ssl.SSLSocket) -> None:
-        self.deadline = 0.0
-        self._sock = sock
-
-    def sendall(self, data: bytes) -> None:
-        self._sock.settimeout(_left(self.deadline))
-        self._sock.sendall(data)
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Raw(self))
-
-    def recv_into(self, buffer: Any) -> int:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._sock.settimeout(left)
-        return self._sock.recv_into(buffer)
-
-    def close(self) -> None:
-        """The connection is closed by who has it."""
-
-
-class _Raw(io.RawIOBase):
-    def __init__(self, stream: _Stream) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._stream.recv_into(buffer)
 
 
 def _same_pair(one: Credential, other: Credential) -> bool:

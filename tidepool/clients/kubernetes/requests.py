@@ -174,10 +174,23 @@ class Requests:
             pages = self._pages(path, right, kind, {**(selectors or {}), "limit": str(self._page)})
         except Expired:
             pages = self._pages(path, right, kind, dict(selectors or {}))
+        return tuple(self.read(right, read, page) for page in pages)
+
+    def read(self, right: Right, read: Callable[[Json], _T], found: Json) -> _T:
+        """What ``read`` makes of the answer to ``right``.
+
+        Raises:
+            Malformed: it cannot be read.
+        """
         try:
-            return tuple(map(read, pages))
+            return read(found)
         except (KeyError, TypeError, ValueError) as fault:
             raise self._malformed(right, repr(fault)) from fault
+
+    def one(self, path: str, right: Right, kind: str, read: Callable[[Json], _T]) -> _T | None:
+        """One object of that kind, read; None where the API server says that there is none."""
+        found = self.find(path, right, kind)
+        return None if found is None else self.read(right, read, found)
 
     def post(self, path: str, thing: Json, right: Right, *, changes: bool = True) -> Json:
         """Make an object, or have one worked out."""
