@@ -1,7 +1,7 @@
 """The front: a command line becomes a request, which is carried out; what went wrong becomes a line and an exit code.
 
-Each verb's request is a frozen class beside the verb (:mod:`tidepool.engine.verbs`); the operations' (preview, up,
-refresh, destroy) is here, for the engine takes it. Flags of all commands are in :mod:`tidepool.engine.verbs.commands`,
+Each verb is a function of :mod:`tidepool.engine.verbs`, whose arguments are the command's; the request of the operations
+(preview, up, refresh, destroy) is here, for the engine takes it. Flags of all commands are in :mod:`tidepool.engine.verbs.commands`,
 how words are read in :mod:`tidepool.engine.verbs.grammar`.
 """
 
@@ -12,11 +12,15 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, NoReturn, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
 from tidepool.engine.errors import EXIT_INTERRUPTED, AlreadyReported, EngineError, UsageError
+
+if TYPE_CHECKING:
+    from tidepool.engine.verbs.grammar import Command
 
 EngineName = Literal["pulumi", "embedded"]
 
@@ -110,12 +114,8 @@ class World:
         self.stderr.write(f"{text}\n")
 
 
-class Verb(Protocol):
-    """A request that can be carried out."""
-
-    def run(self, world: World) -> int:
-        """Carry it out; the exit code. Raises EngineError for what a person must be told."""
-        ...
+#: Carries a request out; the exit code, 0 where it is None. Raises EngineError for what a person must be told.
+Verb: TypeAlias = Callable[[World], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +177,14 @@ class OperationRequest:
     suppress_progress: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HelpRequest:
-    """Show a text; ``error`` follows it on stderr, where the help answers a mistake."""
+def show_help(world: World, path: Sequence[Command], error: str = "") -> int:
+    """Show the help of the last command of ``path``; ``error``, the mistake that it answers, follows on stderr."""
+    from tidepool.engine.verbs.about import help_text
 
-    text: str
-    error: str = ""
-
-    def run(self, world: World) -> int:
-        """Show it."""
-        world.stdout.write(self.text)
-        if self.error:
-            world.tell(f"error: {self.error}")
-        return UsageError.exit_code if self.error else 0
+    world.stdout.write(help_text(path))
+    if error:
+        world.tell(f"error: {error}")
+    return UsageError.exit_code if error else 0
 
 
 def understand(args: Sequence[str], world: World) -> tuple[Verb, World]:
@@ -204,24 +199,16 @@ def understand(args: Sequence[str], world: World) -> tuple[Verb, World]:
     try:
         parsed = grammar.parse(commands.ROOT, args)
     except grammar.WrongCount as error:
-        from tidepool.engine.verbs.about import help_text
-
-        return HelpRequest(help_text(error.path), str(error)), world
+        return partial(show_help, path=error.path, error=str(error)), world
     values = dict(parsed.values)
     if values.pop("output", "default") == "json":
         values["json"] = True
     world = _world(values, world)
-    if parsed.help or not parsed.command.request:
-        from tidepool.engine.verbs.about import help_text
-
-        return HelpRequest(help_text(parsed.path)), world
-    return _build(parsed.command.request, values), world
-
-
-def _build(request: str, values: Mapping[str, Any]) -> Verb:
-    module, _, name = request.partition(":")
-    build: Callable[..., Verb] = getattr(import_module(f"tidepool.engine.verbs.{module}"), name)
-    return build(**values)
+    if parsed.help or not parsed.command.function:
+        return partial(show_help, path=parsed.path), world
+    module, _, name = parsed.command.function.partition(":")
+    verb = getattr(import_module(f"tidepool.engine.verbs.{module}"), name)
+    return partial(verb, **values), world
 
 
 def _world(values: dict[str, Any], world: World) -> World:
@@ -281,7 +268,7 @@ def main(
     )
     try:
         verb, world = understand(args, world)
-        return verb.run(world)
+        return verb(world) or 0
     except AlreadyReported as error:
         return error.exit_code
     except EngineError as error:

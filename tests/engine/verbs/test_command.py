@@ -17,7 +17,7 @@ from tidepool.engine.command import World, main
 from tidepool.engine.state.backend import FileBackend
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.store import UpdateInfo
-from tidepool.engine.verbs.about import Version
+from tidepool.engine.verbs import about
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
@@ -26,10 +26,10 @@ SECRET = "1b47061264138c4ac30d75fd1eb44270"
 def test_a_fault_of_ours_is_one_line_and_a_private_file(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: Version, world: World) -> int:
+    def broken(world: World) -> int:
         raise ZeroDivisionError("value of a secret")
 
-    monkeypatch.setattr(Version, "run", broken)
+    monkeypatch.setattr(about, "version", broken)
     monkeypatch.setenv("TMPDIR", str(folder.path))
     monkeypatch.setattr("tempfile.tempdir", None)
     answer = folder.run("version")
@@ -45,10 +45,10 @@ def test_a_fault_of_ours_is_one_line_and_a_private_file(
 
 
 def test_interrupted(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: Version, world: World) -> int:
+    def interrupted(world: World) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Version, "run", interrupted)
+    monkeypatch.setattr(about, "version", interrupted)
     assert folder.run("version").code == 130
 
 

@@ -146,7 +146,7 @@ def test_table_of_commands_is_sound(path: tuple[Command, ...]) -> None:
     letters = [f.short for f in flags if f.short]
     assert len(letters) == len(set(letters))
     assert not any(f.refused and not f.hidden for f in flags), "a refused flag must not be shown in the help"
-    assert command.refused or command.request or command.commands
+    assert command.refused or command.function or command.commands
     assert {n for g in command.exclusive for n in g} <= {f.name for f in flags}
 
 

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from tests.engine.verbs.worlds import Folder
-from tidepool.engine.command import HelpRequest, OperationRequest, understand
+from tidepool.engine.command import OperationRequest, World, understand
 from tidepool.engine.errors import ConfirmationMissing, NotSupportedError, UsageError
-from tidepool.engine.verbs.operations import Operation, _approved, _with_environment
+from tidepool.engine.verbs import operations
+from tidepool.engine.verbs.operations import _approved, _with_environment
 
 
 def request_of(folder: Folder, line: str) -> OperationRequest:
-    verb, _ = understand(line.split(), folder.world())
-    assert isinstance(verb, Operation)
-    return verb.request
+    request, _ = understood(folder.world(), line)
+    return request
+
+
+def understood(world: World, line: str) -> tuple[OperationRequest, World]:
+    """The request that a command line comes to, and the world in which it is to be carried out."""
+    verb, world = understand(line.split(), world)
+    with patch.object(operations, "_run") as carry_out:
+        verb(world)
+    (request, world), _ = carry_out.call_args
+    return request, world
 
 
 def test_up_of_an_inline_program(folder: Folder) -> None:
@@ -27,9 +37,8 @@ def test_up_of_an_inline_program(folder: Folder) -> None:
         "--continue-on-error --refresh --config-file other.yaml --run-program=true --client=127.0.0.1:99 "
         "--exec-kind auto.inline --event-log tcp://127.0.0.1:98 --stack organization/shop/dev"
     )
-    verb, world = understand(line.split(), replace(folder.world(), interactive=True))
-    assert isinstance(verb, Operation)
-    assert verb.request == OperationRequest(
+    request, world = understood(replace(folder.world(), interactive=True), line)
+    assert request == OperationRequest(
         "up",
         stack="organization/shop/dev",
         yes=True,
@@ -145,7 +154,7 @@ def test_project_asks_for_refresh(folder: Folder) -> None:
 
 
 def test_too_few_arguments_show_the_help(folder: Folder) -> None:
-    verb, _ = understand(["stack", "rename"], folder.world())
-    assert isinstance(verb, HelpRequest)
-    assert "pulumi stack rename <new-name>" in verb.text
-    assert verb.error == "accepts 1 arg(s), received 0"
+    answer = folder.run("stack", "rename")
+    assert "pulumi stack rename <new-name>" in answer.stdout
+    assert answer.stderr == "error: accepts 1 arg(s), received 0\n"
+    assert answer.code == UsageError.exit_code

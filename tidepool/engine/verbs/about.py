@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tidepool.engine.command import World
@@ -18,67 +17,44 @@ from tidepool.engine.verbs.grammar import Command, Flag, visible_flags
 COMPATIBLE_VERSION: Final = "3.260.0"
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """``version``."""
-
-    def run(self, world: World) -> int:
-        """Show the version."""
-        world.say(f"v{COMPATIBLE_VERSION}")
-        return 0
+def version(world: World) -> None:
+    """Show the version."""
+    world.say(f"v{COMPATIBLE_VERSION}")
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """No command at all."""
+def root(world: World, version: bool = False) -> None:
+    """Show the version, or the help."""
+    from tidepool.engine.verbs.commands import ROOT
 
-    def run(self, world: World) -> int:
-        """Show the help."""
-        from tidepool.engine.verbs.commands import ROOT
-
-        world.stdout.write(help_text((ROOT,)))
-        return 0
+    world.stdout.write(f"v{COMPATIBLE_VERSION}\n" if version else help_text((ROOT,)))
 
 
-def root(version: bool = False) -> Version | Hint:
-    """``pulumi`` without a command."""
-    return Version() if version else Hint()
+def about(world: World, *, stack: str = "", json: bool = False) -> None:
+    """Show where the engine runs and what it works on."""
+    # Late, for `version` is asked for at every start of the Automation API.
+    from tidepool.engine.errors import EngineError
+    from tidepool.engine.verbs.showing import json_document, table
+    from tidepool.engine.verbs.workspace import open_workspace
 
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """``about``."""
-
-    stack: str = ""
-    json: bool = False
-
-    def run(self, world: World) -> int:
-        """Show where the engine runs and what it works on."""
-        # Late, for `version` is asked for at every start of the Automation API.
-        from tidepool.engine.errors import EngineError
-        from tidepool.engine.verbs.showing import json_document, table
-        from tidepool.engine.verbs.workspace import open_workspace
-
-        rows: dict[str, Any] = {
-            "engine": "tidepool, embedded",
-            "compatibleWith": f"Pulumi CLI {COMPATIBLE_VERSION}, file backend",
-            "python": f"{platform.python_version()} ({sys.executable})",
-            "host": f"{platform.system()} {platform.release()} {platform.machine()}",
-        }
-        try:
-            workspace = open_workspace(world)
-            rows["backend"] = workspace.url
-            if workspace.project is not None:
-                rows["project"] = f"{workspace.project.name} ({workspace.project.file})"
-            ref = workspace.require(self.stack or None)
-            rows["stack"] = ref.qualified
-        except EngineError as error:
-            rows["problem"] = str(error)
-        if self.json:
-            world.stdout.write(json_document(rows))
-        else:
-            world.stdout.write(table(["ABOUT", ""], [[k, v] for k, v in rows.items()]))
-        return 0
+    rows: dict[str, Any] = {
+        "engine": "tidepool, embedded",
+        "compatibleWith": f"Pulumi CLI {COMPATIBLE_VERSION}, file backend",
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "host": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+    try:
+        workspace = open_workspace(world)
+        rows["backend"] = workspace.url
+        if workspace.project is not None:
+            rows["project"] = f"{workspace.project.name} ({workspace.project.file})"
+        ref = workspace.require(stack)
+        rows["stack"] = ref.qualified
+    except EngineError as error:
+        rows["problem"] = str(error)
+    if json:
+        world.stdout.write(json_document(rows))
+    else:
+        world.stdout.write(table(["ABOUT", ""], [[k, v] for k, v in rows.items()]))
 
 
 def help_text(path: Sequence[Command]) -> str:
@@ -90,7 +66,7 @@ def help_text(path: Sequence[Command]) -> str:
         name = positional.name.replace("_", "-") + ("..." if positional.many else "")
         words.append(f"<{name}>" if positional.required else f"[{name}]")
     lines = [command.help, "", "Usage:"]
-    if command.request:
+    if command.function:
         lines.append(f"  {' '.join(words)} [flags]")
     if command.commands:
         lines.append(f"  {called} [command]")

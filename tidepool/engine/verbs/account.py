@@ -6,7 +6,6 @@ import getpass
 import json
 import re
 import socket
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,92 +22,65 @@ from tidepool.engine.verbs.workspace import open_workspace
 _SCHEMES = ("azblob", "gs", "s3", "file", "https", "http", "postgres")
 
 
-@dataclass(frozen=True, slots=True)
-class WhoAmI:
-    """``whoami``."""
-
-    json: bool = False
-    verbose: bool = False
-
-    def run(self, world: World) -> int:
-        """Show the person's name and the backend."""
-        url = open_workspace(world).url
-        name = getpass.getuser()
-        if self.json:
-            world.stdout.write(json_document({"user": name, "url": url}))
-        elif self.verbose:
-            world.say(f"User: {name}\nOrganizations: \nBackend URL: {url}\nToken type: personal")
-        else:
-            world.say(name)
-        return 0
+def whoami(world: World, *, json: bool = False, verbose: bool = False) -> None:
+    """Show the person's name and the backend."""
+    url = open_workspace(world).url
+    name = getpass.getuser()
+    if json:
+        world.stdout.write(json_document({"user": name, "url": url}))
+    elif verbose:
+        world.say(f"User: {name}\nOrganizations: \nBackend URL: {url}\nToken type: personal")
+    else:
+        world.say(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """``login``."""
-
-    url: str = ""
-    cloud_url: str = ""
-    local: bool = False
-
-    def run(self, world: World) -> int:
-        """Choose the folder where state is kept, for all projects that name none."""
-        url = _one_url(self.url, self.cloud_url, self.local) or _current(world)
-        scheme = url.partition(":")[0]
-        if scheme not in _SCHEMES:
-            listed = ", ".join(f"{s}://" for s in _SCHEMES[:-1]) + f" and {_SCHEMES[-1]}://"
-            raise UsageError(
-                f"unknown backend cloudUrl format '{scheme}' (supported Url formats are: {listed})"
-            )
-        if scheme != "file":
-            raise NotSupportedError(f"login to {scheme}:// (only file:// backends are supported)")
-        FileBackend.from_url(url, world.home, world.cwd, world.env)
-        other = world.env.get("PULUMI_BACKEND_URL")
-        if other and other != url:
-            world.tell(
-                f"Warning: The PULUMI_BACKEND_URL environment variable is set to '{other}', which conflicts with "
-                f"the login URL '{url}'."
-            )
-        path = _credentials_path(world)
-        credentials = _read(path)
-        accounts = {**(credentials.get("accounts") or {}), url: {"lastValidatedAt": "0001-01-01T00:00:00Z"}}
-        tokens = {**(credentials.get("accessTokens") or {}), url: ""}
-        _write(path, {**credentials, "current": url, "accessTokens": tokens, "accounts": accounts})
-        world.say(f"Logged in to {socket.gethostname()} as {getpass.getuser()} ({url})")
-        return 0
+def login(world: World, *, url: str = "", cloud_url: str = "", local: bool = False) -> None:
+    """Choose the folder where state is kept, for all projects that name none."""
+    url = _one_url(url, cloud_url, local) or _current(world)
+    scheme = url.partition(":")[0]
+    if scheme not in _SCHEMES:
+        listed = ", ".join(f"{s}://" for s in _SCHEMES[:-1]) + f" and {_SCHEMES[-1]}://"
+        raise UsageError(f"unknown backend cloudUrl format '{scheme}' (supported Url formats are: {listed})")
+    if scheme != "file":
+        raise NotSupportedError(f"login to {scheme}:// (only file:// backends are supported)")
+    FileBackend.from_url(url, world.home, world.cwd, world.env)
+    other = world.env.get("PULUMI_BACKEND_URL")
+    if other and other != url:
+        world.tell(
+            f"Warning: The PULUMI_BACKEND_URL environment variable is set to '{other}', which conflicts with "
+            f"the login URL '{url}'."
+        )
+    path = _credentials_path(world)
+    credentials = _read(path)
+    accounts = {**(credentials.get("accounts") or {}), url: {"lastValidatedAt": "0001-01-01T00:00:00Z"}}
+    tokens = {**(credentials.get("accessTokens") or {}), url: ""}
+    _write(path, {**credentials, "current": url, "accessTokens": tokens, "accounts": accounts})
+    world.say(f"Logged in to {socket.gethostname()} as {getpass.getuser()} ({url})")
 
 
-@dataclass(frozen=True, slots=True)
-class Logout:
-    """``logout``."""
-
-    url: str = ""
-    cloud_url: str = ""
-    local: bool = False
-    all: bool = False
-
-    def run(self, world: World) -> int:
-        """Forget a backend."""
-        if self.all and (self.url or self.cloud_url):
-            raise UsageError("only one of --all, --cloud-url or argument URL may be specified, not both")
-        path = _credentials_path(world)
-        if self.all:
-            files.remove(path)
-            world.say("Logged out of everything")
-            return 0
-        url = _one_url(self.url, self.cloud_url, self.local) or _current(world)
-        credentials = _read(path)
-        for section in ("accessTokens", "accounts"):
-            kept = {k: v for k, v in (credentials.get(section) or {}).items() if k != url}
-            credentials = {**credentials, section: kept}
-        if credentials.get("current") == url:
-            credentials = {k: v for k, v in credentials.items() if k != "current"}
-        if any(credentials.values()):
-            _write(path, credentials)
-        else:
-            files.remove(path)
-        world.say(f"Logged out of {url}")
-        return 0
+def logout(
+    world: World, *, url: str = "", cloud_url: str = "", local: bool = False, all: bool = False
+) -> None:
+    """Forget a backend."""
+    if all and (url or cloud_url):
+        raise UsageError("only one of --all, --cloud-url or argument URL may be specified, not both")
+    path = _credentials_path(world)
+    if all:
+        files.remove(path)
+        world.say("Logged out of everything")
+        return
+    url = _one_url(url, cloud_url, local) or _current(world)
+    credentials = _read(path)
+    for section in ("accessTokens", "accounts"):
+        kept = {k: v for k, v in (credentials.get(section) or {}).items() if k != url}
+        credentials = {**credentials, section: kept}
+    if credentials.get("current") == url:
+        credentials = {k: v for k, v in credentials.items() if k != "current"}
+    if any(credentials.values()):
+        _write(path, credentials)
+    else:
+        files.remove(path)
+    world.say(f"Logged out of {url}")
 
 
 def _one_url(argument: str, flag: str, local: bool) -> str:
@@ -152,23 +124,16 @@ def _write(path: Path, credentials: dict[str, Any]) -> None:
 _FOLDER = re.compile(r"(?P<kind>resource|language|analyzer|converter|tool)-(?P<name>.+?)-v(?P<version>\d.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Plugins:
-    """``plugin list``."""
-
-    json: bool = False
-
-    def run(self, world: World) -> int:
-        """List the installed plugins."""
-        found = sorted(_plugins(world.pulumi_home / "plugins"), key=lambda p: (p["name"], p["version"]))
-        if self.json:
-            world.stdout.write(json_document([{k: v for k, v in p.items() if k != "moment"} for p in found]))
-            return 0
-        now = datetime.now(UTC)
-        rows = [[p["name"], p["kind"], p["version"], _size(p["size"]), ago(p["moment"], now)] for p in found]
-        world.stdout.write(table(["NAME", "KIND", "VERSION", "SIZE", "INSTALLED"], rows))
-        world.say(f"\nTOTAL plugin cache size: {_size(sum(p['size'] for p in found))}")
-        return 0
+def list_plugins(world: World, *, json: bool = False) -> None:
+    """List the installed plugins."""
+    found = sorted(_plugins(world.pulumi_home / "plugins"), key=lambda p: (p["name"], p["version"]))
+    if json:
+        world.stdout.write(json_document([{k: v for k, v in p.items() if k != "moment"} for p in found]))
+        return
+    now = datetime.now(UTC)
+    rows = [[p["name"], p["kind"], p["version"], _size(p["size"]), ago(p["moment"], now)] for p in found]
+    world.stdout.write(table(["NAME", "KIND", "VERSION", "SIZE", "INSTALLED"], rows))
+    world.say(f"\nTOTAL plugin cache size: {_size(sum(p['size'] for p in found))}")
 
 
 def _plugins(folder: Path) -> list[dict[str, Any]]:

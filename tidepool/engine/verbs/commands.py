@@ -56,14 +56,14 @@ def _command(
     exclusive: tuple[tuple[str, ...], ...] = (),
     refused: str = "",
 ) -> Command:
-    """One command: ``NAME,ALIAS... MODULE:REQUEST ARGUMENT... --SHARED...``, and the ``flags`` that it alone has.
+    """One command: ``NAME,ALIAS... MODULE:FUNCTION ARGUMENT... --SHARED...``, and the ``flags`` that it alone has.
 
     An argument that is required has a ``!``, one that takes all that are left a ``*``; a shared flag that is also one
     of the commands below has a ``^``. ``refused`` names commands below that only the CLI has.
     """
     names, *words = usage.split()
     name, *aliases = names.split(",")
-    request = ""
+    function = ""
     positionals: list[Positional] = []
     shared: list[Flag] = []
     for word in words:
@@ -71,13 +71,13 @@ def _command(
             flag = _SHARED[word[2:].rstrip("^")]
             shared.append(replace(flag, inherited=True) if word.endswith("^") else flag)
         elif ":" in word:
-            request = word
+            function = word
         else:
             positionals.append(Positional(word.rstrip("!?*"), required="!" in word, many="*" in word))
     return Command(
         name,
         help,
-        request,
+        function,
         tuple(aliases),
         tuple(positionals),
         (*shared, *flags),
@@ -210,41 +210,41 @@ _OPERATIONS: Final = (
 )
 
 _CONFIG: Final = _command(
-    "config settings:List --stack^ --json --show-secrets",
+    "config settings:show_all --stack^ --json --show-secrets",
     "Show or change a stack's configuration",
     Flag("config-file", "Use this configuration file", "text", inherited=True),
     Flag("open", "Accepted; there are no environments here", ignored=True, hidden=True),
     commands=(
         _command(
-            "get settings:Get key! --json --path",
+            "get settings:show_one key! --json --path",
             "Show one value",
             Flag("open", "", ignored=True, hidden=True),
         ),
         _command(
-            "set settings:Set key! value? --path",
+            "set settings:set_one key! value? --path",
             "Set one value",
-            Flag("plaintext", "Keep the value in plain text"),
+            Flag("plaintext", "Keep the value in plain text", ignored=True),
             Flag("raw", "Keep the last line break of a value from stdin"),
             Flag("secret", "Encrypt the value"),
             Flag("type", "The type of the value: string, bool, int or float", "text", field="type_name"),
             exclusive=(("secret", "plaintext", "type"),),
         ),
         _command(
-            "set-all settings:SetAll --path",
+            "set-all settings:set_all --path",
             "Set several values",
             Flag("json", "Values as `config --json` shows them", "text", field="document"),
             Flag("plaintext", "KEY=VALUE to keep in plain text; may be repeated", "list"),
             Flag("secret", "KEY=VALUE to encrypt; may be repeated", "list"),
         ),
         _command("remove,rm,delete settings:remove_one key! --path", "Remove one value"),
-        _command("remove-all,rm-all,delete-all settings:Remove keys!* --path", "Remove several values"),
+        _command("remove-all,rm-all,delete-all settings:remove_all keys!* --path", "Remove several values"),
         _command(
-            "copy,cp settings:Copy key? --path",
+            "copy,cp settings:copy key? --path",
             "Copy one value or all to another stack",
             Flag("dest", "The stack to copy to", "text", short="d"),
         ),
         _command(
-            "refresh settings:Refresh",
+            "refresh settings:refresh",
             "Bring the configuration back to that of the last update",
             Flag("force", "Overwrite the file without a backup", short="f"),
         ),
@@ -253,51 +253,52 @@ _CONFIG: Final = _command(
 )
 
 _STACKS: Final = _command(
-    "stack show:Show --stack^ --output --show-secrets --show-ids --show-name --show-urns",
+    "stack show:show --stack^ --output --show-secrets --show-ids --show-name --show-urns",
     "Show a stack, or manage stacks",
     commands=(
         _command(
-            "new,init,create,setup stacks:New name? --secrets-provider --yes",
+            "new,init,create,setup stacks:new name? --secrets-provider",
             "Make an empty stack",
             Flag("stack", "The name of the stack", "text", short="s"),
             Flag("copy-config-from", "Copy the configuration of this stack", "text"),
             Flag("no-select", "Do not select the new stack"),
+            Flag("yes", "Accepted; nothing is asked", short="y", ignored=True),
             Flag("teams", "", "list", refused=True, hidden=True),
             Flag("remote-config", "", refused=True, hidden=True),
         ),
         _command(
-            "select stacks:Select name? --secrets-provider",
+            "select stacks:select name? --secrets-provider",
             "Select the stack that commands work on",
             Flag("stack", "The stack to select", "text", short="s"),
             Flag("create", "Make the stack where there is none", short="c"),
         ),
-        _command("unselect stacks:Unselect", "Select no stack"),
+        _command("unselect stacks:unselect", "Select no stack"),
         _command(
-            "list,ls stacks:List --json --output",
+            "list,ls stacks:list_stacks --json --output",
             "List the project's stacks",
             Flag("all", "The stacks of all projects", short="a"),
-            Flag("organization", "Only stacks of this organization", "text", short="o"),
+            Flag("organization", "Only stacks of this organization", "text", short="o", ignored=True),
             Flag("project", "Only stacks of this project", "text", short="p"),
             Flag("tag", "Only stacks with this tag: NAME or NAME=VALUE", "text", short="t"),
         ),
         _command(
-            "remove,rm,delete stacks:Remove name? --stack --yes",
+            "remove,rm,delete stacks:remove name? --stack --yes",
             "Remove a stack and its configuration",
             Flag("force", "Even if the stack still has resources, which are then forgotten", short="f"),
             Flag("preserve-config", "Keep the stack's configuration file"),
             Flag("remove-backups", "Also remove the backups of the state"),
         ),
-        _command("rename stacks:Rename new_name!", "Rename a stack"),
+        _command("rename stacks:rename new_name!", "Rename a stack"),
         _command(
-            "get show:Show --stack --output --show-secrets --show-ids --show-name --show-urns", "Show a stack"
+            "get show:show --stack --output --show-secrets --show-ids --show-name --show-urns", "Show a stack"
         ),
         _command(
-            "output show:Output name? --json --show-secrets",
+            "output show:show_outputs name? --json --show-secrets",
             "Show a stack's outputs, or one of them",
             Flag("shell", "As a shell script"),
         ),
         _command(
-            "history,hist show:History --json --output --show-secrets",
+            "history,hist show:show_history --json --output --show-secrets",
             "Show a stack's past updates",
             Flag("full-dates", "Show dates in full"),
             Flag("page", "Which page of results", "int"),
@@ -305,13 +306,13 @@ _STACKS: Final = _command(
             refused="events",
         ),
         _command(
-            "export state:Export --show-secrets",
+            "export state:export --show-secrets",
             "Write a stack's state to stdout or a file",
             Flag("file", "Write to this file", "text"),
             Flag("version", "A past version of the state", "text"),
         ),
         _command(
-            "import state:Import",
+            "import state:import_",
             "Read a stack's state from stdin or a file",
             Flag("file", "Read this file", "text"),
             Flag("force", "Even if the state has errors", short="f"),
@@ -320,14 +321,15 @@ _STACKS: Final = _command(
             "tag --stack^",
             "Manage a stack's tags",
             commands=(
-                _command("get stacks:GetTag name!", "Show one tag"),
-                _command("list,ls stacks:ListTags --json --output", "Show all tags"),
-                _command("set stacks:SetTag name! value!", "Set one tag"),
-                _command("remove,rm,delete stacks:RemoveTag name!", "Remove one tag"),
+                _command("get stacks:show_tag name!", "Show one tag"),
+                _command("list,ls stacks:list_tags --json --output", "Show all tags"),
+                _command("set stacks:set_tag name! value!", "Set one tag"),
+                _command("remove,rm,delete stacks:remove_tag name!", "Remove one tag"),
             ),
         ),
         _command(
-            "change-secrets-provider state:ChangeSecretsProvider provider!", "Encrypt a stack's secrets anew"
+            "change-secrets-provider state:change_secrets_provider provider!",
+            "Encrypt a stack's secrets anew",
         ),
     ),
     refused="graph drift migrate schedule webhook",
@@ -338,7 +340,7 @@ _STATE: Final = _command(
     "Edit a stack's state",
     commands=(
         _command(
-            "remove,rm,delete state:Delete urns* --stack --yes --all",
+            "remove,rm,delete state:delete urns* --stack --yes --all",
             "Remove resources from the state, without deleting them",
             Flag("force", "Even if they are protected"),
             Flag("target-dependents", "Also what depends on them"),
@@ -350,19 +352,19 @@ _STATE: Final = _command(
 )
 
 _OTHERS: Final = (
-    _command("version about:Version", "Show the version of Pulumi that this engine is compatible with"),
+    _command("version about:version", "Show the version of Pulumi that this engine is compatible with"),
     _command(
-        "about about:About --stack --json --output",
+        "about about:about --stack --json --output",
         "Show where this engine runs and what it works on",
         refused="env",
     ),
     _command(
-        "whoami account:WhoAmI --json --output",
+        "whoami account:whoami --json --output",
         "Show who is logged in to where",
         Flag("verbose", "Show more", short="v"),
     ),
     _command(
-        "login account:Login url? --cloud-url",
+        "login account:login url? --cloud-url",
         "Choose the folder where state is kept",
         Flag("local", "Keep state in the home folder", short="l"),
         Flag("interactive", "", ignored=True, hidden=True),
@@ -375,18 +377,18 @@ _OTHERS: Final = (
         Flag("oidc-expiration", "", "text", refused=True, hidden=True),
     ),
     _command(
-        "logout account:Logout url? --cloud-url",
+        "logout account:logout url? --cloud-url",
         "Forget the chosen backend",
         Flag("local", "The home folder", short="l"),
         Flag("all", "All backends"),
     ),
-    _command("cancel stacks:Cancel name? --stack --yes", "Take away the locks of a stack"),
+    _command("cancel stacks:cancel name? --stack --yes", "Take away the locks of a stack"),
     _command(
         "plugin",
         "Show plugins",
         commands=(
             _command(
-                "list,ls account:Plugins --json --output",
+                "list,ls account:list_plugins --json --output",
                 "List the installed plugins",
                 Flag("project", "", refused=True, hidden=True),
             ),

@@ -68,14 +68,14 @@ class Positional:
 class Command:
     """One command, or a group of commands.
 
-    ``request`` names the class or function that is called with the values: ``module:NAME`` below
+    ``function`` is called with the world and the values: ``module:NAME`` below
     :mod:`tidepool.engine.verbs`; it is imported only when the command is run. Empty: a group, which shows
     its help. ``refused`` commands are known, but this engine does not do them.
     """
 
     name: str
     help: str
-    request: str = ""
+    function: str = ""
     aliases: tuple[str, ...] = ()
     positionals: tuple[Positional, ...] = ()
     flags: tuple[Flag, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tidepool.engine.command import OperationKind, OperationRequest, World
@@ -12,53 +12,47 @@ from tidepool.engine.project import find_project, require_python
 from tidepool.engine.verbs.grammar import FALSE, TRUE
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One of the operations, checked as far as that can be done without looking at the stack."""
-
-    request: OperationRequest
-
-    def run(self, world: World) -> int:
-        """Carry it out."""
-        request = _with_environment(self.request, world.env)
-        # In the CLI's order: the project, the approval, the stack. And before the engine is imported, which is slow.
-        project = find_project(world.cwd)
-        if not request.client and (request.kind in ("preview", "up") or request.run_program):
-            require_python(project)
-        request = _approved(request, world, project.refresh_always)
-        from tidepool.engine import operation
-
-        return operation.run(request, world)
+def preview(world: World, **values: Any) -> int:
+    """Show what an update would do."""
+    return _run(request("preview", values), world)
 
 
-def preview(**values: Any) -> Operation:
-    """``preview``."""
-    return _operation("preview", values)
-
-
-def up(template: str = "", **values: Any) -> Operation:
-    """``up``."""
+def up(world: World, template: str = "", **values: Any) -> int:
+    """Create or update the resources of a stack."""
     if template:
         raise NotSupportedError(f"`up` from the template '{template}'")
-    return _operation("up", values)
+    return _run(request("up", values), world)
 
 
-def refresh(**values: Any) -> Operation:
-    """``refresh``."""
-    return _operation("refresh", values)
+def refresh(world: World, **values: Any) -> int:
+    """Bring the state up to date with what exists."""
+    return _run(request("refresh", values), world)
 
 
-def destroy(**values: Any) -> Operation:
-    """``destroy``."""
+def destroy(world: World, **values: Any) -> int:
+    """Delete all resources of a stack."""
     targets = values.get("targets") or values.get("excludes")
     if targets and values.get("exclude_protected"):
         raise UsageError("you cannot specify --target and --exclude-protected")
     if targets and values.get("remove"):
         raise UsageError("cannot use --target with --remove: the stack still has resources then")
-    return _operation("destroy", values)
+    return _run(request("destroy", values), world)
 
 
-def _operation(kind: OperationKind, values: dict[str, Any]) -> Operation:
+def _run(request: OperationRequest, world: World) -> int:
+    request = _with_environment(request, world.env)
+    # In the CLI's order: the project, the approval, the stack. And before the engine is imported, which is slow.
+    project = find_project(world.cwd)
+    if not request.client and (request.kind in ("preview", "up") or request.run_program):
+        require_python(project)
+    request = _approved(request, world, project.refresh_always)
+    from tidepool.engine import operation
+
+    return operation.run(request, world)
+
+
+def request(kind: OperationKind, values: dict[str, Any]) -> OperationRequest:
+    """Return the request that the flags ``values`` make."""
     if "refresh" in values:
         text = values["refresh"]
         if text not in TRUE | FALSE:
@@ -75,7 +69,7 @@ def _operation(kind: OperationKind, values: dict[str, Any]) -> Operation:
         del values["stack"]
     if not values.get("config_file"):
         values.pop("config_file", None)
-    return Operation(OperationRequest(kind, **values))
+    return OperationRequest(kind, **values)
 
 
 def _with_environment(request: OperationRequest, env: Mapping[str, str]) -> OperationRequest:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,160 +27,148 @@ from tidepool.engine.verbs.showing import (
     table,
     time_text,
 )
-from tidepool.engine.verbs.workspace import Workspace, open_passphrase, open_workspace, passphrase_verifier
+from tidepool.engine.verbs.workspace import (
+    Workspace,
+    find_stack,
+    open_passphrase,
+    open_workspace,
+    passphrase_verifier,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
-    """``stack`` (and ``stack get``)."""
-
-    stack: str = ""
-    json: bool = False
-    show_ids: bool = False
-    show_name: bool = False
-    show_secrets: bool = False
-    show_urns: bool = False
-
-    def run(self, world: World) -> int:
-        """Show a stack's resources and outputs."""
-        workspace = open_workspace(world)
-        ref = workspace.require(self.stack or None, offer_new=True)
-        if self.show_name:
-            world.say(ref.qualified if world.qualify_names else ref.name)
-            return 0
-        raw = workspace.backend.read(ref)
-        outputs = stack_outputs(workspace, raw, self.show_secrets)
-        if self.json:
-            world.stdout.write(json_document(self._document(workspace, ref, raw, outputs)))
-            return 0
-        self._text(workspace, ref, raw, outputs)
-        return 0
-
-    def _document(
-        self, workspace: Workspace, ref: StackReference, raw: RawCheckpoint | None, outputs: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "project": ref.project,
-            "stack": ref.name,
-            "backend": workspace.backend_name,
-            "tags": {},
-        }
-        resources: list[dict[str, Any]] = []
-        if raw is not None:
-            manifest = raw.deployment.get("manifest") or {}
-            shown: dict[str, Any] = {}
-            if manifest.get("time"):
-                shown["time"] = time_text(parse_time(manifest["time"]))
-            if manifest.get("version"):
-                shown["pulumiVersion"] = manifest["version"]
-            document["manifest"] = shown
-            for resource in raw.deployment.get("resources") or ():
-                item = {
-                    "urn": resource["urn"],
-                    "type": resource["type"],
-                    "name": urns.name_of(resource["urn"]),
-                }
-                for key in ("id", "parent"):
-                    if resource.get(key):
-                        item[key] = resource[key]
-                resources.append(item)
-        return {**document, "resources": resources, "outputs": outputs}
-
-    def _text(
-        self, workspace: Workspace, ref: StackReference, raw: RawCheckpoint | None, outputs: Mapping[str, Any]
-    ) -> None:
-        say = workspace.world.say
-        say(f"Current stack is {workspace.shown(ref)}:")
-        say(f"    Managed by {workspace.backend_name}")
-        resources: list[dict[str, Any]] = []
-        if raw is None:
-            say("    No updates yet; run `pulumi up`")
-        else:
-            resources = raw.deployment.get("resources") or []
-            manifest = raw.deployment.get("manifest") or {}
-            if manifest.get("time"):
-                moment = parse_time(manifest["time"])
-                local = moment.astimezone()
-                say(
-                    f"    Last updated: {ago(moment, datetime.now(UTC))} ({local:%Y-%m-%d %H:%M:%S.%f %z %Z})"
-                )
-            if manifest.get("version"):
-                say(f"    Pulumi version used: {manifest['version']}")
-        say(f"Current stack resources ({len(resources)}):")
-        if not resources:
-            say("    No resources currently in this stack")
-        else:
-            workspace.world.stdout.write(self._tree(resources))
-            say()
-            workspace.world.stdout.write(outputs_text(outputs))
-        say()
-        say("Use `pulumi stack select` to change stack; `pulumi stack ls` lists known ones")
-
-    def _tree(self, resources: list[dict[str, Any]]) -> str:
-        """The resources below their parents; those without one are children of the stack."""
-        by_urn = {r["urn"]: r for r in resources}
-        root = next(
-            (r for r in by_urn.values() if r["type"] == urns.ROOT_STACK_TYPE and not r.get("parent")), None
-        )
-        children: dict[str, list[dict[str, Any]]] = {}
-        for resource in by_urn.values():
-            parent = resource.get("parent") or (root["urn"] if root is not None else "")
-            if resource is not root:
-                children.setdefault(parent if parent in by_urn else "", []).append(resource)
-        rows: list[tuple[str, str, str]] = []
-
-        def add(resource: dict[str, Any], padding: str, branch: str) -> None:
-            below = children.get(resource["urn"], [])
-            inner = padding + {"├─ ": "│  ", "└─ ": "   "}.get(branch, "")
-            info = inner + ("│  " if below else "   ")
-            more = ""
-            if self.show_urns:
-                more += f"    {info}URN: {resource['urn']}\n"
-            if self.show_ids and resource.get("id"):
-                more += f"    {info}ID: {resource['id']}\n"
-            rows.append((padding + branch + resource["type"], urns.name_of(resource["urn"]), more))
-            for at, child in enumerate(below):
-                add(child, inner, "└─ " if at == len(below) - 1 else "├─ ")
-
-        for top in [root] if root is not None else []:
-            add(top, "", "")
-        for orphan in children.get("", []):
-            add(orphan, "", "")
-        width = max(4, *(len(left) for left, _, _ in rows))
-        lines = [f"    {'TYPE'.ljust(width)}  NAME\n"]
-        lines += [f"    {left.ljust(width)}  {name}\n{more}" for left, name, more in rows]
-        return "".join(lines)
+def show(
+    world: World,
+    *,
+    stack: str = "",
+    json: bool = False,
+    show_ids: bool = False,
+    show_name: bool = False,
+    show_secrets: bool = False,
+    show_urns: bool = False,
+) -> None:
+    """Show a stack's resources and outputs."""
+    workspace = open_workspace(world)
+    ref = workspace.require(stack, offer_new=True)
+    if show_name:
+        world.say(ref.qualified if world.qualify_names else ref.name)
+        return
+    raw = workspace.backend.read(ref)
+    outputs = stack_outputs(workspace, raw, show_secrets)
+    deployment = None if raw is None else raw.deployment
+    if json:
+        world.stdout.write(json_document(_stack_json(workspace, ref, deployment, outputs)))
+        return
+    world.say(f"Current stack is {workspace.shown(ref)}:\n    Managed by {workspace.backend_name}")
+    for line in ["    No updates yet; run `pulumi up`"] if deployment is None else _manifest(deployment):
+        world.say(line)
+    resources = (deployment or {}).get("resources") or []
+    world.say(f"Current stack resources ({len(resources)}):")
+    if not resources:
+        world.say("    No resources currently in this stack")
+    else:
+        world.say(_tree(resources, show_ids, show_urns))
+        world.stdout.write(outputs_text(outputs))
+    world.say("\nUse `pulumi stack select` to change stack; `pulumi stack ls` lists known ones")
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """``stack output``."""
+def _stack_json(
+    workspace: Workspace,
+    ref: StackReference,
+    deployment: Mapping[str, Any] | None,
+    outputs: Mapping[str, Any],
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "project": ref.project,
+        "stack": ref.name,
+        "backend": workspace.backend_name,
+        "tags": {},
+    }
+    resources: list[dict[str, Any]] = []
+    if deployment is not None:
+        manifest = deployment.get("manifest") or {}
+        shown: dict[str, Any] = {}
+        if manifest.get("time"):
+            shown["time"] = time_text(parse_time(manifest["time"]))
+        if manifest.get("version"):
+            shown["pulumiVersion"] = manifest["version"]
+        document["manifest"] = shown
+        for resource in deployment.get("resources") or ():
+            item = {"urn": resource["urn"], "type": resource["type"], "name": urns.name_of(resource["urn"])}
+            item.update({key: resource[key] for key in ("id", "parent") if resource.get(key)})
+            resources.append(item)
+    return {**document, "resources": resources, "outputs": outputs}
 
-    name: str = ""
-    stack: str = ""
-    json: bool = False
-    shell: bool = False
-    show_secrets: bool = False
 
-    def run(self, world: World) -> int:
-        """Show a stack's outputs, or one of them."""
-        if self.shell and self.json:
-            raise UsageError("only one of --json and --shell may be set")
-        workspace = open_workspace(world)
-        ref = workspace.require(self.stack or None)
-        outputs = stack_outputs(workspace, workspace.backend.read(ref), self.show_secrets)
-        if self.name and self.name not in outputs:
-            raise EngineError(f"current stack does not have output property '{self.name}'")
-        if self.shell:
-            for name in [self.name] if self.name else outputs:
-                world.say(f"{name}={shlex.quote(output_text(outputs[name]))}")
-        elif self.json:
-            world.stdout.write(json_document(outputs[self.name] if self.name else outputs))
-        elif self.name:
-            world.say(output_text(outputs[self.name]))
-        else:
-            world.stdout.write(outputs_text(outputs))
-        return 0
+def _manifest(deployment: Mapping[str, Any]) -> Iterator[str]:
+    """Say when and by what a stack was updated last."""
+    manifest = deployment.get("manifest") or {}
+    if manifest.get("time"):
+        moment = parse_time(manifest["time"])
+        since = ago(moment, datetime.now(UTC))
+        yield f"    Last updated: {since} ({moment.astimezone():%Y-%m-%d %H:%M:%S.%f %z %Z})"
+    if manifest.get("version"):
+        yield f"    Pulumi version used: {manifest['version']}"
+
+
+def _tree(resources: list[dict[str, Any]], show_ids: bool, show_urns: bool) -> str:
+    """The resources below their parents; those without one are children of the stack."""
+    by_urn = {r["urn"]: r for r in resources}
+    root = next(
+        (r for r in by_urn.values() if r["type"] == urns.ROOT_STACK_TYPE and not r.get("parent")), None
+    )
+    children: dict[str, list[dict[str, Any]]] = {}
+    for resource in by_urn.values():
+        parent = resource.get("parent") or (root["urn"] if root is not None else "")
+        if resource is not root:
+            children.setdefault(parent if parent in by_urn else "", []).append(resource)
+    rows: list[tuple[str, str, str]] = []
+
+    def add(resource: dict[str, Any], padding: str, branch: str) -> None:
+        below = children.get(resource["urn"], [])
+        inner = padding + {"├─ ": "│  ", "└─ ": "   "}.get(branch, "")
+        info = inner + ("│  " if below else "   ")
+        more = ""
+        if show_urns:
+            more += f"    {info}URN: {resource['urn']}\n"
+        if show_ids and resource.get("id"):
+            more += f"    {info}ID: {resource['id']}\n"
+        rows.append((padding + branch + resource["type"], urns.name_of(resource["urn"]), more))
+        for at, child in enumerate(below):
+            add(child, inner, "└─ " if at == len(below) - 1 else "├─ ")
+
+    for top in ([root] if root is not None else []) + children.get("", []):
+        add(top, "", "")
+    width = max(4, *(len(left) for left, _, _ in rows))
+    lines = [f"    {'TYPE'.ljust(width)}  NAME\n"]
+    lines += [f"    {left.ljust(width)}  {name}\n{more}" for left, name, more in rows]
+    return "".join(lines)
+
+
+def show_outputs(
+    world: World,
+    *,
+    name: str = "",
+    stack: str = "",
+    json: bool = False,
+    shell: bool = False,
+    show_secrets: bool = False,
+) -> None:
+    """Show a stack's outputs, or one of them."""
+    if shell and json:
+        raise UsageError("only one of --json and --shell may be set")
+    workspace, ref = find_stack(world, stack)
+    outputs = stack_outputs(workspace, workspace.backend.read(ref), show_secrets)
+    if name and name not in outputs:
+        raise EngineError(f"current stack does not have output property '{name}'")
+    if shell:
+        for shown in [name] if name else outputs:
+            world.say(f"{shown}={shlex.quote(output_text(outputs[shown]))}")
+    elif json:
+        world.stdout.write(json_document(outputs[name] if name else outputs))
+    elif name:
+        world.say(output_text(outputs[name]))
+    else:
+        world.stdout.write(outputs_text(outputs))
 
 
 def stack_outputs(workspace: Workspace, raw: RawCheckpoint | None, show_secrets: bool) -> dict[str, Any]:
@@ -224,58 +211,55 @@ def _no_secrets_left(_: str) -> str:
 _UNREADABLE = "ERROR_UNABLE_TO_DECRYPT"
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """``stack history``. A ``page_size`` of 0 shows all."""
+def show_history(
+    world: World,
+    *,
+    stack: str = "",
+    json: bool = False,
+    show_secrets: bool = False,
+    full_dates: bool = False,
+    page: int = 1,
+    page_size: int = 10,
+) -> None:
+    """Show the past updates, the latest first. A ``page_size`` of 0 shows all."""
+    workspace, ref = find_stack(world, stack)
+    updates = workspace.backend.history(ref, max(page, 1), max(page_size, 0))
+    if json:
+        decrypt: Decrypt | None = None
+        if show_secrets:
+            workspace.require_project()
+            decrypt = workspace.open(ref).decrypt
 
-    stack: str = ""
-    json: bool = False
-    show_secrets: bool = False
-    full_dates: bool = False
-    page: int = 1
-    page_size: int = 10
-
-    def run(self, world: World) -> int:
-        """Show the past updates, the latest first."""
-        workspace = open_workspace(world)
-        ref = workspace.require(self.stack or None)
-        updates = workspace.backend.history(ref, max(self.page, 1), max(self.page_size, 0))
-        if self.json:
-            decrypt: Decrypt | None = None
-            if self.show_secrets:
-                workspace.require_project()
-                decrypt = workspace.open(ref).decrypt
-
-            world.stdout.write(json_document([_document(u, decrypt) for u in updates]))
-            return 0
-        if not updates:
-            never = "Stack has never been updated"
-            world.say(f"No stack updates found on page '{self.page}'" if self.page > 1 else never)
-        for update in updates:
-            world.stdout.write(self._text(update))
-        return 0
-
-    def _text(self, update: UpdateInfo) -> str:
-        changes = update.resource_changes
-        counts = "".join(
-            f"{sign}{changes.get(op, 0)}"
-            for sign, op in (("+", "create"), ("-", "delete"), ("~", "update"), (" ", "same"))
-        )
-        start = datetime.fromtimestamp(update.start_time, UTC)
-        when = f"{start:%Y-%m-%d %H:%M:%S} +0000 UTC" if self.full_dates else ago(start, datetime.now(UTC))
-        lines = [
-            f"Version: {update.version}",
-            f"UpdateKind: {update.kind}",
-            f"Status: {update.result}",
-            f"Message: {update.message}",
-            f"{counts} Updated {when} took {duration(update.end_time - update.start_time)}",
-            *(f"    {k}: {v}" for k, v in sorted(update.environment.items()) if v.strip()),
-            "",
-        ]
-        return "".join(f"{line}\n" for line in lines)
+        world.stdout.write(json_document([_update_json(u, decrypt) for u in updates]))
+        return
+    if not updates:
+        never = "Stack has never been updated"
+        world.say(f"No stack updates found on page '{page}'" if page > 1 else never)
+    for update in updates:
+        world.stdout.write(_update_text(update, full_dates))
 
 
-def _document(update: UpdateInfo, decrypt: Decrypt | None) -> dict[str, Any]:
+def _update_text(update: UpdateInfo, full_dates: bool) -> str:
+    changes = update.resource_changes
+    counts = "".join(
+        f"{sign}{changes.get(op, 0)}"
+        for sign, op in (("+", "create"), ("-", "delete"), ("~", "update"), (" ", "same"))
+    )
+    start = datetime.fromtimestamp(update.start_time, UTC)
+    when = f"{start:%Y-%m-%d %H:%M:%S} +0000 UTC" if full_dates else ago(start, datetime.now(UTC))
+    lines = [
+        f"Version: {update.version}",
+        f"UpdateKind: {update.kind}",
+        f"Status: {update.result}",
+        f"Message: {update.message}",
+        f"{counts} Updated {when} took {duration(update.end_time - update.start_time)}",
+        *(f"    {k}: {v}" for k, v in sorted(update.environment.items()) if v.strip()),
+        "",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _update_json(update: UpdateInfo, decrypt: Decrypt | None) -> dict[str, Any]:
     document: dict[str, Any] = {
         "version": update.version,
         "kind": update.kind,

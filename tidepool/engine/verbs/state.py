@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from tidepool.engine import json_text
@@ -13,7 +13,7 @@ from tidepool.engine.command import World
 from tidepool.engine.config import reencrypted
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
-from tidepool.engine.state.checkpoint import Crypter, decode_deployment, verify_supported
+from tidepool.engine.state.checkpoint import decode_deployment, verify_supported
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.references import IntegrityError, verify_integrity
 from tidepool.engine.state.secrets import Blind, PassphraseCrypter
@@ -21,103 +21,85 @@ from tidepool.engine.value_json import SECRET_SIGNATURE, SIGNATURE_KEY
 from tidepool.engine.verbs.showing import confirm
 from tidepool.engine.verbs.workspace import (
     Workspace,
+    find_stack,
     open_passphrase,
     open_stack,
     open_workspace,
     passphrase_verifier,
     verify_secrets_provider,
+    with_salt,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
-    """``stack export``."""
-
-    stack: str = ""
-    file: str = ""
-    version: str = ""
-    show_secrets: bool = False
-
-    def run(self, world: World) -> int:
-        """Write the state to stdout or a file."""
-        workspace = open_workspace(world)
-        ref = workspace.require(self.stack or None)
-        if self.version:
-            raise EngineError(
-                f"the current backend ({workspace.backend_name}) does not provide the ability to export previous "
-                f"deployments; copies of them are in {workspace.backend.layout.backups(ref)}"
-            )
-        untyped = workspace.backend.export(ref)
-        if self.show_secrets and untyped.get("deployment"):
-            salt = passphrase_verifier(untyped)
-            crypter = open_passphrase(world, salt) if salt is not None else Blind()
-            untyped = {**untyped, "deployment": with_plaintext(untyped["deployment"], crypter.decrypt)}
-        text = json.dumps(untyped, indent=4, ensure_ascii=False) + "\n"
-        if self.file:
-            try:
-                (world.cwd / self.file).write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise EngineError(f"could not open file: {error}") from error
-        else:
-            world.stdout.write(text)
-        return 0
+def export(
+    world: World, *, stack: str = "", file: str = "", version: str = "", show_secrets: bool = False
+) -> None:
+    """Write the state to stdout or a file."""
+    workspace, ref = find_stack(world, stack)
+    if version:
+        raise EngineError(
+            f"the current backend ({workspace.backend_name}) does not provide the ability to export previous "
+            f"deployments; copies of them are in {workspace.backend.layout.backups(ref)}"
+        )
+    untyped = workspace.backend.export(ref)
+    if show_secrets and untyped.get("deployment"):
+        salt = passphrase_verifier(untyped)
+        crypter = open_passphrase(world, salt) if salt is not None else Blind()
+        untyped = {**untyped, "deployment": with_plaintext(untyped["deployment"], crypter.decrypt)}
+    text = json.dumps(untyped, indent=4, ensure_ascii=False) + "\n"
+    if file:
+        try:
+            (world.cwd / file).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise EngineError(f"could not open file: {error}") from error
+    else:
+        world.stdout.write(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
-    """``stack import``."""
+def import_(world: World, *, stack: str = "", file: str = "", force: bool = False) -> None:
+    """Replace the stack's state by what is read from stdin or a file."""
+    workspace, ref = find_stack(world, stack)
+    document = _read(world, file)
+    if "checkpoint" not in document:
+        verify_supported(document)
+        document = _verified(workspace, ref, document, force)
+    workspace.backend.import_(ref, document)
+    world.say("Import complete.")
 
-    stack: str = ""
-    file: str = ""
-    force: bool = False
 
-    def run(self, world: World) -> int:
-        """Replace the stack's state by what is read from stdin or a file."""
-        workspace = open_workspace(world)
-        ref = workspace.require(self.stack or None)
-        document = _read(world, self.file)
-        if "checkpoint" not in document:
-            verify_supported(document)
-            document = self._verified(workspace, ref, document)
-        workspace.backend.import_(ref, document)
-        world.say("Import complete.")
-        return 0
-
-    def _verified(
-        self, workspace: Workspace, ref: StackReference, document: dict[str, Any]
-    ) -> dict[str, Any]:
-        deployment = document.get("deployment")
-        if not isinstance(deployment, dict):
-            return document
-        mistakes = [
-            f"resource '{r['urn']}' is from a different stack ({urns.parse(r['urn']).stack} != {ref.name})"
-            for r in deployment.get("resources") or ()
-            if urns.parse(r["urn"]).stack != ref.name
-        ]
-        if not workspace.world.skip_integrity_checks:
-            try:
-                verify_integrity(decode_deployment(deployment, Blind()))
-            except IntegrityError as error:
-                mistakes.append(f"state file contains errors: {error}")
-        if mistakes and not self.force:
-            mistakes.append("importing this file could be dangerous; rerun with --force to proceed anyway")
-            raise EngineError(
-                f"{len(mistakes)} errors occurred:"
-                + "".join(f"\n    {at}) {mistake}" for at, mistake in enumerate(mistakes, 1))
-            )
-        for mistake in mistakes:
-            workspace.world.tell(f"warning: {mistake}")
-        for operation in deployment.get("pending_operations") or ():
-            urn = operation["resource"]["urn"]
-            workspace.world.tell(
-                f"warning: removing pending operation '{operation['type']}' on '{urn}' from snapshot"
-            )
-        kept = {k: v for k, v in deployment.items() if k != "pending_operations"}
-        if kept.get("resources"):
-            kept["resources"] = [_with_sorted_properties(r) for r in kept["resources"]]
-        if _has_plaintext(kept):
-            kept = _encrypted(workspace, ref, document, kept)
-        return {**document, "deployment": kept}
+def _verified(workspace: Workspace, ref: StackReference, document: Raw, force: bool) -> Raw:
+    deployment = document.get("deployment")
+    if not isinstance(deployment, dict):
+        return document
+    mistakes = [
+        f"resource '{r['urn']}' is from a different stack ({urns.parse(r['urn']).stack} != {ref.name})"
+        for r in deployment.get("resources") or ()
+        if urns.parse(r["urn"]).stack != ref.name
+    ]
+    if not workspace.world.skip_integrity_checks:
+        try:
+            verify_integrity(decode_deployment(deployment, Blind()))
+        except IntegrityError as error:
+            mistakes.append(f"state file contains errors: {error}")
+    if mistakes and not force:
+        mistakes.append("importing this file could be dangerous; rerun with --force to proceed anyway")
+        raise EngineError(
+            f"{len(mistakes)} errors occurred:"
+            + "".join(f"\n    {at}) {mistake}" for at, mistake in enumerate(mistakes, 1))
+        )
+    for mistake in mistakes:
+        workspace.world.tell(f"warning: {mistake}")
+    for operation in deployment.get("pending_operations") or ():
+        urn = operation["resource"]["urn"]
+        workspace.world.tell(
+            f"warning: removing pending operation '{operation['type']}' on '{urn}' from snapshot"
+        )
+    kept = {k: v for k, v in deployment.items() if k != "pending_operations"}
+    if kept.get("resources"):
+        kept["resources"] = [_with_sorted_properties(r) for r in kept["resources"]]
+    if _has_plaintext(kept):
+        kept = _encrypted(workspace, ref, document, kept)
+    return {**document, "deployment": kept}
 
 
 def _encrypted(
@@ -125,13 +107,15 @@ def _encrypted(
 ) -> dict[str, Any]:
     """``deployment`` with its plain secrets encrypted: with its own salt, or with the stack's."""
     salt = passphrase_verifier(document)
-    crypter: Crypter
     if salt is not None:
-        crypter = open_passphrase(workspace.world, salt)
-        return with_ciphertext(deployment, crypter.encrypt)  # type: ignore[no-any-return]
-    opened = workspace.open(ref).with_passphrase()
-    crypter = opened.crypter()
-    provider = {"type": "passphrase", "state": {"salt": opened.config.encryption_salt}}
+        own = open_passphrase(workspace.world, salt)
+        return with_ciphertext(deployment, own.encrypt)  # type: ignore[no-any-return]
+    crypter = workspace.open(ref).with_passphrase().crypter()
+    return _with_secrets_of(crypter, deployment)
+
+
+def _with_secrets_of(crypter: PassphraseCrypter, deployment: Raw) -> Raw:
+    provider = {"type": "passphrase", "state": {"salt": crypter.encryption_salt}}
     return {**with_ciphertext(deployment, crypter.encrypt), "secrets_providers": provider}
 
 
@@ -201,82 +185,73 @@ def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
 Raw: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """``state remove`` (``state delete``)."""
-
-    urns: tuple[str, ...] = ()
-    stack: str = ""
-    yes: bool = False
-    all: bool = False
-    force: bool = False
-    target_dependents: bool = False
-
-    def run(self, world: World) -> int:
-        """Remove resources from the state; what they stand for stays."""
-        if self.all and self.urns:
-            raise UsageError("cannot specify a resource URN when deleting all resources")
-        count = _edit(world, self.stack, self.urns, self.all, self.yes, self._delete)
-        if self.all:
-            world.say("Resources deleted")
-        else:
-            world.say("Resource deleted" if count == 1 else f"{count} resources deleted")
-        return 0
-
-    def _delete(self, resources: Sequence[Raw], chosen: Sequence[Raw]) -> list[Raw]:
-        gone = list(chosen)
-        if self.target_dependents:
-            for resource in resources:
-                if resource not in gone and any(_depends(resource, g) for g in gone):
-                    gone.append(resource)
-        for resource in gone:
-            if resource.get("protect") and not self.force:
-                raise EngineError(
-                    f"{resource['urn']} can't be safely deleted because it is protected. Re-run this command with "
-                    "--force to force deletion"
-                )
-            dependents = [r for r in resources if r not in gone and _depends(r, resource)]
-            if dependents:
-                listed = "".join(f" * {_quoted(r):<15} ({r['urn']})\n" for r in dependents)
-                raise EngineError(
-                    f"{resource['urn']} can't be safely deleted because the following resources depend on it:\n"
-                    f"{listed}\nDelete those resources first or pass --target-dependents."
-                )
-        return [r for r in resources if r not in gone]
+def delete(
+    world: World,
+    *,
+    urns: tuple[str, ...] = (),
+    stack: str = "",
+    yes: bool = False,
+    all: bool = False,
+    force: bool = False,
+    target_dependents: bool = False,
+) -> None:
+    """Remove resources from the state; what they stand for stays."""
+    if all and urns:
+        raise UsageError("cannot specify a resource URN when deleting all resources")
+    change = partial(_without, force=force, target_dependents=target_dependents)
+    count = _edit(world, stack, urns, all, yes, change)
+    if all:
+        world.say("Resources deleted")
+    else:
+        world.say("Resource deleted" if count == 1 else f"{count} resources deleted")
 
 
-@dataclass(frozen=True, slots=True)
-class Protect:
-    """``state protect`` and ``state unprotect``."""
-
-    on: bool
-    urns: tuple[str, ...] = ()
-    stack: str = ""
-    yes: bool = False
-    all: bool = False
-
-    def run(self, world: World) -> int:
-        """Protect resources, or end their protection."""
-        count = _edit(world, self.stack, self.urns, self.all, self.yes, self._protect)
-        done = "protected" if self.on else "unprotected"
-        if self.all:
-            world.say(f"All resources {done}")
-        else:
-            world.say(f"{count} resources {done}")
-        return 0
-
-    def _protect(self, resources: Sequence[Raw], chosen: Sequence[Raw]) -> list[Raw]:
-        return [_with_protect(r, self.on) if r in chosen else r for r in resources]
-
-
-def protect(**more: Any) -> Protect:
-    """``state protect``."""
-    return Protect(True, **more)
+def _without(
+    resources: Sequence[Raw], chosen: Sequence[Raw], *, force: bool, target_dependents: bool
+) -> list[Raw]:
+    """Return ``resources`` without the chosen ones."""
+    gone = list(chosen)
+    if target_dependents:
+        for resource in resources:
+            if resource not in gone and any(_depends(resource, g) for g in gone):
+                gone.append(resource)
+    for resource in gone:
+        if resource.get("protect") and not force:
+            raise EngineError(
+                f"{resource['urn']} can't be safely deleted because it is protected. Re-run this command with "
+                "--force to force deletion"
+            )
+        dependents = [r for r in resources if r not in gone and _depends(r, resource)]
+        if dependents:
+            listed = "".join(f" * {_quoted(r):<15} ({r['urn']})\n" for r in dependents)
+            raise EngineError(
+                f"{resource['urn']} can't be safely deleted because the following resources depend on it:\n"
+                f"{listed}\nDelete those resources first or pass --target-dependents."
+            )
+    return [r for r in resources if r not in gone]
 
 
-def unprotect(**more: Any) -> Protect:
-    """``state unprotect``."""
-    return Protect(False, **more)
+def set_protect(
+    world: World,
+    *,
+    on: bool,
+    urns: tuple[str, ...] = (),
+    stack: str = "",
+    yes: bool = False,
+    all: bool = False,
+) -> None:
+    """Protect resources, or end their protection."""
+
+    def change(resources: Sequence[Raw], chosen: Sequence[Raw]) -> list[Raw]:
+        return [_with_protect(r, on) if r in chosen else r for r in resources]
+
+    count = _edit(world, stack, urns, all, yes, change)
+    done = "protected" if on else "unprotected"
+    world.say(f"{'All' if all else count} resources {done}")
+
+
+protect = partial(set_protect, on=True)
+unprotect = partial(set_protect, on=False)
 
 
 def _edit(
@@ -291,7 +266,7 @@ def _edit(
     if not all_of_them and not chosen_urns:
         raise UsageError("must supply <resource URN> unless pulumi is run interactively")
     workspace = open_workspace(world)
-    ref = workspace.require(stack or None, offer_new=True)
+    ref = workspace.require(stack, offer_new=True)
     # Where nobody can be asked, the command itself is the confirmation, as for the CLI.
     if world.interactive and not yes and not world.flag("PULUMI_SKIP_CONFIRMATIONS"):
         confirm(world, "This will edit your stack's state directly.", "yes")
@@ -332,49 +307,33 @@ def _with_protect(resource: Raw, on: bool) -> Raw:
     return {**resource, "protect": True} if on else {k: v for k, v in resource.items() if k != "protect"}
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSecretsProvider:
-    """``stack change-secrets-provider``."""
+def change_secrets_provider(world: World, *, provider: str, stack: str = "") -> None:
+    """Encrypt configuration and state with the passphrase that is read from stdin."""
+    verify_secrets_provider(provider)
+    opened = open_stack(world, stack)
+    new = PassphraseCrypter.new(_new_passphrase(world))
+    values = {
+        key: reencrypted(value, opened.decrypt, new.encrypt) for key, value in opened.config.values.items()
+    }
+    untyped = opened.backend.export(opened.ref)
+    deployment = untyped.get("deployment")
+    if deployment:
+        salt = passphrase_verifier(untyped)
+        if salt is not None:
+            old = open_passphrase(world, salt)
+            old.verify()
+            deployment = with_plaintext(deployment, old.decrypt)
+        deployment = _with_secrets_of(new, deployment)
+    world.say("Migrating old configuration and state to new secrets provider")
+    # The state first: it can be brought back from its backup, whatever happens to the file after it.
+    if deployment:
+        opened.backend.import_(opened.ref, {**untyped, "deployment": deployment}, edited=True)
+    opened.with_config(with_salt(opened.config.with_values(values), new.encryption_salt)).save_config()
 
-    provider: str
-    stack: str = ""
 
-    def run(self, world: World) -> int:
-        """Encrypt configuration and state with the passphrase that is read from stdin."""
-        verify_secrets_provider(self.provider)
-        opened = open_stack(world, self.stack or None)
-        old_config = opened.config
-        new = PassphraseCrypter.new(self._new_passphrase(world))
-        values = {
-            key: reencrypted(value, opened.decrypt, new.encrypt) for key, value in old_config.values.items()
-        }
-        untyped = opened.backend.export(opened.ref)
-        deployment = untyped.get("deployment")
-        if deployment:
-            salt = passphrase_verifier(untyped)
-            if salt is not None:
-                old = open_passphrase(world, salt)
-                old.verify()
-                deployment = with_plaintext(deployment, old.decrypt)
-            provider = {"type": "passphrase", "state": {"salt": new.encryption_salt}}
-            deployment = {**with_ciphertext(deployment, new.encrypt), "secrets_providers": provider}
-        world.say("Migrating old configuration and state to new secrets provider")
-        changed = replace(
-            old_config,
-            values=values,
-            encryption_salt=new.encryption_salt,
-            secrets_provider="",
-            encrypted_key="",
-        )
-        # The state first: it can be brought back from its backup, whatever happens to the file after it.
-        if deployment:
-            opened.backend.import_(opened.ref, {**untyped, "deployment": deployment}, edited=True)
-        opened.with_config(changed).save_config()
-        return 0
+def _new_passphrase(world: World) -> str:
+    if world.interactive:
+        from getpass import getpass
 
-    def _new_passphrase(self, world: World) -> str:
-        if world.interactive:
-            from getpass import getpass
-
-            return getpass("Enter your new passphrase to protect config/secrets: ", world.stderr)
-        return world.input.readline().strip()
+        return getpass("Enter your new passphrase to protect config/secrets: ", world.stderr)
+    return world.input.readline().strip()

@@ -24,7 +24,6 @@ from tidepool.engine.program_config import ProgramConfig, program_config, valida
 from tidepool.engine.project import Project, ProjectNotFoundError, find_project
 from tidepool.engine.resource import SecretsProvider
 from tidepool.engine.state.backend import FileBackend
-from tidepool.engine.state.checkpoint import Crypter
 from tidepool.engine.state.layout import StackReference, backend_url, select_stack, selected_stack
 from tidepool.engine.state.secrets import PassphraseCrypter, read_passphrase
 
@@ -141,7 +140,7 @@ class OpenStack:
     ref: StackReference
     config: StackConfig
     #: The opened crypter, once there is one: deriving its key is slow, and is done once.
-    _opened: list[Crypter] = field(default_factory=list)
+    _opened: list[PassphraseCrypter] = field(default_factory=list)
 
     @property
     def world(self) -> World:
@@ -171,7 +170,7 @@ class OpenStack:
         """Write the configuration to its file."""
         config_file.write(self.config, self.workspace.project_name)
 
-    def crypter(self) -> Crypter:
+    def crypter(self) -> PassphraseCrypter:
         """Return the crypter of the stack's secrets. Derives no key yet.
 
         Raises:
@@ -219,10 +218,7 @@ class OpenStack:
             crypter = PassphraseCrypter.new(read_passphrase(self.world.env, self.world.cwd))
         else:
             crypter = open_passphrase(self.world, salt)
-        salted = replace(
-            self.config, encryption_salt=crypter.encryption_salt, secrets_provider="", encrypted_key=""
-        )
-        opened = replace(self, config=salted, _opened=[crypter])
+        opened = replace(self, config=with_salt(self.config, crypter.encryption_salt), _opened=[crypter])
         opened.save_config()
         return opened
 
@@ -280,6 +276,16 @@ def open_workspace(world: World, *, need_project: bool = False) -> Workspace:
     return Workspace(world, project, FileBackend.from_url(url, world.home, world.cwd, world.env), url)
 
 
+def find_stack(world: World, name: str) -> tuple[Workspace, StackReference]:
+    """The existing stack that is called ``name``, or the selected one, and the workspace of it.
+
+    Raises:
+        EngineError: as :func:`open_workspace` and :meth:`Workspace.require`.
+    """
+    workspace = open_workspace(world)
+    return workspace, workspace.require(name)
+
+
 def open_stack(world: World, name: str | None, config_file_name: str | None = None) -> OpenStack:
     """The stack ``name``, or the selected one, of the folder's project, with its configuration.
 
@@ -314,6 +320,11 @@ def passphrase_verifier(untyped: Mapping[str, Any]) -> str | None:
     verify_provider(SecretsProvider(raw["type"], raw.get("state") or {}))
     salt = (raw.get("state") or {}).get("salt")
     return salt if isinstance(salt, str) else None
+
+
+def with_salt(config: StackConfig, salt: str) -> StackConfig:
+    """``config`` of a stack whose secrets a passphrase and ``salt`` keep."""
+    return replace(config, encryption_salt=salt, secrets_provider="", encrypted_key="")
 
 
 def verify_secrets_provider(name: str) -> None:
