@@ -13,6 +13,8 @@ TEST_ARGS ?=
 BENCH_ARGS ?=
 # What the build of Kubernetes is told: make kubernetes KUBERNETES_ARGS=--where-possible
 KUBERNETES_ARGS ?=
+# What the build of the Pulumi CLI is told, the same
+PULUMI_ARGS ?=
 # What the demo is told: make demo DEMO_ARGS='--stack physics'
 DEMO_ARGS ?=
 # Machines need root; who is not root is asked for a password where there is a terminal, and nowhere else.
@@ -39,6 +41,12 @@ demo: ## a real Slurm cluster on this machine that breathes: jobs in waves, node
 kubernetes: setup ## build a Kubernetes for this machine from Go modules: 6 minutes the first time, then at once
 	@$(PY) -m tidepool.toolchain build $(KUBERNETES_ARGS)
 
+.PHONY: pulumi
+pulumi: setup ## build the Pulumi CLI from Go modules: 6 minutes the first time, then at once
+	@$(PY) -m tidepool.toolchain build pulumi $(PULUMI_ARGS)
+	@if built=$$($(PY) -m tidepool.toolchain folder pulumi 2>/dev/null); then \
+		$(PY) -m tidepool.engine.language_host --install "$$built"; fi
+
 .PHONY: demo-converged
 demo-converged: setup kubernetes ## machines that move between Slurm and Kubernetes: jobs and pods come in turns
 	@$(AS_ROOT) $(PY) -m demo.converged $(DEMO_ARGS)
@@ -63,7 +71,7 @@ test-slow: setup-tests
 	@$(PYTEST) -m slow $(TEST_ARGS)
 
 .PHONY: test-all
-test-all: test kubernetes test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software
+test-all: test kubernetes pulumi test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software
 
 .PHONY: docs
 docs: .venv/docs/.made ## write the pages and the reference of the public names into site/; broken links fail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -16,10 +17,12 @@ import pytest
 
 from tests.toolchain import kubernetes_tools
 from tidepool.toolchain import (
-    SOURCE,
-    TOOLS,
+    KUBERNETES,
+    MODULES,
+    PULUMI,
     BuildFailed,
     CannotBuild,
+    Module,
     ToolchainMissing,
     build,
     find,
@@ -30,6 +33,7 @@ from tidepool.toolchain.__main__ import main
 #: Writes down what it is called for, and "compiles" the name of the package.
 FAKE_GO = """#!/usr/bin/env bash
 if [[ $1 == env ]]; then echo "${GO_IS:-go1.26.1}"; exit 0; fi
+if [[ $1 == list ]]; then echo "$MODULES/${@: -1}"; exit 0; fi
 echo "$CGO_ENABLED $*" >>"$CALLS"
 while [[ $1 != -o ]]; do shift; done
 if [[ $3 == *"${STOPS_AT:-nothing}" ]]; then touch "$CALLS.stopped"; sleep 600; fi
@@ -42,9 +46,9 @@ chmod +x "$2"
 class Place:
     """A module of its own, a cache, and a Go."""
 
-    def __init__(self, path: Path) -> None:
-        self.source = path / "module"
-        shutil.copytree(SOURCE, self.source)
+    def __init__(self, path: Path, module: Module = KUBERNETES) -> None:
+        self.module = dataclasses.replace(module, folder=path / "module")
+        shutil.copytree(module.folder, self.module.folder)
         programs = path / "programs"
         programs.mkdir()
         (programs / "go").write_text(FAKE_GO)
@@ -60,7 +64,7 @@ class Place:
         self.said: list[str] = []
 
     def build(self, **environment: str) -> Path:
-        return build(self.environment | environment, say=self.said.append, source=self.source).folder
+        return build(self.environment | environment, self.module, say=self.said.append).folder
 
     def left(self) -> list[str]:
         """What is in the cache beside locks, without the digests."""
@@ -70,7 +74,7 @@ class Place:
     def process(self, **environment: str) -> subprocess.Popen[str]:
         """A builder of the repository's own module, with the stand-in for Go."""
         return subprocess.Popen(
-            [sys.executable, "-m", "tidepool.toolchain", "build"],
+            [sys.executable, "-m", "tidepool.toolchain", "build", "kubernetes"],
             env=os.environ | self.environment | {"TIDEPOOL_TOOLCHAIN": "", **environment},
             stderr=subprocess.PIPE,
             text=True,
@@ -83,11 +87,17 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_the_module_has_the_tools_that_are_built() -> None:
-    tools = re.findall(r"(?m)^tool \(([^)]*)\)", (SOURCE / "go.mod").read_text())[0].split()
-    assert sorted(tools) == sorted(package for package in TOOLS.values() if not package.startswith("./"))
-    for package in TOOLS.values():
-        assert not package.startswith("./") or list((SOURCE / package).glob("*.go"))
+@pytest.mark.parametrize("module", MODULES.values(), ids=MODULES)
+def test_the_module_has_the_tools_that_are_built(module: Module) -> None:
+    written = (module.folder / "go.mod").read_text()
+    tools = re.findall(r"(?m)^(?:tool |\t)(\S+/\S+)$", written)
+    ours = [package for package in module.tools.values() if package.startswith("./")]
+    files = [package for package in module.tools.values() if ":" in package]
+    assert sorted([*tools, *ours, *files]) == sorted(module.tools.values())
+    for package in ours:
+        assert list((module.folder / package).glob("*.go"))
+    for file in files:
+        assert f"\t{file.partition(':')[0]} v" in written
 
 
 CHANGES: dict[str, tuple[bool, Callable[[Path], object]]] = {
@@ -104,26 +114,41 @@ CHANGES: dict[str, tuple[bool, Callable[[Path], object]]] = {
 @pytest.mark.parametrize("what", CHANGES)
 def test_the_digest_changes_with_what_is_built_and_nothing_else(place: Place, what: str) -> None:
     matters, change = CHANGES[what]
-    before = read_source(place.source).digest
-    change(place.source)
-    assert (read_source(place.source).digest != before) == matters
+    before = read_source(place.module).digest
+    change(place.module.folder)
+    assert (read_source(place.module).digest != before) == matters
 
 
 def test_what_is_built_is_whole_and_found_and_not_built_again(place: Place) -> None:
     with pytest.raises(ToolchainMissing, match=r"there is no /.*`make kubernetes` builds it"):
-        find(place.environment, place.source)
+        find(place.environment, place.module)
     folder = place.build()
     calls = place.calls.read_text().splitlines()
-    assert [call.split()[-1] for call in calls] == list(TOOLS.values())
+    assert [call.split()[-1] for call in calls] == list(KUBERNETES.tools.values())
     assert all(call.startswith("0 build -trimpath -buildvcs=false -mod=readonly ") for call in calls)
-    assert "gitVersion=v1.36.3" in calls[list(TOOLS).index("kubelet")]
-    assert len(place.said) == len(TOOLS) + 1
-    assert folder.name == read_source(place.source).digest
-    assert find(place.environment, place.source).version == "1.36.3"
+    assert "gitVersion=v1.36.3" in calls[list(KUBERNETES.tools).index("kubelet")]
+    assert len(place.said) == len(KUBERNETES.tools) + 1
+    assert folder.name == read_source(place.module).digest
+    assert find(place.environment, place.module).version == "1.36.3"
     assert place.left() == [""]
     assert place.build() == folder
-    assert len(place.calls.read_text().splitlines()) == len(TOOLS)
-    assert len(place.said) == len(TOOLS) + 1
+    assert len(place.calls.read_text().splitlines()) == len(KUBERNETES.tools)
+    assert len(place.said) == len(KUBERNETES.tools) + 1
+
+
+def test_files_that_a_module_has_ready_are_taken_out_of_it(tmp_path: Path) -> None:
+    place = Place(tmp_path, PULUMI)
+    files = {tool: origin for tool, origin in PULUMI.tools.items() if ":" in origin}
+    for tool, origin in files.items():
+        file = tmp_path / "modules" / origin.replace(":", "/")
+        file.parent.mkdir(parents=True)
+        file.write_text(tool)
+        file.chmod(0o444)
+    folder = place.build(MODULES=str(tmp_path / "modules"))
+    assert all((folder / tool).read_text() == tool and os.access(folder / tool, os.X_OK) for tool in files)
+    (call,) = place.calls.read_text().splitlines()
+    assert "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v3.255.0" in call
+    assert find(place.environment | {"TIDEPOOL_TOOLCHAIN": "/no/where"}, place.module).version == "3.255.0"
 
 
 def test_one_that_is_not_whole_is_no_toolchain_and_is_built_again(place: Place) -> None:
@@ -131,7 +156,7 @@ def test_one_that_is_not_whole_is_no_toolchain_and_is_built_again(place: Place) 
     (folder / "etcd").unlink()
     (folder / "kubelet").chmod(0o644)
     with pytest.raises(ToolchainMissing, match="has no etcd, kubelet"):
-        find(place.environment, place.source)
+        find(place.environment, place.module)
     assert place.build() == folder
     assert (folder / "etcd").exists()
 
@@ -139,7 +164,8 @@ def test_one_that_is_not_whole_is_no_toolchain_and_is_built_again(place: Place) 
 def test_a_folder_that_is_named_is_taken_and_what_it_lacks_is_told(place: Place, tmp_path: Path) -> None:
     named = place.build().rename(tmp_path / "named")
     environment = place.environment | {"TIDEPOOL_TOOLCHAIN": str(named)}
-    tools = find(environment, tmp_path / "no module")
+    nowhere = dataclasses.replace(KUBERNETES, folder=tmp_path / "no module")
+    tools = find(environment, nowhere)
     assert tools.path("kubelet") == named / "kubelet"
     before = tools.tool("kubelet")
     assert tools.tool("kubelet") == before
@@ -151,9 +177,9 @@ def test_a_folder_that_is_named_is_taken_and_what_it_lacks_is_told(place: Place,
     with pytest.raises(
         ToolchainMissing, match="TIDEPOOL_TOOLCHAIN names, has no program pause: unset TIDEPOOL_TOOLCHAIN"
     ):
-        find(environment, tmp_path / "no module")
+        find(environment, nowhere)
     with pytest.raises(ToolchainMissing, match="from which the tools are built"):
-        find(place.environment, tmp_path / "no module")
+        find(place.environment, nowhere)
 
 
 NOT_FETCHED = 'go: k8s.io/kubernetes@v1.36.3: Get "https://proxy.test/k8s.io": dial tcp: lookup proxy.test: no such host'
@@ -173,8 +199,8 @@ def test_what_cannot_be_built_here_is_told_and_is_no_failure_where_that_is_said(
         with monkeypatch.context() as patch:
             for name, value in (place.environment | changes).items():
                 patch.setenv(name, value)
-            assert main(["build"]) == 1
-            assert main(["build", "--where-possible"]) == 0
+            assert main(["build", "kubernetes"]) == 1
+            assert main(["build", "kubernetes", "--where-possible"]) == 0
         assert capsys.readouterr().err.count(told) == 2
 
 
@@ -218,7 +244,7 @@ def test_of_two_builders_the_second_waits_and_a_killed_one_is_followed_when_the_
             calls = len(place.calls.read_text().splitlines())
             os.killpg(first.pid, signal.SIGKILL)
             assert second.wait(30) == 0
-            assert len(place.calls.read_text().splitlines()) == calls + len(TOOLS)
+            assert len(place.calls.read_text().splitlines()) == calls + len(KUBERNETES.tools)
     finally:
         if first.poll() is None:
             os.killpg(first.pid, signal.SIGKILL)
@@ -230,11 +256,11 @@ def test_of_two_builders_the_second_waits_and_a_killed_one_is_followed_when_the_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tool", sorted(name for name in TOOLS if name.startswith("kube")))
+@pytest.mark.parametrize("tool", sorted(name for name in KUBERNETES.tools if name.startswith("kube")))
 def test_a_tool_says_the_version_that_it_is_built_from(tool: str) -> None:
     program = kubernetes_tools().path(tool)
     said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
-    assert said == f"Kubernetes v{read_source().kubernetes}\n"
+    assert said == f"Kubernetes v{read_source().version}\n"
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from tidepool.cli.context import Context
 from tidepool.cli.engine import Answer
 from tidepool.cli.main import cli
 from tidepool.clients.slurm import SlurmClient
-from tidepool.engine.command import EngineName
+from tidepool.engine.choice import EngineName
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 SPEC: Mapping[str, Any] = {

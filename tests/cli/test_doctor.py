@@ -19,7 +19,7 @@ from tidepool.infrastructures.finding import Finding
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel import Lack
 from tidepool.infrastructures.registry import Package, descriptor
-from tidepool.toolchain import TOOLS
+from tidepool.toolchain import KUBERNETES
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_a_kubernetes_that_is_not_built_is_a_note_with_how_to_build_it(
         f"Kubernetes is not built for this machine (there is no {tmp_path}/tidepool/toolchain/"
     )
     assert found.remedy.startswith("`make kubernetes` builds it")
-    for tool in TOOLS:
+    for tool in KUBERNETES.tools:
         (tmp_path / tool).write_text("")
         (tmp_path / tool).chmod(0o755)
     env["TIDEPOOL_TOOLCHAIN"] = str(tmp_path)

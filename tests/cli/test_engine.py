@@ -17,6 +17,7 @@ from tidepool.cli.engine import Embedded, Pulumi, choose
 from tidepool.cli.stack import find_stack
 from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
+from tidepool.engine import choice
 
 ROOT = Path(__file__).parents[2]
 #: Tells what it was given; `up` waits for a signal where it is asked to.
@@ -52,7 +53,10 @@ def test_the_cli_is_taken_where_it_is_on_path(with_pulumi: Person) -> None:
 
 
 @pytest.mark.parametrize("name", ["pulumi", "terraform"])
-def test_one_that_is_not_there_is_an_error(somebody: Person, name: str) -> None:
+def test_one_that_is_not_there_is_an_error(
+    somebody: Person, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "BUILT", somebody.folder / "built")
     env = {**somebody.context.env, "TIDEPOOL_ENGINE": name}
     said = somebody.runs("status", env=env, engine=None)
     assert said.exit_code == errors.FAILED

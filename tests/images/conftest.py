@@ -30,7 +30,7 @@ from tidepool.images import (
     read_source,
     render_lock,
 )
-from tidepool.toolchain import TOOLCHAIN, TOOLS
+from tidepool.toolchain import KUBERNETES
 
 ROOT = Path(__file__).parent.parent.parent
 PLAYBOOKS = ROOT / "playbooks"
@@ -119,10 +119,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
 def a_toolchain(folder: Path) -> dict[str, str]:
     """An environment with tools that are just their names: an image is not about what they do."""
     folder.mkdir(exist_ok=True)
-    for tool in TOOLS:
+    for tool in KUBERNETES.tools:
         (folder / tool).write_text(f"{tool}\n")
         (folder / tool).chmod(0o755)
-    return {TOOLCHAIN: str(folder)}
+    return {KUBERNETES.variable: str(folder)}
 
 
 @contextmanager

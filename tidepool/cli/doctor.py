@@ -151,7 +151,7 @@ def _file_system(folder: Path, mountinfo: str) -> str:
 
 
 def _engine(context: Context) -> Finding:
-    from tidepool.engine.command import chosen_engine
+    from tidepool.engine.choice import chosen_engine
     from tidepool.engine.errors import EngineError
 
     try:

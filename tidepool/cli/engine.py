@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, TextIO
 from tidepool.cli.context import Context
 from tidepool.cli.errors import LACKS, Failure
 from tidepool.cli.show import warn
-from tidepool.engine.command import EngineName, chosen_engine
+from tidepool.engine.choice import EngineName, chosen_engine, pulumi_cli
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def choose(context: Context) -> Engine:
         return context.engine
     if chosen_engine(context.env) == "embedded":
         return Embedded(context.person, context.owns_process)
-    return Pulumi(shutil.which("pulumi", path=context.env.get("PATH")) or "pulumi")
+    return Pulumi(str(pulumi_cli(context.env)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
 from pulumi.automation import CommandResult, PulumiCommand
-from pulumi.automation.errors import create_command_error
+from pulumi.automation.errors import InvalidVersionError, create_command_error
 from semver import VersionInfo
 
-from tidepool.engine.command import chosen_engine, main
+from tidepool.engine import choice
+from tidepool.engine.command import main
+from tidepool.engine.errors import EngineError
 from tidepool.engine.verbs.about import COMPATIBLE_VERSION
 
 #: What runs a program and providers: in a process of its own, which can be interrupted and may be killed.
@@ -67,9 +69,18 @@ def choose_command(env: Mapping[str, str]) -> PulumiCommand:
     is one on PATH, otherwise the embedded engine.
 
     Raises:
-        EngineError: when ``TIDEPOOL_ENGINE`` is something else, or the CLI is asked for and not there.
+        EngineError: when ``TIDEPOOL_ENGINE`` is something else, or the CLI is asked for and not there, or not fit.
     """
-    return PulumiCommand() if chosen_engine(env) == "pulumi" else EmbeddedPulumiCommand()
+    if choice.chosen_engine(env) == "embedded":
+        return EmbeddedPulumiCommand()
+    program = choice.pulumi_cli(env)
+    try:
+        return PulumiCommand(str(choice.BUILT) if program.is_relative_to(choice.BUILT) else None)
+    except InvalidVersionError as error:
+        raise EngineError(
+            f"the Pulumi CLI {program} does not fit the package pulumi: {error} `make pulumi` builds one that does; "
+            "TIDEPOOL_ENGINE=embedded does without"
+        ) from error
 
 
 def _run_here(

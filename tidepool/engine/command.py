@@ -8,7 +8,6 @@ how words are read in :mod:`tidepool.engine.verbs.grammar`.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,32 +20,6 @@ from tidepool.engine.errors import EXIT_INTERRUPTED, AlreadyReported, EngineErro
 
 if TYPE_CHECKING:
     from tidepool.engine.verbs.grammar import Command
-
-EngineName = Literal["pulumi", "embedded"]
-
-#: What ``TIDEPOOL_ENGINE`` may say.
-ENGINES: Final = ("pulumi", "embedded")
-
-
-def chosen_engine(env: Mapping[str, str]) -> EngineName:
-    """The one that ``TIDEPOOL_ENGINE`` names; else the Pulumi CLI if it is on PATH, else the embedded engine.
-
-    Raises:
-        EngineError: when ``TIDEPOOL_ENGINE`` is something else, or the CLI is asked for and not there.
-    """
-    chosen = env.get("TIDEPOOL_ENGINE", "")
-    if chosen and chosen not in ENGINES:
-        raise EngineError(f"TIDEPOOL_ENGINE is {chosen!r}: expected 'pulumi' or 'embedded', or leave it out")
-    if chosen == "embedded":
-        return "embedded"
-    found = shutil.which("pulumi", path=env.get("PATH"))
-    if chosen == "pulumi" and found is None:
-        raise EngineError(
-            "TIDEPOOL_ENGINE is 'pulumi', but there is no `pulumi` command on PATH: install the Pulumi CLI, or "
-            "leave TIDEPOOL_ENGINE out to use the embedded engine"
-        )
-    return "pulumi" if found else "embedded"
-
 
 OperationKind = Literal["preview", "up", "refresh", "destroy"]
 Color = Literal["always", "never", "raw", "auto"]

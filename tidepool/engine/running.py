@@ -212,9 +212,10 @@ class Run:
         program = self._native(task, loader, python)
         checker = project.runtime_options.get("typechecker")
         if checker:
+            from tidepool.engine.program.checking import Checker
             from tidepool.engine.program.runners import CheckedProgram
 
-            return CheckedProgram(program, task, python, checker, project.file)
+            return CheckedProgram(program, task, Checker.of(checker, python, task.folder, project.file))
         return program
 
     def _native(self, task: Task, loader: PluginLoader, python: Path) -> Program:

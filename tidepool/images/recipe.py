@@ -21,7 +21,7 @@ from pydantic import (
 
 from tidepool.images.containers import Container, refuse_names
 from tidepool.images.errors import RecipeError
-from tidepool.toolchain.source import TOOLS
+from tidepool.toolchain.source import KUBERNETES
 
 Release = Literal["bullseye", "bookworm", "trixie"]
 
@@ -268,8 +268,8 @@ def account_lines(users: Mapping[str, Account]) -> AccountLines:
 
 
 def _known_tool(tool: str) -> None:
-    if tool not in TOOLS:
-        raise ValueError(f"of {', '.join(TOOLS)}{_nearest(tool, TOOLS)}; not {tool!r}")
+    if tool not in KUBERNETES.tools:
+        raise ValueError(f"of {', '.join(KUBERNETES.tools)}{_nearest(tool, KUBERNETES.tools)}; not {tool!r}")
 
 
 def parse_recipe(

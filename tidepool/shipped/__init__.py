@@ -1,4 +1,4 @@
-"""Files that come with Tidepool and are no Python: recipes of images, playbooks, the source of Kubernetes' programs.
+"""Files that come with Tidepool and are no Python: recipes of images, playbooks, Go modules of programs.
 
 They stand beside this file. In a checkout these are links to the folders at the top of the repository; a wheel has copies.
 """
@@ -13,6 +13,8 @@ IMAGES: Final = (Path(__file__).parent / "images").resolve()
 PLAYBOOKS: Final = (Path(__file__).parent / "playbooks").resolve()
 #: The Go module that etcd, the kubelet and the others are built from.
 KUBERNETES: Final = (Path(__file__).parent / "kubernetes").resolve()
+#: The one that the Pulumi CLI is built from.
+PULUMI: Final = (Path(__file__).parent / "pulumi").resolve()
 
 
 def recipe(image: str, folder: Path) -> Path:

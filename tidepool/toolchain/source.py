@@ -1,4 +1,4 @@
-"""Source of the tools: the Go module in `toolchain/kubernetes`, and the digest of all that decides; and what goes wrong."""
+"""Go modules of ours in `toolchain/`, what is built from each, and the digest of all that decides; and what goes wrong."""
 
 from __future__ import annotations
 
@@ -7,26 +7,97 @@ import json
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from tidepool.shipped import KUBERNETES
+from tidepool import shipped
 
-SOURCE: Final = KUBERNETES
 
-#: Each tool's Go package. Those that are not ours are tools of the module as well, which holds their versions.
-TOOLS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "etcd": "go.etcd.io/etcd/server/v3",
-        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-        "kubelet": "k8s.io/kubernetes/cmd/kubelet",
-        "pause": "./pause",
-    }
+@dataclass(frozen=True)
+class Module:
+    """A Go module of ours, and the programs that are made from it.
+
+    Attributes:
+        name: that of its folder; `make NAME` builds it.
+        title: the name for people.
+        folder: where its go.mod is.
+        tools: each program's Go package; after a colon, a file that a module has ready.
+        required: the module whose version is that of all the programs.
+        stamps: variables that the linker sets, with ``{version}``, ``{major}`` and ``{minor}`` of it.
+        stamped: the beginning of the packages that have those variables.
+        variable: names a folder that has the programs already; empty where there is no such variable.
+        cost: the time and the room that building takes, for people.
+    """
+
+    name: str
+    title: str
+    folder: Path
+    tools: Mapping[str, str]
+    required: str
+    stamps: Mapping[str, str]
+    stamped: str
+    variable: str = ""
+    cost: str = field(default="", compare=False)
+
+    @property
+    def remedy(self) -> str:
+        """The command that builds it."""
+        return f"`make {self.name}` builds it ({self.cost})"
+
+
+_VERSION_OF_KUBERNETES: Final = "k8s.io/component-base/version"
+_PULUMI: Final = "github.com/pulumi/pulumi"
+
+KUBERNETES: Final = Module(
+    name="kubernetes",
+    title="Kubernetes",
+    folder=shipped.KUBERNETES,
+    # Those that are not ours are tools of the module as well, which holds their versions.
+    tools=MappingProxyType(
+        {
+            "etcd": "go.etcd.io/etcd/server/v3",
+            "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+            "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+            "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+            "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+            "pause": "./pause",
+        }
+    ),
+    required="k8s.io/kubernetes",
+    stamps=MappingProxyType(
+        {
+            f"{_VERSION_OF_KUBERNETES}.gitVersion": "v{version}",
+            f"{_VERSION_OF_KUBERNETES}.gitMajor": "{major}",
+            f"{_VERSION_OF_KUBERNETES}.gitMinor": "{minor}",
+        }
+    ),
+    stamped="k8s.io/",
+    variable="TIDEPOOL_TOOLCHAIN",
+    cost="about 6 minutes on two cores the first time, and some 4 GB of caches",
 )
+
+PULUMI: Final = Module(
+    name="pulumi",
+    title="Pulumi",
+    folder=shipped.PULUMI,
+    tools=MappingProxyType(
+        {
+            "pulumi": f"{_PULUMI}/pkg/v3/cmd/pulumi",
+            # Runs a program; and serves the dynamic providers of one.
+            "pulumi-language-python-exec": f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",
+            "pulumi-resource-pulumi-python": f"{_PULUMI}/sdk/v3:python/dist/pulumi-resource-pulumi-python",
+        }
+    ),
+    required=f"{_PULUMI}/pkg/v3",
+    stamps=MappingProxyType({f"{_PULUMI}/sdk/v3/go/common/version.Version": "v{version}"}),
+    stamped=_PULUMI,
+    cost="about 6 minutes on two cores the first time, and some 3 GB of caches",
+)
+
+#: By name.
+MODULES: Final[Mapping[str, Module]] = MappingProxyType({each.name: each for each in (KUBERNETES, PULUMI)})
 
 #: Raised by whoever changes what is built from the same sources.
 _BUILDER: Final = 1
@@ -55,40 +126,41 @@ class BuildFailed(ToolchainError):
 
 @dataclass(frozen=True)
 class Source:
-    """``digest``: 64 hexadecimal digits; ``kubernetes`` a version such as 1.36.3; ``go`` the oldest that builds it."""
+    """``digest``: 64 hexadecimal digits; ``version`` of the module, such as 1.36.3; ``go`` the oldest that builds it."""
 
-    folder: Path
     digest: str
-    kubernetes: str
+    version: str
     go: tuple[int, int]
 
 
-def read_source(folder: Path = SOURCE) -> Source:
-    """Read the module in ``folder``; takes about a millisecond.
+def read_source(module: Module = KUBERNETES) -> Source:
+    """Read the module's files; takes about a millisecond.
 
     Raises:
         ToolchainMissing: there is no such folder.
-        ToolchainError: it is no module that Kubernetes can be built from.
+        ToolchainError: it is no module that the programs can be built from.
     """
+    folder = module.folder
     files = [folder / "go.mod", folder / "go.sum", *sorted(folder.rglob("*.go"))]
     try:
         digests = {
             str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
         }
-        module = files[0].read_text()
+        written = files[0].read_text()
     except FileNotFoundError as error:
+        elsewhere = f"; {module.variable} may name a folder that has them" if module.variable else ""
         raise ToolchainMissing(
-            f"{error.filename} is not there, from which the tools are built; TIDEPOOL_TOOLCHAIN may name a folder that has them"
+            f"{error.filename} is not there, from which the tools are built{elsewhere}"
         ) from None
-    kubernetes = re.search(r"(?m)^\s*(?:require )?k8s\.io/kubernetes v(\d+\.\d+\.\S+)", module)
-    go = re.search(r"(?m)^go (\d+)\.(\d+)", module)
-    if kubernetes is None or go is None:
-        raise ToolchainError(f"{files[0]} requires no k8s.io/kubernetes, or names no version of Go")
+    version = re.search(rf"(?m)^\s*(?:require )?{re.escape(module.required)} v(\d+\.\d+\.\S+)", written)
+    go = re.search(r"(?m)^go (\d+)\.(\d+)", written)
+    if version is None or go is None:
+        raise ToolchainError(f"{files[0]} requires no {module.required}, or names no version of Go")
     decides = {
         "builder": _BUILDER,
         "machine": platform.machine(),
-        "tools": dict(TOOLS),
+        "tools": dict(module.tools),
         "files": digests,
     }
     digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
-    return Source(folder, digest, kubernetes[1], (int(go[1]), int(go[2])))
+    return Source(digest, version[1], (int(go[1]), int(go[2])))

@@ -1,4 +1,4 @@
-"""The tools, in a folder of their source's digest in a cache; or where TIDEPOOL_TOOLCHAIN says.
+"""The tools, in a folder of their source's digest in a cache; or where a variable of the module says.
 
 <digest>/           whole: a program of each tool's name, and tools.json, which says what they are
 <digest>.partial/   one that is being built, or whose build was cut off
@@ -17,15 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidepool.toolchain.source import SOURCE, TOOLS, ToolchainMissing, read_source
-
-#: The variable that names a folder with the tools.
-TOOLCHAIN: Final = "TIDEPOOL_TOOLCHAIN"
+from tidepool.toolchain.source import KUBERNETES, Module, ToolchainMissing, read_source
 
 MANIFEST: Final = "tools.json"
-_REMEDY: Final = (
-    "`make kubernetes` builds it (about 6 minutes on two cores the first time, and some 4 GB of caches)"
-)
 
 
 @dataclass(frozen=True)
@@ -39,15 +33,16 @@ class Tool:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """All tools, in ``folder``. ``version`` is Kubernetes', such as 1.36.3; empty where the folder does not say."""
+    """All tools of ``module``, in ``folder``. ``version`` is such as 1.36.3; empty where the folder does not say."""
 
     folder: Path
     version: str
+    module: Module = KUBERNETES
 
     def path(self, tool: str) -> Path:
         """Return the program of that name."""
-        if tool not in TOOLS:
-            raise ValueError(f"{tool} is no tool: there are {', '.join(TOOLS)}")
+        if tool not in self.module.tools:
+            raise ValueError(f"{tool} is no tool: there are {', '.join(self.module.tools)}")
         return self.folder / tool
 
     def tool(self, tool: str) -> Tool:
@@ -63,36 +58,41 @@ def cache(environment: Mapping[str, str]) -> Path:
     return Path(base) / "tidepool" / "toolchain"
 
 
-def find(environment: Mapping[str, str], source: Path = SOURCE) -> Toolchain:
-    """Return the toolchain, where it is there and whole; takes about a millisecond.
+def find(environment: Mapping[str, str], module: Module = KUBERNETES) -> Toolchain:
+    """Return the tools of ``module``, where they are there and whole; takes about a millisecond.
 
     Raises:
-        ToolchainMissing: it is not built, or a tool is missing; says how to build it.
-        ToolchainError: ``source`` is no module that it can be built from.
+        ToolchainMissing: they are not built, or one is missing; says how to build them.
+        ToolchainError: its folder is no module that they can be built from.
     """
-    if named := environment.get(TOOLCHAIN):
+    if named := environment.get(module.variable):
         folder = Path(named).absolute()
-        if lacks := lacking(folder):
+        if lacks := lacking(folder, module):
             raise ToolchainMissing(
-                f"{folder}, which {TOOLCHAIN} names, has no program {', '.join(lacks)}",
-                f"unset {TOOLCHAIN}, then {_REMEDY}",
+                f"{folder}, which {module.variable} names, has no program {', '.join(lacks)}",
+                f"unset {module.variable}, then {module.remedy}",
             )
-    else:
-        folder = cache(environment) / read_source(source).digest
-        if lacks := lacking(folder):
-            state = f"{folder} has no {', '.join(lacks)}" if folder.exists() else f"there is no {folder}"
-            raise ToolchainMissing(f"Kubernetes is not built for this machine ({state})", _REMEDY)
-    return Toolchain(folder, _version(folder))
+        return Toolchain(folder, _version(folder, module), module)
+    return built(environment, module)
 
 
-def lacking(folder: Path) -> tuple[str, ...]:
+def built(environment: Mapping[str, str], module: Module) -> Toolchain:
+    """Return what was built here, whatever a variable names. Raises as :func:`find` does."""
+    folder = cache(environment) / read_source(module).digest
+    if lacks := lacking(folder, module):
+        state = f"{folder} has no {', '.join(lacks)}" if folder.exists() else f"there is no {folder}"
+        raise ToolchainMissing(f"{module.title} is not built for this machine ({state})", module.remedy)
+    return Toolchain(folder, _version(folder, module), module)
+
+
+def lacking(folder: Path, module: Module) -> tuple[str, ...]:
     """Return the tools that ``folder`` does not have as programs."""
-    return tuple(tool for tool in TOOLS if not os.access(folder / tool, os.X_OK))
+    return tuple(tool for tool in module.tools if not os.access(folder / tool, os.X_OK))
 
 
-def _version(folder: Path) -> str:
+def _version(folder: Path, module: Module) -> str:
     try:
-        return str(json.loads((folder / MANIFEST).read_text())["kubernetes"])
+        return str(json.loads((folder / MANIFEST).read_text())[module.name])
     except FileNotFoundError:
         return ""
 

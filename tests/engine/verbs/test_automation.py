@@ -9,7 +9,7 @@ import pytest
 from pulumi import automation as auto
 
 from tests.engine.verbs.worlds import Folder
-from tidepool.engine import EmbeddedPulumiCommand, choose_command
+from tidepool.engine import EmbeddedPulumiCommand, choice, choose_command
 from tidepool.engine.errors import EngineError
 
 
@@ -154,7 +154,8 @@ def test_the_callers_words_are_left_alone(folder: Folder) -> None:
     assert words == ["stack", "ls"]
 
 
-def test_choice_of_the_engine(tmp_path: Path) -> None:
+def test_choice_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "BUILT", tmp_path / "built")
     assert isinstance(
         choose_command({"TIDEPOOL_ENGINE": "embedded", "PATH": str(tmp_path)}), EmbeddedPulumiCommand
     )
@@ -174,3 +175,25 @@ def test_the_cli_is_taken_where_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
         chosen = choose_command(env)
         assert type(chosen) is auto.PulumiCommand
         assert str(chosen.version) == "3.260.0"
+    command.write_text("#!/bin/sh\necho v3.0.0\n")
+    with pytest.raises(
+        EngineError, match=r"pulumi does not fit the package pulumi: .*3\.0\.0.*`make pulumi`"
+    ):
+        choose_command({"PATH": str(tmp_path)})
+
+
+def test_the_cli_that_was_built_is_taken_when_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "BUILT", tmp_path)
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "pulumi"
+    command.write_text("#!/bin/sh\necho v3.255.0\n")
+    command.chmod(0o755)
+    env = {"PATH": "/usr/bin", "TIDEPOOL_ENGINE": "pulumi"}
+    assert choose_command(env).command == str(command)
+    assert isinstance(choose_command({"PATH": "/usr/bin"}), EmbeddedPulumiCommand)
+    # As programs are that do not only stand for another one.
+    command.write_bytes(b"\x7fELF")
+    with pytest.raises(EngineError, match=r"no language host for Python: .*`make pulumi`"):
+        choose_command(env)

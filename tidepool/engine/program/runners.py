@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,17 +17,14 @@ import tidepool.engine
 from tidepool.engine import rpc
 from tidepool.engine.deployment.deployment import Deployment
 from tidepool.engine.deployment.status import ProgramFailed
-from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Diagnostic, Severity
 from tidepool.engine.program import host
+from tidepool.engine.program.checking import Checker
 from tidepool.engine.program.main_thread import Interrupts, MainThread
 from tidepool.engine.providers.loading import EngineServicer
 
 #: What a program prints is a stream of text, whose pieces belong together: standard output, standard error.
 STREAMS: Final[Mapping[Severity, int]] = {"info": 1, "info#err": 2}
-
-
-_CHECKERS: Final = ("mypy", "pyright")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,46 +80,27 @@ def failure(code: int) -> str:
 
 
 class CheckedProgram:
-    """A program that is only run where ``checker`` finds nothing wrong with it. Source: ``Run`` of pulumi-language-python."""
+    """A program that is only run where ``checker`` finds nothing wrong with it."""
 
-    def __init__(self, program: Program, task: Task, python: Path, checker: Any, file: Path) -> None:
-        """``file`` is the project's, for messages.
-
-        Raises:
-            EngineError: when ``checker`` is not known.
-        """
-        if checker not in _CHECKERS:
-            raise EngineError(
-                f"'{file}': runtime.options.typechecker: unknown {checker!r}; allowed are {', '.join(_CHECKERS)}"
-            )
+    def __init__(self, program: Program, task: Task, checker: Checker) -> None:
         self._program = program
-        #: Relative to the program's folder, where the checker is run.
-        self._environment = os.path.relpath(python.parent.parent, task.folder)
         self._task = task
-        self._python = python
         self._checker = checker
 
     async def run(self, deployment: Deployment) -> None:
         """Check it, and run it to its end."""
         code, output = await self._check()
-        if code and f"No module named {self._checker}" in output:
-            raise ProgramFailed(
-                f"The typechecker option is set to {self._checker}, but {self._checker} is not installed. Please add an "
-                f"entry for {self._checker} to requirements.txt and run `{self._python} -m pip install -r requirements.txt`",
-                reported=False,
-            )
+        if self._checker.is_missing(code, output):
+            raise ProgramFailed(self._checker.missing(), reported=False)
         for line in output.splitlines():
             deployment.emit(Diagnostic("info", f"{line}\n", stream_id=STREAMS["info"]))
         if code:
-            raise ProgramFailed(f"{self._checker} failed: exit status {code}\n{output}", reported=False)
+            raise ProgramFailed(self._checker.failed(code, output), reported=False)
         await self._program.run(deployment)
 
     async def _check(self) -> tuple[int, str]:
-        folder = self._task.folder
-        excluded = ["--exclude", re.escape(self._environment)] if self._checker == "mypy" else []
         process = await asyncio.create_subprocess_exec(
-            str(self._python), "-m", self._checker, *excluded, str(folder),
-            env=dict(self._task.env), cwd=folder, stdin=asyncio.subprocess.DEVNULL,
+            *self._checker.command, env=dict(self._task.env), cwd=self._task.folder, stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:

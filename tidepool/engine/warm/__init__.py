@@ -28,7 +28,7 @@ from tidepool.engine.automation import (
     followed,
     is_operation,
 )
-from tidepool.engine.command import chosen_engine
+from tidepool.engine.choice import chosen_engine
 from tidepool.engine.project import find_project
 from tidepool.engine.providers.standing import StandingPlugins
 from tidepool.engine.warm.process import NotForked, WarmProcess, stamps
