@@ -15,15 +15,13 @@ from pydantic import ValidationError
 from tidepool import resources
 from tidepool.cluster import addresses, hostlist
 from tidepool.cluster.controller_programs import absent_state
+from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.part import Network
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_conf import (
-    ACCOUNTING_HOST,
-    BACKUP_CONTROLLER_HOST,
-    CONTROLLER_HOST,
     Fleetlike,
     configuration,
     fleets_and_pools,

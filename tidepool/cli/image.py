@@ -19,7 +19,7 @@ from tidepool.cli.errors import LACKS, NOT_THERE, Failure
 from tidepool.cli.options import chosen, folder_option, json_option
 
 if TYPE_CHECKING:
-    from tidepool.images import Entry, Image, ImageFile, ImageSource, ImageStore, Lock, Machine, Progress
+    from tidepool.images import Entry, Image, ImageSource, ImageStore, Lock, Machine, Progress
 
 _FORMS = ("tar", "ext4", "qcow2", "disk", "disk.qcow2", "oci")
 
@@ -135,7 +135,7 @@ def image_verb() -> None:
 @click.argument("name", shell_complete=_names)
 @click.option("--form", "forms", multiple=True, type=click.Choice(_FORMS), help="Write it in this form too.")
 @_image_options
-def build_verb(images: _Images, name: str, forms: tuple[str, ...], as_json: bool) -> int:
+def build_verb(images: _Images, name: str, forms: tuple[str, ...], as_json: bool) -> None:
     """Build the image NAME, where it is not in the store already, and write it in the wanted forms.
 
     Forms: tar; ext4 and qcow2, a file system; disk and disk.qcow2, a whole disk that boots by BIOS and UEFI; oci, a
@@ -160,18 +160,17 @@ def build_verb(images: _Images, name: str, forms: tuple[str, ...], as_json: bool
     image = build(found.source, images.store, images.machine, observe=progress)
     files = [export(image, form, images.store, images.machine, observe=progress) for form in wanted]
     if as_json:
-        show.emit({**_document(images.one(name)), "files": [_file(file) for file in files]})
-        return errors.OK
+        show.emit({**_document(images.one(name)), "files": show.document(files)})
+        return
     show.say(f"{image.digest}  {image.root}")
     for file in files:
         show.say(f"{file.sha256}  {file.path}")
-    return errors.OK
 
 
 @image_verb.command("lock")
 @click.argument("name", shell_complete=_names)
 @_image_options
-def lock_verb(images: _Images, name: str, as_json: bool) -> int:
+def lock_verb(images: _Images, name: str, as_json: bool) -> None:
     """Write the versions of the packages of NAME into the lock beside its recipe.
 
     They are those by which NAME is built here already, where the mirror has moved on from the recipe's lock; else those
@@ -186,13 +185,12 @@ def lock_verb(images: _Images, name: str, as_json: bool) -> int:
         show.emit({"name": name, "lock": str(path), "changed": is_new, "packages": len(made.packages)})
     else:
         show.say(f"{path}: {len(made.packages)} packages, {'changed' if is_new else 'as before'}")
-    return errors.OK
 
 
 @image_verb.command("packages")
 @click.option("--clear", is_flag=True, help="Remove those that no recipe's lock and no image names.")
 @_image_options
-def packages_verb(images: _Images, clear: bool, as_json: bool) -> int:
+def packages_verb(images: _Images, clear: bool, as_json: bool) -> None:
     """Show the package files that are kept, so that images can be built again without a mirror; or clear them.
 
     Kept are those that were downloaded for any image. Those that a recipe of this project, its image or another image of
@@ -215,7 +213,7 @@ def packages_verb(images: _Images, clear: bool, as_json: bool) -> int:
     }
     if as_json:
         show.emit(document)
-        return errors.OK
+        return
     show.say(f"{document['folder']}: {document['packages']} packages, {sum(files.values()) >> 20} MiB")
     size = sum(files[path] for path in unused) >> 20
     remedy = "removed" if clear else "`tidepool image packages --clear` removes them"
@@ -223,17 +221,16 @@ def packages_verb(images: _Images, clear: bool, as_json: bool) -> int:
         f"named by no recipe and no image: {len(unused)} packages, {size} MiB"
         + (f"; {remedy}" if unused else "")
     )
-    return errors.OK
 
 
 @image_verb.command("list")
 @_image_options
-def list_verb(images: _Images, as_json: bool) -> int:
+def list_verb(images: _Images, as_json: bool) -> None:
     """List the images that have a recipe, and those of the store that no recipe leads to any more."""
     entries = images.catalog().entries
     if as_json:
         show.emit([_document(entry) for entry in entries])
-        return errors.OK
+        return
     styles = {"built": "green", "not built": "", "old": "dim", "wrong": "red"}
     rows = []
     for entry in entries:
@@ -253,19 +250,18 @@ def list_verb(images: _Images, as_json: bool) -> int:
         )
     columns = ["image", "is", "digest", "release", "#packages", "#root", "forms", ""]
     show.show(show.table(f"images of {images.folder}, built in {images.store.folder}", columns, rows))
-    return errors.OK
 
 
 @image_verb.command("show")
 @click.argument("name", shell_complete=_names)
 @_image_options
-def show_verb(images: _Images, name: str, as_json: bool) -> int:
+def show_verb(images: _Images, name: str, as_json: bool) -> None:
     """Show an image, by name or digest: what it is made from, its forms with their digests, its software."""
     entry = images.one(name)
     document = _document(entry)
     if as_json:
         show.emit(document)
-        return errors.OK
+        return
     facts = [
         ("is", document["state"]),
         ("digest", document["digest"]),
@@ -286,7 +282,6 @@ def show_verb(images: _Images, name: str, as_json: bool) -> int:
             [(p["name"], p["version"], p["architecture"]) for p in document["packages"]],
         ),
     )
-    return errors.OK
 
 
 @image_verb.command("diff")
@@ -307,7 +302,7 @@ def diff_verb(images: _Images, one: str, other: str, as_json: bool) -> int:
             {
                 "before": {"name": before.name, "digest": before.digest},
                 "after": {"name": after.name, "digest": after.digest},
-                "packages": [{"name": c.name, "before": c.before, "after": c.after} for c in changes],
+                "packages": show.document(changes),
             }
         )
     else:
@@ -325,7 +320,7 @@ def diff_verb(images: _Images, one: str, other: str, as_json: bool) -> int:
 @image_verb.command("verify")
 @click.argument("names", nargs=-1, shell_complete=_names)
 @_image_options
-def verify_verb(images: _Images, names: tuple[str, ...], as_json: bool) -> int:
+def verify_verb(images: _Images, names: tuple[str, ...], as_json: bool) -> None:
     """Read built images (all, or those NAMES) byte by byte: whether each still is what was built.
 
     The exit code is 1 where one is not.
@@ -338,8 +333,8 @@ def verify_verb(images: _Images, names: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         show.emit(
             [
-                {"name": i.name, "digest": i.digest, "what": v.what, "well": v.well, "detail": v.detail}
-                for i, v in verdicts
+                {"name": image.name, "digest": image.digest, **show.document(verdict)}
+                for image, verdict in verdicts
             ]
         )
     else:
@@ -352,7 +347,6 @@ def verify_verb(images: _Images, names: tuple[str, ...], as_json: bool) -> int:
             f"{len(changed)} images are not what was built",
             remedy=f"take down the clusters that stand on them, remove {', '.join(map(str, changed))}, and build again",
         )
-    return errors.OK
 
 
 def _document(entry: Entry) -> dict[str, Any]:
@@ -378,15 +372,9 @@ def _document(entry: Entry) -> dict[str, Any]:
         "root": str(image.root) if image else None,
         "root_bytes": image.root_bytes if image else None,
         "root_sha256": (image.root_sha256 or None) if image else None,
-        "files": [_file(file) for file in files],
-        "packages": [
-            {"name": p.name, "version": p.version, "architecture": p.architecture} for p in entry.packages
-        ],
+        "files": show.document(files),
+        "packages": show.document(entry.packages),
     }
-
-
-def _file(file: ImageFile) -> dict[str, str]:
-    return {"form": file.form, "path": str(file.path), "sha256": file.sha256}
 
 
 class _ProgressLine:

@@ -55,7 +55,7 @@ def show_verb(stack: Stack, pool: str | None, as_json: bool) -> int:
 @stack_options
 def report_verb(
     stack: Stack, since_s: float | None, csv: Path | None, svg: Path | None, png: Path | None, as_json: bool
-) -> int:
+) -> None:
     """Show how long conversions took: by direction and phase, p50, p90, p99 and the longest."""
     stack.require_root()
     from tidepool.cli.pools import read_conversions
@@ -79,7 +79,7 @@ def report_verb(
     table = quantiles(found)
     if as_json:
         show.emit([document(each) for each in table])
-        return errors.OK
+        return
     lines = [
         (
             said_way(q.direction),
@@ -92,7 +92,6 @@ def report_verb(
     columns = ["direction", "phase", "#conversions", "#p50", "#p90", "#p99", "#longest"]
     show.show(show.table(f"{len(found)} conversions that ended", columns, lines))
     show.say(f"{THESIS}.")
-    return errors.OK
 
 
 @click.command("convert")

@@ -12,7 +12,7 @@ import yaml
 
 from tidepool.charts import DrawingError
 from tidepool.charts.fleets import Series, write_chart
-from tidepool.cli import errors, show
+from tidepool.cli import show
 from tidepool.cli.errors import FAILED, USAGE, Failure
 from tidepool.cli.options import chosen, folder_option, json_option
 from tidepool.cli.stack_spec import described_spec
@@ -66,7 +66,7 @@ def replay_verb(
     stack: str | None,
     folder: str | None,
     as_json: bool,
-) -> int:
+) -> None:
     """Run the jobs of a trace in a simulated cluster, and compare policies.
 
     The decisions are the scaler's own. FILE is a trace in the Standard Workload Format, packed with gzip or not, or a journal of the scaler's. Nothing
@@ -89,7 +89,6 @@ def replay_verb(
     else:
         _tell_broken(trace)
         show.show(_table(file, trace, found))
-    return errors.OK
 
 
 def _specs(

@@ -180,9 +180,8 @@ def free_network(taken: Iterable[IPv4Network]) -> IPv4Network:
     """
     avoided = tuple(taken)
     for network in _PRIVATE:
-        starts = [IPv4Network((n, 16)) for n in range(int(network[0]), int(network[-1]), 1 << 16)]
         # Those that come last are used the least.
-        for free in reversed(starts):
+        for free in reversed([*network.subnets(new_prefix=16)]):
             if not any(free.overlaps(other) for other in avoided):
                 return free
     raise ValueError("no private network is free")

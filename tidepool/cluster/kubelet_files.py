@@ -174,13 +174,7 @@ def kubeconfig(server: str, authority: str, who: str, user: Mapping[str, str]) -
 
 
 def bootstrap_kubeconfig(server: str, authority: str, token: str) -> str:
-    """Return the kubeconfig with which a kubelet asks for its first certificate.
-
-    Args:
-        server: the API server's URL.
-        authority: PEM of the authority that the server's certificate is of.
-        token: of a bootstrap token, as `BootstrapToken.text`.
-    """
+    """Return the kubeconfig with which a kubelet asks for its first certificate; ``token`` is a `BootstrapToken.text`."""
     return _json(kubeconfig(server, authority, "bootstrap", {"token": token}))
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-from tidepool.cluster import controller_programs, hostlist, names
+from tidepool.cluster import controller_programs, hostlist
+from tidepool.cluster.names import BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.pool import ConvergedPool
 from tidepool.cluster.slots import Slot
 from tidepool.cluster.slurm_keys import (
@@ -28,10 +29,6 @@ from tidepool.cluster.slurm_keys import (
 )
 from tidepool.cluster.slurm_options import REQUIRED_WORDS, Value, line, setting
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
-
-CONTROLLER_HOST: Final = names.CONTROLLER_HOST
-BACKUP_CONTROLLER_HOST: Final = names.BACKUP_CONTROLLER_HOST
-ACCOUNTING_HOST: Final = names.ACCOUNTING_HOST
 
 #: slurmctld reads it at its start only, so there is room for fleets to come.
 _LEAST_MAX_NODE_COUNT: Final = 1024

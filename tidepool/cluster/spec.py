@@ -399,8 +399,7 @@ class ClusterSpec(Part):
     @property
     def images(self) -> tuple[str, ...]:
         """The names of all images that machines are made from, each once, in order."""
-        of_fleets = {self.fleet_image(fleet, each) for fleet in self.fleets for each in fleet.infrastructures}
-        return tuple(sorted({self.controller_image, *of_fleets, *(pool.image for pool in self.pools)}))
+        return tuple(sorted({each for name in self.infrastructure_names for each in self.images_on(name)}))
 
     def roles_of(self, image: str) -> tuple[Role, ...]:
         """The roles that an image has to hold: both, where machines of a pool are made from it."""

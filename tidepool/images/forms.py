@@ -20,7 +20,7 @@ from tidepool.images.errors import ImageError
 from tidepool.images.machine import Machine, require
 from tidepool.images.progress import Observer, Phase, Progress, unseen
 from tidepool.images.source import ImageSource
-from tidepool.images.store import Image, ImageStore, root_sha256, sha256_of, tar_command
+from tidepool.images.store import Image, ImageStore, root_sha256, sha256_of, tar_command, write_whole
 from tidepool.images.writer import (
     BOOT_ROLE,
     WRITE_S,
@@ -88,7 +88,7 @@ def export(
         _write(form, Writer(image, form, machine, lock_descriptor), made_from, partial)
         digest = sha256_of(partial)
         # The digest first: the file's own name is what says that both are there.
-        _write_whole(_digest_path(image, form), f"{digest}  image.{form}\n")
+        write_whole(_digest_path(image, form), f"{digest}  image.{form}\n")
         descriptor = os.open(partial, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -167,9 +167,3 @@ def _write(form: Form, writer: Writer, made_from: ImageFile | None, target: Path
 
 def _digest_path(image: Image, form: Form) -> Path:
     return image.folder / f"image.{form}.sha256"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(text)
-    partial.rename(path)

@@ -158,12 +158,7 @@ class ImageStore:
         """Save ``renewed`` for the recipe's ``lock``, on disk before anything is made from it."""
         path = self._renewed_path(lock)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        with partial.open("w") as file:
-            file.write(render_lock(renewed))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
+        write_whole(path, render_lock(renewed))
 
     def _renewed_path(self, lock: Lock) -> Path:
         return self.folder / "renewed" / f"{self.lock_key(lock)}.lock"
@@ -278,6 +273,16 @@ def root_sha256(root: Path) -> str:
             last = said.read().decode(errors="replace").strip().splitlines()[-1:]
             raise ImageError(f"{root} cannot be read to its end: {''.join(last) or f'tar: {tar.returncode}'}")
     return digest.hexdigest()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that is there as a whole or not at all, and on disk when it is."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    with partial.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
 
 
 def sha256_of(path: Path) -> str:

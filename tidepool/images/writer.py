@@ -35,7 +35,7 @@ from tidepool.images.disk import (
 )
 from tidepool.images.errors import BuildFailed, ImageError
 from tidepool.images.machine import Machine, run
-from tidepool.images.store import Image
+from tidepool.images.store import Image, sha256_of
 
 WRITE_S: Final = 900.0
 #: The root's inode, and the first of those that are given out (lost+found).
@@ -277,8 +277,7 @@ def _pack(tar: Path, layer: Path) -> str:
         gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=written, mtime=0) as packed,
     ):
         shutil.copyfileobj(plain, packed, _CHUNK)
-    with layer.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of(layer)
 
 
 def _write(file: Any, small: Mapping[str, bytes], large: Mapping[str, Path], epoch: int) -> None:

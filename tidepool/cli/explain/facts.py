@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, TypedDict
 
 from tidepool.cli.explain.lines import Cell, Line
-from tidepool.cli.explain.record import Health
+from tidepool.cli.explain.record import Health, Record, health
 from tidepool.cli.show import ago, between, clock, hosts, number
 from tidepool.cluster.spec import Fleet
 from tidepool.scaling.decision import (
@@ -111,6 +111,46 @@ def is_closed(fleet: Fleet, memory: Memory, now: datetime) -> bool:
     return len(closed) == len(fleet.infrastructures)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The part that all explanations have: whose words they are, and how old."""
+
+    now: datetime
+    health: Health
+    is_afresh: bool
+    #: The time of the decision that they are of; None where nobody has decided yet.
+    seen: datetime | None
+
+    def source_line(self) -> Line:
+        """Tell whose words these are, and how old."""
+        health, at = self.health, self.seen
+        if self.is_afresh:
+            return (Cell(f"{health.words}; decided afresh just now, and nothing of it is done", "yellow"),)
+        if at is None:
+            return (Cell(health.words, "yellow"),)
+        old = "" if health.state == "runs" else f"; {health.words}"
+        paused = f"; {health.paused}" if health.paused else ""
+        style = "dim" if health.is_well else "yellow"
+        return (Cell(f"as the daemon saw it {ago(at, self.now)}{old}{paused}", style),)
+
+
+class _Source(TypedDict):
+    now: datetime
+    health: Health
+    is_afresh: bool
+    seen: datetime | None
+
+
+def source(record: Record) -> _Source:
+    """Return what an `Explanation` that is made of ``record`` is made of."""
+    return {
+        "now": record.now,
+        "health": health(record),
+        "is_afresh": record.is_afresh,
+        "seen": record.decided,
+    }
+
+
 _RESULT_STYLES: Final[dict[Result, str]] = {"": "cyan", "done": "green", "failed": "red", "overtaken": "dim"}
 
 
@@ -166,14 +206,3 @@ def fact_lines(facts: Iterable[Fact]) -> Iterator[Line]:
     width = max((len(fact.name) for fact in told), default=0)
     for fact in told:
         yield Cell(f"  {fact.name:<{width}}  ", "dim"), Cell(fact.text, fact.style)
-
-
-def source_line(health: Health, is_afresh: bool, at: datetime | None, now: datetime) -> Line:
-    """Tell whose words these are, and how old."""
-    if is_afresh:
-        return (Cell(f"{health.words}; decided afresh just now, and nothing of it is done", "yellow"),)
-    if at is None:
-        return (Cell(health.words, "yellow"),)
-    old = "" if health.state == "runs" else f"; {health.words}"
-    paused = f"; {health.paused}" if health.paused else ""
-    return (Cell(f"as the daemon saw it {ago(at, now)}{old}{paused}", "dim" if health.is_well else "yellow"),)

@@ -8,7 +8,6 @@ from datetime import datetime
 
 import click
 
-from tidepool.cli import errors
 from tidepool.cli.explain.facts import action_view, nodes_of
 from tidepool.cli.explain.lines import Cell, Line, give
 from tidepool.cli.explain.record import Health, Record, Source, health
@@ -30,7 +29,7 @@ from tidepool.scaling.decision import Action, Decision, Launch, Remove, Repair
 )
 @json_option
 @stack_options
-def plan_verb(stack: Stack, with_preview: bool, as_json: bool) -> int:
+def plan_verb(stack: Stack, with_preview: bool, as_json: bool) -> None:
     """Show what the scaler would do now, for which jobs, and what it would cost. Nothing of it is done.
 
     It looks at the queue afresh, whether a daemon runs or not.
@@ -43,7 +42,6 @@ def plan_verb(stack: Stack, with_preview: bool, as_json: bool) -> int:
     previewed = preview(stack, decision, nodes) if with_preview and nodes else None
     plan = planning(record, decision, previewed)
     give(plan, plan_lines(plan), as_json=as_json)
-    return errors.OK
 
 
 _NO_PRICE = "no price"

@@ -119,7 +119,6 @@ State = Literal["runs", "late", "stopped", "never"]
 
 #: What mends it where no daemon runs.
 START: Final = "`tidepool scale` starts it"
-GO_ON: Final = "`tidepool continue` lets it go on"
 
 
 @dataclass(frozen=True, slots=True)

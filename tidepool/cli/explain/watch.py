@@ -118,7 +118,6 @@ _ROLE_WORDS: Final[dict[Role | None, str]] = {
     "kubernetes": "Kubernetes",
     None: "on their way",
 }
-_SHOWN_PODS: Final = 3
 
 #: What an action came to, where that is worth a word.
 _BAD: Final = ("failed", "overtaken")
@@ -186,7 +185,7 @@ def _sections(view: WatchView, columns: int, glyphs: Glyphs) -> Iterator[Section
     if view.waiting:
         yield Section("waiting", tuple(map(_waiting, view.waiting)), 2, "more reasons")
     if view.waiting_pods:
-        lines = tuple(map(_waiting_pods, view.waiting_pods))
+        lines = tuple(map(_waiting, view.waiting_pods))
         yield Section("pods that wait", lines, 1, "more reasons")
     if view.decisions:
         lines = tuple(line for each in view.decisions for line in _decision(each, view))
@@ -267,17 +266,7 @@ def _never(group: WaitingView) -> Line:
     return Cell(f"  {group.named}: ", "red"), Cell(group.reason)
 
 
-def _waiting_pods(group: WaitingPodsView) -> Line:
-    named = ", ".join(group.pods[:_SHOWN_PODS])
-    more = len(group.pods) - _SHOWN_PODS
-    return (
-        Cell(f"  {group.standing:<8}", _STANDING_STYLES[group.standing]),
-        Cell(named + (f" and {more:,} more: " if more > 0 else ": "), "bold"),
-        Cell(group.reason),
-    )
-
-
-def _waiting(group: WaitingView) -> Line:
+def _waiting(group: WaitingView | WaitingPodsView) -> Line:
     return (
         Cell(f"  {group.standing:<8}", _STANDING_STYLES[group.standing]),
         Cell(f"{group.named}: ", "bold"),

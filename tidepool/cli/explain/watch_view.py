@@ -70,6 +70,11 @@ class WaitingPodsView:
     reason: str
     pods: tuple[str, ...]
 
+    @property
+    def named(self) -> str:
+        """``default/web-0, default/web-1, default/web-2 and 3 more``."""
+        return first(self.pods, _SHOWN_IDS)
+
 
 def pool_watches(record: Record, decision: Decision) -> Iterator[PoolWatch]:
     """A view of each pool of the spec."""

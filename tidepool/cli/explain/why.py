@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from tidepool.cli import errors, options, show
+from tidepool.cli import options, show
 from tidepool.cli.cluster import fleet_of, require_cluster
 from tidepool.cli.errors import NOT_THERE, USAGE, Failure
 from tidepool.cli.explain.lines import Line, give
@@ -63,7 +63,7 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
 @click.argument("name", shell_complete=_names)
 @options.json_option
 @options.stack_options
-def why_verb(stack: Stack, kind: Kind, name: str, as_json: bool) -> int:
+def why_verb(stack: Stack, kind: Kind, name: str, as_json: bool) -> None:
     """Say why a job or a pod waits, a node is where it is, or a fleet has the nodes that it has.
 
     NAME is a job's id (4711, or 4711_3 of an array), a node's name, a fleet's, or a pod's (default/web-0). The journal of
@@ -74,7 +74,6 @@ def why_verb(stack: Stack, kind: Kind, name: str, as_json: bool) -> int:
         ask = {"job": asker.job, "node": asker.node, "fleet": asker.fleet, "pod": asker.pod}[kind]
         why, lines = ask(name)
     give(why, lines, as_json=as_json)
-    return errors.OK
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,17 @@ from typing import Final
 
 from tidepool.cli.explain.facts import (
     Event,
+    Explanation,
     Fact,
     event_lines,
     events,
     fact_lines,
     fleet_backoff_words,
     is_closed,
-    source_line,
+    source,
 )
 from tidepool.cli.explain.lines import Cell, Line
-from tidepool.cli.explain.record import Health, Record, by_fleet, health
+from tidepool.cli.explain.record import Record, by_fleet
 from tidepool.cli.show import ago, between, clock, hosts, number, span
 from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.spec import ClusterSpec, Fleet
@@ -60,12 +61,11 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class JobWhy:
+class JobWhy(Explanation):
     """The explanation of a job. ``state`` is Slurm's; empty where Slurm does not list it any more."""
 
     job_id: int
     title: str
-    now: datetime
     state: str
     standing: Standing | None
     reason: str
@@ -76,9 +76,6 @@ class JobWhy:
     fleets: tuple[Fit, ...]
     coming: tuple[Coming, ...]
     history: tuple[Event, ...]
-    health: Health
-    is_afresh: bool
-    seen: datetime | None
 
 
 def why_job(
@@ -97,7 +94,6 @@ def why_job(
     return JobWhy(
         job_id=job_id,
         title=_title(job_id, job, seen),
-        now=record.now,
         state=_state(job, seen),
         standing=waiting.standing if waiting and not runs else None,
         reason=waiting.reason if waiting and not runs else "",
@@ -108,9 +104,7 @@ def why_job(
         fleets=() if runs else tuple(fits),
         coming=tuple(_coming(record, waiting.nodes if waiting else ())) if not runs else (),
         history=events(ours),
-        health=health(record),
-        is_afresh=record.is_afresh,
-        seen=record.decided,
+        **source(record),
     )
 
 
@@ -139,7 +133,7 @@ def job_lines(why: JobWhy) -> Iterator[Line]:
     if why.history:
         yield (Cell("what was done for it", "bold"),)
         yield from event_lines(why.history, why.now)
-    yield source_line(why.health, why.is_afresh, why.seen, why.now)
+    yield why.source_line()
 
 
 def _title(job_id: int, job: Job | None, seen: JobRecord | None) -> str:

@@ -9,16 +9,17 @@ from datetime import datetime
 from tidepool.cli.cluster import fleet_of
 from tidepool.cli.explain.facts import (
     Event,
+    Explanation,
     Fact,
     backoff_words,
     event_lines,
     events,
     fact_lines,
     fleet_backoff_words,
-    source_line,
+    source,
 )
 from tidepool.cli.explain.lines import Cell, Line
-from tidepool.cli.explain.record import Health, Record, by_fleet, health
+from tidepool.cli.explain.record import Record, by_fleet
 from tidepool.cli.explain.watch_view import jobs_text, price
 from tidepool.cli.jobs import ids_text, jobs_by_node
 from tidepool.cli.show import between, clock, hosts, number, span, usd
@@ -41,7 +42,7 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWhy:
+class NodeWhy(Explanation):
     """The explanation of a node. ``slurm``, ``machine`` and ``recorded`` are the three that make its phase.
 
     They are empty where they were not seen; ``is_wished`` says whether it should be there.
@@ -49,7 +50,6 @@ class NodeWhy:
 
     node: str
     fleet: str
-    now: datetime
     phase: Phase
     reason: str
     is_wished: bool
@@ -64,9 +64,6 @@ class NodeWhy:
     place: str
     fleet_setback: str
     history: tuple[Event, ...]
-    health: Health
-    is_afresh: bool
-    seen: datetime | None
 
 
 def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
@@ -78,7 +75,6 @@ def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
     return NodeWhy(
         node=node,
         fleet=fleet,
-        now=now,
         phase=view.phase if view else Phase.ABSENT if decision else Phase.UNKNOWN,
         reason=view.reason
         if view
@@ -96,9 +92,7 @@ def why_node(record: Record, node: str, intents: Sequence[Intent]) -> NodeWhy:
         place=memory.locations.get(node, ""),
         fleet_setback=fleet_backoff_words(record.fleet(fleet), memory, now),
         history=events(intents),
-        health=health(record),
-        is_afresh=record.is_afresh,
-        seen=record.decided,
+        **source(record),
     )
 
 
@@ -123,7 +117,7 @@ def node_lines(why: NodeWhy) -> Iterator[Line]:
     if why.history:
         yield (Cell("what was done", "bold"),)
         yield from event_lines(why.history, why.now)
-    yield source_line(why.health, why.is_afresh, why.seen, why.now)
+    yield why.source_line()
 
 
 def _since(memory: Memory, node: str) -> Iterator[Since]:
@@ -181,14 +175,13 @@ def _recorded(record: Record, node: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetWhy:
+class FleetWhy(Explanation):
     """The explanation of a fleet. ``phases`` are hostlists, ``quarantined`` says by node why it is left alone.
 
     ``floors`` say which nodes are there however empty the queue is, ``limits`` what is never gone beyond.
     """
 
     fleet: str
-    now: datetime
     wish: str
     wish_nodes: int
     phases: Mapping[Phase, str]
@@ -201,9 +194,6 @@ class FleetWhy:
     idle: str
     cost: str
     history: tuple[Event, ...]
-    health: Health
-    is_afresh: bool
-    seen: datetime | None
 
 
 def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence[Intent]) -> FleetWhy:
@@ -216,7 +206,6 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
     nodes = sum(len(names) for phase, names in phases.items() if phase is not Phase.ABSENT)
     return FleetWhy(
         fleet=fleet.name,
-        now=now,
         wish=str(wish or ""),
         wish_nodes=len(wish or ()),
         phases={
@@ -234,9 +223,7 @@ def why_fleet(record: Record, spec: ClusterSpec, fleet: Fleet, intents: Sequence
         idle=f"a node goes after {span(fleet.idle_timeout_s)} without a job",
         cost=_cost(fleet, nodes),
         history=events(intents),
-        health=health(record),
-        is_afresh=record.is_afresh,
-        seen=record.decided,
+        **source(record),
     )
 
 
@@ -260,7 +247,7 @@ def fleet_lines(why: FleetWhy) -> Iterator[Line]:
     if why.history:
         yield (Cell("what was done", "bold"),)
         yield from event_lines(why.history, why.now)
-    yield source_line(why.health, why.is_afresh, why.seen, why.now)
+    yield why.source_line()
 
 
 def _floors(spec: ClusterSpec, fleet: Fleet, now: datetime) -> Iterator[str]:

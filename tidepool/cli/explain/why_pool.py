@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from tidepool.cli.explain.facts import Fact, backoff_words, fact_lines, source_line
+from tidepool.cli.explain.facts import Explanation, Fact, backoff_words, fact_lines, source
 from tidepool.cli.explain.lines import Cell, Line, moment, phases, took_s, way, work_words
-from tidepool.cli.explain.record import Health, Record, health
+from tidepool.cli.explain.record import Record
 from tidepool.cli.pools.view import ConversionView, MachineView, conversion_lines, conversion_view
 from tidepool.cli.show import between, first, span
 from tidepool.clients.kubernetes.objects import Pod, Requirement, Resources
@@ -36,21 +36,17 @@ class PastConversion:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineWhy:
+class MachineWhy(Explanation):
     """The explanation of a pool's machine. ``standing`` and ``reason`` are the scaler's, empty where it said none."""
 
     node: str
     pool: str
-    now: datetime
     machine: MachineView
     standing: str
     reason: str
     to: Role | None
     setback: str
     history: tuple[PastConversion, ...]
-    health: Health
-    is_afresh: bool
-    seen: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +67,13 @@ def why_machine(
     return MachineWhy(
         node=machine.node,
         pool=pool,
-        now=now,
         machine=machine,
         standing=view.standing if view else "",
         reason=view.reason if view else "",
         to=view.to if view else None,
         setback=backoff_words(setback, now),
         history=tuple(_past(each) for each in conversions if not each.is_under_way),
-        health=health(record),
-        is_afresh=record.is_afresh,
-        seen=record.decided,
+        **source(record),
     )
 
 
@@ -105,7 +98,7 @@ def machine_lines(why: MachineWhy) -> Iterator[Line]:
         yield (Cell("conversions", "bold"),)
         for past in why.history:
             yield from _past_lines(past, why.now)
-    yield source_line(why.health, why.is_afresh, why.seen, why.now)
+    yield why.source_line()
 
 
 def in_the_way(
@@ -161,11 +154,10 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class PodWhy:
+class PodWhy(Explanation):
     """The explanation of a pod. ``standing`` and ``reason`` are the scaler's, empty where it said none of it."""
 
     pod: str
-    now: datetime
     phase: str
     node: str
     owner: str
@@ -176,9 +168,6 @@ class PodWhy:
     reason: str
     coming: tuple[str, ...]
     in_the_way: tuple[InTheWay, ...]
-    health: Health
-    is_afresh: bool
-    seen: datetime | None
 
 
 def why_pod(record: Record, pod: Pod, conversions: Iterable[Conversion]) -> PodWhy:
@@ -187,7 +176,6 @@ def why_pod(record: Record, pod: Pod, conversions: Iterable[Conversion]) -> PodW
     waiting = decision.waiting_pods.get(pod.key) if decision and not pod.node else None
     return PodWhy(
         pod=pod.key,
-        now=record.now,
         phase=pod.phase,
         node=pod.node,
         owner=pod.owner,
@@ -198,9 +186,7 @@ def why_pod(record: Record, pod: Pod, conversions: Iterable[Conversion]) -> PodW
         reason=waiting.reason if waiting else "",
         coming=waiting.nodes if waiting else (),
         in_the_way=in_the_way(conversions, "pod", pod.key),
-        health=health(record),
-        is_afresh=record.is_afresh,
-        seen=record.decided,
+        **source(record),
     )
 
 
@@ -221,7 +207,7 @@ def pod_lines(why: PodWhy) -> Iterator[Line]:
             Fact("asks for", why.asks),
         ]
     )
-    yield source_line(why.health, why.is_afresh, why.seen, why.now)
+    yield why.source_line()
 
 
 def _asks(pod: Pod) -> Iterator[str]:

@@ -56,13 +56,10 @@ _APPROVE: Final = Right("update", "certificatesigningrequests/approval", "certif
 def connect(
     kubeconfig: str, *, folder: Path = Path(), dial: Dial = dial_here, timeout_s: float = 15.0
 ) -> KubernetesApi:
-    """A client of the API server that a kubeconfig's current context names. Nothing is asked yet.
+    """A client of the API server that the current context of a kubeconfig's text names. Nothing is asked yet.
 
-    Args:
-        kubeconfig: its text.
-        folder: where relative paths in it begin.
-        dial: what opens connections, where the server is not reached from here.
-        timeout_s: within how many seconds each request has its answer, or ends.
+    ``folder`` is where relative paths in it begin; ``dial`` opens connections, where the server is not reached from here.
+    Each request has its answer within ``timeout_s``, or ends.
 
     Raises:
         ValueError: the kubeconfig is none, or leads nowhere safe; says what.

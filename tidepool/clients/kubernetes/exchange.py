@@ -40,13 +40,7 @@ class Answer:
 
 
 class Exchange:
-    """Asks one API server, from several threads at once.
-
-    Args:
-        access: where it is, and who asks.
-        dial: what connects to it.
-        timeout_s: within how many seconds each request has its answer, or ends.
-    """
+    """Asks one API server, from several threads at once. Each request has its answer within ``timeout_s``, or ends."""
 
     def __init__(self, access: Access, dial: Dial = dial_here, timeout_s: float = 15.0) -> None:
         self.where = access.where
@@ -61,14 +55,9 @@ class Exchange:
     def ask(
         self, method: str, path: str, body: bytes = b"", *, content: str = "", changes: bool = False
     ) -> Answer:
-        """Send a request, and wait for the whole answer.
+        """Send a request, and wait for the whole answer. One that ``changes`` something is never sent twice.
 
-        Args:
-            method: ``GET``, ``POST`` ...
-            path: with its query.
-            body: what is sent.
-            content: its content type.
-            changes: whether it may change something: then it is never sent twice.
+        ``path`` has the query with it, ``content`` is the body's type.
 
         Raises:
             TimedOut: no answer came in time; or, to a change, no whole one: it may have been made.

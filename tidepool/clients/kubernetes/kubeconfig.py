@@ -10,8 +10,6 @@ import base64
 import binascii
 import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from tidepool.clients.here import Here
 from tidepool.clients.kubernetes.contract import Unauthorized
 from tidepool.clients.kubernetes.reading import moment
+from tidepool.clients.transport import TimedOut
 
 #: A credential is asked for anew so long before it ends.
 _EARLY: Final = timedelta(minutes=1)
@@ -101,24 +101,14 @@ class Access:
 
 def _ask_program(asked: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
     """Return what the library has the program say, in a process that ends with all that it started when it is late."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tidepool.clients.kubernetes.credential_program"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            said, complaint = process.communicate(json.dumps(asked), timeout_s)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise ValueError(f"its program gave none within {timeout_s:g} s") from None
-            raise
-    if process.returncode:
-        raise ValueError(complaint.strip() or "its program gave none")
-    read = json.loads(said)
+    program = [sys.executable, "-m", "tidepool.clients.kubernetes.credential_program"]
+    try:
+        ended = Here(os.environ).run(program, stdin=json.dumps(asked), timeout_s=timeout_s)
+    except TimedOut:
+        raise ValueError(f"its program gave none within {timeout_s:g} s") from None
+    if ended.exit_code:
+        raise ValueError(ended.stderr.strip() or "its program gave none")
+    read = json.loads(ended.stdout)
     if not isinstance(read, dict):
         raise ValueError("its program gave none")
     return read
@@ -127,10 +117,7 @@ def _ask_program(asked: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any
 def read_kubeconfig(text: str, folder: Path = Path(), context: str = "") -> Access:
     """The context of a kubeconfig that it calls its current one, or ``context``.
 
-    Args:
-        text: the kubeconfig.
-        folder: where relative paths in it begin: the folder that it is in.
-        context: which of its contexts; its current one if not said.
+    Relative paths in it begin in ``folder``, the one that it is in.
 
     Raises:
         ValueError: it is none, or leads nowhere safe; says what, and what is allowed. No secret is in the text.

@@ -27,10 +27,7 @@ def kubeconfig_text(server: str, authority: str, certificate: str, key: str) -> 
 def noted(text: str, folder: Path, note: Mapping[str, Any]) -> str:
     """The kubeconfig with a note of Tidepool's in it, which others pass over, fit to be read from any folder.
 
-    Args:
-        text: a kubeconfig that can be read.
-        folder: where relative paths in it begin.
-        note: what `note_of` gives back.
+    ``folder`` is where relative paths in it begin; `note_of` gives the note back.
     """
     config = _read(text)
     for section in _sections(config):

@@ -36,14 +36,7 @@ class Expired(KubernetesError):
 
 
 def answer_of(status: int, body: bytes, where: str, right: Right, *, changes: bool) -> Mapping[str, Any]:
-    """The object that an answer holds.
-
-    Args:
-        status: of HTTP.
-        body: all of it.
-        where: who answered.
-        right: what was asked for.
-        changes: whether it may have changed something.
+    """The object that an answer holds: of ``where``, to a request for ``right`` that may have changed something.
 
     Raises:
         KubernetesError: it holds none; of the class that says what happened.

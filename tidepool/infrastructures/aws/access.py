@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tidepool.cluster.slurm_conf import ACCOUNTING_HOST
+from tidepool.cluster.names import ACCOUNTING_HOST
 from tidepool.infrastructures.aws.names import named
 
 Part = Literal["controller", "accounting", "login", "node", "files", "endpoints"]

@@ -20,8 +20,8 @@ import pulumi_nomad as nomad
 from pulumi import Input, Output, ResourceOptions
 
 from tidepool.cluster.boot import Mount, Service
+from tidepool.cluster.names import CONTROLLER_HOST
 from tidepool.cluster.roles import MUNGE_KEY
-from tidepool.cluster.slurm_conf import CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures import contract
 from tidepool.infrastructures.cloud_init import hosts_file
