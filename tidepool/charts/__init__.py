@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _FORMATS: Final = (".svg", ".png")
@@ -27,6 +28,24 @@ _SETTINGS: Final[Any] = {
 
 class DrawingError(Exception):
     """A drawing cannot be made or written. The text is for a person."""
+
+
+def figure(size: tuple[float, float], title: str) -> Figure:
+    """Return an empty drawing of that size in inches."""
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=size, layout="constrained", facecolor="white")
+    if title:
+        made.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    return made
+
+
+def plain(axes: Axes) -> None:
+    """Leave nothing of a panel's frame but faint lines behind the data."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
 
 
 def write_drawing(draw: Callable[[], Figure], paths: Sequence[Path]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.charts import FAINT, INK, DrawingError, write_drawing
+from tidepool.charts import INK, DrawingError, figure, plain, write_drawing
 from tidepool.conversion.report import PHASES, THESIS, Row, quantile, said_way
 
 if TYPE_CHECKING:
@@ -42,19 +42,15 @@ def write_box_plots(rows: Sequence[Row], *paths: Path, title: str = "") -> None:
 
 
 def _figure(done: Sequence[Row], title: str) -> Figure:
-    from matplotlib.figure import Figure
-
     ways = sorted({row.direction for row in done})
-    figure = Figure(figsize=(1.0 + 5.4 * len(ways), 4.6), layout="constrained", facecolor="white")
-    if title:
-        figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
-    panels: Any = figure.subplots(1, len(ways), squeeze=False, sharey=True)
+    drawing = figure((1.0 + 5.4 * len(ways), 4.6), title)
+    panels: Any = drawing.subplots(1, len(ways), squeeze=False, sharey=True)
     for axes, way in zip(panels[0], ways, strict=True):
         _panel(axes, way, [row for row in done if row.direction == way])
     panels[0][0].set_ylabel("seconds")
     panels[0][0].set_ylim(bottom=0)
-    figure.supxlabel(f"{THESIS}.", fontsize=8, x=0.01, ha="left", wrap=True)
-    return figure
+    drawing.supxlabel(f"{THESIS}.", fontsize=8, x=0.01, ha="left", wrap=True)
+    return drawing
 
 
 def _panel(axes: Axes, way: str, rows: Sequence[Row]) -> None:
@@ -87,7 +83,4 @@ def _panel(axes: Axes, way: str, rows: Sequence[Row]) -> None:
         )
     axes.set_title(f"{said_way(way)}, {len(rows)} conversions", loc="left", fontsize=10, fontweight="bold")
     axes.set_xlabel("phase, with its median")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0)
+    plain(axes)

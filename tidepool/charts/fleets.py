@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.charts import FAINT, DrawingError, write_drawing
+from tidepool.charts import DrawingError, figure, plain, write_drawing
 from tidepool.scaling.decision import Phase
 from tidepool.scaling.ports import Sample
 
@@ -60,17 +60,11 @@ def write_chart(series: Sequence[Series], *paths: Path, title: str = "") -> None
 
 
 def _figure(series: Sequence[Series], title: str) -> Figure:
-    from matplotlib.figure import Figure
-
     drawn = [_Points(each.samples) for each in series]
     costs = any(any(points.usd_per_hour) for points in drawn)
     heights = [3.0, 3.0, 1.6][: 2 + costs]
-    figure = Figure(
-        figsize=(3.0 + 6.0 * len(series), 1.6 + sum(heights)), layout="constrained", facecolor="white"
-    )
-    if title:
-        figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
-    grid: Any = figure.subplots(
+    drawing = figure((3.0 + 6.0 * len(series), 1.6 + sum(heights)), title)
+    grid: Any = drawing.subplots(
         len(heights),
         len(series),
         squeeze=False,
@@ -90,7 +84,7 @@ def _figure(series: Sequence[Series], title: str) -> Figure:
         axes[0].set_title(each.name, loc="left", fontsize=10, fontweight="bold")
         axes[-1].set_xlabel(f"{unit} since {each.samples[0].at:%Y-%m-%d %H:%M:%S} UTC")
         for axis in axes:
-            _plain(axis)
+            _settle(axis)
             axis.set_xlim(0, max(span_s / unit_s, 1e-9))
     names = ("jobs", "nodes", "US$ an hour")
     for row, name in zip(grid, names, strict=False):
@@ -100,7 +94,7 @@ def _figure(series: Sequence[Series], title: str) -> Figure:
     shown = [layer[:2] for layer in _LAYERS if any(_has(points, layer[0]) for points in drawn)]
     _legend(grid[0, -1], [("waiting", _WAITING), ("running", _RUNNING)])
     _legend(grid[1, -1], shown[::-1])
-    return figure
+    return drawing
 
 
 class _Points:
@@ -152,13 +146,10 @@ def _cost(axes: Axes, elapsed: Sequence[float], points: _Points) -> None:
     axes.step(elapsed, points.usd_per_hour, where="post", color=_COST, linewidth=1.2)
 
 
-def _plain(axes: Axes) -> None:
+def _settle(axes: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0)
+    plain(axes)
     axes.margins(x=0)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, min_n_ticks=2, integer=True))
 

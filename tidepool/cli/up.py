@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -33,7 +35,7 @@ def up_verb(
     which running jobs would lose their nodes is refused. Machines that died are made again. On a terminal a preview
     is shown and you are asked, unless --yes. What stands after -- is the engine's, such as --target URN.
     """
-    from tidepool.cli.operation import carry_out, exit_code, parallel, require_approval, turn
+    from tidepool.cli.operation import parallel, require_approval, turn
 
     require_approval(stack, yes, "up")
     words = [
@@ -42,14 +44,7 @@ def up_verb(
         *parallel(at_once),
         *engine_words,
     ]
-    with stack.without_new_encryptionsalt():
-        spec = _look_at_spec(stack)
-        with turn(stack):
-            _look_at_cluster(stack, spec)
-            outcome = carry_out(stack, "up", *words, counted=as_json, aside=as_json)
-    if as_json:
-        show.emit(outcome.document(outputs=stack.outputs() or {}))
-    return exit_code(outcome.code)
+    return _carried_out(stack, "up", words, as_json, turn(stack))
 
 
 @click.command("preview")
@@ -73,7 +68,7 @@ def preview_verb(
 
     What `up` would refuse is refused here as well. What stands after -- is the engine's.
     """
-    from tidepool.cli.operation import carry_out, exit_code, parallel
+    from tidepool.cli.operation import parallel
 
     words = [
         *(["--refresh"] if refresh else []),
@@ -81,9 +76,20 @@ def preview_verb(
         *parallel(at_once),
         *engine_words,
     ]
+    return _carried_out(stack, "preview", words, as_json, nullcontext())
+
+
+def _carried_out(
+    stack: Stack, verb: str, words: Sequence[str], as_json: bool, turn: AbstractContextManager[None]
+) -> int:
+    """Look that nothing is against it, have the engine do it, and give the exit code."""
+    from tidepool.cli.operation import carry_out, exit_code
+
     with stack.without_new_encryptionsalt():
-        _look_at_cluster(stack, _look_at_spec(stack))
-        outcome = carry_out(stack, "preview", *words, counted=as_json, aside=as_json)
+        spec = _look_at_spec(stack)
+        with turn:
+            _look_at_cluster(stack, spec)
+            outcome = carry_out(stack, verb, *words, counted=as_json, aside=as_json)
     if as_json:
         show.emit(outcome.document(outputs=stack.outputs() or {}))
     return exit_code(outcome.code)

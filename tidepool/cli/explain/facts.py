@@ -55,12 +55,8 @@ def action_view(action: Action) -> ActionView:
     """An action in words."""
     nodes = nodes_of(action)
     jobs = action.jobs if isinstance(action, Launch | Convert) else ()
-    return ActionView(_what(action), hosts(nodes), len(nodes), action.reason, jobs)
-
-
-def _what(action: Action) -> str:
-    """Name an action in a word or three."""
-    return f"convert to {action.to}" if isinstance(action, Convert) else _WORDS[type(action)]
+    what = f"convert to {action.to}" if isinstance(action, Convert) else _WORDS[type(action)]
+    return ActionView(what, hosts(nodes), len(nodes), action.reason, jobs)
 
 
 def nodes_of(action: Action) -> tuple[str, ...]:

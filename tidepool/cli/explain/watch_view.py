@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from tidepool.cli.cluster import fleet_of
-from tidepool.cli.explain.facts import ActionView, _what, action_view, fleet_backoffs, nodes_of
+from tidepool.cli.explain.facts import ActionView, action_view, fleet_backoffs, nodes_of
 from tidepool.cli.explain.lines import deadline, holds, phase_words, what_comes
 from tidepool.cli.explain.record import Health, Record, by_fleet, health
 from tidepool.cli.jobs import ids_text
@@ -19,6 +19,7 @@ from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.roles import Role
 from tidepool.cluster.spec import Fleet
 from tidepool.conversion.record import Conversion
+from tidepool.scaling.decide.node_status import OURS
 from tidepool.scaling.decision import (
     Decision,
     Drain,
@@ -382,12 +383,12 @@ def _under_way(record: Record, decision: Decision) -> Iterator[UnderWay]:
     for node, drain in memory.drains.items():
         view = decision.nodes.get(node)
         if view is not None and view.phase in (Phase.DRAINING, Phase.DRAINED):
-            why = drain.reason.removeprefix("tidepool:").strip()
+            why = drain.reason.removeprefix(OURS).strip()
             together.setdefault((view.phase.value, drain.since, None, why), []).append(node)
     # A launch and a drain are remembered until they are over; the others are known by their open intents.
     for intent in record.open_intents:
         if not isinstance(intent.action, Launch | Drain | Undrain):
-            key = (_what(intent.action), intent.at, None, intent.action.reason)
+            key = (action_view(intent.action).what, intent.at, None, intent.action.reason)
             together.setdefault(key, []).extend(nodes_of(intent.action))
     for (what, since, until, why), nodes in sorted(together.items(), key=lambda each: each[0][1]):
         yield UnderWay(what, hosts(nodes), len(nodes), since, until, why)

@@ -26,7 +26,7 @@ from tidepool.cli.show import between, clock, hosts, number, span, usd
 from tidepool.clients.slurm import Node
 from tidepool.cluster.scaling import Account, Schedule
 from tidepool.cluster.spec import ClusterSpec, Fleet
-from tidepool.scaling.decide.policies import wants
+from tidepool.scaling.decide.policies import holds_at, wants
 from tidepool.scaling.decision import Launch, Phase
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import Intent
@@ -252,13 +252,11 @@ def fleet_lines(why: FleetWhy) -> Iterator[Line]:
 
 def _floors(spec: ClusterSpec, fleet: Fleet, now: datetime) -> Iterator[str]:
     """Yield the floors that hold now, and the schedules of other hours."""
-    holding = [floor.reason for floor in wants(spec, now).floors if floor.fleet == fleet.name]
-    yield from holding
+    yield from (floor.reason for floor in wants(spec, now).floors if floor.fleet == fleet.name)
     for policy in spec.scaling.policies:
-        if isinstance(policy, Schedule) and policy.fleet == fleet.name:
+        if isinstance(policy, Schedule) and policy.fleet == fleet.name and not holds_at(policy, now):
             hours = f"from {policy.begin} to {policy.end} {policy.timezone}"
-            if not any(hours in reason for reason in holding):
-                yield f"{policy.nodes} will be scheduled {hours} on {', '.join(policy.days)}"
+            yield f"{policy.nodes} will be scheduled {hours} on {', '.join(policy.days)}"
 
 
 def _limits(spec: ClusterSpec, fleet: Fleet) -> Iterator[str]:

@@ -170,7 +170,7 @@ class Requests:
         return tuple(self.read(right, read, page) for page in pages)
 
     def read(self, right: Right, read: Callable[[Json], _T], found: Json) -> _T:
-        """What ``read`` makes of the answer to ``right``.
+        """Read the answer to ``right``, as ``read`` does.
 
         Raises:
             Malformed: it cannot be read.
