@@ -37,6 +37,11 @@ class Recorded:
     location: str = field(default="", metadata={"stored_as": "place"})
     machine_id: str = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether neither is there, and nothing is known to have been cut off."""
+        return not (self.machine or self.membership or self.pending)
+
     def own_machines(self, listed: Sequence[Machine]) -> Sequence[Machine]:
         """Return those of the machines of its name that it is the record of.
 

@@ -605,6 +605,22 @@ def test_what_slurm_powers_up_is_made() -> None:
     assert kinds(decide(flagged, Memory())) == [(Launch, ("cpu-2",))]
 
 
+def test_what_slurm_powers_up_and_no_record_knows_joins_with_a_repair() -> None:
+    """Its machine is made its node's, in the decision that desires it."""
+    coming = saving(states={"cpu-1": "MIXED+CLOUD+POWERING_UP"}, machines=(machine("cpu-1"),))
+    decision = decide(coming, Memory())
+    assert kinds(decision) == [(Repair, ("cpu-1",))]
+    assert decision.desired == desired("cpu-1")
+
+
+@pytest.mark.parametrize("state", ["IDLE+CLOUD", "DOWN+CLOUD", "IDLE+CLOUD+DRAIN", "IDLE+CLOUD+POWERED_DOWN"])
+def test_what_slurm_has_just_asked_for_and_no_record_knows_is_looked_at_again(state: str) -> None:
+    seen = saving(states={"cpu-1": state}, machines=(machine("cpu-1"),), power_up=frozenset({"cpu-1"}))
+    decision = decide(seen, Memory())
+    assert decision.actions == ()
+    assert not any(decision.desired.values())
+
+
 def test_limits_hold_for_slurm_too() -> None:
     decision = decide(
         saving(power_up=frozenset({"cpu-1", "cpu-2"}), of={"limits": {"max_nodes": 1}}), Memory()

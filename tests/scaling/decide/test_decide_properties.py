@@ -19,7 +19,6 @@ from tidepool.cluster.hostlist import expand
 from tidepool.cluster.slots import fleet_and_number
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decide.decide import decide
-from tidepool.scaling.decide.power_save import powered_up
 from tidepool.scaling.decision import Decision, DeleteOrphan, Drain, Launch, Remove, Repair, Undrain
 from tidepool.scaling.memory import Memory
 
@@ -199,8 +198,7 @@ def test_what_joins_and_leaves_the_wish_is_told(look: tuple[ClusterState, Memory
     after = {name for nodes in decision.desired.values() for name in nodes}
     recorded = seen.recorded or {}
     joined = after - before - names(decision, Launch) - names(decision, Repair)
-    # One that is up and that Slurm's power saving asks for joins at once; what is recorded of it is repaired later.
-    assert joined - powered_up(seen) <= recorded.keys()
+    assert joined <= recorded.keys()
     gone = before - after - names(decision, Remove)
     assert not {name for name in gone if name in recorded and recorded[name].machine}
     assert names(decision, Launch) <= after

@@ -70,7 +70,7 @@ def wrong_release_slot(recheck: Recheck, name: str) -> str:
     """Why not to make a slot of a node any more."""
     if recheck.may_have_machine(name):
         return "it has a machine, or may have one that cannot be seen"
-    if _is_recorded(recheck, name):
+    if not recheck.recorded.get(name, Recorded()).is_empty:
         return "it is recorded by now"
     if recheck.has_jobs(name):
         return "it has jobs"
@@ -100,7 +100,7 @@ def wrong_delete_orphan(recheck: Recheck, key: MachineKey, is_busy: bool) -> str
     if recheck.is_another(key):
         # That one is recorded, and has the jobs.
         return "it has jobs" if recheck.has_jobs(key.node) else ""
-    if _is_recorded(recheck, key.node):
+    if not recheck.recorded.get(key.node, Recorded()).is_empty:
         return "it is recorded by now"
     if recheck.has_jobs(key.node):
         return "it has jobs"
@@ -147,8 +147,3 @@ def _wrong_to_leave_kubernetes(recheck: PoolsRecheck, name: str) -> str:
     if node.unschedulable:
         return _NOT_OURS
     return "a pod has started there" if recheck.has_pods(name) else ""
-
-
-def _is_recorded(recheck: Recheck, name: str) -> bool:
-    record = recheck.recorded.get(name, Recorded())
-    return record.machine or record.membership or record.pending

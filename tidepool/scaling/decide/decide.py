@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
 
 from tidepool.clients.slurm import Job, JobState
 from tidepool.cluster.frozen import FrozenDict
@@ -22,12 +21,12 @@ from tidepool.scaling.decide.excess import find_excess
 from tidepool.scaling.decide.floors import Outlook, serve, shrink
 from tidepool.scaling.decide.grow import Growth, grow
 from tidepool.scaling.decide.limits import Limits, limits
-from tidepool.scaling.decide.node_status import NodeAction, RequestStatus, without_mark
+from tidepool.scaling.decide.node_status import NodeAction, without_mark
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Wants, wants
 from tidepool.scaling.decide.pools.converge import Convergence, Wanted
 from tidepool.scaling.decide.pools.machine_status import apart
-from tidepool.scaling.decide.power_save import follow, powered_up
+from tidepool.scaling.decide.power_save import follow, joins, powered_up
 from tidepool.scaling.decide.reconcile import Entry, Reconciled, hosts_by_fleet, reconcile
 from tidepool.scaling.decide.remember import set_right
 from tidepool.scaling.decide.upkeep import orphans, remembered, upkeep
@@ -35,8 +34,6 @@ from tidepool.scaling.decision import Cost, Decision, Launch, NodeView, Phase, U
 from tidepool.scaling.memory import Launch as Launching
 from tidepool.scaling.memory import Memory
 
-#: A node that is being taken away, or that failed, is made when it is gone, or left alone no more.
-_NOT_FREE: Final = frozenset({RequestStatus.UNDER_WAY, RequestStatus.UP, RequestStatus.FAILED})
 _NO_POLICY = "no policy makes nodes for jobs: scaling.policies has neither queue nor backlog"
 _SLURM_ASKS = "Slurm's power saving asks for nodes by itself"
 
@@ -121,8 +118,8 @@ def _of_pools(launches: Iterable[Launch], pools: Convergence) -> Iterable[Wanted
 def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Reconciled]:
     """With nodes that are at work and recorded among those that are desired, whoever made them.
 
-    And with those of which something is there, where Slurm's power saving asks for them. In the other mode without those
-    that could not be made and of which nothing is there: their names are free at once.
+    And with those of which something is there, where Slurm's power saving asks for them (`joins`). In the other mode without
+    those that could not be made and of which nothing is there: their names are free at once.
     """
     reconciled = reconcile(state, memory)
     asked_for = powered_up(state)
@@ -130,7 +127,7 @@ def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Recon
         entry.name
         for entry in reconciled.entries.values()
         if entry.action is NodeAction.ADOPT
-        or (entry.name in asked_for and not entry.is_desired and entry.request not in _NOT_FREE)
+        or (entry.name in asked_for and joins(entry, state.recorded or {}))
     )
     saves_power = state.spec.scaling.mode == "power_save"
     less = hosts_by_fleet(

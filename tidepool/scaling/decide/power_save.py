@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tidepool.clients.slurm import NodeBase, NodeFlag
 from tidepool.cluster.slots import fleet_and_number
-from tidepool.scaling.cluster_state import ClusterState
+from tidepool.scaling.cluster_state import ClusterState, Recorded
 from tidepool.scaling.decide.capacity import is_quarantined
 from tidepool.scaling.decide.limits import Limits
 from tidepool.scaling.decide.node_status import NodeAction, RequestStatus, SlurmStatus, slurm_status
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
-from tidepool.scaling.decide.reconcile import Reconciled
+from tidepool.scaling.decide.reconcile import Entry, Reconciled
 from tidepool.scaling.decision import Phase, PowerFailed, Remove, Undrain
 from tidepool.scaling.memory import Memory
 
 _ASKS: Final = "Slurm's power saving asks for it"
 _DRAINED: Final = frozenset({Phase.DRAINED, Phase.DRAINING})
+#: A node that is being taken away, or that failed, is made when it is gone, or left alone no more.
+_NOT_FREE: Final = frozenset({RequestStatus.UNDER_WAY, RequestStatus.UP, RequestStatus.FAILED})
+_NOT_UP: Final = frozenset({SlurmStatus.UNLISTED, SlurmStatus.SLOT, SlurmStatus.BOOTING})
 _ASKED: Final = frozenset({NodeFlag.POWERING_UP, NodeFlag.POWER_UP})
 
 
@@ -32,6 +35,21 @@ def powered_up(state: ClusterState) -> frozenset[str]:
         # One that is DOWN was given up, and is about to be powered down.
         if node.state.flags & _ASKED and node.state.base is not NodeBase.DOWN
     }
+
+
+def joins(entry: Entry, recorded: Mapping[str, Recorded]) -> bool:
+    """Return whether a node that power saving asks for, and of which something is there, is desired from now on.
+
+    One that is recorded is. One of no record is where its machine can be made its node's: then the same decision says
+    so, with a repair. Otherwise the next look tells what Slurm means, which has just asked: a node that is up is asked for no
+    more, one that comes is powering up, and one that somebody holds is theirs.
+    """
+    if entry.is_desired or entry.request in _NOT_FREE:
+        return False
+    if not recorded.get(entry.name, Recorded()).is_empty:
+        return True
+    is_new = entry.phase is Phase.STRAY and entry.request is RequestStatus.NONE
+    return is_new and slurm_status(entry.node) in _NOT_UP
 
 
 def follow(plan: Plan, state: ClusterState, memory: Memory, reconciled: Reconciled, limits: Limits) -> Plan:
@@ -69,7 +87,7 @@ def _powered_up(
         if name in plan.desired:
             continue
         if entry is not None and entry.request is not RequestStatus.FAILED:
-            continue  # it is being taken away still, and made again when it is gone
+            continue  # it is being taken away still, and made again when it is gone; or see `joins`
         fleet = fleets.get(fleet_name)
         if fleet is None or number > fleet.max_nodes:
             failed += _fail(plan, name, "it is no slot of a fleet")

@@ -158,9 +158,7 @@ class _Look:
 
     def _names(self) -> set[str]:
         recorded = self._state.recorded or {}
-        made = {
-            name for name, record in recorded.items() if record.machine or record.membership or record.pending
-        }
+        made = {name for name, record in recorded.items() if not record.is_empty}
         # A slot that nothing else knows of is left out at once, for there are ten thousands of them.
         there = {node.name for node in self._state.nodes if not node.state.is_slot}
         others = self._desired | self._machines.keys() | self._state.under_way | made
