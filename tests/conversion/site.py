@@ -19,7 +19,6 @@ from tidepool.cluster.roles import Role
 from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.kubernetes_side import KubernetesSide
-from tidepool.conversion.machine import ControlPlanes
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
@@ -104,7 +103,6 @@ class Site:
         parties = Parties(
             _Reached(self, inbox),
             {"slurm": SlurmSide(slurm, NODE, self.clock), "kubernetes": side},
-            ControlPlanes(NODE, slurm, kubernetes, lambda: side.labels_seen, self.clock),
         )
         return convert(conversion, parties, journal, now=self.clock, wait=self.wait, told=lambda _: None)
 

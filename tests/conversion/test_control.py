@@ -1,4 +1,4 @@
-"""Who is in charge of Slurm, and who of Kubernetes' control plane is well, as `ControlPlanes` finds it out."""
+"""Who is in charge of Slurm, and who of Kubernetes' control plane is well, as the sides find it out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from tests.clients.kubernetes.world import FakeWorld as FakeKubernetesWorld
 from tests.clients.kubernetes.world import RealWorld, World
 from tests.clients.slurm.world import FakeWorld, up
 from tests.simulation.kubernetes.fake import FakeKubernetes
-from tidepool.clients.kubernetes.objects import Node
+from tidepool.clients.kubernetes.contract import KubernetesClient
+from tidepool.clients.kubernetes.objects import STACK_LABEL, Node
 from tidepool.clients.slurm import Controller, ControllerDown
-from tidepool.cluster.frozen import FrozenDict
-from tidepool.conversion.machine import MEMBER_LABEL, ControlPlanes
-from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused, Standing, verdict
+from tidepool.conversion.kubernetes_side import MEMBER_LABEL, KubernetesSide
+from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused, Verdict
+from tidepool.conversion.slurm_side import SlurmSide
 from tidepool.simulation.slurm.fake import FakeSlurm
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -35,72 +36,69 @@ class Pinged(FakeSlurm):
         return self.answer or super().ping()
 
 
-def planes(slurm: FakeSlurm, node: str, now: Callable[[], datetime] = lambda: NOW) -> ControlPlanes:
-    return ControlPlanes(node, slurm, None, FrozenDict, now)
+def side_of(slurm: FakeSlurm, node: str, now: Callable[[], datetime] = lambda: NOW) -> SlurmSide:
+    return SlurmSide(slurm, node, now)
 
 
 def test_an_ordinary_machine_costs_one_ping() -> None:
     slurm = Pinged()
-    control = planes(slurm, "shared-1")
-    assert [control.standing("slurm") for _ in range(5)] == [()] * 5
-    assert [control.standing("kubernetes") for _ in range(5)] == [()] * 5
+    side = side_of(slurm, "shared-1")
+    assert [side.verdict() for _ in range(5)] == [Verdict()] * 5
     assert slurm.pings == 1
 
 
 def test_a_primary_goes_when_the_backup_has_taken_over() -> None:
     slurm = Pinged()
     slurm.backup = "standby"
-    control = planes(slurm, PRIMARY)
-    both = frozenset({PRIMARY, "standby"})
-    assert control.standing("slurm") == (Standing("slurm", both, both, PRIMARY),)
-    assert verdict(PRIMARY, "slurm", control.standing("slurm")).hands_over == "slurm"
-    control.hand_over("slurm")
-    assert control.standing("slurm") == (Standing("slurm", both, frozenset({"standby"}), "standby"),)
-    assert verdict(PRIMARY, "slurm", control.standing("slurm")).keeps == ""
+    side = side_of(slurm, PRIMARY)
+    assert side.verdict() == Verdict(f"slurmctld of standby takes over from {PRIMARY}", hands_over=True)
+    side.hand_over()
+    assert slurm.has_taken_over
+    assert side.verdict() == Verdict()
 
 
 def test_a_backup_goes_where_the_primary_is_in_charge() -> None:
     slurm = Pinged()
     slurm.backup = "standby"
-    assert verdict("standby", "slurm", planes(slurm, "standby").standing("slurm")).keeps == ""
+    assert side_of(slurm, "standby").verdict() == Verdict()
 
 
 def test_without_a_backup_the_machine_stays_and_is_told_why() -> None:
     slurm = Pinged()
-    control = planes(slurm, PRIMARY)
-    found = verdict(PRIMARY, "slurm", control.standing("slurm"))
-    assert found.hands_over is None
+    side = side_of(slurm, PRIMARY)
+    found = side.verdict()
+    assert not found.hands_over
     assert "no other controller answers" in found.keeps
     with pytest.raises(ControllerDown):
         slurm.takeover()
     with pytest.raises(ConversionError, match="no backup answers"):
-        control.hand_over("slurm")
+        side.hand_over()
 
 
 def test_a_primary_that_takes_control_back_is_handed_over_once_and_stays() -> None:
     slurm, time = Pinged(), [NOW]
     slurm.backup = "standby"
-    control = planes(slurm, PRIMARY, lambda: time[0])
-    control.hand_over("slurm")
+    side = side_of(slurm, PRIMARY, lambda: time[0])
+    side.hand_over()
     slurm.has_taken_over = False  # its supervisor has started it again
     time[0] += timedelta(seconds=5)
-    control.hand_over("slurm")
+    side.hand_over()
     assert not slurm.has_taken_over, "that would be an outage each time"
     time[0] += timedelta(seconds=60)
     with pytest.raises(Refused, match=r"takes control back.*Restart=on-failure"):
-        control.hand_over("slurm")
+        side.hand_over()
 
 
 def test_a_backup_that_leaves_as_well_does_not_count() -> None:
     world = FakeWorld()
     name = up(world, 1)
     world.fake.backup = name
-    control = planes(world.fake, PRIMARY)
-    assert verdict(PRIMARY, "slurm", control.standing("slurm")).hands_over == "slurm"
+    side = side_of(world.fake, PRIMARY)
+    assert side.verdict().hands_over
     world.fake.drain(name, REASON)
-    assert "no other controller answers" in verdict(PRIMARY, "slurm", control.standing("slurm")).keeps
+    assert "no other controller answers" in side.verdict().keeps
     # That one counts itself: it is told of the other.
-    assert verdict(name, "slurm", planes(world.fake, name).standing("slurm")).keeps == ""
+    assert side_of(world.fake, name).verdict() == Verdict()
 
 
 def test_which_of_several_backups_is_in_charge_is_unknown() -> None:
@@ -111,16 +109,16 @@ def test_which_of_several_backups_is_in_charge_is_unknown() -> None:
         Controller("backup2", "c.example", True),
     )
     with pytest.raises(ConversionError, match="of the backups b, c Slurm does not say which"):
-        planes(slurm, "c").standing("slurm")
+        side_of(slurm, "c").verdict()
     # One whose slurmctld does not run is not in charge.
-    assert verdict("a", "slurm", planes(slurm, "a").standing("slurm")).keeps == ""
+    assert side_of(slurm, "a").verdict() == Verdict()
 
 
 def test_what_cannot_be_asked_is_unknown() -> None:
     slurm = Pinged()
     slurm.fail(ControllerDown("nobody answers", where="here", remedy="wait"))
     with pytest.raises(ConversionError, match="nobody answers"):
-        planes(slurm, PRIMARY).standing("slurm")
+        side_of(slurm, PRIMARY).verdict()
 
 
 @pytest.fixture(scope="session")
@@ -139,36 +137,36 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 MEMBERS = ("shared-1", "shared-2", "shared-3")
+OURS = {MEMBER_LABEL: "", STACK_LABEL: "dev"}
 
 
-def of_kubernetes(world: World, node: str) -> ControlPlanes:
-    seen = world.client.node(node)
-    assert seen is not None
-    return ControlPlanes(node, Pinged(), world.client, lambda: seen.labels)
+def of_kubernetes(client: KubernetesClient, node: str) -> KubernetesSide:
+    """The side as it has just seen the machine."""
+    side = KubernetesSide(client, node, "shared", "dev", lambda _: None)
+    side.see()
+    return side
 
 
 def test_a_member_goes_while_the_others_are_a_majority_that_is_well(world: World) -> None:
     world.add_node("shared-4")
     for name in MEMBERS:
-        world.add_node(name, {MEMBER_LABEL: ""})
-    control = of_kubernetes(world, "shared-1")
-    (standing,) = control.standing("kubernetes")
-    assert (standing.members, standing.well) == (frozenset(MEMBERS), frozenset(MEMBERS))
-    assert verdict("shared-1", "kubernetes", (standing,)).keeps == ""
+        world.add_node(name, OURS)
+    side = of_kubernetes(world.client, "shared-1")
+    assert side.verdict() == Verdict()
     # Another one that is about to leave counts no more.
     world.client.cordon("shared-2", REASON)
-    keeps = verdict("shared-1", "kubernetes", control.standing("kubernetes")).keeps
+    keeps = side.verdict().keeps
     assert "without it 1 of 2 would be well, and 2 must be" in keeps
     world.client.uncordon("shared-2")
-    assert verdict("shared-1", "kubernetes", control.standing("kubernetes")).keeps == ""
+    assert side.verdict() == Verdict()
     with pytest.raises(ConversionError, match="alike"):
-        control.hand_over("kubernetes")
+        side.hand_over()
 
 
 def test_the_only_member_stays(world: World) -> None:
-    world.add_node("shared-1", {MEMBER_LABEL: ""})
+    world.add_node("shared-1", OURS)
     world.add_node("shared-2")
-    keeps = verdict("shared-1", "kubernetes", of_kubernetes(world, "shared-1").standing("kubernetes")).keeps
+    keeps = of_kubernetes(world.client, "shared-1").verdict().keeps
     assert "is a member of Kubernetes' control plane" in keeps
 
 
@@ -177,5 +175,6 @@ def test_an_ordinary_node_costs_kubernetes_nothing() -> None:
         def nodes(self, pool: str | None = None) -> tuple[Node, ...]:
             raise AssertionError("it was asked")
 
-    control = ControlPlanes("shared-1", Pinged(), Silent(), lambda: {"disk": "fast"})
-    assert control.standing("kubernetes") == ()
+    client = Silent(lambda: NOW)
+    client.add_node("shared-1", labels={"disk": "fast", STACK_LABEL: "dev"})
+    assert of_kubernetes(client, "shared-1").verdict() == Verdict()

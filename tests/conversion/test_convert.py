@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conversion.world import START, FakeControl, World
+from tests.conversion.world import START, World
 from tidepool.cluster.roles import ROLES, Role
-from tidepool.conversion.ports import ConversionError, Standing
+from tidepool.conversion.kubernetes_side import members_verdict
+from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, longest_s
+from tidepool.conversion.slurm_side import controllers_verdict
 
 
 def is_only(world: World, role: Role) -> None:
@@ -358,41 +360,41 @@ def test_a_driver_that_lives_is_waited_for(world: World) -> None:
 
 def test_a_control_node_leaves_when_a_backup_has_taken_over(world: World) -> None:
     world.serve("slurm")
-    members = frozenset({"shared-1", "shared-2"})
-    world.control = FakeControl((Standing("slurm", members, members, "shared-1"),), backup="shared-2")
+    side, in_charge = world.sides["slurm"], ["shared-1"]
+    side.judges = lambda: controllers_verdict("shared-1", ("shared-1", "shared-2"), in_charge[0])
+    side.hands_over = lambda: in_charge.insert(0, "shared-2")
     done = world.drive(world.order("kubernetes"))
     assert done.phase == "done"
-    assert world.control.handed == ["slurm"]
+    assert side.handed == 1
 
 
 def test_a_control_node_that_is_called_back_as_another_took_over_runs_all_of_its_role_again(
     world: World,
 ) -> None:
     world.serve("slurm")
-    members = frozenset({"shared-1", "shared-2"})
+    side = world.sides["slurm"]
+    side.judges = lambda: controllers_verdict("shared-1", ("shared-1", "shared-2"), "shared-1")
+    # The other one takes its time, and somebody cancels meanwhile.
 
-    class Slow(FakeControl):
-        """The other one takes its time, and somebody cancels meanwhile."""
+    def called_back() -> None:
+        world.journal.cancel("shared-1", "anna")
 
-        def hand_over(self, role: Role) -> None:
-            self.handed.append(role)
-            world.journal.cancel("shared-1", "anna")
-
-    world.control = Slow((Standing("slurm", members, members, "shared-1"),))
+    side.hands_over = called_back
     calls: list[str] = []
     world.at = calls.append
     done = world.drive(world.order("kubernetes"))
-    assert (done.phase, done.text, world.control.handed) == ("stopped", "cancelled by anna", ["slurm"])
+    assert (done.phase, done.text, side.handed) == ("stopped", "cancelled by anna", 1)
     assert "machine.take slurm" in calls
     assert not any(call.startswith("machine.lose") for call in calls)
     is_only(world, "slurm")
-    assert world.sides["slurm"].hold_of == ""
+    assert side.hold_of == ""
 
 
 def test_a_control_node_that_nobody_replaces_stays(world: World) -> None:
     world.serve("kubernetes")
-    members = frozenset({"shared-1", "shared-2"})
-    world.control = FakeControl((Standing("kubernetes", members, frozenset({"shared-1"})),))
+    world.sides["kubernetes"].judges = lambda: members_verdict(
+        "shared-1", ("shared-1", "shared-2"), ("shared-1",)
+    )
     done = world.drive(world.order("slurm"))
     assert done.phase == "stopped"
     assert "without it 0 of 1 would be well, and 1 must be" in done.text

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from tests.properties import runs
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import ROLES, Role
+from tidepool.conversion.kubernetes_side import members_verdict
 from tidepool.conversion.next_step import Act, Enter, Mark, Observed, looks, next_step, other
-from tidepool.conversion.ports import Standing, Verdict, verdict
+from tidepool.conversion.ports import Verdict
 from tidepool.conversion.record import CANCELLABLE, DEADLINES, ENDED, Conversion, Order, Work, deadline
+from tidepool.conversion.slurm_side import controllers_verdict
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 IN_TURN = ("asked", "holding", "emptying", "leaving", "joining", "restoring")
@@ -69,7 +71,7 @@ def sights(draw: st.DrawFn, conversion: Conversion) -> Observed:
     return Observed(
         roles=roles, sights=FrozenDict(seen),
         held_by=FrozenDict({role: draw(st.sampled_from(["", "root (disk)"])) for role in seen if seen[role] == "held"}),
-        work=work, prepared=draw(st.booleans()), control=Verdict(keeps, "slurm" if keeps and draw(st.booleans()) else None),
+        work=work, prepared=draw(st.booleans()), control=Verdict(keeps, bool(keeps) and draw(st.booleans())),
         unknown=FrozenDict(unknown), failing=FrozenDict({"machine": "no"} if draw(st.booleans()) else {}),
         refused=draw(st.sampled_from(["", "", "never"])) if unknown else "",
     )  # fmt: skip
@@ -132,29 +134,24 @@ MEMBERS = frozenset({"a", "b", "c", "d", "e"})
 
 @given(st.sets(st.sampled_from(sorted(MEMBERS)), min_size=1), st.sets(st.sampled_from(sorted(MEMBERS))))
 def test_a_member_goes_only_where_a_majority_stays(members: set[str], well: set[str]) -> None:
-    found = verdict("a", "kubernetes", (Standing("kubernetes", frozenset(members), frozenset(well)),))
-    if "a" not in members:
-        assert not found.keeps
-        return
+    found = members_verdict("a", members | {"a"}, well)
     stay = members - {"a"}
     assert bool(found.keeps) == (2 * len(stay & well) <= len(stay))
-    assert found.hands_over is None
+    assert not found.hands_over
 
 
 @pytest.mark.parametrize(
     ("well", "in_charge", "keeps", "hands_over"),
     [
-        ("ab", "b", "", None),
-        ("ab", "a", "takes over", "slurm"),
-        ("ab", "", "takes over", "slurm"),
-        ("a", "a", "no other controller", None),
+        ("ab", "b", "", False),
+        ("ab", "a", "takes over", True),
+        ("ab", "", "takes over", True),
+        ("a", "a", "no other controller", False),
     ],
 )
 def test_a_controller_goes_when_another_is_in_charge(
-    well: str, in_charge: str, keeps: str, hands_over: str | None
+    well: str, in_charge: str, keeps: str, hands_over: bool
 ) -> None:
-    standing = Standing("slurm", frozenset("ab"), frozenset(well), in_charge)
-    found = verdict("a", "slurm", (standing,))
+    found = controllers_verdict("a", frozenset(well), in_charge)
     assert (keeps in found.keeps, found.hands_over) == (True, hands_over)
     assert bool(found.keeps) == bool(keeps)
-    assert verdict("a", "kubernetes", (standing,)) == verdict("x", "slurm", (standing,)) == Verdict()

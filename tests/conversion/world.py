@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +11,7 @@ from typing import Any, cast
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.journal import Journal
-from tidepool.conversion.ports import ConversionError, Sight, Standing
+from tidepool.conversion.ports import ConversionError, Sight, Verdict
 from tidepool.conversion.record import Conversion, Order, Work
 
 NODE = "shared-1"
@@ -48,7 +48,6 @@ class World:
         self.sides: dict[Role, FakeSide] = {role: FakeSide(self, role) for role in ROLES}
         self.journal = self.opened(folder)
         self.folder = folder
-        self.control: FakeControl | None = None
         #: Work that went without a word, which must never be.
         self.lost: list[str] = []
 
@@ -88,7 +87,7 @@ class World:
     def drive(
         self, conversion: Conversion, told: Callable[[Conversion], None] = lambda _: None
     ) -> Conversion:
-        parties = Parties(self.machine, self.sides, self.control)
+        parties = Parties(self.machine, self.sides)
         return convert(
             conversion,
             parties,
@@ -194,6 +193,10 @@ class FakeSide:
         self.is_prepared = False
         #: What is left besides the node: tokens, requests.
         self.left = False
+        #: Of its control plane.
+        self.judges: Callable[[], Verdict] = Verdict
+        self.hands_over: Callable[[], None] = lambda: None
+        self.handed = 0
 
     def sight(self) -> Sight:
         if self.known_since is None or self.known_since > self._world.time:
@@ -276,6 +279,13 @@ class FakeSide:
         self.known_since, self.hold_of, self.left, self.is_prepared = None, "", False, False
         self._world.happen(f"{self.role}.forget!")
 
+    def verdict(self) -> Verdict:
+        return self.judges()
+
+    def hand_over(self) -> None:
+        self.handed += 1
+        self.hands_over()
+
     def begin(self, name: str, seconds: float | None = None, *, stays: bool = False) -> Item:
         until = None if seconds is None else self._world.time + timedelta(seconds=seconds)
         self.items.append(Item(name, until, stays=stays))
@@ -288,19 +298,3 @@ class FakeSide:
         self._world.happen(f"{self.role}.{what}")
         if fault := self.faults.get(what) or self.faults.get("*"):
             raise ConversionError(fault)
-
-
-@dataclass
-class FakeControl:
-    standings: tuple[Standing, ...]
-    handed: list[Role] = field(default_factory=list)
-    backup: str = ""
-
-    def standing(self, role: Role) -> tuple[Standing, ...]:
-        return tuple(each for each in self.standings if each.role == role)
-
-    def hand_over(self, role: Role) -> None:
-        self.handed.append(role)
-        self.standings = tuple(
-            replace(each, in_charge=self.backup) if each.role == role else each for each in self.standings
-        )

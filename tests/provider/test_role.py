@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pulumi.provider.experimental.provider import DiffResponse
 
-from tests.conversion.world import FakeControl, Killed, World
+from tests.conversion.world import Killed, World
 from tests.provider.calls import Calls, plainly
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.frozen import FrozenDict
@@ -22,7 +22,7 @@ from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.convert import Parties
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.next_step import other
-from tidepool.conversion.ports import Standing
+from tidepool.conversion.slurm_side import controllers_verdict
 from tidepool.provider.provider import EngineLog, InitializationFailed, TidepoolProvider
 from tidepool.provider.role import Around, RoleKind
 from tidepool.resources.declarations import RoleModel
@@ -61,7 +61,7 @@ class Provider(Calls):
 
     @contextmanager
     def _parties(self, _wanted: RoleModel) -> Iterator[Parties]:
-        yield Parties(self.world.machine, self.world.sides, self.world.control)
+        yield Parties(self.world.machine, self.world.sides)
 
     def _opened(self, path: Path) -> Journal:
         assert path == self.world.folder / "conversions.db"
@@ -402,12 +402,12 @@ def test_deleting_one_that_is_in_charge_of_slurm_is_refused(
     provider: Provider, well: list[str], why: str
 ) -> None:
     state = provider.made()
-    members = frozenset({NODE, "ctl"})
-    provider.world.control = FakeControl((Standing("slurm", members, frozenset(well), NODE),))
+    side = provider.world.sides["slurm"]
+    side.judges = lambda: controllers_verdict(NODE, well, NODE)
     with pytest.raises(Refusal, match=why):
         provider.delete(NODE, state)
     assert provider.serves == ["slurm"]
-    provider.world.control = FakeControl((Standing("slurm", members, members, "ctl"),))
+    side.judges = lambda: controllers_verdict(NODE, (NODE, "ctl"), "ctl")
     provider.delete(NODE, state)
     assert provider.serves == []
 
@@ -461,7 +461,7 @@ def regardless(tmp_path: Path) -> Provider:
 def test_regardless_it_goes_with_its_work_whose_owners_are_told(regardless: Provider) -> None:
     state = regardless.made()
     item = regardless.world.sides["slurm"].begin("4711")
-    regardless.world.control = FakeControl((Standing("slurm", frozenset({NODE}), frozenset({NODE}), NODE),))
+    regardless.world.sides["slurm"].judges = lambda: controllers_verdict(NODE, (NODE,), NODE)
     regardless.delete(NODE, state)
     assert item.told
     assert regardless.serves == []

@@ -11,15 +11,13 @@ import pytest
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import ControllerDown, JobState, SlurmError
-from tidepool.cluster.frozen import FrozenDict
-from tidepool.conversion.machine import ControlPlanes
-from tidepool.conversion.ports import ConversionError, Standing, verdict
+from tidepool.conversion.ports import ConversionError, Verdict
+from tidepool.conversion.slurm_side import SlurmSide
 
 pytestmark = pytest.mark.slow
 
 #: What `status` says to start it by.
 START = "mkdir -p /run/tidepool/start; touch /run/tidepool/start/slurmctld; kill -HUP 1"
-BOTH = frozenset({"ctl", "ctlbackup"})
 
 
 @pytest.fixture
@@ -46,21 +44,18 @@ def end_job(cluster: Cluster, job: int) -> None:
 def test_the_backup_takes_over_from_the_primary_which_may_go_then(cluster: Cluster) -> None:
     job = begin_job(cluster)
     with cluster.slurm() as slurm:
-        control = ControlPlanes("ctl", slurm, None, FrozenDict)
-        standing = control.standing("slurm")
-        assert standing == (Standing("slurm", BOTH, BOTH, "ctl"),)
-        assert verdict("ctl", "slurm", standing).hands_over == "slurm"
-        control.hand_over("slurm")
+        side = SlurmSide(slurm, "ctl")
+        assert side.verdict() == Verdict("slurmctld of ctlbackup takes over from ctl", hands_over=True)
+        side.hand_over()
 
         def gone() -> bool | None:
             try:
-                (now,) = control.standing("slurm")
+                return side.verdict() == Verdict() or None
             except ConversionError:
                 return None  # nobody answers while the one takes over from the other
-            return True if now == Standing("slurm", BOTH, frozenset({"ctlbackup"}), "ctlbackup") else None
 
         until(gone, "ctlbackup is in charge", 60)
-        assert verdict("ctl", "slurm", control.standing("slurm")).keeps == ""
+        assert in_charge(cluster) == "ctlbackup"
 
         def answers() -> bool | None:
             try:
@@ -74,10 +69,8 @@ def test_the_backup_takes_over_from_the_primary_which_may_go_then(cluster: Clust
     end_job(cluster, job)
     # Without another that could, the one in charge stays.
     with cluster.slurm() as slurm:
-        found = verdict(
-            "ctlbackup", "slurm", ControlPlanes("ctlbackup", slurm, None, FrozenDict).standing("slurm")
-        )
-    assert found.hands_over is None
+        found = SlurmSide(slurm, "ctlbackup").verdict()
+    assert not found.hands_over
     assert "no other controller answers" in found.keeps
 
 

@@ -21,7 +21,7 @@ from tests.whole.pool_load import told_by_us
 from tests.whole.pools import ANY, POOL, PoolCluster, a_pool_cluster
 from tests.whole.switching import kill_driver
 from tidepool.clients.slurm import JobState
-from tidepool.conversion.machine import MEMBER_LABEL
+from tidepool.conversion.kubernetes_side import MEMBER_LABEL
 from tidepool.conversion.record import Conversion
 
 pytestmark = [pytest.mark.slow, needs_kubernetes]

@@ -14,7 +14,6 @@ from tidepool.conversion.journal import Journal
 from tidepool.conversion.next_step import Act, Enter, Looks, Mark, Observed, Wait, looks, next_step, other
 from tidepool.conversion.ports import (
     OUR_HOLD,
-    Control,
     ConversionError,
     Machine,
     Refused,
@@ -22,7 +21,6 @@ from tidepool.conversion.ports import (
     Sight,
     TakenOver,
     Verdict,
-    verdict,
 )
 from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import ENDED, Conversion, Order, Work, given_up, observed_now, reported
@@ -41,11 +39,10 @@ _LONGEST_S, _LONGEST_CHANGE_S = 1.0, 0.25
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """The parties of a conversion: the machine, Slurm and Kubernetes as they see it, and the control planes it is a part of."""
+    """The parties of a conversion: the machine, and Slurm and Kubernetes as they see it."""
 
     machine: Machine
     sides: Mapping[Role, Side]
-    control: Control | None = None
 
 
 def convert(
@@ -158,7 +155,6 @@ class _Drive:
             self._look = Look(
                 self.parties.machine,
                 self.parties.sides,
-                self.parties.control,
                 self.conversion.order,
                 self._roles_known(),
             )
@@ -250,8 +246,7 @@ class _Drive:
             case "lose":
                 self.parties.machine.lose(act.role)
             case "hand_over":
-                assert self.parties.control is not None
-                self.parties.control.hand_over(act.role)
+                side.hand_over()
 
     def _roles_known(self) -> frozenset[Role] | None:
         if self._roles is not None and self.pace.now() - self._roles[1] > _ROLES_LAST:
@@ -281,7 +276,6 @@ class Look:
     Args:
         machine: which one.
         sides: how both see it.
-        control: the control planes that it is a part of.
         order: what is to become of it.
         roles: those that it has, where that is known already.
     """
@@ -290,12 +284,10 @@ class Look:
         self,
         machine: Machine,
         sides: Mapping[Role, Side],
-        control: Control | None,
         order: Order,
         roles: frozenset[Role] | None,
     ) -> None:
-        self._machine, self._sides, self._controls = machine, sides, control
-        self._node, self._away = order.node, other(order.to)
+        self._machine, self._sides, self._away = machine, sides, other(order.to)
         self.roles = roles
         self._sights: dict[Role, Sight] = {}
         self._held_by: dict[Role, str] = {}
@@ -329,7 +321,7 @@ class Look:
                 self._sights.pop(wanted.work, None)
         if wanted.control and self._control is None and self._away not in unknown:
             try:
-                self._control = self._verdict()
+                self._control = self._sides[self._away].verdict()
             except ConversionError as error:
                 unknown[self._away] = str(error)
         return Observed(
@@ -356,8 +348,3 @@ class Look:
         if role not in self._work:
             self._work[role] = () if self._sights[role] == "absent" else self._sides[role].work()
         return self._work[role]
-
-    def _verdict(self) -> Verdict:
-        if self._controls is None:
-            return Verdict()
-        return verdict(self._node, self._away, self._controls.standing(self._away))

@@ -32,9 +32,11 @@ from tidepool.clients.kubernetes.objects import (
 )
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.roles import Role
-from tidepool.conversion.ports import ConversionError, Refused, Sight
+from tidepool.conversion.ports import ConversionError, Refused, Sight, Verdict
 from tidepool.conversion.record import Work
 
+#: What the Node of a member of Kubernetes' control plane is labelled with.
+MEMBER_LABEL: Final = "node-role.kubernetes.io/control-plane"
 #: How long a machine may take to ask for its certificate.
 _TOKEN_LASTS: Final = timedelta(minutes=15)
 #: What a pod that is killed is given to stop; and how long its kubelet is waited for, which says that it has.
@@ -64,7 +66,7 @@ class KubernetesSide:
         node: the machine's name, and its Node's.
         pool: its pool.
         stack: its stack.
-        hand_over: takes the bootstrap token, for the machine's kubelet to be given it with its role.
+        give_token: takes the bootstrap token, for the machine's kubelet to be given it with its role.
         labels: of the pool's nodes, beside pool and stack.
         now: the time in UTC.
     """
@@ -73,12 +75,12 @@ class KubernetesSide:
     node: str
     pool: str
     stack: str
-    hand_over: Callable[[BootstrapToken], None]
+    give_token: Callable[[BootstrapToken], None]
     labels: Mapping[str, str] = field(default_factory=FrozenDict)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     role: Role = field(default="kubernetes", init=False)
     #: Of its Node, as it was seen last.
-    labels_seen: Mapping[str, str] = field(default_factory=FrozenDict, init=False)
+    _labels_seen: Mapping[str, str] = field(default_factory=FrozenDict, init=False)
     #: Pods whose owners were told, and when they were first killed, by uid. Who comes after a kill tells them again.
     _killed: dict[str, datetime] = field(default_factory=dict, init=False)
     _told: set[str] = field(default_factory=set, init=False)
@@ -192,7 +194,7 @@ class KubernetesSide:
                 if request.is_approved or request.is_denied or request.requestor != self._requestor:
                     self.client.delete_signing_request(request.name)
             token = self.client.create_token(self.node, self.now() + _TOKEN_LASTS, self._token_id)
-        self.hand_over(token)
+        self.give_token(token)
 
     def admit(self) -> None:
         """Approve what its kubelet asks for with our token; have its Node be labelled, and take pods once it is Ready."""
@@ -218,6 +220,22 @@ class KubernetesSide:
         self._killed.clear()
         self._refusals.clear()
 
+    def verdict(self) -> Verdict:
+        """See `Side`. An ordinary machine costs nothing."""
+        if MEMBER_LABEL not in self._labels_seen:
+            return Verdict()
+        with self._asking():
+            members = [node for node in self.client.nodes() if MEMBER_LABEL in node.labels]
+        # Those that we cordoned are leaving, as this one is: two at once are one too many.
+        well = {node.name for node in members if node.ready and not node.reason}
+        return members_verdict(self.node, {node.name for node in members}, well)
+
+    def hand_over(self) -> None:
+        """See `Side`."""
+        raise ConversionError(
+            "the members of Kubernetes' control plane are alike: there is none to take over"
+        )
+
     def _take_away(self, node: Node | None) -> None:
         """The Node before its pods: those of DaemonSets would be made again. What runs there ended with the role."""
         self.client.delete_node(self.node, node.uid if node is not None else _NO_UID)
@@ -234,7 +252,7 @@ class KubernetesSide:
             Refused: there is one of its name, which is not this stack's.
         """
         node = self.client.node(self.node)
-        self.labels_seen = node.labels if node is not None else FrozenDict()
+        self._labels_seen = node.labels if node is not None else FrozenDict()
         if node is None or node.labels.get(STACK_LABEL) == self.stack or self._came_by_our_token(node):
             return node
         whose = f"of the stack {other}" if (other := node.labels.get(STACK_LABEL)) else "of somebody else"
@@ -324,6 +342,19 @@ class KubernetesSide:
             yield
         except KubernetesError as error:
             raise ConversionError(str(error)) from error
+
+
+def members_verdict(node: str, members: Collection[str], well: Collection[str]) -> Verdict:
+    """Judge if ``node``, one of the ``members`` of Kubernetes' control plane, may leave: those that stay are a majority."""
+    stay = set(members) - {node}
+    well = stay.intersection(well)
+    majority = len(stay) // 2 + 1
+    if stay and len(well) >= majority:
+        return Verdict()
+    return Verdict(
+        f"{node} is a member of Kubernetes' control plane: without it {len(well)} of {len(stay)} would be well, and "
+        f"{majority if stay else 1} must be; add a member, or mend one, first"
+    )
 
 
 def _held_by(pod: Pod, budgets: tuple[Budget, ...]) -> str:

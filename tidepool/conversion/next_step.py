@@ -204,7 +204,7 @@ def _after_order(conversion: Conversion, seen: Observed) -> Step:
 
 def _holding(conversion: Conversion, seen: Observed) -> Step:
     away = other(conversion.order.to)
-    if seen.control.keeps and seen.control.hands_over is None:
+    if seen.control.keeps and not seen.control.hands_over:
         return Enter("restoring", seen.control.keeps)
     sight, was_held = seen.sights[away], "holding/held" in conversion.began
     if sight == "absent" or sight == "held" or (sight == "joining" and was_held):
@@ -221,10 +221,8 @@ def _emptying(conversion: Conversion, seen: Observed) -> Step:
         if "emptying/forced" in conversion.began:
             return Act("force_out", away, waits=True, text=what_holds(seen.work))
         return Act("ask_to_leave", away, waits=True, text=what_holds(seen.work))
-    if seen.control.hands_over is not None:
-        return Act(
-            "hand_over", seen.control.hands_over, mark="handed_over", waits=True, text=seen.control.keeps
-        )
+    if seen.control.hands_over:
+        return Act("hand_over", away, mark="handed_over", waits=True, text=seen.control.keeps)
     return Wait(seen.control.keeps) if seen.control.keeps else Enter("leaving")
 
 

@@ -1,4 +1,4 @@
-"""Ports of a conversion: the machine, both sides, and control planes. Each is a protocol; tests hand in fakes.
+"""Ports of a conversion: the machine, and both sides. Each is a protocol; tests hand in fakes.
 
 A machine that runs a part of a control plane is checked before it leaves that. A controller of Slurm goes when another one
 has taken over. A member of Kubernetes' control plane keeps its state by a majority of votes (etcd): it goes where the others
@@ -58,6 +58,14 @@ class Machine(Protocol):
 #: How a side sees the machine. ``absent``: it does not know it (no Node object; a slot that is FUTURE, or none).
 #: ``joining``: it knows it, and it is not up, held back or not. ``held``: it is up, and takes no new work. ``serving``.
 Sight = Literal["absent", "joining", "held", "serving"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why the machine has to stay, empty where it may go; and whether it may as soon as another has taken over."""
+
+    keeps: str = ""
+    hands_over: bool = False
 
 
 class Side(Protocol):
@@ -122,80 +130,14 @@ class Side(Protocol):
         """After its services were stopped: the slot is FUTURE, or the Node object, its lease and its requests are gone."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The control plane of ``role``'s side: the machines it runs on, those that are well, and who is in charge.
-
-    ``in_charge`` is empty where nobody is, or where all are alike, as the members of Kubernetes'.
-    """
-
-    role: Role
-    members: frozenset[str]
-    well: frozenset[str]
-    in_charge: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why the machine has to stay, empty where it may go; and whether it may as soon as another has taken over."""
-
-    keeps: str = ""
-    hands_over: Role | None = None
-
-
-class Control(Protocol):
-    """The control planes that the machine is a part of: Slurm's controllers, the members of Kubernetes'."""
-
-    def standing(self, role: Role) -> tuple[Standing, ...]:
-        """Return the other members of the control plane of ``role``'s side, and who is at work; none where it is no member.
-
-        It is asked after the side itself, which has answered.
-
-        Raises:
-            ConversionError: it cannot be asked, or cannot be told; then nothing moves.
-        """
+    def verdict(self) -> Verdict:
+        """Judge if the machine may leave, for all that it runs of the side's control plane. Asked after `see`, which answered."""
         ...
 
-    def hand_over(self, role: Role) -> None:
-        """Have another part take over from the machine, if none has; returns before it is done.
+    def hand_over(self) -> None:
+        """Have another part of the control plane take over from the machine, if none has; returns before it is done.
 
         Raises:
             Refused: it was done, and the machine has taken it back.
         """
         ...
-
-
-def verdict(node: str, leaves: Role, standings: tuple[Standing, ...]) -> Verdict:
-    """Judge if ``node`` may lose the role ``leaves``, for all that it runs of that side's control plane."""
-    for standing in standings:
-        if standing.role != leaves or node not in standing.members:
-            continue
-        found = _slurm(node, standing) if leaves == "slurm" else _kubernetes(node, standing)
-        if found.keeps:
-            return found
-    return Verdict()
-
-
-def _slurm(node: str, standing: Standing) -> Verdict:
-    others = sorted(standing.members & standing.well - {node})
-    if not others:
-        return Verdict(
-            f"{node} runs slurmctld, and no other controller answers that could take over; start a backup, and look at "
-            "`scontrol ping`"
-        )
-    if standing.in_charge in others or node not in standing.well:
-        return Verdict()
-    return Verdict(f"slurmctld of {others[0]} takes over from {node}", hands_over="slurm")
-
-
-def _kubernetes(node: str, standing: Standing) -> Verdict:
-    stay = standing.members - {node}
-    well = stay & standing.well
-    majority = len(stay) // 2 + 1
-    if stay and len(well) >= majority:
-        return Verdict()
-    return Verdict(
-        f"{node} is a member of Kubernetes' control plane: without it {len(well)} of {len(stay)} would be well, and "
-        f"{majority if stay else 1} must be; add a member, or mend one, first"
-    )

@@ -2,6 +2,10 @@
 
 A drain of a person's is never undone: who orders a conversion in spite of it ends it with the node, which is told, and
 the node that comes back is not drained. Measured with 22.05.8: a node that is FUTURE loses its drain and its reason.
+
+Slurm does not say which controller is in charge. Measured with 22.05.8: the primary is, whenever it answers. One that a backup
+takes over from ends, with exit code 0, and one that is started again takes control back within two seconds; a backup that
+answers may only stand by. So who is in charge is the first that answers, given that Slurm answered at all.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from tidepool.clients.slurm import (
+    Controller,
     Job,
     JobState,
     Node,
@@ -25,7 +30,8 @@ from tidepool.clients.slurm import (
 )
 from tidepool.cluster.hostlist import expand
 from tidepool.cluster.roles import Role
-from tidepool.conversion.ports import OUR_HOLD, ConversionError, Sight
+from tidepool.conversion.ports import OUR_HOLD, ConversionError, Sight, Verdict
+from tidepool.conversion.ports import Refused as NeverDone
 from tidepool.conversion.record import Work
 
 _UP: Final = frozenset({NodeBase.IDLE, NodeBase.ALLOCATED, NodeBase.MIXED})
@@ -52,6 +58,8 @@ _ON_NODES: Final = (
 )
 #: A job that is still ending so long after it was told to, in seconds, is one whose slurmd does not end it.
 _ENDING_S: Final = 60.0
+#: So long may a primary take to end that was told to: it saves its state.
+_ENDS: Final = timedelta(seconds=30)
 
 
 class SlurmSide:
@@ -66,6 +74,9 @@ class SlurmSide:
         #: As `see` saw it, for the calls that follow it at once.
         self._seen: Node | None = None
         self._forced: datetime | None = None
+        #: slurm.conf names its controllers, and they do not change while a machine moves.
+        self._is_ordinary = False
+        self._handed_over: datetime | None = None
 
     def see(self) -> Sight:
         with _said():
@@ -160,6 +171,42 @@ class SlurmSide:
                 self._slurm.down(self._name, f"{OUR_HOLD}: it runs nothing")
             self._slurm.to_future(self._name)
 
+    def verdict(self) -> Verdict:
+        """See `Side`. An ordinary machine costs a ping, once."""
+        if self._is_ordinary:
+            return Verdict()
+        with _said():
+            found = self._slurm.ping()
+        members = frozenset(map(_host, found))
+        if self._name not in members:
+            self._is_ordinary = True
+            return Verdict()
+        up = [_host(each) for each in found if each.is_up]
+        if self._name in up and not found[0].is_up and len(up) > 1:
+            raise ConversionError(
+                f"slurmctld of {_host(found[0])}, the primary, does not answer, and of the backups {', '.join(up)} "
+                "Slurm does not say which is in charge; start the primary, or stop all but one of them"
+            )
+        with _said():
+            leaving = {
+                node.name for node in self._slurm.nodes() if node.state.is_draining and is_our_hold(node)
+            }
+        return controllers_verdict(self._name, frozenset(up) - (leaving - {self._name}), up[0] if up else "")
+
+    def hand_over(self) -> None:
+        """See `Side`. Once: each time is an outage of seconds."""
+        now = self._now()
+        if self._handed_over is None:
+            with _said():
+                self._slurm.takeover()
+            self._handed_over = now
+        elif now - self._handed_over > _ENDS:
+            raise NeverDone(
+                f"a backup took over from slurmctld of {self._name}, which answers again: what supervises it starts it "
+                "again, and a primary that starts takes control back. Have it do so after failures alone "
+                "(`Restart=on-failure` in its unit)"
+            )
+
     def _take_away(self, job: Job, reason: str) -> Work:
         """Its owner is told first: who is cut off in between has told."""
         message = f"tidepool: job {job.array_id or job.job_id} is taken from {self._name}: {reason}"
@@ -225,6 +272,24 @@ class SlurmSide:
         if len(found) != 1:
             raise ConversionError(f"Slurm was asked for the node {self._name}, and told of {len(found)}")
         return found[0]
+
+
+def controllers_verdict(node: str, well: Collection[str], in_charge: str) -> Verdict:
+    """Judge if ``node``, which runs slurmctld, may leave: ``well`` are the controllers that answer and stay."""
+    others = sorted(set(well) - {node})
+    if not others:
+        return Verdict(
+            f"{node} runs slurmctld, and no other controller answers that could take over; start a backup, and look at "
+            "`scontrol ping`"
+        )
+    if in_charge in others or node not in well:
+        return Verdict()
+    return Verdict(f"slurmctld of {others[0]} takes over from {node}", hands_over=True)
+
+
+def _host(controller: Controller) -> str:
+    """slurm.conf may name it with its domain."""
+    return controller.host.partition(".")[0]
 
 
 def _is_held(node: Node) -> bool:

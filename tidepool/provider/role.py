@@ -15,13 +15,12 @@ from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.clients.kubernetes.objects import BootstrapToken
 from tidepool.clients.slurm import Slurm
 from tidepool.cluster.desired_state import is_forced
-from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.kubelet_files import bootstrap_kubeconfig
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.kubernetes_side import KubernetesSide
-from tidepool.conversion.machine import ControlPlanes, RoleFile, RoleProgram, kubernetes_files
+from tidepool.conversion.machine import RoleFile, RoleProgram, kubernetes_files
 from tidepool.conversion.next_step import SAID
 from tidepool.conversion.ports import ConversionError, Side
 from tidepool.conversion.processes import is_driven
@@ -241,25 +240,22 @@ def around_of(home: Home) -> Around:
 
     @contextmanager
     def parties(wanted: RoleModel) -> Iterator[Parties]:
-        slurmctld = Slurm(transport(wanted.controller, home.data))
-        slurm = SlurmSide(slurmctld, wanted.node)
+        slurm = SlurmSide(Slurm(transport(wanted.controller, home.data)), wanted.node)
         try:
             access = load_access(home.data, wanted.stack, wanted.access)
             client = access.client(home.data)
         except (NoAccess, ValueError) as error:
             # It may be that nobody needs it: a machine without the role leaves its pool without it.
             unasked = cast(Side, _Unasked(str(error)))
-            control = ControlPlanes(wanted.node, slurmctld, None, FrozenDict)
-            yield Parties(_machine(home, wanted, _Token()), {"slurm": slurm, "kubernetes": unasked}, control)
+            yield Parties(_machine(home, wanted, _Token()), {"slurm": slurm, "kubernetes": unasked})
             return
         with client:
             token = _Token(access)
             kubernetes = KubernetesSide(
                 client, wanted.node, wanted.pool, wanted.stack, token.hand_over, wanted.labels
             )
-            control = ControlPlanes(wanted.node, slurmctld, client, lambda: kubernetes.labels_seen)
             sides: Mapping[Role, Side] = {"slurm": slurm, "kubernetes": kubernetes}
-            yield Parties(_machine(home, wanted, token), sides, control)
+            yield Parties(_machine(home, wanted, token), sides)
 
     return Around(parties, lambda wanted: machine_runs(wanted.machine, home.data))
 

@@ -13,7 +13,7 @@ from tidepool.cluster.roles import ROLES, Role
 from tidepool.conversion.convert import Parties
 from tidepool.conversion.journal import Journal
 from tidepool.conversion.next_step import SAID, other
-from tidepool.conversion.ports import OUR_HOLD, ConversionError, Side, verdict
+from tidepool.conversion.ports import OUR_HOLD, ConversionError, Side
 from tidepool.conversion.record import Conversion, Order, Work
 
 _LEAVES: Final = "it leaves the pool"
@@ -167,8 +167,8 @@ def leave(
                 _force_out(side, patience, pause)
     elif runs:
         for role in sorted(roles):
-            _refuse_to_lose_control(node, role, parties, hands_over)
-        _empty(sides, patience, pause, lambda: all(_is_free(node, role, parties) for role in roles))
+            _refuse_to_lose_control(parties.sides[role], hands_over)
+        _empty(sides, patience, pause, lambda: all(_is_free(parties.sides[role]) for role in roles))
     else:
         for side in sides:
             with leniently():
@@ -218,13 +218,11 @@ def _comes_up(
     return False
 
 
-def _refuse_to_lose_control(node: str, role: Role, parties: Parties, hands_over: bool) -> None:
-    if parties.control is None:
+def _refuse_to_lose_control(side: Side, hands_over: bool) -> None:
+    found = side.verdict()
+    if found.hands_over and hands_over:
         return
-    found = verdict(node, role, parties.control.standing(role))
-    if found.hands_over is not None and hands_over:
-        return
-    if found.hands_over is not None:
+    if found.hands_over:
         raise Refused(
             f"its slurmctld is in charge; have another take over first, by `scontrol takeover` ({found.keeps})"
         )
@@ -232,16 +230,14 @@ def _refuse_to_lose_control(node: str, role: Role, parties: Parties, hands_over:
         raise Refused(found.keeps)
 
 
-def _is_free(node: str, role: Role, parties: Parties) -> bool:
+def _is_free(side: Side) -> bool:
     """Return whether no control plane needs it; as long as one does, another is told to take over."""
-    if parties.control is None:
-        return True
-    found = verdict(node, role, parties.control.standing(role))
-    if found.hands_over is not None:
-        parties.control.hand_over(found.hands_over)
+    found = side.verdict()
+    if found.hands_over:
+        side.hand_over()
     elif found.keeps:
         raise Refused(found.keeps)
-    return found.hands_over is None
+    return not found.hands_over
 
 
 def _empty(

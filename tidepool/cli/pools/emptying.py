@@ -22,7 +22,7 @@ from tidepool.clients.slurm import SlurmError
 from tidepool.cluster.roles import ROLES
 from tidepool.conversion.convert import Parties, convert
 from tidepool.conversion.kubernetes_side import KubernetesSide
-from tidepool.conversion.machine import ControlPlanes, RoleProgram
+from tidepool.conversion.machine import RoleProgram
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion
 from tidepool.conversion.slurm_side import SlurmSide
@@ -86,8 +86,7 @@ class Emptying:
             side = KubernetesSide(
                 kubernetes, node, pool.name, self._stack.name, lambda _token: None, pool.labels
             )
-            control = ControlPlanes(node, slurm, kubernetes, lambda: side.labels_seen)
-            yield Parties(machine, dict(zip(ROLES, (SlurmSide(slurm, node), side), strict=True)), control)
+            yield Parties(machine, dict(zip(ROLES, (SlurmSide(slurm, node), side), strict=True)))
 
 
 def _until_empty(conversion: Conversion) -> None:
