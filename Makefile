@@ -11,10 +11,8 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 TEST_ARGS ?=
 # What the benchmark is told: make bench BENCH_ARGS='--sizes 10,100'
 BENCH_ARGS ?=
-# What the build of Kubernetes is told: make kubernetes KUBERNETES_ARGS=--where-possible
-KUBERNETES_ARGS ?=
-# What the build of the Pulumi CLI is told, the same
-PULUMI_ARGS ?=
+# What a build of Go modules is told: make kubernetes TOOLCHAIN_ARGS=--where-possible
+TOOLCHAIN_ARGS ?=
 # What the demo is told: make demo DEMO_ARGS='--stack physics'
 DEMO_ARGS ?=
 # Machines need root; who is not root is asked for a password where there is a terminal, and nowhere else.
@@ -39,13 +37,20 @@ demo: ## a real Slurm cluster on this machine that breathes: jobs in waves, node
 
 .PHONY: kubernetes
 kubernetes: setup ## build a Kubernetes for this machine from Go modules: 6 minutes the first time, then at once
-	@$(PY) -m tidepool.toolchain build $(KUBERNETES_ARGS)
+	@$(PY) -m tidepool.toolchain build kubernetes $(TOOLCHAIN_ARGS)
 
 .PHONY: pulumi
 pulumi: setup ## build the Pulumi CLI from Go modules: 6 minutes the first time, then at once
-	@$(PY) -m tidepool.toolchain build pulumi $(PULUMI_ARGS)
+	@$(PY) -m tidepool.toolchain build pulumi $(TOOLCHAIN_ARGS)
 	@if built=$$($(PY) -m tidepool.toolchain folder pulumi 2>/dev/null); then \
 		$(PY) -m tidepool.engine.language_host --install "$$built"; fi
+
+.PHONY: nomad
+nomad: setup ## build Nomad from Go modules, for the tests: 6 minutes the first time, then at once
+	@$(PY) -m tidepool.toolchain build nomad $(TOOLCHAIN_ARGS)
+
+.PHONY: toolchains
+toolchains: kubernetes pulumi nomad ## build all of these
 
 .PHONY: demo-converged
 demo-converged: setup kubernetes ## machines that move between Slurm and Kubernetes: jobs and pods come in turns
@@ -71,7 +76,7 @@ test-slow: setup-tests
 	@$(PYTEST) -m slow $(TEST_ARGS)
 
 .PHONY: test-all
-test-all: test kubernetes pulumi test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software
+test-all: test toolchains test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software
 
 .PHONY: docs
 docs: .venv/docs/.made ## write the pages and the reference of the public names into site/; broken links fail

@@ -14,7 +14,8 @@ from tests.schedule import (  # noqa: F401 - hooks
     pytest_collection_modifyitems,
     pytest_xdist_make_scheduler,
 )
-from tests.toolchain import LEFT_OUT, MISSING
+from tests.toolchain import left_out, why_missing
+from tidepool.toolchain import MODULES
 
 # On the same examples each time, unless somebody hunts: what fails is what was changed. And a property does not claim
 # how long it takes: on a busy machine each takes long once in a while.
@@ -27,10 +28,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say plainly, at the end, what was left out for want of the toolchain."""
-    if MISSING is None:
-        return
-    skipped = terminalreporter.getreports("skipped")
-    left_out = sum(1 for report in skipped if LEFT_OUT in str(report.longrepr))
-    terminalreporter.section("left out")
-    terminalreporter.line(f"tests that need a real Kubernetes and were left out: {left_out}. {MISSING}")
+    """Say plainly, at the end, what was left out for want of a toolchain."""
+    reasons = [str(report.longrepr) for report in terminalreporter.getreports("skipped")]
+    for module in MODULES.values():
+        count = sum(left_out(module) in reason for reason in reasons)
+        if count:
+            terminalreporter.section(f"left out: {module.title}")
+            terminalreporter.line(f"tests that need it and were left out: {count}. {why_missing(module)}")

@@ -26,7 +26,7 @@ def nothing(): pytest.skip("the lock of debian-12 asks for more than the mirror 
 
 def test_has_a_fixture(nothing): ...
 
-@pytest.mark.skipif(True, reason="nomad is not on PATH")
+@pytest.mark.skipif(True, reason="there is no kubectl on PATH")
 def test_is_listed(): ...
 
 @pytest.mark.xfail

@@ -73,7 +73,7 @@ SLOW_CLOSING = "==== 4 passed, 1 skipped in 67.80s (0:01:07) ===="
 def test_ci_ends_with_pytests_closing_lines_and_the_first_failures_exit_code(
     tmp_path: Path, recipe: str, code: int, told: list[str]
 ) -> None:
-    done = ci(tmp_path, f"kubernetes:\ntest:\n\t{recipe}\ntest-slow:\n\t@echo '{SLOW_CLOSING}'\n")
+    done = ci(tmp_path, f"toolchains:\ntest:\n\t{recipe}\ntest-slow:\n\t@echo '{SLOW_CLOSING}'\n")
     assert done.returncode == code
     assert done.stdout.splitlines()[-len(told) - 1 :] == [*told, SLOW_CLOSING]
 
@@ -91,13 +91,13 @@ def ci(folder: Path, makefile: str, **environment: str) -> subprocess.CompletedP
     return run([".ci/run"], folder, PATH=str(path), **environment)
 
 
-def test_ci_tells_a_kubernetes_that_cannot_be_built_by_its_exit_code(tmp_path: Path) -> None:
+def test_ci_tells_a_toolchain_that_cannot_be_built_by_its_exit_code(tmp_path: Path) -> None:
     tests = f"test:\n\t@echo '{CLOSING}'\ntest-slow:\n\t@echo '{SLOW_CLOSING}'\n"
-    done = ci(tmp_path, f"{tests}kubernetes:\n\t@exit 1\n")
+    done = ci(tmp_path, f"{tests}toolchains:\n\t@exit 1\n")
     assert done.returncode == 2
     assert done.stdout.splitlines()[-3:] == [
         CLOSING,
-        ".ci/run: make kubernetes failed with exit code 2",
+        ".ci/run: make toolchains failed with exit code 2",
         SLOW_CLOSING,
     ], "the tests run all the same"
 
@@ -111,7 +111,7 @@ def test_ci_leaves_nothing_out_unless_it_is_told_to(
 ) -> None:
     monkeypatch.delenv(MUST_RUN, raising=False)
     recipes = (
-        "kubernetes:\n\t@echo built $(KUBERNETES_ARGS)\n"
+        "toolchains:\n\t@echo built $(TOOLCHAIN_ARGS)\n"
         f"test:\n\t@echo '{CLOSING}'\ntest-slow:\n\t@echo must run: $${MUST_RUN}; echo '{SLOW_CLOSING}'\n"
     )
     done = ci(tmp_path, recipes, **environment)

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.toolchain import kubernetes_tools
+from tests.toolchain import built_tools, kubernetes_tools
 from tidepool.toolchain import (
     KUBERNETES,
     MODULES,
+    NOMAD,
     PULUMI,
     BuildFailed,
     CannotBuild,
@@ -134,6 +135,14 @@ def test_what_is_built_is_whole_and_found_and_not_built_again(place: Place) -> N
     assert place.build() == folder
     assert len(place.calls.read_text().splitlines()) == len(KUBERNETES.tools)
     assert len(place.said) == len(KUBERNETES.tools) + 1
+
+
+def test_a_module_is_built_with_its_tags(tmp_path: Path) -> None:
+    place = Place(tmp_path, NOMAD)
+    place.build()
+    assert " -tags hashicorpmetrics " in place.calls.read_text()
+    before = read_source(place.module).digest
+    assert read_source(dataclasses.replace(place.module, tags="")).digest != before
 
 
 def test_files_that_a_module_has_ready_are_taken_out_of_it(tmp_path: Path) -> None:
@@ -261,6 +270,14 @@ def test_a_tool_says_the_version_that_it_is_built_from(tool: str) -> None:
     program = kubernetes_tools().path(tool)
     said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
     assert said == f"Kubernetes v{read_source().version}\n"
+
+
+@pytest.mark.slow
+def test_nomad_says_the_version_that_it_is_built_from() -> None:
+    said = subprocess.run(
+        [built_tools(NOMAD).path("nomad"), "version"], check=True, capture_output=True, text=True
+    ).stdout
+    assert said == f"Nomad v{read_source(NOMAD).version}\n"
 
 
 @pytest.mark.slow

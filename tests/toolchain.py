@@ -1,9 +1,9 @@
-"""Whether the toolchain is there, for tests that need a real Kubernetes: they are left out where it is not, and that is said.
+"""Programs that are built from Go modules, for tests that need the real ones: they are left out where those are not built.
 
 @needs_kubernetes
 def test_...: ...
 
-def test_...(): tools = kubernetes_tools()
+def test_...(): tools = built_tools(KUBERNETES)
 """
 
 from __future__ import annotations
@@ -13,28 +13,38 @@ from typing import Final
 
 import pytest
 
-from tidepool.toolchain import Toolchain, ToolchainError, find
+from tidepool.toolchain import KUBERNETES, NOMAD, Module, Toolchain, ToolchainError, find
 
 
-def _why_not() -> str | None:
+def left_out(module: Module) -> str:
+    """The reason of each test that is left out; why it is so is said once, at the end of the run."""
+    return f"needs {module.title}, which is not built here: make {module.name}"
+
+
+def why_missing(module: Module) -> str | None:
+    """What is wrong; None where its tools are there."""
     try:
-        find(os.environ)
+        find(os.environ, module)
     except ToolchainError as error:
         return str(error)
     return None
 
 
-#: None where it is there.
-MISSING: Final = _why_not()
+def _needs(module: Module) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(why_missing(module) is not None, reason=left_out(module))
 
-#: Of each that is left out; why it is so is said once, at the end of the run.
-LEFT_OUT: Final = "needs Kubernetes, which is not built here: make kubernetes"
 
-needs_kubernetes: Final = pytest.mark.skipif(MISSING is not None, reason=LEFT_OUT)
+needs_kubernetes: Final = _needs(KUBERNETES)
+needs_nomad: Final = _needs(NOMAD)
+
+
+def built_tools(module: Module) -> Toolchain:
+    """The tools. Skips where they are not built."""
+    if why_missing(module) is not None:
+        pytest.skip(left_out(module))
+    return find(os.environ, module)
 
 
 def kubernetes_tools() -> Toolchain:
-    """The tools. Skips where they are not built."""
-    if MISSING is not None:
-        pytest.skip(LEFT_OUT)
-    return find(os.environ)
+    """Those of Kubernetes."""
+    return built_tools(KUBERNETES)

@@ -13,7 +13,8 @@ IMAGES: Final = (Path(__file__).parent / "images").resolve()
 PLAYBOOKS: Final = (Path(__file__).parent / "playbooks").resolve()
 #: The Go module that etcd, the kubelet and the others are built from.
 KUBERNETES: Final = (Path(__file__).parent / "kubernetes").resolve()
-#: The one that the Pulumi CLI is built from.
+#: Those that Nomad and the Pulumi CLI are built from.
+NOMAD: Final = (Path(__file__).parent / "nomad").resolve()
 PULUMI: Final = (Path(__file__).parent / "pulumi").resolve()
 
 

@@ -1,4 +1,4 @@
-"""The toolchain: programs for this machine, built from Go modules by `make kubernetes` and `make pulumi`.
+"""The toolchain: programs for this machine, built from Go modules by `make kubernetes`, `make pulumi` and `make nomad`.
 
 tools = find(os.environ)      # or find(os.environ, PULUMI); raises ToolchainMissing, which says how to build it
 tools.path("kube-apiserver")
@@ -8,6 +8,7 @@ tools.version                 # "1.36.3"
 from tidepool.toolchain.build import build as build
 from tidepool.toolchain.source import KUBERNETES as KUBERNETES
 from tidepool.toolchain.source import MODULES as MODULES
+from tidepool.toolchain.source import NOMAD as NOMAD
 from tidepool.toolchain.source import PULUMI as PULUMI
 from tidepool.toolchain.source import BuildFailed as BuildFailed
 from tidepool.toolchain.source import CannotBuild as CannotBuild

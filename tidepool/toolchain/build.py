@@ -154,6 +154,8 @@ class _Build:
             for variable, value in self.module.stamps.items():
                 flags.append(f"-X {variable}={value.format(version=version, major=major, minor=minor)}")
         command = ["build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", " ".join(flags)]
+        if self.module.tags:
+            command += ["-tags", self.module.tags]
         return self._go([*command, "-o", str(file), package], tell)
 
     def _copied(self, origin: str, file: Path) -> Done:

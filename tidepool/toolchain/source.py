@@ -27,6 +27,7 @@ class Module:
         required: the module whose version is that of all the programs.
         stamps: variables that the linker sets, with ``{version}``, ``{major}`` and ``{minor}`` of it.
         stamped: the beginning of the packages that have those variables.
+        tags: build tags, with commas between them.
         variable: names a folder that has the programs already; empty where there is no such variable.
         cost: the time and the room that building takes, for people.
     """
@@ -38,6 +39,7 @@ class Module:
     required: str
     stamps: Mapping[str, str]
     stamped: str
+    tags: str = ""
     variable: str = ""
     cost: str = field(default="", compare=False)
 
@@ -96,8 +98,23 @@ PULUMI: Final = Module(
     cost="about 6 minutes on two cores the first time, and some 3 GB of caches",
 )
 
+NOMAD: Final = Module(
+    name="nomad",
+    title="Nomad",
+    folder=shipped.NOMAD,
+    tools=MappingProxyType({"nomad": "github.com/hashicorp/nomad"}),
+    required="github.com/hashicorp/nomad",
+    stamps=MappingProxyType({}),
+    stamped="github.com/hashicorp/nomad",
+    # One of the two libraries of metrics has to be named.
+    tags="hashicorpmetrics",
+    cost="about 6 minutes on two cores the first time, and some 4 GB of caches",
+)
+
 #: By name.
-MODULES: Final[Mapping[str, Module]] = MappingProxyType({each.name: each for each in (KUBERNETES, PULUMI)})
+MODULES: Final[Mapping[str, Module]] = MappingProxyType(
+    {each.name: each for each in (KUBERNETES, PULUMI, NOMAD)}
+)
 
 #: Raised by whoever changes what is built from the same sources.
 _BUILDER: Final = 1
@@ -160,6 +177,7 @@ def read_source(module: Module = KUBERNETES) -> Source:
         "builder": _BUILDER,
         "machine": platform.machine(),
         "tools": dict(module.tools),
+        **({"tags": module.tags} if module.tags else {}),
         "files": digests,
     }
     digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()

@@ -1,10 +1,9 @@
-"""The jobs of a cluster, planned by a real Nomad, where there is one on PATH; and a host that becomes a machine there."""
+"""The jobs of a cluster, planned by a real Nomad; and a host that becomes a machine there."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -16,6 +15,7 @@ import yaml
 
 from tests.infrastructures.nomad.graph import JOB, registered
 from tests.infrastructures.nomad.specs import spec
+from tests.toolchain import built_tools, needs_nomad
 from tidepool.cluster.boot import Service
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.spec import ClusterSpec
@@ -28,8 +28,9 @@ from tidepool.infrastructures.nomad.jobspec import Constraint, written
 from tidepool.infrastructures.nomad.machine import Machine
 from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.infrastructures.nomad.preflight import rights_missing
+from tidepool.toolchain import NOMAD
 
-pytestmark = pytest.mark.skipif(shutil.which("nomad") is None, reason="nomad is not on PATH")
+pytestmark = [pytest.mark.slow, needs_nomad]
 UP_S = 120.0
 ROOT = Path(__file__).parents[3]
 
@@ -54,7 +55,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     )
     with (folder / "log").open("w") as log:
         agent = subprocess.Popen(
-            ["nomad", "agent", "-dev", f"-config={folder}/agent.hcl"],
+            [built_tools(NOMAD).path("nomad"), "agent", "-dev", f"-config={folder}/agent.hcl"],
             stdout=log,
             stderr=log,
             env={"PATH": os.environ["PATH"], "HOME": str(folder)},
