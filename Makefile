@@ -100,7 +100,7 @@ format: setup-tests ## mend what ruff can mend
 	@$(PY) -m ruff format --quiet
 
 .PHONY: bench
-bench: setup-tests ## measure the engine, beside `pulumi` where it is on PATH
+bench: setup-tests ## measure the engine, beside the Pulumi CLI where that is built or on PATH
 	@$(PY) bench/engine.py $(BENCH_ARGS)
 
 .PHONY: lock

@@ -30,6 +30,7 @@ ROOT: Final = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.page import add_page_option  # noqa: E402
+from tidepool.engine.choice import find_cli  # noqa: E402
 
 PROGRAM: Final = ROOT / "bench" / "programs" / "items"
 PLUGINS: Final = ROOT / "tests" / "engine" / "plugins"
@@ -65,12 +66,12 @@ class Figure:
 
 
 def actors() -> list[Actor]:
-    """The engine, and the CLI where it is on PATH: as it is, and with crash safety given up for speed."""
+    """The engine, and the CLI where it is there: as it is, and with crash safety given up for speed."""
     found = [Actor("engine", (sys.executable, "-m", "tidepool.engine"))]
-    pulumi = shutil.which("pulumi")
+    pulumi = find_cli(os.environ)
     if pulumi:
-        found.append(Actor("pulumi", (pulumi,)))
-        found.append(Actor("pulumi, no checkpoints", (pulumi,), {"PULUMI_SKIP_CHECKPOINTS": "true"}))
+        found.append(Actor("pulumi", (str(pulumi),)))
+        found.append(Actor("pulumi, no checkpoints", (str(pulumi),), {"PULUMI_SKIP_CHECKPOINTS": "true"}))
     return found
 
 
@@ -250,11 +251,11 @@ def machine() -> str:
         platform.processor(),
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    pulumi = shutil.which("pulumi")
+    pulumi = find_cli(os.environ)
     version = (
         subprocess.run([pulumi, "version"], capture_output=True, text=True, check=True).stdout.strip()
         if pulumi
-        else "not on PATH"
+        else "not there"
     )
     return (
         f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB, Linux {platform.release()}, "

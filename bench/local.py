@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT))
 from bench import engine as engine_bench  # noqa: E402
 from bench import machines as bare  # noqa: E402
 from bench.page import add_page_option  # noqa: E402
+from tidepool.engine.choice import find_cli  # noqa: E402
 from tidepool.infrastructures.local import kernel  # noqa: E402
 
 TIDEPOOL: Final = Path(sys.executable).with_name("tidepool")
@@ -177,7 +178,7 @@ def main() -> None:
     given = parser.parse_args()
     sizes = [int(size) for size in given.sizes.split(",")]
     images = given.images or Path(os.environ.get("TIDEPOOL_DATA", "/var/lib/tidepool")) / "images"
-    engines = ["embedded", *(["pulumi"] if shutil.which("pulumi") else [])]
+    engines = ["embedded", *(["pulumi"] if find_cli(os.environ) else [])]
     figures: Figures = {}
     for size in sizes:
         for turn in range(given.rounds):

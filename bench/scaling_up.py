@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import statistics
 import sys
@@ -28,7 +27,8 @@ import tidepool
 from tests.whole.cluster import Cluster
 from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
-from tidepool.engine import EmbeddedPulumiCommand
+from tidepool.engine import choose_command
+from tidepool.engine.choice import find_cli
 from tidepool.engine.warm import warm_command
 
 #: From a wish for nodes, and those of them that it is about.
@@ -101,10 +101,10 @@ def ways(cluster: Cluster, keep: ExitStack) -> Iterator[tuple[str, Way]]:
     folder = cluster.folder
     watched = [Path(tidepool.__file__).parent, folder / "__main__.py"]
     for engine in ("embedded", "pulumi"):
-        if engine == "pulumi" and shutil.which("pulumi") is None:
+        if engine == "pulumi" and find_cli(os.environ) is None:
             continue
         desired = {**env, "TIDEPOOL_ENGINE": engine}
-        cold = EmbeddedPulumiCommand() if engine == "embedded" else automation.PulumiCommand()
+        cold = choose_command(desired)
         warm = keep.enter_context(
             warm_command(
                 desired, folder=folder, modules=["tidepool.components"], plugins=["tidepool"], watched=watched

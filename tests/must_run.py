@@ -16,7 +16,6 @@ MUST_RUN: Final = "TIDEPOOL_TESTS_MUST_RUN"
 
 #: What a test may say when it skips itself, and why CI does without it.
 MAY_SKIP: Final[Mapping[str, str]] = {
-    "no `pulumi` command on PATH": "no registry of packages has the CLI; its recordings are compared with instead",
     "there is no UEFI for virtual machines": "booted in software it takes minutes; run by hand (docs/images.md)",
     "there is no kubectl on PATH": "neither scripts/packages nor the toolchain has it; our own client goes the same way",
     "no control groups of version 2 are mounted": "the kernel's choice; where it has version 1, that is tested",

@@ -15,6 +15,7 @@ from tidepool.cli import doctor, errors
 from tidepool.cli.remote_infrastructure import named_infrastructures
 from tidepool.cli.stack import find_stack
 from tidepool.cluster.failures import Permanent
+from tidepool.engine import choice
 from tidepool.infrastructures.finding import Finding
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel import Lack
@@ -42,6 +43,7 @@ def test_all_is_looked_at(somebody: Person) -> None:
         "machines",
         "data folder",
         "engine",
+        "Pulumi CLI",
         "Python",
         "package mirror",
         "Kubernetes",
@@ -77,12 +79,40 @@ def test_without_root_it_says_so_and_tries_nothing(somebody: Person, monkeypatch
     assert "machines" not in found
 
 
-def test_the_engine_that_cannot_be_is_told(somebody: Person) -> None:
+def test_the_engine_that_cannot_be_is_told(
+    somebody: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "BUILT", tmp_path)
     for name in ("pulumi", "other"):
         env = {**somebody.context.env, "TIDEPOOL_ENGINE": name, "PATH": "/nowhere"}
         found = {each.what: each for each in doctor.examine(replace(somebody.context, env=env))}
         assert found["engine"].state == "lacks"
         assert "TIDEPOOL_ENGINE" in found["engine"].detail
+
+
+CLIS = {
+    None: ("note", "not there; the embedded engine does without it"),
+    "3.260.1": ("well", "3.260.1, {}"),
+    "3.100.0": ("note", "3.100.0, {}: older than 3.255.0, with which this release is tested"),
+    "4.0.0": ("note", "4.0.0, {}: newer than 3.255.0, with which this release is tested"),
+    "what": ("note", "{} does not say its version"),
+}
+
+
+@pytest.mark.parametrize("version", CLIS)
+def test_the_cli_is_told_with_its_version_and_how_to_get_one_that_fits(
+    somebody: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None
+) -> None:
+    monkeypatch.setattr(choice, "BUILT", tmp_path / "built")
+    program = tmp_path / "pulumi"
+    if version:
+        program.write_text(f"#!/bin/sh\necho v{version}\n")
+        program.chmod(0o755)
+    env = {**somebody.context.env, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    found = {each.what: each for each in doctor.examine(replace(somebody.context, env=env))}["Pulumi CLI"]
+    state, detail = CLIS[version]
+    assert (found.state, found.detail) == (state, detail.format(program))
+    assert ("make pulumi" in found.remedy) == (state == "note")
 
 
 def test_a_kubernetes_that_is_not_built_is_a_note_with_how_to_build_it(

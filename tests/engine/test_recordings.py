@@ -1,7 +1,7 @@
 """The embedded engine does what the real CLI did with the same programs.
 
-``recordings/`` holds what the CLI did; ``record.py`` writes it. Where a ``pulumi`` command is on PATH, both
-are run and compared directly as well.
+``recordings/`` holds what the CLI did; ``record.py`` writes it. Where the Pulumi CLI is, on PATH or
+built by `make pulumi`, both are run and compared directly as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.scenarios.actors import engine, real_cli
+from tests.engine.scenarios.actors import LEFT_OUT, engine, real_cli
 from tests.engine.scenarios.compare import differences, without
 from tests.engine.scenarios.format import Scenario, load_all
 from tests.engine.scenarios.play import Play
@@ -76,14 +76,14 @@ def cli() -> Actor:
     """The real CLI; without one there is nothing to compare with."""
     found = real_cli()
     if found is None:
-        pytest.skip("no `pulumi` command on PATH")
+        pytest.skip(LEFT_OUT)
     return found
 
 
 @pytest.mark.cli
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
-def test_engine_does_as_the_cli_on_path(scenario: Scenario, tmp_path: Path, cli: Actor) -> None:
+def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path, cli: Actor) -> None:
     (tmp_path / "cli").mkdir()
     (tmp_path / "engine").mkdir()
     alone = Play(scenario, tmp_path / "cli", cli, {"cli": cli, "engine": cli})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,13 +15,20 @@ from hypothesis import strategies as st
 
 from demo.times import Spread, times
 from demo.workload import DemoJob, Stamp, waves
+from tests.engine.scenarios.actors import LEFT_OUT
 from tests.whole.cluster import LONG_S, ROOT, Cluster
+from tidepool.engine.choice import find_cli
 from tidepool.scaling.decision import Launch, Remove
 from tidepool.scaling.ports import Intent, Result
 
+without_cli = pytest.mark.skipif(find_cli(os.environ) is None, reason=LEFT_OUT)
+
 
 @pytest.mark.slow
-def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next(images: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["embedded", pytest.param("pulumi", marks=without_cli)])
+def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next(
+    images: Path, tmp_path: Path, engine: str
+) -> None:
     cluster = Cluster.make(tmp_path, images, "demo")
     (cluster.folder / "demo").symlink_to(ROOT / "demo")
     spec = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())["config"]["cluster:spec"]
@@ -33,7 +41,7 @@ def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next(images: Path
             done = subprocess.run(
                 [sys.executable, "-m", "demo", "--stack", "demo", "--waves", str(waves)],
                 cwd=cluster.folder,
-                env=cluster.environment,
+                env={**cluster.environment, "TIDEPOOL_ENGINE": engine},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +38,7 @@ COMMANDS: Final = (
 )
 _SETUP: Final = "`make setup` installs it (or: apt-get install {})"
 _FULL_MIB: Final = 2048
+_VERSION_S: Final = 20.0
 #: With less room than for so many, a word is said.
 _FEW_KUBELETS: Final = 8
 
@@ -67,6 +70,7 @@ def examine(context: Context) -> Iterator[Finding]:
     yield from _kernel(context)
     yield _data_folder(context.data)
     yield _engine(context)
+    yield _pulumi(context)
     yield _environment()
     yield _mirror(context)
     yield _kubernetes(context)
@@ -158,9 +162,42 @@ def _engine(context: Context) -> Finding:
         name = chosen_engine(context.env)
     except EngineError as error:
         return Finding("engine", "lacks", str(error), "unset TIDEPOOL_ENGINE")
-    if name == "pulumi":
-        return Finding("engine", "well", f"pulumi, {shutil.which('pulumi', path=context.env.get('PATH'))}")
-    return Finding("engine", "well", "embedded")
+    return Finding("engine", "well", name)
+
+
+def _pulumi(context: Context) -> Finding:
+    from tidepool.engine.choice import find_cli, pulumi_cli
+    from tidepool.engine.errors import EngineError
+    from tidepool.toolchain import PULUMI, read_source
+
+    if find_cli(context.env) is None:
+        return Finding("Pulumi CLI", "note", "not there; the embedded engine does without it", PULUMI.remedy)
+    try:
+        program = pulumi_cli(context.env)
+    except EngineError as error:
+        return Finding("Pulumi CLI", "note", str(error), "`make pulumi`")
+    version = _version_of(program, context)
+    if version is None:
+        return Finding("Pulumi CLI", "note", f"{program} does not say its version", "`make pulumi`")
+    detail, tested = f"{'.'.join(map(str, version))}, {program}", read_source(PULUMI).version
+    ours = tuple(map(int, tested.split(".")))
+    if version < ours or version[0] > ours[0]:
+        age = "older" if version < ours else "newer"
+        told = f"{detail}: {age} than {tested}, with which this release is tested"
+        return Finding("Pulumi CLI", "note", told, f"take it off PATH; {PULUMI.remedy}")
+    return Finding("Pulumi CLI", "well", detail)
+
+
+def _version_of(program: Path, context: Context) -> tuple[int, ...] | None:
+    env = {**context.env, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        done = subprocess.run(
+            [program, "version"], env=env, capture_output=True, text=True, timeout=_VERSION_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", done.stdout)
+    return tuple(map(int, found.groups())) if found else None
 
 
 def _environment() -> Finding:

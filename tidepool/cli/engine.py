@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol, TextIO
 
 from tidepool.cli.context import Context
 from tidepool.cli.errors import LACKS, Failure
-from tidepool.cli.show import warn
-from tidepool.engine.choice import EngineName, chosen_engine, pulumi_cli
+from tidepool.cli.show import tell, warn
+from tidepool.engine.choice import BUILT, EngineName, chosen_engine, pulumi_cli
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,8 @@ class Pulumi:
 
     def run(self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, aside: bool) -> int:
         stdout = sys.stderr if aside else None
+        if Path(self.program).is_relative_to(BUILT):
+            tell(f"engine: the Pulumi CLI that `make pulumi` built, {self.program}")
         # It hears of the terminal's interrupts by itself, and ends what is under way before it ends.
         with (
             _passing_on() as begun,

@@ -37,22 +37,27 @@ def chosen_engine(env: Mapping[str, str]) -> EngineName:
     return "pulumi"
 
 
+def find_cli(env: Mapping[str, str]) -> Path | None:
+    """The CLI that there is: the one on PATH, else the one that `make pulumi` built."""
+    found = shutil.which("pulumi", path=env.get("PATH")) or shutil.which(BUILT / "bin" / "pulumi")
+    return Path(found) if found else None
+
+
 def pulumi_cli(env: Mapping[str, str]) -> Path:
-    """The CLI: the one on PATH, else the one that `make pulumi` built.
+    """The CLI that there is, fit for programs in Python.
 
     Raises:
-        EngineError: there is none, or one that cannot run Python.
+        EngineError: there is none, or one that cannot run them.
     """
-    path = env.get("PATH")
-    program = shutil.which("pulumi", path=path) or shutil.which(BUILT / "bin" / "pulumi")
+    program = find_cli(env)
     if program is None:
         raise EngineError(
             "TIDEPOOL_ENGINE is 'pulumi', but there is no `pulumi` command on PATH, and none was built: `make pulumi` "
             "builds it, or install the Pulumi CLI; or leave TIDEPOOL_ENGINE out to use the embedded engine"
         )
     # The CLI looks on PATH and beside itself. A script, as some package managers have in its place, is elsewhere.
-    beside = Path(program).resolve()
-    if not (shutil.which(HOST, path=path) or os.access(beside.with_name(HOST), os.X_OK)):
+    beside = program.resolve()
+    if not (shutil.which(HOST, path=env.get("PATH")) or os.access(beside.with_name(HOST), os.X_OK)):
         with beside.open("rb") as file:
             alone = file.read(len(_EXECUTABLE)) == _EXECUTABLE
         if alone:
@@ -60,4 +65,4 @@ def pulumi_cli(env: Mapping[str, str]) -> Path:
                 f"the Pulumi CLI {program} has no language host for Python: there is no {HOST} beside it, nor on PATH. "
                 "Install all of Pulumi, or take it off PATH and build it by `make pulumi`; TIDEPOOL_ENGINE=embedded does without"
             )
-    return Path(program)
+    return program

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,6 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.language_host import packages
 from tidepool.engine.language_host.children import Children, said
 from tidepool.engine.program.checking import Checker
-from tidepool.engine.program.host import REPORTED
 from tidepool.engine.providers import interpreters
 from tidepool.engine.rpc import messages
 
@@ -64,6 +62,8 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
 
     def GetPluginInfo(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell of the host: its version is that of the SDK whose protocol it speaks."""
+        from importlib.metadata import version
+
         return _plugin.PluginInfo(version=version("pulumi"))
 
     @_told
@@ -102,6 +102,8 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
     @_told
     def Run(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Run a program to its end."""
+        from tidepool.engine.program.host import REPORTED
+
         _refuse_debugger(request)
         folder = Path(request.info.program_directory)
         python, env = self._interpreter(request.info)
