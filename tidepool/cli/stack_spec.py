@@ -245,11 +245,7 @@ def _plugin(name: str, package: Package, stack: Stack) -> Iterator[Lack]:
 
 def _runs_here(stack: Stack) -> bool:
     """Return whether the program runs with this interpreter's packages, and not with those of another environment."""
-    project = stack.project
-    python, _ = interpreters.find(
-        project.root, project.runtime_options, stack.environment, sys.executable, file=project.file
-    )
-    return python == sys.executable
+    return interpreters.of_project(stack.project, stack.environment, sys.executable) == sys.executable
 
 
 def installed(package: str) -> str:

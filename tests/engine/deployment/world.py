@@ -18,6 +18,7 @@ from tidepool.engine.providers.contract import (
     Existing,
     InitializationFailed,
     InvokeResult,
+    Provider,
     ProviderDied,
     ProviderError,
     ReadResult,
@@ -93,7 +94,7 @@ class World:
         self.unsure |= {id} | (before - self.things.keys())
 
 
-class MemoryProvider:
+class MemoryProvider(Provider):
     """The provider of package ``mem``."""
 
     def __init__(

@@ -91,7 +91,7 @@ def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -
 
     async def run() -> None:
         plugins = loader(tmp_path, output_of, virtualenv="", typed=True)
-        plugins._env = {**plugins._env, "PATH": f"{script.parent}:{os.environ['PATH']}"}
+        plugins.env = {**plugins.env, "PATH": f"{script.parent}:{os.environ['PATH']}"}
         for _ in range(2):
             with pytest.raises(EngineError, match="ended with exit code 0"):
                 await plugins.load(PluginRequest("odd"))

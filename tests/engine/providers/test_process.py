@@ -102,7 +102,7 @@ def test_one_that_cannot_be_executed_names_the_file(tmp_path: Path) -> None:
 def test_a_start_that_is_cancelled_while_it_forks_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spawn, started, is_cancelled = process._spawn, list[int](), threading.Event()
+    spawn, started, is_cancelled = process.spawn, list[int](), threading.Event()
 
     def held(
         argv: Sequence[str], cwd: Path, environ: Mapping[str, str]
@@ -121,7 +121,7 @@ def test_a_start_that_is_cancelled_while_it_forks_leaves_nothing(
         with pytest.raises(asyncio.CancelledError):
             await start
 
-    monkeypatch.setattr(process, "_spawn", held)
+    monkeypatch.setattr(process, "spawn", held)
     asyncio.run(run())
     assert [is_running(pid) for pid in started] == [False, False]
 

@@ -19,7 +19,6 @@ from tidepool.engine.providers.contract import (
     CreateResult,
     DiffResult,
     Existing,
-    InEngine,
     Provider,
     ProviderError,
     UpdateResult,
@@ -38,7 +37,7 @@ _DOWNLOAD_URL: Final = "pluginDownloadURL"
 Load = Callable[[PluginRequest], Awaitable[Provider]]
 
 
-class Registry(InEngine):
+class Registry(Provider):
     """All providers of an operation, whose own close ends none of them. References are ``URN::ID``."""
 
     kind = "provider resources"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar
 
 from tidepool.engine import property_path
@@ -171,25 +172,17 @@ def of_detailed_diff(
 class _Views:
     """A state's properties as they may be drawn, each made once and only when needed."""
 
-    __slots__ = ("_inputs", "_outputs", "_state", "_visible")
-
     def __init__(self, state: ResourceState | None, visible: Callable[[Properties], Properties]) -> None:
         self._state = state
         self._visible = visible
-        self._inputs: Properties | None = None
-        self._outputs: Properties | None = None
 
-    @property
+    @cached_property
     def inputs(self) -> Properties:
-        if self._inputs is None:
-            self._inputs = self._visible(self._state.inputs) if self._state else {}
-        return self._inputs
+        return self._visible(self._state.inputs) if self._state else {}
 
-    @property
+    @cached_property
     def outputs(self) -> Properties:
-        if self._outputs is None:
-            self._outputs = self._visible(self._state.outputs) if self._state else {}
-        return self._outputs
+        return self._visible(self._state.outputs) if self._state else {}
 
 
 _MISSING = object()

@@ -14,8 +14,8 @@ from tidepool.engine.providers.contract import (
     CreateResult,
     DiffResult,
     Existing,
-    InEngine,
     InvokeResult,
+    Provider,
     ProviderError,
     ReadResult,
     UpdateResult,
@@ -33,8 +33,8 @@ ResourceState = Callable[[str], State | None]
 Warn = Callable[[str, str], None]
 
 
-class BuiltinProvider(InEngine):
-    """All methods are those of :class:`~tidepool.engine.providers.contract.Provider`; no process is behind it."""
+class BuiltinProvider(Provider):
+    """Stack references and stashes; no process is behind it."""
 
     kind = "builtin resources"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, NoReturn
 
 from tidepool.engine.events import PropertyDiff
 from tidepool.engine.values import Properties
@@ -161,47 +161,50 @@ class ConstructResult:
     state_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-class Provider(Protocol):
-    """A configured or not yet configured provider.
+class Provider:
+    """A configured or not yet configured provider. It refuses what it does not define.
 
     Every method raises :class:`ProviderError` or one of its kinds. ``timeout_s`` 0 is the provider's
     own default. Properties that hold secrets come back with their secrets marked: where the plugin
     does not keep them, an output equal by key to a secret input is made secret by the caller.
     """
 
+    #: The subject of a refusal.
+    kind = "provider"
+
     async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
         """Validate a provider's own inputs."""
-        ...
+        self._refuse("cannot be configured")
 
     async def diff_config(
         self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         """Compare a provider's own inputs."""
-        ...
+        self._refuse("cannot be configured")
 
     async def configure(self, urn: str, id: str, inputs: Properties) -> None:
         """Give the provider its configuration; once, before any call on resources."""
-        ...
+        self._refuse("cannot be configured")
 
     async def check(
         self, urn: str, olds: Properties, news: Properties, random_seed: bytes, preview: bool
     ) -> CheckResult:
         """Validate and complete a resource's inputs."""
-        ...
+        self._refuse("cannot be checked")
 
     async def diff(
         self, urn: str, old: Existing, new_inputs: Properties, ignore_changes: tuple[str, ...]
     ) -> DiffResult:
         """Compare a resource's state with new inputs."""
-        ...
+        self._refuse("cannot be compared")
 
     async def create(self, urn: str, inputs: Properties, timeout_s: float, preview: bool) -> CreateResult:
         """Make the resource; raises InitializationFailed where it exists but did not come up."""
-        ...
+        self._refuse("cannot be created")
 
     async def read(self, urn: str, old: Existing, timeout_s: float = 0) -> ReadResult:
         """Find out what the resource is now; raises InitializationFailed where it is not well."""
-        ...
+        self._refuse("may not be read")
 
     async def update(
         self,
@@ -213,75 +216,28 @@ class Provider(Protocol):
         preview: bool,
     ) -> UpdateResult:
         """Change the resource in place; raises InitializationFailed as ``create`` does."""
-        ...
+        self._refuse("cannot be updated")
 
     async def delete(self, urn: str, old: Existing, timeout_s: float) -> None:
         """Remove the resource; one that is gone already is a success."""
-        ...
 
     async def construct(self, request: Any) -> ConstructResult:
         """Let the provider make a component; ``request`` is a ``provider_pb2.ConstructRequest``."""
-        ...
-
-    async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
-        """Call a function of the provider."""
-        ...
-
-    async def call(self, request: Any) -> CallResult:
-        """Call a method of a component; ``request`` is a ``provider_pb2.CallRequest``."""
-        ...
-
-    async def cancel(self) -> None:
-        """Ask the provider to end what is under way, soon and cleanly."""
-        ...
-
-    async def close(self) -> None:
-        """End the provider's process; nothing may be under way any more."""
-        ...
-
-
-class InEngine:
-    """A provider that the engine is itself: without configuration and process, it refuses what it does not define."""
-
-    #: The subject of a refusal.
-    kind: str
-
-    def _refuse(self, asked: str) -> NoReturn:
-        raise ProviderError(f"{self.kind} {asked}")
-
-    async def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
-        """Refuse."""
-        self._refuse("cannot be configured")
-
-    async def diff_config(self, *_: Any) -> DiffResult:
-        """Refuse."""
-        self._refuse("cannot be configured")
-
-    async def configure(self, urn: str, id: str, inputs: Properties) -> None:
-        """Refuse."""
-        self._refuse("cannot be configured")
-
-    async def read(self, urn: str, old: Existing, timeout_s: float = 0) -> ReadResult:
-        """Refuse."""
-        self._refuse("may not be read")
-
-    async def delete(self, urn: str, old: Existing, timeout_s: float) -> None:
-        """Nothing exists outside the state."""
-
-    async def construct(self, request: Any) -> ConstructResult:
-        """Refuse."""
         self._refuse("may not be constructed")
 
     async def invoke(self, token: str, args: Properties, preview: bool) -> InvokeResult:
-        """Refuse."""
+        """Call a function of the provider."""
         self._refuse("have no functions")
 
     async def call(self, request: Any) -> CallResult:
-        """Refuse."""
+        """Call a method of a component; ``request`` is a ``provider_pb2.CallRequest``."""
         self._refuse("have no methods")
 
     async def cancel(self) -> None:
-        """Nothing is under way."""
+        """Ask the provider to end what is under way, soon and cleanly."""
 
     async def close(self) -> None:
-        """No process is to be ended."""
+        """End the provider's process; nothing may be under way any more."""
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise ProviderError(f"{self.kind} {why}")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tidepool.engine import yaml_reading
 from tidepool.engine.errors import EngineError, NotSupportedError
+from tidepool.engine.project import Project
 
 #: The project file of a plugin that is Python source.
 PLUGIN_FILE: Final = "PulumiPlugin.yaml"
@@ -57,6 +58,12 @@ def find(
             f"make it: `python3 -m venv {venv}` and `{venv}/bin/python -m pip install -r {folder}/requirements.txt`"
         )
     return _ordered(environ) or own, {}
+
+
+def of_project(project: Project, environ: Mapping[str, str], own: str) -> str:
+    """The interpreter that a project's program runs with; errors as :func:`find`."""
+    python, _ = find(project.root, project.runtime_options, environ, own, file=project.file)
+    return python
 
 
 def _venv(folder: Path, named: str, default: str, toolchain: str, uv_venv: str, file: Path) -> Path | None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,45 +121,29 @@ class EngineServicer:
 _BUILTIN: Final = "pulumi"
 
 
+@dataclass(kw_only=True)
 class PluginLoader:
     """Loads the providers of one operation. Whoever was given a provider closes it."""
 
-    def __init__(
-        self,
-        *,
-        project: Project,
-        env: Mapping[str, str],
-        pulumi_home: Path,
-        python: Path,
-        log: LogSink,
-        stack_outputs: StackOutputs,
-        resource_state: ResourceState,
-        config: Mapping[str, str] | None = None,
-        start_deadline_s: float = START_DEADLINE_S,
-    ) -> None:
-        """Take what providers are made of.
+    #: Its plugins and its program's runtime options count.
+    project: Project
+    #: The environment that plugins inherit.
+    env: Mapping[str, str]
+    #: The folder with ``plugins/``.
+    pulumi_home: Path
+    #: The interpreter where the project asks for no other.
+    python: Path
+    #: Takes the ``engine_pb2.LogRequest`` of providers; on any thread.
+    log: LogSink
+    stack_outputs: StackOutputs
+    resource_state: ResourceState
+    #: The program's configuration as texts, which plugins find in PULUMI_CONFIG.
+    config: Mapping[str, str] | None = None
+    #: How long a plugin may take until it tells its port.
+    start_deadline_s: float = START_DEADLINE_S
 
-        Args:
-            project: its plugins and its program's runtime options.
-            env: the environment that plugins inherit.
-            pulumi_home: the folder with ``plugins/``.
-            python: the interpreter where the project asks for no other.
-            log: takes the ``engine_pb2.LogRequest`` of providers; on any thread.
-            stack_outputs: the outputs of a stack by name.
-            resource_state: the live state of a resource by URN; None where there is none.
-            config: the program's configuration as texts, which plugins find in PULUMI_CONFIG.
-            start_deadline_s: how long a plugin may take until it tells its port.
-        """
-        self._project = project
-        self._env = env
-        self._pulumi_home = pulumi_home
-        self._own_python = python
-        self._log = log
-        self._stack_outputs = stack_outputs
-        self._resource_state = resource_state
-        self._config = config
-        self._start_deadline_s = start_deadline_s
-        self._server = EngineServer(log)
+    def __post_init__(self) -> None:
+        self._server = EngineServer(self.log)
         self._noticed: set[str] = set()
         self._ahead: dict[PluginRequest, asyncio.Task[Provider]] = {}
 
@@ -174,11 +159,7 @@ class PluginLoader:
         Raises:
             EngineError: when the project asks for an environment that is not there.
         """
-        project = self._project
-        python, _ = interpreters.find(
-            project.root, project.runtime_options, self._env, str(self._own_python), file=project.file
-        )
-        return Path(python)
+        return Path(interpreters.of_project(self.project, self.env, str(self.python)))
 
     async def load(self, request: PluginRequest) -> Provider:
         """A new provider, not yet configured.
@@ -187,7 +168,7 @@ class PluginLoader:
             EngineError: when its plugin is missing or does not come up.
         """
         if request.package == _BUILTIN:
-            return BuiltinProvider(self._stack_outputs, self._resource_state, self._warn)
+            return BuiltinProvider(self.stack_outputs, self.resource_state, self._warn)
         started = self._ahead.pop(request, None)
         return await (started if started is not None else self._start(request))
 
@@ -206,20 +187,20 @@ class PluginLoader:
         from tidepool.engine.providers.connection import Connection, attach_port
         from tidepool.engine.providers.plugin import PluginProvider
 
-        if (port := attach_port(request.package, self._env)) is not None:
+        if (port := attach_port(request.package, self.env)) is not None:
             connection = await Connection.attach(request.package, port, engine_address=self.engine_address)
             return PluginProvider(connection)
         command = discovery.find(
             request,
-            project_plugins=self._project.providers,
-            environ=self._env,
-            pulumi_home=self._pulumi_home,
+            project_plugins=self.project.providers,
+            environ=self.env,
+            pulumi_home=self.pulumi_home,
             python=str(self.program_python),
         )
         if command.notice and command.notice not in self._noticed:
             self._noticed.add(command.notice)
             self._warn("", command.notice)
-        program = self._project.program
+        program = self.project.program
         connection = await Connection.open(
             request.package,
             command,
@@ -227,7 +208,7 @@ class PluginLoader:
             environ=self._environment(),
             engine_address=self.engine_address,
             on_log=self._hear if command.shows_output else _hush,
-            start_deadline_s=self._start_deadline_s,
+            start_deadline_s=self.start_deadline_s,
         )
         return PluginProvider(connection)
 
@@ -243,11 +224,11 @@ class PluginLoader:
         self._server.close()
 
     def _environment(self) -> dict[str, str]:
-        options = self._project.runtime_options
-        environ = {**self._env, "PULUMI_PROJECT": self._project.name}
+        options = self.project.runtime_options
+        environ = {**self.env, "PULUMI_PROJECT": self.project.name}
         environ.update({f"PULUMI_RUNTIME_{k.upper()}": _text(v) for k, v in options.items()})
-        if self._config:
-            environ["PULUMI_CONFIG"] = json.dumps(dict(self._config))
+        if self.config:
+            environ["PULUMI_CONFIG"] = json.dumps(dict(self.config))
         return environ
 
     def _hear(self, line: str, is_stderr: bool) -> None:
@@ -262,7 +243,7 @@ class PluginLoader:
         from tidepool.engine import rpc
 
         messages = rpc.messages("engine_pb2")
-        self._log(
+        self.log(
             messages.LogRequest(
                 severity=messages.LogSeverity.Value(severity), urn=urn, message=message, streamId=stream_id
             )

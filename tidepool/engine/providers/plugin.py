@@ -107,7 +107,7 @@ class CallablePlugin(ConfiguredPlugin):
 
 
 class PluginProvider(CallablePlugin):
-    """Speaks to a plugin. All methods are those of :class:`~tidepool.engine.providers.contract.Provider`."""
+    """Speaks to a plugin about its resources."""
 
     async def check(
         self, urn: str, olds: Properties, news: Properties, random_seed: bytes, preview: bool

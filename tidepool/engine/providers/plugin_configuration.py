@@ -18,6 +18,7 @@ from tidepool.engine.providers.contract import (
     CheckResult,
     DiffResult,
     Existing,
+    Provider,
     ProviderError,
     ProviderUnimplemented,
 )
@@ -38,7 +39,7 @@ class Configured:
     known: bool
 
 
-class ConfiguredPlugin:
+class ConfiguredPlugin(Provider):
     """Configures a plugin, and ends it."""
 
     def __init__(self, connection: Connection) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
@@ -275,7 +275,7 @@ async def _spawned(
     argv: Sequence[str], cwd: Path, environ: Mapping[str, str]
 ) -> tuple[subprocess.Popen[bytes], Watchdog]:
     # Fork and exec take milliseconds, more in a big process: not on the loop.
-    spawning = asyncio.create_task(asyncio.to_thread(_spawn, argv, cwd, environ))
+    spawning = asyncio.create_task(asyncio.to_thread(spawn, argv, cwd, environ))
     try:
         return await asyncio.shield(spawning)
     except asyncio.CancelledError:
@@ -289,16 +289,23 @@ async def _spawned(
         raise
 
 
-def _spawn(
-    argv: Sequence[str], cwd: Path, environ: Mapping[str, str]
+def spawn(
+    argv: Iterable[str],
+    cwd: Path,
+    environ: Mapping[str, str],
+    *,
+    stderr: int = subprocess.PIPE,
+    bufsize: int = -1,
 ) -> tuple[subprocess.Popen[bytes], Watchdog]:
+    """Start a plugin in a process group of its own, and a watchdog over it; raises OSError."""
     popen = subprocess.Popen(
         list(argv),
+        bufsize,
         cwd=cwd,
         env=dict(environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         process_group=0,
     )
     try:

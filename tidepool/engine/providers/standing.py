@@ -16,7 +16,7 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
 from tidepool.engine.providers.connection import VARIABLE
-from tidepool.engine.providers.process import Watchdog
+from tidepool.engine.providers.process import spawn
 
 _START_S: Final = 30.0
 _END_S: Final = 5.0
@@ -33,24 +33,9 @@ class StandingPlugin:
         """
         # No engine's address: each operation tells its own when it attaches.
         try:
-            self._process = subprocess.Popen(
-                list(argv),
-                cwd=folder,
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                process_group=0,
-            )
+            self._process, self._watchdog = spawn(argv, folder, environ, stderr=subprocess.DEVNULL, bufsize=0)
         except OSError as error:
             raise EngineError(f"plugin {name} cannot be started: {error}") from error
-        try:
-            self._watchdog = Watchdog(self._process.pid)
-        except OSError as error:
-            self._process.kill()
-            self._process.communicate()
-            raise EngineError(f"plugin {name} cannot be watched over: {error}") from error
         stdout = self._process.stdout
         assert stdout is not None
         try:
@@ -143,15 +128,12 @@ class StandingPlugins:
 
     def _start(self, name: str) -> StandingPlugin:
         project, program = self._project, self._project.program
-        python, _ = interpreters.find(
-            project.root, project.runtime_options, self._environ, sys.executable, file=project.file
-        )
         command = discovery.find(
             discovery.PluginRequest(name),
             project_plugins=project.providers,
             environ=self._environ,
             pulumi_home=Path(self._environ.get("PULUMI_HOME") or Path.home() / ".pulumi"),
-            python=python,
+            python=interpreters.of_project(project, self._environ, sys.executable),
         )
         folder = program if program.is_dir() else program.parent
         return StandingPlugin(name, command.argv, folder, {**self._environ, **command.environ})

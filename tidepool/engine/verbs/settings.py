@@ -33,7 +33,7 @@ from tidepool.engine.verbs.workspace import (
     open_workspace,
     passphrase_verifier,
     split_pair,
-    with_salt,
+    under_passphrase,
 )
 
 
@@ -229,7 +229,7 @@ def refresh(world: World, *, stack: str = "", config_file: str = "", force: bool
     salt = passphrase_verifier(workspace.backend.export(ref))
     config = opened.config.with_values(values)
     if salt is not None:
-        config = with_salt(config, salt)
+        config = under_passphrase(config, salt)
     backup = None
     if config.path.exists() and not force:
         backup = config.path.with_name(config.path.name + ".bak")

@@ -26,8 +26,8 @@ from tidepool.engine.verbs.workspace import (
     open_stack,
     open_workspace,
     passphrase_verifier,
+    under_passphrase,
     verify_secrets_provider,
-    with_salt,
 )
 
 
@@ -328,7 +328,7 @@ def change_secrets_provider(world: World, *, provider: str, stack: str = "") -> 
     # The state first: it can be brought back from its backup, whatever happens to the file after it.
     if deployment:
         opened.backend.import_(opened.ref, {**untyped, "deployment": deployment}, edited=True)
-    opened.with_config(with_salt(opened.config.with_values(values), new.encryption_salt)).save_config()
+    opened.with_config(under_passphrase(opened.config.with_values(values), new.encryption_salt)).save_config()
 
 
 def _new_passphrase(world: World) -> str:

@@ -218,7 +218,9 @@ class OpenStack:
             crypter = PassphraseCrypter.new(read_passphrase(self.world.env, self.world.cwd))
         else:
             crypter = open_passphrase(self.world, salt)
-        opened = replace(self, config=with_salt(self.config, crypter.encryption_salt), _opened=[crypter])
+        opened = replace(
+            self, config=under_passphrase(self.config, crypter.encryption_salt), _opened=[crypter]
+        )
         opened.save_config()
         return opened
 
@@ -322,9 +324,9 @@ def passphrase_verifier(untyped: Mapping[str, Any]) -> str | None:
     return salt if isinstance(salt, str) else None
 
 
-def with_salt(config: StackConfig, salt: str) -> StackConfig:
-    """``config`` of a stack whose secrets a passphrase and ``salt`` keep."""
-    return replace(config, encryption_salt=salt, secrets_provider="", encrypted_key="")
+def under_passphrase(config: StackConfig, encryption_salt: str) -> StackConfig:
+    """``config`` of a stack whose secrets a passphrase keeps."""
+    return replace(config, encryption_salt=encryption_salt, secrets_provider="", encrypted_key="")
 
 
 def verify_secrets_provider(name: str) -> None:

@@ -70,25 +70,16 @@ class WarmPulumiCommand(PulumiCommand):
         additional_env: Mapping[str, str],
         on_output: Listener | None = None,
         on_error: Listener | None = None,
+        descriptors: Sequence[int] = (),
     ) -> CommandResult:
         """Carry out a command line; lines go to the listeners as they come.
+
+        An operation holds copies of ``descriptors`` to its end, though its caller be gone: locks, say.
 
         Raises:
             CommandError: or one of its kinds, when it fails.
             EngineError: a plugin that should be running cannot be started.
         """
-        return self.holding((), args, cwd, additional_env, on_output, on_error)
-
-    def holding(
-        self,
-        descriptors: Sequence[int],
-        args: list[str],
-        cwd: str,
-        additional_env: Mapping[str, str],
-        on_output: Listener | None = None,
-        on_error: Listener | None = None,
-    ) -> CommandResult:
-        """The same; an operation holds copies of ``descriptors`` to its end, though its caller be gone: locks, say."""
         if not is_operation(args):
             return self._quick.run(args, cwd, additional_env, on_output, on_error)
         env = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}

@@ -89,9 +89,8 @@ class Unattended(PulumiCommand):
             for timer in timers:
                 timer.daemon = True
                 timer.start()
-            return self._behind.holding(
-                self._terms.descriptors, words, cwd, {**additional_env, **_SETTINGS}, on_output, on_error
-            )
+            env = {**additional_env, **_SETTINGS}
+            return self._behind.run(words, cwd, env, on_output, on_error, self._terms.descriptors)
         finally:
             for timer in timers:
                 timer.cancel()
