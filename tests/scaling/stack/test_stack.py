@@ -19,6 +19,7 @@ from tests.scaling.stack.test_deployment import PLACE, document, machine, node
 from tests.scaling.stack.test_outcome import made
 from tidepool.cluster.desired_state import DesiredNodes
 from tidepool.cluster.hostlist import HostSet
+from tidepool.engine.automation import is_operation
 from tidepool.engine.errors import EngineError
 from tidepool.scaling.ports import NotUp, Occupied, StackError
 from tidepool.scaling.stack.operation import Terms, Unattended, clear
@@ -45,14 +46,22 @@ class Engine:
         #: What each operation found in the stack's file that it was told of.
         self.configs: list[str] = []
 
-    def run(self, args: list[str], cwd: str, env: Mapping[str, str], *_: Any) -> CommandResult:
-        self.asked.append(args)
-        return self._answer(json.dumps(self.state))
-
-    def holding(
-        self, descriptors: Sequence[int], args: list[str], cwd: str, env: Mapping[str, str], *_: Any
+    def run(
+        self,
+        args: list[str],
+        cwd: str,
+        env: Mapping[str, str],
+        _on_output: Any = None,
+        _on_error: Any = None,
+        descriptors: Sequence[int] = (),
     ) -> CommandResult:
         self.asked.append(args)
+        return self.operate(args, env, descriptors) if is_operation(args) else self.query()
+
+    def query(self) -> CommandResult:
+        return self._answer(json.dumps(self.state))
+
+    def operate(self, args: list[str], env: Mapping[str, str], descriptors: Sequence[int]) -> CommandResult:
         self.env = env
         config = Path(args[args.index("--config-file") + 1])
         self.configs.append(config.read_text())
@@ -176,7 +185,7 @@ def test_a_persons_operation_is_respected(engine: Engine, stack: PulumiStack, tm
     (tmp_path / "locks" / "1.json").write_text("{}")
     assert stack.is_busy()
     engine.code, engine.stderr = 255, "error: the stack is currently locked by 1 lock(s): alice (pid 7)"
-    engine.run = lambda *_: CommandResult(stdout=json.dumps(engine.state), stderr="", code=0)  # type: ignore[method-assign]
+    engine.query = lambda: CommandResult(stdout=json.dumps(engine.state), stderr="", code=0)  # type: ignore[method-assign]
     with pytest.raises(Occupied, match="alice"):
         stack.up(WISHED, {"cpu-2"})
 
