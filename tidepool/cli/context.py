@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tidepool.cli.engine import Engine
     from tidepool.clients.kubernetes.contract import KubernetesClient
     from tidepool.clients.slurm import SlurmClient
-    from tidepool.conversion.journal import Journal
 
 
 Connection = Mapping[str, Any]
@@ -44,12 +43,6 @@ def _kubernetes(connection: Connection, data: Path) -> KubernetesClient:
         raise Unreachable(str(error)) from error
 
 
-def _conversions(path: Path) -> Journal:
-    from tidepool.conversion.journal import Journal
-
-    return Journal(path)
-
-
 @dataclass(frozen=True, slots=True)
 class Context:
     """``cwd`` is absolute. ``person`` says that there is a terminal and so somebody to ask; ``root`` that it is root's.
@@ -69,8 +62,6 @@ class Context:
     open_slurm: Callable[[Connection, Path], SlurmClient] = field(default=_slurm)
     #: The client of the Kubernetes that pools serve; by the data folder.
     open_kubernetes: Callable[[Connection, Path], KubernetesClient] = field(default=_kubernetes)
-    #: The journal of conversions in a file, which is made where there is none.
-    open_conversions: Callable[[Path], Journal] = field(default=_conversions)
 
     @classmethod
     def of_process(cls) -> Context:

@@ -22,6 +22,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _CHUNK: Final = 1 << 18
 _KEEPALIVE_S: Final = 15
+_CONNECT_S: Final = 10.0
 #: How much longer than here the command may run there, so that it is this side that tells of the time-out.
 _REMOTE_GRACE_S: Final = 2.0
 
@@ -44,12 +45,10 @@ class Ssh:
         known_hosts: Path,
         port: int = 22,
         environment: Mapping[str, str] | None = None,
-        connect_timeout_s: float = 10.0,
     ) -> None:
         self._host, self._port, self._user = host, port, user
         self._key, self._known_hosts = key, known_hosts
         self._environment = {"PATH": PATH, **(environment or {})}
-        self._connect_timeout_s = connect_timeout_s
         self._client: paramiko.SSHClient | None = None
         self._connecting = threading.Lock()
 
@@ -137,7 +136,7 @@ class Ssh:
     def _connect(self, deadline: float) -> paramiko.SSHClient:
         client = paramiko.SSHClient()
         client.set_missing_host_key_policy(paramiko.RejectPolicy())
-        within_s = min(self._connect_timeout_s, _left(deadline))
+        within_s = min(_CONNECT_S, _left(deadline))
         try:
             client.load_host_keys(str(self._known_hosts))
             sock = socket.create_connection((self._host, self._port), within_s)

@@ -60,7 +60,7 @@ PAUSE: Final = "tidepool/pause:1"
 KUBELET_PORT: Final = 10250
 
 
-def kubelet_config(*, max_pods: int = 110) -> str:
+def kubelet_config() -> str:
     """KubeletConfiguration, as JSON.
 
     A machine's limits are those of its control group, which the kubelet cannot see beyond: what it may hand out is told
@@ -94,7 +94,7 @@ def kubelet_config(*, max_pods: int = 110) -> str:
                 "nodefs.inodesFree": "0%",
             },
             "imageGCHighThresholdPercent": 100,
-            "maxPods": max_pods,
+            "maxPods": 110,
             "nodeStatusUpdateFrequency": "2s",
             "registerNode": True,
             "logging": {"verbosity": 0},

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from tests.clients.kubernetes.pki import asked
 from tests.properties import runs
+from tests.simulation.kubernetes.pods import bears, wants
 from tidepool.clients.kubernetes import reading
-from tidepool.clients.kubernetes.objects import Requirement, Taint, Toleration, bears, guards, selects, wants
+from tidepool.clients.kubernetes.objects import Requirement, Taint, Toleration, guards, selects
 from tidepool.clients.kubernetes.signing import signing_request
 
 CREATED = "2026-11-22T12:00:00Z"

@@ -190,7 +190,7 @@ class FakeKubernetes(FakeCluster):
 
     # Pods
 
-    def evict(self, pod: Pod, grace_s: int | None = None) -> None:
+    def evict(self, pod: Pod) -> None:
         self._begin_call(Right("create", "pods/eviction"))
         seen = self._same(pod)
         if seen is not None and seen.phase == "Running" and seen.deleting_until is None:
@@ -205,7 +205,7 @@ class FakeKubernetes(FakeCluster):
                 )
         if seen is not None and seen.deleting_until is None:
             self.log.append(("evict", pod.key))
-            self._delete(seen, grace_s)
+            self._delete(seen, None)
         self._changed()
 
     def delete_pod(self, pod: Pod, grace_s: int | None = None) -> None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from tidepool.clients.kubernetes.objects import Budget, Node, Pod, Resources, Toleration, can_be_on, guards
+from tidepool.clients.kubernetes.objects import (
+    Budget,
+    Node,
+    Pod,
+    Resources,
+    Taint,
+    Toleration,
+    guards,
+    holds,
+    tolerates,
+)
 from tidepool.clients.kubernetes.reading import added
 from tidepool.cluster.frozen import FrozenDict, frozen
 
@@ -348,4 +358,30 @@ def _fits(pod: Pod, taken: Resources, node: Node) -> bool:
             taken.extended.get(name, 0) + amount <= room.extended.get(name, 0)
             for name, amount in asked.extended.items()
         )
+    )
+
+
+def wants(pod: Pod, node: str, labels: Mapping[str, str]) -> bool:
+    """Return whether a pod's node selector and required node affinity let it be on a node of that name, with those labels."""
+    known = {**labels, "metadata.name": node}
+    if any(labels.get(key) != value for key, value in pod.node_selector.items()):
+        return False
+    return not pod.affinity or any(all(holds(part, known) for part in term) for term in pod.affinity)
+
+
+def bears(pod: Pod, taints: Iterable[Taint]) -> bool:
+    """Return whether a pod tolerates all taints that would keep it away."""
+    return all(
+        taint.effect == "PreferNoSchedule" or any(tolerates(said, taint) for said in pod.tolerations)
+        for taint in taints
+    )
+
+
+def can_be_on(pod: Pod, node: Node) -> bool:
+    """Return whether the scheduler would put a pod there if there is room: selectors, affinity, taints, and that it is ready."""
+    return (
+        not node.unschedulable
+        and node.ready
+        and wants(pod, node.name, node.labels)
+        and bears(pod, node.taints)
     )

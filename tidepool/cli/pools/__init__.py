@@ -110,7 +110,9 @@ def open_conversions(stack: Stack) -> Journal:
     Raises:
         ConversionError: it cannot be opened.
     """
-    return stack.context.open_conversions(conversions_file(stack))
+    from tidepool.conversion.journal import Journal
+
+    return Journal(conversions_file(stack))
 
 
 def read_conversions(stack: Stack) -> Journal | None:

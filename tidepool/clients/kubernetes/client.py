@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from tidepool.clients.kubernetes import reading
 from tidepool.clients.kubernetes.contract import (
@@ -176,15 +176,12 @@ class KubernetesApi:
 
     # Pods
 
-    def evict(self, pod: Pod, grace_s: int | None = None) -> None:
-        options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
-        if grace_s is not None:
-            options["gracePeriodSeconds"] = grace_s
+    def evict(self, pod: Pod) -> None:
         asked = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": pod.name, "namespace": pod.namespace},
-            "deleteOptions": options,
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
         }
         try:
             self._api.post(f"{_path(pod)}/eviction", asked, Right("create", "pods/eviction"))

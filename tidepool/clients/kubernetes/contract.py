@@ -189,7 +189,7 @@ class KubernetesClient(KubernetesReader, Protocol):
         """Add taints, and take away those of the keys ``remove``; others stay."""
         ...
 
-    def evict(self, pod: Pod, grace_s: int | None = None) -> None:
+    def evict(self, pod: Pod) -> None:
         """Ask for a pod to go, under its budgets; one that is gone, or another of its name, is no error.
 
         Raises:

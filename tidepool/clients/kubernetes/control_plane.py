@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
-from urllib.parse import urlencode
+from typing import Final, Self
 
 from tidepool.clients.kubernetes.contract import KubernetesError, NotFound, Unauthorized
 from tidepool.clients.kubernetes.exchange import Dial, Exchange
 from tidepool.clients.kubernetes.first_objects import FirstObject
 from tidepool.clients.kubernetes.kubeconfig import Access, read_kubeconfig
 from tidepool.clients.kubernetes.objects import Right
-from tidepool.clients.kubernetes.requests import answer_of
+from tidepool.clients.kubernetes.requests import Requests
 
+_ANSWER_S: Final = 5.0
 _LOOPBACK: Final = "127.0.0.1"
 #: Those beside the API server: where each says how it is, on the machine itself, to whoever asks.
 _BESIDE: Final = {"kube-controller-manager": (10257, "/healthz"), "kube-scheduler": (10259, "/readyz")}
-#: Server-side apply: what is JSON is YAML as well.
-_APPLY: Final = "application/apply-patch+yaml"
 #: The controllers make one in each namespace, and without it there are no pods.
 _FIRST_ACCOUNT: Final = "/api/v1/namespaces/default/serviceaccounts/default"
 
@@ -31,11 +27,12 @@ class ControlPlane:
         ValueError: the kubeconfig is none.
     """
 
-    def __init__(self, kubeconfig: str, dial: Dial, timeout_s: float = 5.0) -> None:
+    def __init__(self, kubeconfig: str, dial: Dial) -> None:
         api = read_kubeconfig(kubeconfig)
-        self._api = Exchange(api, dial, timeout_s)
+        self._api = Exchange(api, dial, _ANSWER_S)
+        self._requests = Requests(self._api)
         self._beside = {
-            name: (Exchange(_known_by(api, port), dial, timeout_s), path)
+            name: (Exchange(_known_by(api, port), dial, _ANSWER_S), path)
             for name, (port, path) in _BESIDE.items()
         }
 
@@ -66,7 +63,7 @@ class ControlPlane:
             KubernetesError: the API server does not say.
         """
         try:
-            self._json("GET", _FIRST_ACCOUNT, Right("get", "serviceaccounts"))
+            self._requests.get(_FIRST_ACCOUNT, Right("get", "serviceaccounts"))
         except NotFound:
             return False
         return True
@@ -77,8 +74,7 @@ class ControlPlane:
         Raises:
             KubernetesError: it could not be made.
         """
-        query = urlencode({"fieldManager": "tidepool", "force": "true"})
-        self._json("PATCH", f"{wanted.path}?{query}", Right("patch", wanted.name), wanted.body)
+        self._requests.apply(wanted.path, wanted.body, Right("patch", wanted.name))
 
     def has(self, wanted: FirstObject) -> bool:
         """Return whether an object is there, and says what it should.
@@ -87,16 +83,9 @@ class ControlPlane:
             KubernetesError: the API server does not say.
         """
         try:
-            return wanted.is_as_in(self._json("GET", wanted.path, Right("get", wanted.name)))
+            return wanted.is_as_in(self._requests.get(wanted.path, Right("get", wanted.name)))
         except NotFound:
             return False
-
-    def _json(
-        self, method: str, path: str, right: Right, body: Mapping[str, Any] | None = None
-    ) -> Mapping[str, Any]:
-        sent = json.dumps(body).encode() if body else b""
-        answer = self._api.ask(method, path, sent, content=_APPLY if body else "", changes=bool(body))
-        return answer_of(answer.status, answer.body, self._api.where, right, changes=bool(body))
 
 
 def _known_by(api: Access, port: int) -> Access:

@@ -114,8 +114,8 @@ def _ask_program(asked: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any
     return read
 
 
-def read_kubeconfig(text: str, folder: Path = Path(), context: str = "") -> Access:
-    """The context of a kubeconfig that it calls its current one, or ``context``.
+def read_kubeconfig(text: str, folder: Path = Path()) -> Access:
+    """The context of a kubeconfig that it calls its current one.
 
     Relative paths in it begin in ``folder``, the one that it is in.
 
@@ -132,7 +132,7 @@ def read_kubeconfig(text: str, folder: Path = Path(), context: str = "") -> Acce
         raise ValueError(f"the kubeconfig is no YAML{where}") from None
     if not isinstance(read, dict):
         raise ValueError("the kubeconfig is no mapping")
-    name = context or read.get("current-context")
+    name = read.get("current-context")
     if not name:
         raise ValueError("the kubeconfig has no current-context: kubectl config use-context NAME")
     chosen = _named(read, "contexts", name, "context")

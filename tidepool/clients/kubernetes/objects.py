@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -242,32 +242,6 @@ def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     return all(
         labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()
     ) and all(holds(expression, labels) for expression in expressions)
-
-
-def wants(pod: Pod, node: str, labels: Mapping[str, str]) -> bool:
-    """Return whether a pod's node selector and required node affinity let it be on a node of that name, with those labels."""
-    known = {**labels, "metadata.name": node}
-    if any(labels.get(key) != value for key, value in pod.node_selector.items()):
-        return False
-    return not pod.affinity or any(all(holds(part, known) for part in term) for term in pod.affinity)
-
-
-def bears(pod: Pod, taints: Iterable[Taint]) -> bool:
-    """Return whether a pod tolerates all taints that would keep it away."""
-    return all(
-        taint.effect == "PreferNoSchedule" or any(tolerates(said, taint) for said in pod.tolerations)
-        for taint in taints
-    )
-
-
-def can_be_on(pod: Pod, node: Node) -> bool:
-    """Return whether the scheduler would put a pod there if there is room: selectors, affinity, taints, and that it is ready."""
-    return (
-        not node.unschedulable
-        and node.ready
-        and wants(pod, node.name, node.labels)
-        and bears(pod, node.taints)
-    )
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -120,6 +120,8 @@ def _no_object(status: int, body: bytes, where: str, right: Right) -> Kubernetes
 
 _JSON: Final = "application/json"
 _MERGE: Final = "application/merge-patch+json"
+#: What is JSON is YAML as well.
+_APPLY: Final = "application/apply-patch+yaml"
 _TRIES: Final = 8
 _T = TypeVar("_T")
 Json = Mapping[str, Any]
@@ -196,6 +198,11 @@ class Requests:
     def patch(self, path: str, changes: Json, right: Right) -> Json:
         """Merge into an object: what is None is taken away, lists are replaced."""
         return self._ask("PATCH", path, right, changes, content=_MERGE, changes=True)
+
+    def apply(self, path: str, thing: Json, right: Right) -> Json:
+        """Make an object, or have it say what ``thing`` says: server-side apply."""
+        query = urlencode({"fieldManager": "tidepool", "force": "true"})
+        return self._ask("PATCH", f"{path}?{query}", right, thing, content=_APPLY, changes=True)
 
     def alter(self, path: str, right: Right, kind: str, change: Callable[[Json], Json | None]) -> None:
         """Merge what ``change`` makes of an object into it, if nobody changed it in between; None: nothing.

@@ -42,7 +42,7 @@ SlotState = Literal["FUTURE", "CLOUD"]
 class Slots:
     """Nodes to declare: in state FUTURE, or CLOUD for Slurm's power saving, which has them powered down at first.
 
-    ``names`` and ``addresses`` are hostlists of the same length, as are ``hostnames`` and ``ports`` if they are given:
+    ``names`` and ``addresses`` are hostlists of the same length, as are ``ports`` if they are given:
     lists of different lengths end slurmctld of 22.05 (`fatal`), so they are refused here.
     ``gres`` is as in slurm.conf (``gpu:a100:2``), ``memory_mib`` is RealMemory. ``ports`` (``[17001-17004]``) are for
     several slurmd on one address.
@@ -58,7 +58,6 @@ class Slots:
     cores_per_socket: int = 0
     threads_per_core: int = 0
     weight: int = 1
-    hostnames: str = ""
     ports: str = ""
     state: SlotState = "FUTURE"
 
@@ -69,17 +68,12 @@ class Slots:
             ValueError: a value cannot stand in them.
         """
         amount = count(node_names(self.names))
-        for what, hostlist in (
-            ("addresses", self.addresses),
-            ("hostnames", self.hostnames),
-            ("ports", self.ports),
-        ):
+        for what, hostlist in (("addresses", self.addresses), ("ports", self.ports)):
             if (hostlist or what == "addresses") and count(hostlist) != amount:
                 raise ValueError(f"{self.names} are {amount} nodes; give as many {what}, not {hostlist!r}")
         values: dict[str, str | int] = {
             "NodeName": self.names,
             "NodeAddr": node_names(self.addresses),
-            "NodeHostname": self.hostnames,
             "Port": self.ports,
             "State": self.state,
             "CPUs": self.cpus,
