@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -38,3 +39,35 @@ def test_what_is_constant_is_worked_out_once_and_rightly(monkeypatch: pytest.Mon
     first, second, again = map(resource._get_source_position_for_frame, frames)
     assert [first, second] == [position_of(f) for f in frames[:2]]
     assert again is first
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from pulumi.dynamic import ResourceProvider as it",
+        "from pulumi.automation._stack import Stack as it",
+        "import pulumi.automation.errors; it = pulumi.automation.errors.CommandError",
+        "it = pulumi.automation.LocalWorkspace",
+        "from pulumi.automation import *; it = LocalWorkspace",
+        "it = 'Stack' in dir(pulumi.automation) or None",
+        "import dill; it = dill.loads(dill.dumps(pulumi.dynamic)).Resource",
+        "import concurrent.futures as c\nit = [*c.ThreadPoolExecutor(8).map(lambda n: pulumi.dynamic.Resource, range(64))]",
+    ],
+)
+def test_parts_of_the_sdk_come_when_they_are_used(use: str) -> None:
+    program = f"""
+import sys, types
+from tidepool.engine.program import host
+host.import_sdk()
+import pulumi, pulumi.runtime, pulumi.automation, pulumi.dynamic
+assert not {{"dill", "http.client", "pulumi.dynamic.dynamic"}} & sys.modules.keys(), "imported at once"
+{use}
+assert it is not None
+try:
+    pulumi.dynamic.nothing
+except AttributeError as error:
+    assert "'pulumi.dynamic' has no attribute 'nothing'" in str(error)
+assert type(pulumi.dynamic) is types.ModuleType and pulumi.dynamic is sys.modules["pulumi.dynamic"]
+host.import_sdk()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

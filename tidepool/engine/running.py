@@ -122,6 +122,9 @@ class Run:
         loader = self._loader()
         await loader.start_ahead(likely_plugins(self._state.base, self._stack.project.providers))
         # Late: it takes longer to import than plugins to start.
+        from tidepool.engine.program.host import import_sdk
+
+        import_sdk()
         from tidepool.engine.deployment.deployment import Deployment
         from tidepool.engine.deployment.live import Durable
 
@@ -219,14 +222,14 @@ class Run:
         return program
 
     def _native(self, task: Task, loader: PluginLoader, python: Path) -> Program:
+        debug = self._request.debug or bool(self._request.event_log)
         if self._in_process and python == Path(sys.executable):
             from tidepool.engine.program.runners import InProcessProgram
 
-            debug = self._request.debug or bool(self._request.event_log)
             return InProcessProgram(task, self._main, self._signals, self._log, debug=debug)
         from tidepool.engine.program.runners import SubprocessProgram
 
-        return SubprocessProgram(task, python, loader.engine_address)
+        return SubprocessProgram(task, python, loader.engine_address, debug=debug)
 
     def _log(self, request: Any) -> None:
         """A message of the program or of a provider; on any thread."""

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
+import importlib.util
 import json
 import logging
 import os
 import runpy
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 #: Exit codes: the program failed and told why; it failed and something still has to be said.
@@ -32,13 +37,15 @@ def run(
     config: Mapping[str, str],
     secret_keys: Sequence[str],
     hidden: Sequence[str] = (),
+    debug: bool = True,
 ) -> int:
     """Run ``program`` (a file or a folder with ``__main__.py``) to its end; gives its exit code.
 
     ``settings`` are those of ``pulumi.runtime.Settings``. Frames of files below the folders in ``hidden`` are left out
-    of tracebacks: they are not the person's.
+    of tracebacks: they are not the person's. Without ``debug`` nobody sees debugging messages.
     """
     try:
+        import_sdk()
         import pulumi
         import pulumi.runtime
     except ImportError:
@@ -49,6 +56,9 @@ def run(
         )
         return FAILED
     _remember_what_is_constant()
+    if not debug:
+        # The SDK makes several for each resource.
+        pulumi.log.debug = lambda *_args, **_kwargs: None
     pulumi.runtime.set_all_config(dict(config), list(secret_keys))
     configured = pulumi.runtime.Settings(**settings)
     configured.outputs = OutstandingOutputs()
@@ -89,6 +99,77 @@ def run(
         sys.stdout.flush()
         sys.stderr.flush()
     return 0
+
+
+#: Parts of the SDK that few programs use, and that take a quarter of its import (dill, http.client).
+_LATER: Final = ("automation", "dynamic")
+
+
+class _LaterModule(ModuleType):
+    """A module that is imported when it is first asked for something; then it is an ordinary one.
+
+    Not ``importlib.util.LazyLoader``: with Python 3.11 two threads must not use one at the same time.
+    """
+
+    _lock = threading.RLock()
+
+    def __init__(self, spec: ModuleSpec) -> None:
+        super().__init__(spec.name)
+        self.__spec__ = spec
+        self.__loader__ = spec.loader
+        self.__file__ = spec.origin
+        self.__package__ = spec.name
+
+    def __getattr__(self, name: str) -> Any:
+        with self._lock:
+            # Its path is the first that an import below it asks for, and what importing it needs.
+            if "__path__" not in vars(self):
+                self._load()
+        try:
+            return vars(self)[name]
+        except KeyError:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+
+    def __dir__(self) -> list[str]:
+        self.__getattr__("__path__")
+        return list(vars(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As modules are pickled by those who do: by name.
+        return importlib.import_module, (self.__name__,)
+
+    def _load(self) -> None:
+        spec = self.__spec__
+        assert spec is not None
+        assert spec.loader is not None
+        self.__path__ = list(spec.submodule_search_locations or ())
+        try:
+            spec.loader.exec_module(self)
+        except BaseException:
+            del self.__path__
+            raise
+        self.__class__ = ModuleType  # type: ignore[assignment]
+
+
+def import_sdk() -> None:
+    """Import the SDK, but for parts that a program may never use.
+
+    Raises:
+        ImportError: when it is not installed.
+    """
+    if "pulumi" not in sys.modules:
+        sdk = importlib.util.find_spec("pulumi")
+        folders = sdk.submodule_search_locations if sdk is not None else []
+        for name in _LATER:
+            spec = PathFinder.find_spec(f"pulumi.{name}", folders)
+            if spec is not None and spec.submodule_search_locations:
+                sys.modules[spec.name] = _LaterModule(spec)
+    import pulumi
+
+    for name in _LATER:
+        # Also where this SDK leaves it to the program to import it.
+        if (module := sys.modules.get(f"pulumi.{name}")) is not None:
+            setattr(pulumi, name, module)
 
 
 class _Reported(Exception):
@@ -258,6 +339,7 @@ def _main() -> int:
         config=json.loads(os.environ.get("PULUMI_CONFIG", "{}")),
         secret_keys=json.loads(os.environ.get("PULUMI_CONFIG_SECRET_KEYS", "[]")),
         hidden=[os.path.dirname(os.path.abspath(__file__))],  # noqa: PTH100, PTH120
+        debug=task["debug"],
     )
 
 

@@ -160,6 +160,7 @@ class InProcessProgram:
                     config=deployment.request.program_config,
                     secret_keys=deployment.request.secret_config_keys,
                     hidden=[_ENGINE_FOLDER],
+                    debug=self._debug,
                 )
 
         code = await self._main.run(execute)
@@ -219,15 +220,17 @@ _GRACE_S = 5.0
 class SubprocessProgram:
     """Runs the program with ``python``, against a monitor on a port."""
 
-    def __init__(self, task: Task, python: Path, engine_address: str) -> None:
+    def __init__(self, task: Task, python: Path, engine_address: str, *, debug: bool) -> None:
         self._task = task
         self._python = python
         self._engine_address = engine_address
+        self._debug = debug
 
     async def run(self, deployment: Deployment) -> None:
         """Run it to its end."""
         task = self._task
         described = {
+            "debug": self._debug,
             "program": str(task.path),
             "folder": str(task.folder),
             "settings": {
