@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from tests.cli.real import STACK, RealCluster
+from tests.machine_faults import pull_plug
 from tidepool.cli import errors
-from tidepool.infrastructures.local.kernel import Service, create_machine, pull_plug
+from tidepool.infrastructures.local.kernel import Service, create_machine
 
 pytestmark = pytest.mark.slow
 

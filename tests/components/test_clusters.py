@@ -13,6 +13,7 @@ import pytest
 
 from tests.components.by_engine import ByEngine
 from tests.infrastructures.local.stacks import Stack, left_of
+from tests.machine_faults import pull_plug
 from tests.whole.cluster import until
 from tests.whole.conftest import images
 from tidepool.clients.slurm import JobRequest, JobState, SlurmError
@@ -141,7 +142,7 @@ def test_the_backup_takes_over_with_all_jobs_and_gives_back(cluster: ByEngine) -
     job = cluster.submit("until test -e go-on; do sleep 0.1; done")
     cluster.until_job(job, JobState.RUNNING)
     saved(cluster)
-    kernel.pull_plug(cluster.data, cluster.stack, "ctl")
+    pull_plug(cluster.data, cluster.stack, "ctl")
 
     def there() -> bool | None:
         try:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conversion.pool import Pool, machine_spec, running_pool, until
+from tests.machine_faults import pull_plug
 from tidepool.clients.slurm import Completed, TimedOut, Transport
 from tidepool.cluster.roles import (
     BOOTSTRAP,
@@ -24,7 +25,7 @@ from tidepool.cluster.roles import (
 )
 from tidepool.conversion.machine import RoleFile, RoleProgram
 from tidepool.conversion.ports import ConversionError
-from tidepool.infrastructures.local.kernel import create_machine, preflight, pull_plug
+from tidepool.infrastructures.local.kernel import create_machine, preflight
 
 pytestmark = pytest.mark.slow
 

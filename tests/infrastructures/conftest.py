@@ -23,6 +23,7 @@ from tests.infrastructures.nomad_world import nomad_world
 from tests.infrastructures.ssh_world import ssh_world
 from tests.infrastructures.this_machine import ThisMachine
 from tests.infrastructures.toy.machines import ToyMachines
+from tests.machine_faults import pull_plug
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.local import kernel
 from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
@@ -77,7 +78,7 @@ class LocalWorld:
     stack: str
 
     def stop(self, key: MachineKey) -> None:
-        kernel.pull_plug(self.infrastructure.data, key.stack, key.node)
+        pull_plug(self.infrastructure.data, key.stack, key.node)
 
     def vanish(self, key: MachineKey) -> None:
         kernel.delete_machine(self.infrastructure.data, key.stack, key.node)

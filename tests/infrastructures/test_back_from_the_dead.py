@@ -15,10 +15,10 @@ from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
 from tests.infrastructures.libvirt_world import Made, on_libvirtd
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.infrastructures.this_machine import ThisMachine
+from tests.machine_faults import pull_plug
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.libvirt.ask import Virsh, virsh
 from tidepool.infrastructures.libvirt.machines import Machines
-from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.kernel.layout import machine_paths
 from tidepool.scaling.cluster_state import Recorded
 
@@ -32,14 +32,14 @@ def test_on_this_machine_a_late_deletion_spares_the_successor_and_an_old_disk_is
         stack.network()
         first = there.create(a_request(stack.name))
         place = machine_paths(data, stack.name, "cpu-1").folder
-        kernel.pull_plug(data, stack.name, "cpu-1")
+        pull_plug(data, stack.name, "cpu-1")
         place.rename(tmp_path / "kept")
         there.delete(first.key)
         second = there.create(a_request(stack.name))
         there.delete(first.key)
         assert there.list(stack.name) == (second,), "it serves"
         # Somebody puts the old disk back where the successor's was.
-        kernel.pull_plug(data, stack.name, "cpu-1")
+        pull_plug(data, stack.name, "cpu-1")
         shutil.rmtree(place)
         (tmp_path / "kept").rename(place)
         assert there.read(second.key) is None

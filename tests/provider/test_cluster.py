@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.machine_faults import pull_plug
 from tests.provider.stack import Stack, eventually, fleet
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.infrastructures.local import kernel
@@ -218,7 +219,7 @@ def test_slots_that_were_lost_are_made_again(cluster: Stack) -> None:
 
 def test_a_node_whose_plug_was_pulled_is_made_again_and_its_job_runs_again(cluster: Stack) -> None:
     job = cluster.job("cpu-1")
-    kernel.pull_plug(cluster.data, cluster.name, "cpu-1")
+    pull_plug(cluster.data, cluster.name, "cpu-1")
     ran = cluster.done("up", "--refresh")
     assert "2 updated" in ran.changes
     assert cluster.slurm.nodes("cpu-1")[0].state.base != "DOWN"
@@ -227,7 +228,7 @@ def test_a_node_whose_plug_was_pulled_is_made_again_and_its_job_runs_again(clust
 
 
 def test_what_died_and_is_no_longer_wanted_is_taken_away(cluster: Stack) -> None:
-    kernel.pull_plug(cluster.data, cluster.name, "cpu-2")
+    pull_plug(cluster.data, cluster.name, "cpu-2")
     cluster.want(fleet(max_nodes=6), nodes={"cpu": 1})
     cluster.done("up", "--refresh")
     assert {each.name for each in kernel.list_machines(cluster.data, cluster.name)} == {"ctl", "cpu-1"}

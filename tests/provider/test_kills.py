@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine_faults import pull_plug
 from tests.provider.stack import Ran, Stack, eventually, fleet
 from tidepool.infrastructures.local import kernel
 
@@ -113,7 +114,7 @@ def test_a_node_that_never_comes_is_told_of_with_its_boot_log_and_mended_by_the_
     assert "its machine's boot log ends:" in ran.text
     assert "init: slurmd: ended" in ran.text or "slurmd" in ran.text
     stack.want(fleet(), nodes={"cpu": 3})
-    kernel.pull_plug(stack.data, stack.name, "cpu-3")
+    pull_plug(stack.data, stack.name, "cpu-3")
     stack.done("up", "--refresh")
     _whole(stack, 3)
 
@@ -123,7 +124,7 @@ def test_the_plug_of_the_controller_is_pulled_and_jobs_go_on(stack: Stack) -> No
     stack.done("up")
     job = stack.job("cpu-1")
     stack.await_saved(job)
-    kernel.pull_plug(stack.data, stack.name, "ctl")
+    pull_plug(stack.data, stack.name, "ctl")
     stack.done("up", "--refresh")
     assert stack.job_state(job) == "RUNNING"
     stack.cancel(job)
@@ -133,10 +134,10 @@ def test_all_goes_down_without_a_controller_but_for_nodes_that_run_jobs(stack: S
     stack.want(fleet(), nodes={"cpu": 2})
     stack.done("up")
     job = stack.job("cpu-1")
-    kernel.pull_plug(stack.data, stack.name, "ctl")
+    pull_plug(stack.data, stack.name, "ctl")
     ran = stack.refused("destroy")
     assert f"node cpu-1 runs the jobs {job}, and its controller does not answer" in ran.text
     assert stack.on("cpu-1", "ps", "-C", "slurmstepd", "-o", "args=") == f"slurmstepd: [{job}.batch]"
-    kernel.pull_plug(stack.data, stack.name, "cpu-1")
+    pull_plug(stack.data, stack.name, "cpu-1")
     stack.done("destroy")
     assert stack.left() == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine_faults import freeze_machine, pull_plug, thaw_machine
 from tests.whole.breathing import (
     FLEETS,
     Daemon,
@@ -91,12 +92,12 @@ def test_slurmctld_hangs_and_nothing_is_taken_away(cluster: Cluster, daemon: Dae
     job = cluster.submit("sleep 4")
     cluster.until_job(job, JobState.RUNNING)
     there = machines(cluster)
-    kernel.freeze_machine(cluster.data, cluster.stack, "ctl")
+    freeze_machine(cluster.data, cluster.stack, "ctl")
     try:
         daemon.until_role("holds still")
         assert machines(cluster) == there
     finally:
-        kernel.thaw_machine(cluster.data, cluster.stack, "ctl")
+        thaw_machine(cluster.data, cluster.stack, "ctl")
     assert completed(cluster, [job])[0].restarts == 0
 
 
@@ -131,7 +132,7 @@ def test_a_node_that_a_person_set_down_is_theirs(cluster: Cluster, daemon: Daemo
 def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster, daemon: Daemon) -> None:
     job = cluster.submit(f"{_LONG_AT_FIRST}; echo done", output="plug.out")
     node = cluster.until_job(job, JobState.RUNNING).nodelist
-    kernel.pull_plug(cluster.data, cluster.stack, node)
+    pull_plug(cluster.data, cluster.stack, node)
     assert completed(cluster, [job])[0].restarts == 1
     assert cluster.on("login-1", "cat", "/home/researcher/plug.out").stdout == "done\n"
 
@@ -345,7 +346,7 @@ def _silent_for_a_while(cluster: Cluster) -> tuple[int, Node]:
     """A job whose node is frozen until Slurm sees that it does not respond, and how Slurm sees it after that."""
     job = cluster.submit("sleep 2")
     node = cluster.until_job(job, JobState.RUNNING).nodelist
-    kernel.freeze_machine(cluster.data, cluster.stack, node)
+    freeze_machine(cluster.data, cluster.stack, node)
     try:
         until(
             lambda: NodeFlag.NOT_RESPONDING in cluster.nodes()[node].state.flags or None,
@@ -353,7 +354,7 @@ def _silent_for_a_while(cluster: Cluster) -> tuple[int, Node]:
             60,
         )
     finally:
-        kernel.thaw_machine(cluster.data, cluster.stack, node)
+        thaw_machine(cluster.data, cluster.stack, node)
     return job, cluster.nodes()[node]
 
 
@@ -371,7 +372,7 @@ def _frozen(cluster: Cluster, node: str) -> bool | None:
         found = kernel.read_machine(cluster.data, cluster.stack, node)
         if found is None or found.state != "running":
             return None
-        kernel.freeze_machine(cluster.data, cluster.stack, node)
+        freeze_machine(cluster.data, cluster.stack, node)
     except kernel.LocalError:
         return None
     return True

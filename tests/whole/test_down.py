@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine_faults import pull_plug
 from tests.whole.cluster import Cluster
 from tidepool.infrastructures.local import kernel
 
@@ -75,8 +76,8 @@ def test_down_again_and_down_of_half_a_cluster_end_well(images: Path, tmp_path: 
     before = _everything(cluster.data)
     cluster.up()
     kernel.delete_machine(cluster.data, cluster.stack, "cpu-1")
-    kernel.pull_plug(cluster.data, cluster.stack, "cpu-2")
-    kernel.pull_plug(cluster.data, cluster.stack, "ctl")
+    pull_plug(cluster.data, cluster.stack, "cpu-2")
+    pull_plug(cluster.data, cluster.stack, "ctl")
     cluster.tidepool("down", "--yes", "--force")
     cluster.tidepool("down", "--yes", "--purge")
     assert _everything(cluster.data) == before

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine_faults import pull_plug
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
@@ -59,7 +60,7 @@ def test_the_plug_of_a_node_is_pulled_and_its_job_runs_again(cluster: Cluster) -
         output="again.out",
     )
     cluster.until_job(job, JobState.RUNNING)
-    kernel.pull_plug(cluster.data, cluster.stack, "cpu-2")
+    pull_plug(cluster.data, cluster.stack, "cpu-2")
     # A person, or the scaler: what died is made again.
     cluster.up()
     again = cluster.until_job(job, JobState.COMPLETED, timeout_s=90)

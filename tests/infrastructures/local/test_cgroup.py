@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.infrastructures.local.stacks import control_groups
+from tests.machine_faults import freeze
 from tidepool.infrastructures.local.kernel.cgroup import Hierarchy, Limits, hierarchies
 from tidepool.infrastructures.local.kernel.cgroup_versions import CgroupsV1, CgroupsV2
 
@@ -102,7 +103,7 @@ def test_real_groups(cgroups: CgroupsV1 | CgroupsV2, sleeping: subprocess.Popen[
     cgroups.add(group, sleeping.pid)
     assert cgroups.members(top) == {sleeping.pid}
     assert not cgroups.is_frozen(group)
-    cgroups.freeze(group)
+    freeze(cgroups, group)
     assert cgroups.is_frozen(group)
     cgroups.thaw(group)
     assert not cgroups.is_frozen(group)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.infrastructures.local.stacks import PYTHON, Stack
+from tests.machine_faults import pull_plug
 from tidepool.infrastructures.local.kernel import (
     Device,
     File,
     InUse,
     Service,
     delete_machine,
-    pull_plug,
 )
 
 _HOLD = "import sys; held = bytearray(int(sys.argv[1]) << 20); print('held')"

@@ -15,13 +15,13 @@ import pytest
 
 from tests.golden import CONVERGED, golden_image
 from tests.infrastructures.local.stacks import Stack, left_of
+from tests.machine_faults import pull_plug
 from tidepool.infrastructures.local.kernel import (
     Ended,
     File,
     Machine,
     Service,
     boot_log,
-    pull_plug,
     wait_ready,
 )
 

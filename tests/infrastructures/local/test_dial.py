@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.infrastructures.local.stacks import Stack
-from tidepool.infrastructures.local.kernel import NoSuchMachine, dial, network_prefix, pull_plug, wait_ready
+from tests.machine_faults import pull_plug
+from tidepool.infrastructures.local.kernel import NoSuchMachine, dial, network_prefix, wait_ready
 
 
 def _namespace() -> str:

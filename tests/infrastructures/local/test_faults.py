@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.infrastructures.local.stacks import PYTHON, Stack, kill_hard
+from tests.machine_faults import freeze_machine, pull_plug, thaw_machine
 from tidepool.infrastructures.local.kernel import (
     NoSuchMachine,
     Service,
     delete_machine,
-    freeze_machine,
     list_machines,
     list_networks,
-    pull_plug,
     read_network,
     stop_machine,
-    thaw_machine,
     wait_ready,
 )
 

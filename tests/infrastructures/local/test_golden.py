@@ -17,6 +17,7 @@ from tests.golden import golden_image
 from tests.infrastructures.local import golden
 from tests.infrastructures.local.golden import Parts
 from tests.infrastructures.local.stacks import CIDR, Stack, left_of
+from tests.machine_faults import pull_plug
 from tidepool.cluster.slurm_conf import configuration
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.local.kernel import (
@@ -25,7 +26,6 @@ from tidepool.infrastructures.local.kernel import (
     create_machine,
     create_network,
     execute,
-    pull_plug,
     read_network,
     wait_ready,
 )

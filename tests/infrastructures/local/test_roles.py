@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.infrastructures.local.stacks import PYTHON, Stack, kill_hard
+from tests.machine_faults import pull_plug
 from tidepool.infrastructures.local.kernel import (
     Machine,
     Service,
     boot_log,
-    pull_plug,
     stop_machine,
     wait_ready,
 )

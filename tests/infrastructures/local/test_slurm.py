@@ -14,11 +14,11 @@ import pytest
 
 from bench import machines as bench
 from tests.infrastructures.local.stacks import Stack, left_of
+from tests.machine_faults import pull_plug
 from tidepool.infrastructures.local.kernel import (
     NetworkSpec,
     create_machine,
     create_network,
-    pull_plug,
     wait_ready,
 )
 

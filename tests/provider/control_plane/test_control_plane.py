@@ -18,6 +18,7 @@ import pytest
 
 from tests.clients.kubernetes.pki import Authority, asked
 from tests.golden import CONVERGED, golden_image
+from tests.machine_faults import pull_plug
 from tests.provider.calls import Calls, plainly
 from tests.provider.control_plane.kubernetes import ADMIN, KUBE, MINE, ControlPlaneStack
 from tests.provider.stack import Ran, eventually
@@ -323,7 +324,7 @@ def test_an_api_server_that_is_killed_comes_back_with_all_objects(kube: ControlP
 
 
 def test_a_machine_that_lost_its_power_boots_with_all_objects(kube: ControlPlaneStack) -> None:
-    kernel.pull_plug(kube.data, "dev", "kube")
+    pull_plug(kube.data, "dev", "kube")
     kube.done("up", "--refresh")
     assert kube.is_ready()
     assert _word(kube) == SHOWN

@@ -27,12 +27,9 @@ from tidepool.infrastructures.local.kernel.machine import MachineState as Machin
 from tidepool.infrastructures.local.kernel.machine import boot_log as boot_log
 from tidepool.infrastructures.local.kernel.machine import create_machine as create_machine
 from tidepool.infrastructures.local.kernel.machine import delete_machine as delete_machine
-from tidepool.infrastructures.local.kernel.machine import freeze_machine as freeze_machine
 from tidepool.infrastructures.local.kernel.machine import list_machines as list_machines
-from tidepool.infrastructures.local.kernel.machine import pull_plug as pull_plug
 from tidepool.infrastructures.local.kernel.machine import read_machine as read_machine
 from tidepool.infrastructures.local.kernel.machine import stop_machine as stop_machine
-from tidepool.infrastructures.local.kernel.machine import thaw_machine as thaw_machine
 from tidepool.infrastructures.local.kernel.machine import wait_ready as wait_ready
 from tidepool.infrastructures.local.kernel.network import Network as Network
 from tidepool.infrastructures.local.kernel.network import create_network as create_network

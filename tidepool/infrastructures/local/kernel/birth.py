@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,11 +102,11 @@ class Newborn:
 
 
 @contextmanager
-def newborn(program: Path, log: int, status: int, deadline: float) -> Iterator[Newborn]:
+def newborn(program: Path, log: Path, status: Path, deadline: float) -> Iterator[Newborn]:
     """A new first process. What becomes of it when the block fails is the caller's business.
 
-    ``program`` is what :func:`init_program` gave; ``log`` and ``status`` are descriptors, to append its log to and of the
-    file for its table of services. ``deadline`` is on the clock ``time.monotonic``.
+    ``program`` is what :func:`init_program` gave; to ``log`` its log is appended, and ``status`` is the file for its table
+    of services. ``deadline`` is on the clock ``time.monotonic``.
 
     Raises:
         BootFailed: the kernel gives no namespaces.
@@ -116,11 +116,15 @@ def newborn(program: Path, log: int, status: int, deadline: float) -> Iterator[N
     answers_read, answers_write = os.pipe2(os.O_CLOEXEC)
     with os.fdopen(plan_write, "wb", buffering=0) as plan:
         try:
+            begin = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+            given = [plan_read, answers_write]
             try:
-                child = _spawn([str(program), "boot"], (plan_read, answers_write, log, status))
+                given.append(os.open(log, begin | os.O_APPEND, 0o600))
+                given.append(os.open(status, begin | os.O_TRUNC, 0o600))
+                child = _spawn([str(program), "boot"], given)
             finally:
-                os.close(plan_read)
-                os.close(answers_write)
+                for descriptor in given:
+                    os.close(descriptor)
             with contextlib.suppress(ChildProcessError):  # a caller may reap all children by itself
                 os.waitpid(child, 0)  # it only makes the namespaces, and leaves its child there
             yield Newborn(_first_process(answers_read, deadline), plan, answers_read)
@@ -141,8 +145,8 @@ def _first_process(answers: int, deadline: float) -> Lifeline:
     return lifeline
 
 
-def _spawn(command: list[str], descriptors: tuple[int, int, int, int]) -> int:
-    """Start it in a session of its own, without environment, with these as its descriptors 0 to 3."""
+def _spawn(command: list[str], descriptors: Sequence[int]) -> int:
+    """Start it in a session of its own, without environment, with these as its descriptors 0 and on."""
     # Copied from above the numbers that they get, so that none is overwritten before its turn.
     sources = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 16) for descriptor in descriptors]
     try:

@@ -45,44 +45,38 @@ def boot(
     shutil.copymode(spec.image, place.upper)  # the upper layer's is the one of /
     known = load(place.record)
     public = spec.public()
-    machine_id = (known.machine_id if known else "") or os.urandom(8).hex()
+    machine_id = known.machine_id or os.urandom(8).hex()
     record = Record(public, spec.fingerprint, booted=boot_fingerprint(public), machine_id=machine_id)
     record.save(place.record)
-    end_all(cgroups, place.cgroup, known.lifeline if known else None)
+    end_all(cgroups, place.cgroup, known.lifeline)
     if spec.containers:
         place.containers.mkdir(exist_ok=True)
         cgroups = cgroups.for_containers()
     cgroups.create(place.cgroup, Limits(spec.cpus, spec.memory_mib))
     cgroups.create(place.inner_cgroup, Limits())
     register_address(network, spec.address, (spec.name, *spec.aliases))
-    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    status = os.open(place.status, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with newborn(program, log, status, deadline) as first:
-            try:
-                cgroups.add(place.inner_cgroup, first.lifeline.pid)
-                # From here on its maker may die: whoever comes next finds it.
-                record = replace(record, lifeline=first.lifeline)
-                record.save(place.record)
-                surroundings = Surroundings(
-                    root=str(place.root),
-                    upper=str(place.upper),
-                    work=str(place.work),
-                    hosts=str(network.hosts),
-                    cable=cable(first.lifeline, switch, spec, prefix_length),
-                    host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
-                    cgroups=ordinary.mounts(),
-                    container_cgroups=cgroups.mounts(),
-                    home_group=cgroups.home,
-                    containers=str(place.containers) if spec.containers else "",
-                )
-                first.boot(encode(machine_steps(spec, surroundings)), deadline)
-            except BaseException:
-                first.lifeline.signal(signal.SIGKILL)
-                raise
-    finally:
-        os.close(log)
-        os.close(status)
+    with newborn(program, place.log, place.status, deadline) as first:
+        try:
+            cgroups.add(place.inner_cgroup, first.lifeline.pid)
+            # From here on its maker may die: whoever comes next finds it.
+            record = replace(record, lifeline=first.lifeline)
+            record.save(place.record)
+            surroundings = Surroundings(
+                root=str(place.root),
+                upper=str(place.upper),
+                work=str(place.work),
+                hosts=str(network.hosts),
+                cable=cable(first.lifeline, switch, spec, prefix_length),
+                host_settings=tuple(path for path in HOST_SETTINGS if Path(path).exists()),
+                cgroups=ordinary.mounts(),
+                container_cgroups=cgroups.mounts(),
+                home_group=cgroups.home,
+                containers=str(place.containers) if spec.containers else "",
+            )
+            first.boot(encode(machine_steps(spec, surroundings)), deadline)
+        except BaseException:
+            first.lifeline.signal(signal.SIGKILL)
+            raise
     replace(record, complete=True, switch=switch).save(place.record)
 
 

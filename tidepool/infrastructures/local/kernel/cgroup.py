@@ -9,10 +9,12 @@ import errno
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 from tidepool.infrastructures.local.kernel.errors import TimedOut
 
@@ -28,12 +30,22 @@ class Limits:
     memory_mib: int | None = None
 
 
-class Cgroups(Protocol):
+class Cgroups(ABC):
     """Operations on groups. Each may be repeated; a group that is gone has no members and can be removed."""
 
+    __slots__ = ()
+    #: The file of a group that freezes it, and its text where nothing is frozen.
+    freezer: ClassVar[tuple[str, str]]
+
+    @abstractmethod
+    def folder_of(self, group: str) -> Path:
+        """Return the group's folder in the hierarchy that can freeze it, where all of its processes are."""
+
+    @abstractmethod
     def for_containers(self) -> Cgroups:
         """The same, with all controllers that there are: for machines that run containers."""
 
+    @abstractmethod
     def create(self, group: str, limits: Limits) -> None:
         """Make the group where it is not there, and set its limits.
 
@@ -41,40 +53,62 @@ class Cgroups(Protocol):
             LocalError: the kernel refused; says which file, and the remedy.
         """
 
+    @abstractmethod
     def entrances(self, group: str) -> tuple[str, ...]:
         """The files into which a process writes ``0`` to join the group."""
 
+    @abstractmethod
     def add(self, group: str, pid: int) -> None:
         """Move a process into the group; its children are born there."""
 
+    @abstractmethod
     def mounts(self) -> tuple[tuple[str, str, str], ...]:
         """Return the mounts below /sys/fs/cgroup by which a machine sees its own groups: folder, type, options."""
 
     @property
+    @abstractmethod
     def home(self) -> str:
         """Return the group, below its own, of a machine's processes, so that it can hand controllers down; "" where they need none."""
 
     def below(self, group: str) -> tuple[str, ...]:
         """The last parts of the names of the groups that are directly in it."""
+        try:
+            return tuple(each.name for each in os.scandir(self.folder_of(group)) if each.is_dir())
+        except FileNotFoundError:
+            return ()
 
     def members(self, group: str) -> frozenset[int]:
-        """The processes in it, as the caller sees them."""
-
-    def freeze(self, group: str) -> None:
-        """Stop all of its processes where they are; returns when they stand still."""
+        """The processes in it and in groups below it (slurmd makes some), as the caller sees them."""
+        found: set[int] = set()
+        for inner, _, files in os.walk(self.folder_of(group)):
+            if "cgroup.procs" in files:
+                # It may be removed while it is read.
+                with suppress(FileNotFoundError):
+                    found.update(map(int, read_file(Path(inner) / "cgroup.procs").split()))
+        return frozenset(found)
 
     def thaw(self, group: str) -> None:
-        """Let them go on."""
+        """Let processes go on that somebody froze."""
+        name, thawed = self.freezer
+        with suppress(FileNotFoundError):
+            write_file(self.folder_of(group) / name, thawed)
 
     def is_frozen(self, group: str) -> bool:
         """Return whether it is frozen, or about to be."""
+        name, thawed = self.freezer
+        try:
+            return read_file(self.folder_of(group) / name).strip() != thawed
+        except FileNotFoundError:
+            return False
 
+    @abstractmethod
     def memory_kills(self, group: str) -> int:
         """Return how many of its processes were killed because the group had no memory left.
 
         Version 1 forgets those of groups within that are gone: slurmd's for jobs, where it makes any.
         """
 
+    @abstractmethod
     def remove(self, group: str) -> None:
         """Remove the group, which must be empty, and the groups above it that become empty."""
 
@@ -140,26 +174,6 @@ def make_group(folder: Path) -> None:
         except FileNotFoundError:
             continue
         return
-
-
-def names_below(folder: Path) -> tuple[str, ...]:
-    """The last parts of the names of the groups in one; none where it is gone."""
-    try:
-        return tuple(each.name for each in os.scandir(folder) if each.is_dir())
-    except FileNotFoundError:
-        return ()
-
-
-def members_of(folder: Path) -> frozenset[int]:
-    """The processes of the group and of those below it (slurmd makes some)."""
-    found: set[int] = set()
-    for inner, _, files in os.walk(folder):
-        if "cgroup.procs" in files:
-            try:
-                found.update(int(pid) for pid in read_file(Path(inner) / "cgroup.procs").split())
-            except FileNotFoundError:
-                continue  # it was removed while it was read
-    return frozenset(found)
 
 
 def remove_group(hierarchy: Path, group: str) -> None:

@@ -6,15 +6,12 @@ down from group to group. Sources: the kernel's Documentation/admin-guide/cgroup
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from tidepool.infrastructures.local.kernel.cgroup import (
     NEEDED,
@@ -23,26 +20,25 @@ from tidepool.infrastructures.local.kernel.cgroup import (
     Limits,
     hierarchies,
     make_group,
-    members_of,
-    names_below,
     read_file,
     remove_group,
     write_file,
 )
-from tidepool.infrastructures.local.kernel.errors import LocalError, TimedOut
+from tidepool.infrastructures.local.kernel.errors import LocalError
 
 _PERIOD_US: Final = 100_000
 _SYSTEMD: Final = "none,name=systemd"
-_FREEZING_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class CgroupsV1:
+class CgroupsV1(Cgroups):
     """``folders`` are the hierarchies by controller, ``options`` what they are mounted with; ``also`` are those that a machine's processes join besides.
 
     The latter are systemd's: else a machine would be stopped together with the service that made it. ``spare`` are the
     controllers that only machines need which run containers, and ``containers`` says that this is for those.
     """
+
+    freezer: ClassVar = ("freezer.state", "THAWED")
 
     folders: Mapping[str, Path]
     options: Mapping[Path, str]
@@ -53,6 +49,9 @@ class CgroupsV1:
     @property
     def home(self) -> str:
         return ""
+
+    def folder_of(self, group: str) -> Path:
+        return self.folders["freezer"] / group
 
     def for_containers(self) -> CgroupsV1:
         return replace(self, folders={**self.folders, **self.spare}, spare={}, containers=True)
@@ -103,32 +102,6 @@ class CgroupsV1:
         mounts = [(names[0], "cgroup", self.options[folder]) for folder, names in together.items()]
         return (*mounts, *systemd)
 
-    def below(self, group: str) -> tuple[str, ...]:
-        return names_below(self.folders["freezer"] / group)
-
-    def members(self, group: str) -> frozenset[int]:
-        return members_of(self.folders["freezer"] / group)
-
-    def freeze(self, group: str) -> None:
-        state = self._freezer(group)
-        deadline, pause = time.monotonic() + _FREEZING_S, threading.Event()
-        while read_file(state).strip() != "FROZEN":
-            if time.monotonic() > deadline:
-                write_file(state, "THAWED")
-                raise TimedOut(f"{state}: not frozen after {_FREEZING_S:g} s; thawed again")
-            write_file(state, "FROZEN")  # again: a process that forks can slip through
-            pause.wait(0.001)
-
-    def thaw(self, group: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            write_file(self._freezer(group), "THAWED")
-
-    def is_frozen(self, group: str) -> bool:
-        try:
-            return read_file(self._freezer(group)).strip() != "THAWED"
-        except FileNotFoundError:
-            return False
-
     def memory_kills(self, group: str) -> int:
         folder = self.folders["memory"] / group
         controls = [folder / "memory.oom_control", *folder.rglob("memory.oom_control")]
@@ -155,9 +128,6 @@ class CgroupsV1:
         if devices := self.folders.get("devices"):
             write_file(devices / group / "devices.deny", "b *:* rw")
 
-    def _freezer(self, group: str) -> Path:
-        return self.folders["freezer"] / group / "freezer.state"
-
     def _hierarchies(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys((*self.folders.values(), *self.also)))
 
@@ -171,12 +141,17 @@ _HOME: Final = "machine"
 
 
 @dataclass(frozen=True, slots=True)
-class CgroupsV2:
+class CgroupsV2(Cgroups):
     """``folder`` is the hierarchy; ``controllers`` are those that groups get."""
+
+    freezer: ClassVar = ("cgroup.freeze", "0")
 
     folder: Path
     controllers: tuple[str, ...] = ("cpu", "memory")
     home: str = ""
+
+    def folder_of(self, group: str) -> Path:
+        return self.folder / group
 
     def for_containers(self) -> CgroupsV2:
         there = set(read_file(self.folder / "cgroup.controllers").split())
@@ -212,32 +187,6 @@ class CgroupsV2:
 
     def mounts(self) -> tuple[tuple[str, str, str], ...]:
         return (("", "cgroup2", ""),)
-
-    def below(self, group: str) -> tuple[str, ...]:
-        return names_below(self.folder / group)
-
-    def members(self, group: str) -> frozenset[int]:
-        return members_of(self.folder / group)
-
-    def freeze(self, group: str) -> None:
-        write_file(self.folder / group / "cgroup.freeze", "1")
-        events = self.folder / group / "cgroup.events"
-        deadline, pause = time.monotonic() + _FREEZING_S, threading.Event()
-        while "frozen 1" not in read_file(events).splitlines():
-            if time.monotonic() > deadline:
-                self.thaw(group)
-                raise TimedOut(f"{events}: not frozen after {_FREEZING_S:g} s; thawed again")
-            pause.wait(0.001)
-
-    def thaw(self, group: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            write_file(self.folder / group / "cgroup.freeze", "0")
-
-    def is_frozen(self, group: str) -> bool:
-        try:
-            return read_file(self.folder / group / "cgroup.freeze").strip() == "1"
-        except FileNotFoundError:
-            return False
 
     def memory_kills(self, group: str) -> int:
         text = read_file(self.folder / group / "memory.events")

@@ -1,4 +1,4 @@
-"""The machines of a stack: made, found again, stopped, deleted; and what tests of faults do to them.
+"""The machines of a stack: made, found again, stopped, deleted.
 
 All functions take the data folder and nothing else of the world but the kernel: what they need to know of a
 machine is there, so that any process can go on where another one died. They may be called from many threads and
@@ -12,10 +12,9 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from tidepool.infrastructures.local.kernel.birth import init_program
 from tidepool.infrastructures.local.kernel.boot import boot, change
@@ -39,7 +38,7 @@ from tidepool.infrastructures.local.kernel.layout import (
 )
 from tidepool.infrastructures.local.kernel.lifeline import Lifeline, end_all
 from tidepool.infrastructures.local.kernel.lock import locked, remove_lock
-from tidepool.infrastructures.local.kernel.network import release_address, standing_switch
+from tidepool.infrastructures.local.kernel.network import release_address
 from tidepool.infrastructures.local.kernel.record import Record, ServiceState, load, service_states
 from tidepool.infrastructures.local.kernel.spec import MachineSpec, NetworkSpec, boot_fingerprint
 
@@ -106,10 +105,10 @@ def create_machine(data: Path, spec: MachineSpec, timeout_s: float = 60.0) -> Ma
             try:
                 _refuse_another(known, spec)
                 switch, prefix_length = _switch_of(network, spec)
-                if known is None or not _is_whole(known):
-                    boot(program, place, network, spec, cgroups, switch, prefix_length, deadline)
-                else:
+                if known.standing:
                     change(program, place, network, spec, cgroups, known, switch, prefix_length)
+                else:
+                    boot(program, place, network, spec, cgroups, switch, prefix_length, deadline)
             except BaseException as error:
                 log_end = "" if known else _log(place, _TOLD_LINES)
                 if not was_there:  # nobody knows of it yet, so nobody would delete it
@@ -149,8 +148,7 @@ def wait_ready(data: Path, stack: str, name: str, timeout_s: float) -> Machine:
     deadline = start + timeout_s
     place = machine_paths(data, stack, name)
     while True:
-        record = load(place.record)
-        if record is None or record.lifeline is None or not record.lifeline.is_alive():
+        if not load(place.record).running:
             raise NoSuchMachine(f"machine {name} of stack {stack} is not running")
         services = service_states(place.status)
         if services is not None and all(service.is_ready for service in services):
@@ -177,53 +175,14 @@ def stop_machine(data: Path, stack: str, name: str, timeout_s: float = 30.0) -> 
     _must_exist(place, stack, name)
     with explained(f"machine {name} of stack {stack} could not be stopped"), locked(place.lock, _LOCK_S):
         record, cgroups = load(place.record), choose()
-        lifeline = record.lifeline if record else None
-        if lifeline is not None and lifeline.is_alive():
+        if lifeline := record.running:
             cgroups.thaw(place.cgroup)
             lifeline.signal(signal.SIGTERM)
             try:
                 lifeline.wait_gone(timeout_s)
             except TimedOut:
                 pass  # it was asked; now it is made to
-        end_all(cgroups, place.cgroup, lifeline)
-
-
-def pull_plug(data: Path, stack: str, name: str) -> None:
-    """End it at once, as a power cut does. Its disk stays.
-
-    Raises:
-        NoSuchMachine: there is none.
-    """
-    place = machine_paths(data, stack, name)
-    _must_exist(place, stack, name)
-    with explained(f"the plug of machine {name} could not be pulled"):
-        record = load(place.record)
-        end_all(choose(), place.cgroup, record.lifeline if record else None)
-
-
-def freeze_machine(data: Path, stack: str, name: str) -> None:
-    """Stop all of its processes where they are; it keeps its address and answers nothing.
-
-    Raises:
-        NoSuchMachine: it is not running.
-        TimedOut: it did not come to a stand within some seconds; it was thawed again.
-    """
-    place = machine_paths(data, stack, name)
-    _must_run(place, stack, name)
-    with explained(f"machine {name} could not be frozen"):
-        choose().freeze(place.cgroup)
-
-
-def thaw_machine(data: Path, stack: str, name: str) -> None:
-    """Let it go on after :func:`freeze_machine`.
-
-    Raises:
-        NoSuchMachine: it is not running.
-    """
-    place = machine_paths(data, stack, name)
-    _must_run(place, stack, name)
-    with explained(f"machine {name} could not be thawed"):
-        choose().thaw(place.cgroup)
+        end_all(cgroups, place.cgroup, record.lifeline)
 
 
 def delete_machine(
@@ -239,7 +198,7 @@ def delete_machine(
     place = machine_paths(data, stack, name)
     with explained(f"machine {name} of stack {stack} could not be deleted"), locked(place.lock, timeout_s):
         record = load(place.record)
-        if machine_id and record is not None and record.machine_id not in ("", machine_id):
+        if machine_id and record.machine_id not in ("", machine_id):
             return
         _unmake(data, place, choose(), record)
         remove_lock(place)
@@ -252,8 +211,7 @@ def boot_log(data: Path, stack: str, name: str, lines: int | None = None) -> str
         NoSuchMachine: there is none.
     """
     place = machine_paths(data, stack, name)
-    if not place.folder.is_dir():
-        raise NoSuchMachine(f"there is no machine {name} in stack {stack}")
+    _must_exist(place, stack, name)
     return _log(place, lines)
 
 
@@ -263,7 +221,11 @@ def running_machine(data: Path, stack: str, name: str) -> Lifeline:
     Raises:
         NoSuchMachine: it is not running.
     """
-    return _must_run(machine_paths(data, stack, name), stack, name)
+    place = machine_paths(data, stack, name)
+    if lifeline := load(place.record).running:
+        return lifeline
+    what = "is not running" if place.folder.is_dir() else "does not exist"
+    raise NoSuchMachine(f"machine {name} of stack {stack} {what}")
 
 
 def _log(place: Paths, lines: int | None) -> str:
@@ -276,8 +238,8 @@ def _log(place: Paths, lines: int | None) -> str:
 
 def _switch_of(network: Paths, spec: MachineSpec) -> tuple[Lifeline, int]:
     record = load(network.record)
-    switch = standing_switch(record)
-    if record is None or switch is None:
+    switch = record.standing
+    if switch is None:
         what = "is not up" if record else "does not exist"
         raise NoSuchNetwork(
             f"machine {spec.name}: network {spec.network} of stack {spec.stack} {what}; create it first"
@@ -292,11 +254,11 @@ def _switch_of(network: Paths, spec: MachineSpec) -> tuple[Lifeline, int]:
     return switch, its_spec.prefix_length
 
 
-def _refuse_another(known: Record | None, spec: MachineSpec) -> None:
+def _refuse_another(known: Record, spec: MachineSpec) -> None:
     changes = [
         f"{name} {known.spec[name]}, not {wanted}"
         for name, wanted in spec.identity.items()
-        if known is not None and known.spec.get(name, wanted) != wanted
+        if known.spec.get(name, wanted) != wanted
     ]
     if changes:
         raise InUse(
@@ -305,15 +267,11 @@ def _refuse_another(known: Record | None, spec: MachineSpec) -> None:
         )
 
 
-def _is_whole(record: Record) -> bool:
-    return record.complete and record.lifeline is not None and record.lifeline.is_alive()
-
-
-def _unmake(data: Path, place: Paths, cgroups: Cgroups, record: Record | None, network: str = "") -> None:
-    end_all(cgroups, place.cgroup, record.lifeline if record else None)
+def _unmake(data: Path, place: Paths, cgroups: Cgroups, record: Record, network: str = "") -> None:
+    end_all(cgroups, place.cgroup, record.lifeline)
     cgroups.remove(place.cgroup)
     stack = place.folder.parent.parent.name
-    network = str(record.spec.get("network", "")) if record else network
+    network = str(record.spec.get("network", network))
     # Without its record nobody knows its network, so all are asked.
     for name in [network] if network else names_in(data, stack, "networks"):
         release_address(network_paths(data, stack, name), place.folder.name)
@@ -326,40 +284,31 @@ def _must_exist(place: Paths, stack: str, name: str) -> None:
         raise NoSuchMachine(f"there is no machine {name} in stack {stack}")
 
 
-def _must_run(place: Paths, stack: str, name: str) -> Lifeline:
-    record = load(place.record)
-    if record is None or record.lifeline is None or not record.lifeline.is_alive():
-        what = "is not running" if place.folder.is_dir() else "does not exist"
-        raise NoSuchMachine(f"machine {name} of stack {stack} {what}")
-    return record.lifeline
-
-
 def _describe(place: Paths, cgroups: Cgroups, stack: str, name: str) -> Machine:
     record = load(place.record)
-    spec: Mapping[str, Any] = record.spec if record else {}
-    alive = record is not None and record.lifeline is not None and record.lifeline.is_alive()
+    spec, running = record.spec, record.running
     return Machine(
         stack=stack,
         name=name,
-        machine_id=record.machine_id if record else "",
-        state=_state(place, cgroups, record, alive),
+        machine_id=record.machine_id,
+        state=_state(place, cgroups, record, alive=running is not None),
         network=str(spec.get("network", "")),
         address=str(spec.get("address", "")),
         mac=str(spec.get("mac", "")),
         image=str(spec.get("image", "")),
         cpus=float(spec.get("cpus", 0)),
         memory_mib=int(spec.get("memory_mib", 0)),
-        fingerprint=record.fingerprint if record else "",
-        outdated=alive and record is not None and record.booted != boot_fingerprint(spec),
-        pid=record.lifeline.pid if record and record.lifeline and alive else None,
-        services=(service_states(place.status) or ()) if alive else (),
+        fingerprint=record.fingerprint,
+        outdated=running is not None and record.booted != boot_fingerprint(spec),
+        pid=running.pid if running else None,
+        services=(service_states(place.status) or ()) if running else (),
         memory_kills=_memory_kills(cgroups, place.cgroup),
         boot_log=place.log,
     )
 
 
-def _state(place: Paths, cgroups: Cgroups, record: Record | None, alive: bool) -> MachineState:
-    if record is None or not record.complete:
+def _state(place: Paths, cgroups: Cgroups, record: Record, *, alive: bool) -> MachineState:
+    if not record.complete:
         return "half-made"
     if not alive:
         return "dead"

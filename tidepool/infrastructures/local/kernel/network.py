@@ -18,9 +18,9 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from tidepool.infrastructures.local.kernel.birth import init_program, newborn
 from tidepool.infrastructures.local.kernel.cgroup import Limits
@@ -227,14 +227,14 @@ def create_network(data: Path, spec: NetworkSpec, timeout_s: float = 30.0) -> Ne
         program = init_program(data)
         with locked(place.lock, timeout_s):
             record = load(place.record)
-            if record and record.fingerprint == spec.fingerprint and standing_switch(record):
+            if record.fingerprint == spec.fingerprint and record.standing:
                 return _describe(place, spec.stack, spec.name, record)
             try:
                 _refuse_conflicts(data, spec, place, record)
-                end_all(choose(), place.cgroup, record.lifeline if record else None)
+                end_all(choose(), place.cgroup, record.lifeline)
                 made = _make(program, place, spec, deadline)
             except BaseException:
-                if record is None:  # nobody knows of it yet, so nobody would delete it
+                if not record:  # nobody knows of it yet, so nobody would delete it
                     _unmake(place)
                 raise
             return _describe(place, spec.stack, spec.name, made)
@@ -273,13 +273,6 @@ def delete_network(data: Path, stack: str, name: str, timeout_s: float = 30.0) -
         _unmake(place)
 
 
-def standing_switch(record: Record | None) -> Lifeline | None:
-    """The switch of a network's record, where it is whole and alive."""
-    if record is None or not record.complete or record.lifeline is None or not record.lifeline.is_alive():
-        return None
-    return record.lifeline
-
-
 def _make(program: Path, place: Paths, spec: NetworkSpec, deadline: float) -> Record:
     place.root.mkdir(parents=True, exist_ok=True)
     place.hosts.mkdir(exist_ok=True, mode=0o755)
@@ -287,34 +280,27 @@ def _make(program: Path, place: Paths, spec: NetworkSpec, deadline: float) -> Re
     record.save(place.record)
     cgroups = choose()
     cgroups.create(place.cgroup, Limits())
-    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    status = os.open(place.status, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        with newborn(program, log, status, deadline) as switch:
-            cgroups.add(place.cgroup, switch.lifeline.pid)
-            record = Record(asdict(spec), spec.fingerprint, switch.lifeline)
-            record.save(place.record)
-            make_switch(switch.lifeline, spec)
-            switch.boot(encode(switch_steps(str(place.root))), deadline)
-    finally:
-        os.close(log)
-        os.close(status)
-    record = Record(asdict(spec), spec.fingerprint, switch.lifeline, complete=True)
+    with newborn(program, place.log, place.status, deadline) as switch:
+        cgroups.add(place.cgroup, switch.lifeline.pid)
+        record = replace(record, lifeline=switch.lifeline)
+        record.save(place.record)
+        make_switch(switch.lifeline, spec)
+        switch.boot(encode(switch_steps(str(place.root))), deadline)
+    record = replace(record, complete=True)
     record.save(place.record)
     return record
 
 
 def _unmake(place: Paths) -> None:
-    record = load(place.record)
     cgroups = choose()
-    end_all(cgroups, place.cgroup, record.lifeline if record else None)
+    end_all(cgroups, place.cgroup, load(place.record).lifeline)
     cgroups.remove(place.cgroup)
     if place.folder.is_dir():
         shutil.rmtree(place.folder)
     remove_lock(place)
 
 
-def _refuse_conflicts(data: Path, spec: NetworkSpec, place: Paths, record: Record | None) -> None:
+def _refuse_conflicts(data: Path, spec: NetworkSpec, place: Paths, record: Record) -> None:
     if record and record.fingerprint != spec.fingerprint and (on_it := machines_on(place)):
         raise InUse(
             f"network {spec.name} of stack {spec.stack} has {record.spec.get('cidr')}, and the machines "
@@ -329,13 +315,12 @@ def _refuse_conflicts(data: Path, spec: NetworkSpec, place: Paths, record: Recor
             )
 
 
-def _describe(place: Paths, stack: str, name: str, record: Record | None) -> Network:
-    switch = standing_switch(record)
-    spec: Mapping[str, Any] = record.spec if record else {}
+def _describe(place: Paths, stack: str, name: str, record: Record) -> Network:
+    switch = record.standing
     return Network(
         stack=stack,
         name=name,
-        cidr=str(spec.get("cidr", "")),
+        cidr=str(record.spec.get("cidr", "")),
         state="up" if switch else "dead",
         pid=switch.pid if switch else None,
         machines=machines_on(place),

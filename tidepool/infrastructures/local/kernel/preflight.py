@@ -189,30 +189,23 @@ def _try_in(program: Path, data: Path, folder: Path) -> Iterator[Lack]:
         layer.mkdir()
     # Compiling was not part of it: on a busy machine that alone takes longer.
     deadline = time.monotonic() + _TRIAL_S
-    log, status = (
-        os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC) for name in ("log", "status")
-    )
-    try:
-        with newborn(program, log, status, deadline) as first:
-            try:
-                try_cabling(first.lifeline)
-            except TimedOut:
-                raise
-            except LocalError as error:
-                yield Lack(f"no bridge and no veth can be made ({error})", "modprobe -a bridge veth")
-            try:
-                steps = (*overlay_steps(*map(str, layers)), ("root", str(layers[-1])))
-                first.boot(encode(iter(steps)), deadline)
-            except TimedOut:
-                raise
-            except LocalError as error:
-                if isinstance(error, BootFailed) and error.code == "chroot":
-                    yield Lack(str(error), "leave the chroot; in a container with a root of its own it works")
-                else:
-                    remedy = "put the data folder on a disk with ext4, xfs or btrfs, or on tmpfs; not on an overlay"
-                    yield Lack(f"no overlay can be mounted on {data} ({error})", remedy)
-            first.lifeline.signal(signal.SIGKILL)
-            first.lifeline.wait_gone(_TRIAL_S)
-    finally:
-        os.close(log)
-        os.close(status)
+    with newborn(program, folder / "log", folder / "status", deadline) as first:
+        try:
+            try_cabling(first.lifeline)
+        except TimedOut:
+            raise
+        except LocalError as error:
+            yield Lack(f"no bridge and no veth can be made ({error})", "modprobe -a bridge veth")
+        try:
+            steps = (*overlay_steps(*map(str, layers)), ("root", str(layers[-1])))
+            first.boot(encode(iter(steps)), deadline)
+        except BootFailed as error:
+            if error.code == "chroot":
+                yield Lack(str(error), "leave the chroot; in a container with a root of its own it works")
+            else:
+                remedy = (
+                    "put the data folder on a disk with ext4, xfs or btrfs, or on tmpfs; not on an overlay"
+                )
+                yield Lack(f"no overlay can be mounted on {data} ({error})", remedy)
+        first.lifeline.signal(signal.SIGKILL)
+        first.lifeline.wait_gone(_TRIAL_S)

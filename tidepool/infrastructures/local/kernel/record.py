@@ -8,7 +8,7 @@ one goes on. No fsync: after a crash of the host all processes are gone anyway, 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -18,10 +18,10 @@ from tidepool.infrastructures.local.kernel.private import write_private
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``spec`` is the public part of what was asked for: no secret is in it."""
+    """``spec`` is the public part of what was asked for: no secret is in it. One that says nothing stands for none."""
 
-    spec: dict[str, Any]
-    fingerprint: str
+    spec: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
     lifeline: Lifeline | None = None
     complete: bool = False
     #: Of a machine: the switch that its cable goes to.
@@ -30,6 +30,19 @@ class Record:
     booted: str = ""
     #: Of a machine: its id, given when its disk is made. Empty in records of releases that gave none.
     machine_id: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.fingerprint)
+
+    @property
+    def running(self) -> Lifeline | None:
+        """The first process, where it is alive."""
+        return self.lifeline if self.lifeline is not None and self.lifeline.is_alive() else None
+
+    @property
+    def standing(self) -> Lifeline | None:
+        """The same of one that was made to its end."""
+        return self.running if self.complete else None
 
     def save(self, path: Path) -> None:
         """Write it, readable for its owner only."""
@@ -45,8 +58,8 @@ class Record:
         write_private(path, json.dumps(told))
 
 
-def load(path: Path) -> Record | None:
-    """The record in a file; None where there is none, or one that cannot be understood."""
+def load(path: Path) -> Record:
+    """The record in a file; an empty one where there is none, or one that cannot be understood."""
     try:
         told = json.loads(path.read_text("utf-8"))
         return Record(
@@ -58,10 +71,8 @@ def load(path: Path) -> Record | None:
             booted=str(told["booted"]),
             machine_id=str(told.get("id", "")),
         )
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError):
-        return None  # cut short by a crash of the host, or a full disk
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return Record()  # or cut short by a crash of the host, or a full disk
 
 
 def _to_json(lifeline: Lifeline | None) -> list[int | str] | None:
