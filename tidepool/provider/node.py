@@ -36,7 +36,7 @@ from tidepool.provider.machines import (
     machine_runs,
 )
 from tidepool.provider.node_watch import Batches, NodeWatch, SharedLook, Sight
-from tidepool.provider.retirement import REASON, Leaving, Outcome, retire
+from tidepool.provider.retirement import Leaving, Outcome, is_leaving, retire
 from tidepool.resources.declarations import Node as Resource
 from tidepool.resources.declarations import NodeModel
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Refusal, Task, Unfinished
@@ -136,7 +136,7 @@ class NodeKind(Kind[NodeModel]):
         if not runs or node.state.base in {NodeBase.DOWN, NodeBase.ERROR}:
             return {"state": "down"}
         # One that was on its way out when whoever took it died: making it stay undrains it.
-        return {"state": "leaving"} if _is_leaving(node) else AS_KNOWN
+        return {"state": "leaving"} if is_leaving(node) else AS_KNOWN
 
     def delete(self, id: str, state: NodeModel, task: Task) -> None:
         cluster = self._cluster(state)
@@ -186,7 +186,7 @@ class NodeKind(Kind[NodeModel]):
             until = min(task.deadline, time.monotonic() + _LISTEN_S, patience)
             sight = cluster.watch.wait(wanted.node, there, until)
             if sight.is_there and sight.node is not None:
-                if _is_leaving(sight.node):
+                if is_leaving(sight.node):
                     cluster.slurm.undrain(wanted.node)
                 return {}
             runs = machine_runs(wanted.machine, self._home.data)
@@ -261,10 +261,6 @@ class _Cluster:
         look: SharedLook[Mapping[str, Node]] = SharedLook(lambda: {node.name: node for node in slurm.nodes()})
         retiring: Batches[Leaving, Outcome] = Batches(partial(retire, slurm))
         return cls(slurm, look, NodeWatch(look), retiring)
-
-
-def _is_leaving(node: Node) -> bool:
-    return node.state.is_draining and node.reason is not None and node.reason.text == REASON
 
 
 def _insisting(ask: Callable[[], Outcome], controller_runs: Callable[[], bool], deadline: float) -> Outcome:

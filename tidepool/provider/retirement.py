@@ -30,79 +30,22 @@ class Leaving:
     may_wait: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class First:
-    """The orders to Slurm before anything else is known."""
-
-    #: Those whose machine is gone: their jobs are put back into the queue by it.
-    down: tuple[str, ...]
-    drain: tuple[str, ...]
-    #: Drained by a person before, and so for ever.
-    drained_before: frozenset[str]
-
-
-def first(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> First:
-    """Pure: what to begin with. Nodes that are slots, or not there, have left already."""
-    down, drain, before = [], [], set()
-    for each in leaving:
-        node = there.get(each.name)
-        if node is None or _has_left(node):
-            continue
-        if not each.machine_runs:
-            if node.state.base is not NodeBase.DOWN:
-                down.append(each.name)
-        elif not node.state.is_draining:
-            drain.append(each.name)
-        elif node.reason is None or node.reason.text != REASON:
-            before.add(each.name)
-    return First(tuple(down), tuple(drain), frozenset(before))
-
-
-@dataclass(frozen=True, slots=True)
-class Then:
-    """The result of the look after the drain: these may go, these run jobs, these are about to be done with one."""
-
-    free: tuple[str, ...]
-    busy: tuple[str, ...]
-    completing: tuple[str, ...]
-    #: Those of ``free`` that Slurm holds for allocated although they run nothing, as 22.05 may after a reconfigure.
-    miscounted: tuple[str, ...] = ()
-
-
-def then(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> Then:
-    """Pure: who may go."""
-    free, busy, completing, miscounted = [], [], [], []
-    for each in leaving:
-        node = there.get(each.name)
-        if node is None or _has_left(node):
-            continue
-        if not each.machine_runs:
-            free.append(each.name)
-        elif NodeFlag.COMPLETING in node.state.flags:
-            # It still has its processors; whether others run beside it shows when it has ended.
-            completing.append(each.name)
-        elif node.cpus_alloc:
-            busy.append(each.name)
-        else:
-            free.append(each.name)
-            if node.state.runs_jobs:
-                miscounted.append(each.name)
-    return Then(tuple(free), tuple(busy), tuple(completing), tuple(miscounted))
-
-
 def left_behind(names: Iterable[str], there: Mapping[str, Node]) -> tuple[str, ...]:
     """Return the nodes that were leaving, and run nothing: a slurmctld whose power was cut has forgotten that they had left."""
     return tuple(
         name
         for name in names
         if (node := there.get(name)) is not None
-        and node.state.is_draining
+        and is_leaving(node)
         and not node.state.is_slot
         and not node.cpus_alloc
         and NodeFlag.CLOUD not in node.state.flags
-        and node.reason is not None
-        and node.reason.text == REASON
     )
+
+
+def is_leaving(node: Node) -> bool:
+    """Return whether a drain of ours has it leave."""
+    return node.state.is_draining and node.reason is not None and node.reason.text == REASON
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +65,28 @@ def retire(slurm: SlurmClient, leaving: Sequence[Leaving]) -> dict[Leaving, Outc
     Raises:
         SlurmError: Slurm does not answer; some may be drained.
     """
-    begin = first(leaving, _nodes(slurm))
-    if begin.down:
-        slurm.down(fold(begin.down), REASON)
-    if begin.drain:
-        slurm.drain(fold(begin.drain), REASON)
     there = _nodes(slurm)
-    found = then(leaving, there)
-    if found.miscounted:
-        slurm.down(fold(found.miscounted), REASON)
-    if cloud := [name for name in found.free if NodeFlag.CLOUD in there[name].state.flags]:
+    running, dead = _by_machine(leaving, there)
+    if down := [name for name in dead if there[name].state.base is not NodeBase.DOWN]:
+        slurm.down(fold(down), REASON)  # by it their jobs are put back into the queue
+    if drain := [name for name in running if not there[name].state.is_draining]:
+        slurm.drain(fold(drain), REASON)
+    # Drained by a person before, and so for ever.
+    drained_before = {name for name in running if name not in drain and not is_leaving(there[name])}
+    there = _nodes(slurm)
+    running, dead = _by_machine(leaving, there)
+    # These still have their processors; whether others run beside what ends shows when it has ended.
+    completing = {name for name in running if NodeFlag.COMPLETING in there[name].state.flags}
+    busy = {name for name in running if name not in completing and there[name].cpus_alloc}
+    idle = [name for name in running if name not in completing | busy]
+    # Slurm holds them for allocated although they run nothing, as 22.05 may after a reconfigure.
+    if miscounted := [name for name in idle if there[name].state.runs_jobs]:
+        slurm.down(fold(miscounted), REASON)
+    free = [*idle, *dead]
+    if cloud := [name for name in free if NodeFlag.CLOUD in there[name].state.flags]:
         slurm.power_down(fold(cloud))
-    refused = _freed(slurm, tuple(name for name in found.free if name not in cloud))
-    staying = {*found.busy, *found.completing, *refused}
+    refused = _freed(slurm, tuple(name for name in free if name not in cloud))
+    staying = busy | completing | refused
     if not staying:
         return dict.fromkeys(leaving, Outcome())
     jobs = slurm.jobs()
@@ -142,7 +94,7 @@ def retire(slurm: SlurmClient, leaving: Sequence[Leaving]) -> dict[Leaving, Outc
     for each in leaving:
         ids = job_ids(jobs, {each.name}) if each.name in staying else ()
         # A job may have ended between the look at its node and the one at jobs.
-        is_ending = each.name in staying and (each.name in found.completing or not ids)
+        is_ending = each.name in staying and (each.name in completing or not ids)
         if each.name not in staying:
             outcomes[each] = Outcome()
         elif is_ending and each.may_wait:
@@ -150,7 +102,7 @@ def retire(slurm: SlurmClient, leaving: Sequence[Leaving]) -> dict[Leaving, Outc
         else:
             outcomes[each] = Outcome(why_it_stays(each.name, ids))
     stays = [each.name for each, outcome in outcomes.items() if outcome.reason]
-    if ours := [name for name in stays if name not in begin.drained_before]:
+    if ours := [name for name in stays if name not in drained_before]:
         slurm.undrain(fold(ours))
     return outcomes
 
@@ -181,6 +133,13 @@ def _freed(slurm: SlurmClient, names: tuple[str, ...]) -> set[str]:
         there = _nodes(slurm)
         return {name for name in refused if name in there and not there[name].state.is_slot}
     return set()
+
+
+def _by_machine(leaving: Iterable[Leaving], there: Mapping[str, Node]) -> tuple[list[str], list[str]]:
+    """The names of those that have not left: whose machines run, and whose do not."""
+    present = [each for each in leaving if each.name in there and not _has_left(there[each.name])]
+    runs = [each.name for each in present if each.machine_runs]
+    return runs, [each.name for each in present if not each.machine_runs]
 
 
 def _has_left(node: Node) -> bool:
