@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -137,12 +138,10 @@ def _placements(
     known: Mapping[str, Mapping[str, str]],
     where: str,
 ) -> dict[str, Mapping[str, str]]:
-    try:
+    with _refusing(where):
         return {
             fleet.name: node_placements(fleet, nodes[fleet.name], known[fleet.name]) for fleet in spec.fleets
         }
-    except ValueError as error:
-        raise pulumi.RunError(f"{where}: {error}") from None
 
 
 def _placement_outputs(spec: ClusterSpec, places: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
@@ -151,16 +150,21 @@ def _placement_outputs(spec: ClusterSpec, places: Mapping[str, Mapping[str, str]
 
 
 def _spec(written: Any, where: str) -> ClusterSpec:
-    try:
+    with _refusing(where):
         return read_spec(written)
-    except SpecError as mistakes:
-        raise pulumi.RunError(f"{where}: {mistakes}") from None
 
 
 def _nodes(fleet: Fleet, wish: str | None, last: str | None, where: str) -> HostSet:
-    try:
+    with _refusing(where):
         return node_set(fleet, desired=wish, last=last)
-    except ValueError as error:
+
+
+@contextmanager
+def _refusing(where: str) -> Iterator[None]:
+    """End the program with what is wrong with what stands at ``where``."""
+    try:
+        yield
+    except (SpecError, ValueError) as error:
         raise pulumi.RunError(f"{where}: {error}") from None
 
 
@@ -171,10 +175,8 @@ def _roles(
     found: dict[str, Mapping[str, Role]] = {}
     for pool in spec.pools:
         desired = str(wish[pool.name]) if pool.name in wish else None
-        try:
+        with _refusing("pools" if desired is None else ROLES_VARIABLE):
             found[pool.name] = role_set(pool, desired=desired, last=serving.get(pool.name))
-        except ValueError as error:
-            raise pulumi.RunError(f"{'pools' if desired is None else ROLES_VARIABLE}: {error}") from None
     return found
 
 

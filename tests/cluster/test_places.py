@@ -81,7 +81,7 @@ def test_no_two_slots_share_anything(prefix: int, third: int, data: st.DataObjec
 
 def test_the_cluster_s_own_machines_are_apart_from_all_fleets() -> None:
     own = OwnAddresses(IPv4Network("10.77.0.0/16"))
-    places = [own.gateway, own.controller, own.backup_controller, own.accounting, own.floating]
+    places = [own.gateway, own.controller, own.backup_controller, own.accounting, own.control_plane]
     places += [own.login(n) for n in range(1, 17)]
     assert len(set(places)) == 21
     assert all(place in own.range for place in places)

@@ -63,11 +63,6 @@ class OwnAddresses:
         return self.network[4]
 
     @property
-    def floating(self) -> IPv4Address:
-        """Belongs to the controller that is in charge."""
-        return self.network[5]
-
-    @property
     def control_plane(self) -> IPv4Address:
         """The machine of a Kubernetes of the cluster's own."""
         return self.network[6]

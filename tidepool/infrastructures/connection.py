@@ -10,12 +10,13 @@ It stays true when the machine boots again: what changes with a boot (a process,
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.clients.slurm import Completed, Transport, Unreachable
+from tidepool.clients.slurm import Completed, SlurmError, Transport, Unreachable
 from tidepool.clients.slurm import TimedOut as SlurmTimedOut
 from tidepool.infrastructures.local import kernel
 
@@ -63,6 +64,23 @@ def transport(connection: Mapping[str, Any], data: Path) -> Transport:
             return reached if user == "root" else AsRoot(reached)
         case _:
             raise ValueError(f"{dict(connection)!r} is no connection; known kinds are: local, ssh, host")
+
+
+_ONE_S: Final = 15.0
+#: How far a machine is that cannot be connected with.
+_BOOTS: Final[Mapping[int | None, str]] = {
+    errno.EHOSTUNREACH: "it boots, and has no address yet; ",
+    errno.ECONNREFUSED: "it boots, and has its address; sshd does not run yet; ",
+}
+
+
+def why_silent(reached: Transport) -> str:
+    """Tell why a machine runs no command; empty where it does."""
+    try:
+        ended = reached.run(["true"], timeout_s=_ONE_S)
+    except SlurmError as error:
+        return _BOOTS.get(getattr(error.__cause__, "errno", None), "") + error.what
+    return "" if ended.exit_code == 0 else f"`true` ended with {ended.exit_code}: {ended.stderr.strip()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,13 +98,11 @@ class Infrastructure(Protocol):
         """
         ...
 
-    def image(self, name: str, digest: Input[str], opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
         """An image of this machine's store, in the form that machines are made from; gives what they name it by."""
         ...
 
-    def network(
-        self, name: str, cidr: IPv4Network, opts: pulumi.ResourceOptions | None = None
-    ) -> Output[str]:
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
         """A network that the stack has to itself; gives what machines name it by."""
         ...
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from tidepool.cluster.failures import unmarked
 
 if TYPE_CHECKING:
     from tidepool.resources.kind import Home
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 #: Nothing works without what ``lacks``; a ``note`` is for a person to know.
 State = Literal["well", "note", "lacks"]
@@ -29,6 +33,16 @@ def findings(what: str, lacks: Iterable[str], well: str) -> Iterator[Finding]:
     """Yield a finding for all that is lacking, without the marks of failures; where nothing is, that all is ``well``."""
     missing = [Finding(what, "lacks", unmarked(lack)[0]) for lack in lacks]
     yield from missing or [Finding(what, "well", well)]
+
+
+def gathered(found: Callable[_P, Iterator[_T]]) -> Callable[_P, tuple[_T, ...]]:
+    """Have a generator give all that it yields at once."""
+
+    @wraps(found)
+    def gather(*args: _P.args, **kwargs: _P.kwargs) -> tuple[_T, ...]:
+        return tuple(found(*args, **kwargs))
+
+    return gather
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,15 @@ class Access:
         write_private(path, self.kubeconfig)
 
 
+def connect_by(kubeconfig: Path, data: Path) -> KubernetesApi:
+    """Return the client of the API server that a person's kubeconfig leads to; the file is read now.
+
+    Raises:
+        ValueError: as `Access.in_file`.
+    """
+    return Access.in_file(kubeconfig).client(data)
+
+
 def access_path(data: Path, stack: str, name: str) -> Path:
     """Return the path of a kubeconfig, which other programs read as well."""
     return data / stack / "kubernetes" / f"{name}.kubeconfig"

@@ -13,6 +13,12 @@ def has_own_machines(spec: ClusterSpec, infrastructure: str) -> bool:
     return spec.controller.infrastructure.name == infrastructure
 
 
+def pool_mistakes(spec: ClusterSpec, infrastructure: str, machines: str) -> Iterator[Mistake]:
+    """Yield a mistake for pools of a cluster whose own machines are there, where ``machines`` take no roles."""
+    if spec.pools and has_own_machines(spec, infrastructure):
+        yield Mistake("pools", None, f"{machines} take no roles in this release; leave the pools out")
+
+
 def volume_mistakes(
     spec: ClusterSpec, infrastructure: str, path: str, volumes: Mapping[str, object], remedy: str
 ) -> Iterator[Mistake]:

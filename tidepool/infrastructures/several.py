@@ -158,26 +158,18 @@ def machines_of_stack(read_spec: Callable[[], ClusterSpec], stack: str, data: Pa
 
     It may raise `InfrastructureError`.
     """
-    return Several(_Infrastructures(read_spec, stack, data))
+    made: tuple[ClusterSpec | None, Mapping[str, Infrastructure]] = None, {}
 
+    def infrastructures() -> Mapping[str, Infrastructure]:
+        """Made anew when the spec is another one."""
+        nonlocal made
+        spec = read_spec()
+        if spec is not made[0]:
+            names = spec.infrastructure_names
+            made = spec, {name: machines_or_reason(name, spec, stack, data) for name in names}
+        return made[1]
 
-class _Infrastructures:
-    """Made anew when the spec is another one."""
-
-    def __init__(self, read_spec: Callable[[], ClusterSpec], stack: str, data: Path) -> None:
-        self._read_spec, self._stack, self._data = read_spec, stack, data
-        self._spec: ClusterSpec | None = None
-        self._made: Mapping[str, Infrastructure] = {}
-
-    def __call__(self) -> Mapping[str, Infrastructure]:
-        spec = self._read_spec()
-        if spec is not self._spec:
-            self._made = {
-                name: machines_or_reason(name, spec, self._stack, self._data)
-                for name in spec.infrastructure_names
-            }
-            self._spec = spec
-        return self._made
+    return Several(infrastructures)
 
 
 def machines_or_reason(name: str, spec: ClusterSpec, stack: str, data: Path) -> Infrastructure:

@@ -24,24 +24,19 @@ _CLASSES: Final = {
     "tidepool:slurm:Slots": ("tidepool.provider.slots", "SlotsKind"),
     "tidepool:slurm:Node": ("tidepool.provider.node", "NodeKind"),
 }
-#: Of clusters with pools: no other cluster waits for what they import.
-_OF_POOLS: Final = {
+#: Of clusters with pools, and of machines of several infrastructures: no other cluster waits for what they import.
+_LATER: Final = {
     "tidepool:keys:Authority": ("tidepool.provider.certificates", "AuthorityKind"),
     "tidepool:keys:Certificate": ("tidepool.provider.certificates", "CertificateKind"),
     "tidepool:kubernetes:Access": ("tidepool.provider.kubernetes", "AccessKind"),
     "tidepool:kubernetes:ControlPlane": ("tidepool.provider.kubernetes", "ControlPlaneKind"),
     "tidepool:pool:Role": ("tidepool.provider.role", "RoleKind"),
-}
-#: Of what machines of several infrastructures have.
-_REMOTE: Final = {
     "tidepool:image:File": ("tidepool.provider.image", "ImageFileKind"),
     "tidepool:ssh:Access": ("tidepool.provider.ssh", "SshAccessKind"),
     "tidepool:infrastructure:Preflight": ("tidepool.provider.preflight", "PreflightKind"),
     **dict.fromkeys(RETIRED.values(), ("tidepool.provider.preflight", "PreflightKind")),
     "tidepool:ssh:Machine": ("tidepool.provider.ssh", "SshMachineKind"),
 }
-#: What no other cluster waits for.
-_LATER: Final = {**_OF_POOLS, **_REMOTE}
 TOKENS: Final = frozenset({*_CLASSES, *_LATER})
 
 

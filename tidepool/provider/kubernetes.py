@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -15,12 +13,7 @@ from tidepool.clients.kubernetes.first_objects import first_objects
 from tidepool.clients.kubernetes.kubeconfig import read_kubeconfig
 from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_path, dialer, load_access
 from tidepool.infrastructures.local import kernel
-from tidepool.infrastructures.local.boots import (
-    boot_path,
-    load_boot,
-    machine_spec,
-    name_mistakes,
-)
+from tidepool.infrastructures.local.boots import machine_spec, name_mistakes, stored_boot
 from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import remove_if_empty
 from tidepool.provider.machines import boot_log_end, local_machine
@@ -167,18 +160,12 @@ class ControlPlaneKind(IdempotentKind[ControlPlaneModel]):
     def _complete(self, wanted: ControlPlaneModel, task: Task) -> str:
         """Wait until all of it works, make its first objects, and give its version."""
         with self._reached(wanted) as control_plane:
-            pause, said = threading.Event(), ""
-            while down := self._still_down(control_plane):
-                if time.monotonic() > task.deadline:
-                    log = boot_log_end(wanted.machine, self._home.data)
-                    raise Refusal(
-                        f"the control plane of stack {wanted.stack} does not work after {task.timeout_s:.0f} s: {down}; "
-                        f"the boot log of machine {wanted.machine['machine']} ends with:\n{log}"
-                    )
-                if down != said:
-                    task.status(f"waits: {down}")
-                    said = down
-                pause.wait(_LOOK_S)
+            if down := task.wait(lambda: self._still_down(control_plane), "waits", _LOOK_S):
+                log = boot_log_end(wanted.machine, self._home.data)
+                raise Refusal(
+                    f"the control plane of stack {wanted.stack} does not work after {task.timeout_s:.0f} s: {down}; "
+                    f"the boot log of machine {wanted.machine['machine']} ends with:\n{log}"
+                )
         try:
             with self._access(wanted).client(self._home.data) as kubernetes:
                 return kubernetes.version()
@@ -206,14 +193,8 @@ class ControlPlaneKind(IdempotentKind[ControlPlaneModel]):
         there = kernel.read_machine(self._home.data, stack, name)
         if there is None:
             raise Refusal(f"machine {name} of stack {stack} is not there; `tidepool up` makes it")
-        try:
-            parts = load_boot(boot_path(self._home, stack, wanted.boot))
-        except FileNotFoundError:
-            raise Refusal(
-                f"there is no boot {wanted.boot} in stack {stack}; `tidepool up` writes it"
-            ) from None
         spec = machine_spec(
-            parts,
+            stored_boot(self._home, stack, wanted.boot),
             stack=stack,
             name=name,
             network=there.network,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Any, Final
 
-from tidepool.clients.slurm import SlurmError, Transport
 from tidepool.cluster.hostlist import HostlistError, expand
-from tidepool.infrastructures.connection import ssh_folder, transport
+from tidepool.infrastructures.connection import ssh_folder, transport, why_silent
 from tidepool.infrastructures.local.boots import name_mistakes
 from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import remove_if_empty, write_private
@@ -71,12 +70,6 @@ class SshAccessKind(IdempotentKind[SshAccessModel]):
 
 
 _AGAIN_S: Final = 1.0
-_ONE_S: Final = 15.0
-#: How far a machine is that cannot be connected with.
-_BOOTS: Final[Mapping[int | None, str]] = {
-    errno.EHOSTUNREACH: "it boots, and has no address yet; ",
-    errno.ECONNREFUSED: "it boots, and has its address; sshd does not run yet; ",
-}
 
 
 def _connection(wanted: SshMachineModel) -> Mapping[str, Any]:
@@ -99,37 +92,19 @@ class SshMachineKind(Kind[SshMachineModel]):
         return connection_mistakes({"address": _connection(wanted)}, self._home.data)
 
     def create(self, wanted: SshMachineModel, task: Task) -> Made:
-        reached, told = transport(_connection(wanted), self._home.data), ""
-        try:
-            while why := _why_not(reached):
-                if task.left_s <= _AGAIN_S:
-                    raise Refusal(
-                        f"the machine {wanted.address} does not answer within {task.timeout_s:g} s: {why}. See its "
-                        "console; the next `tidepool up` goes on from here" + self._more_time(task)
-                    )
-                # Each line of it stays, where no terminal is written to.
-                if why != told:
-                    task.status(f"waiting for {wanted.address}: {why}")
-                told = why
-                self._sleep(_AGAIN_S)
-        finally:
-            reached.close()
+        with closing(transport(_connection(wanted), self._home.data)) as reached:
+            doing = f"waiting for {wanted.address}"
+            why = task.wait(lambda: why_silent(reached), doing, _AGAIN_S, self._sleep)
+        if why:
+            # The remedy where a person can set the time: that of an infrastructure with an option for it.
+            more = ". A machine that is slower gets more time by `boot_timeout_s` of its infrastructure's options"
+            raise Refusal(
+                f"the machine {wanted.address} does not answer within {task.timeout_s:g} s: {why}. See its "
+                "console; the next `tidepool up` goes on from here"
+                + ("" if task.timeout_s == self.timeout_s else more)
+            )
         return Made(f"{wanted.stack}/{wanted.address}", {"connection": _connection(wanted)})
-
-    def _more_time(self, task: Task) -> str:
-        """Return the remedy where a person can set the time: that of an infrastructure with an option for it."""
-        if task.timeout_s == self.timeout_s:
-            return ""
-        return ". A machine that is slower gets more time by `boot_timeout_s` of its infrastructure's options"
 
     def look(self, id: str, state: SshMachineModel) -> Mapping[str, Plain] | None:
         # Not seen is not gone: whether it is there, who made it says.
         return AS_KNOWN
-
-
-def _why_not(reached: Transport) -> str:
-    try:
-        ended = reached.run(["true"], timeout_s=_ONE_S)
-    except SlurmError as error:
-        return _BOOTS.get(getattr(error.__cause__, "errno", None), "") + error.what
-    return "" if ended.exit_code == 0 else f"`true` ended with {ended.exit_code}: {ended.stderr.strip()}"

@@ -74,6 +74,27 @@ class Task:
         """Seconds until the deadline; 0 after it."""
         return max(0.0, self.deadline - time.monotonic())
 
+    def wait(
+        self,
+        why_not: Callable[[], str],
+        doing: str,
+        pause_s: float,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> str:
+        """Wait until ``why_not`` has no reason more; gives the last one where the deadline comes first, else nothing.
+
+        Each reason is shown, behind ``doing``, and again only after another one: it may be written where no terminal is.
+        """
+        shown = ""
+        while why := why_not():
+            if self.left_s <= pause_s:
+                return why
+            if why != shown:
+                self.status(f"{doing}: {why}")
+            shown = why
+            sleep(pause_s)
+        return ""
+
     def anew(self) -> Self:
         """The same with all of its time, for one that waited for others of its kind."""
         return replace(self, deadline=time.monotonic() + self.timeout_s)

@@ -46,10 +46,10 @@ class Toy:
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         return self
 
-    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
         return Output.from_input(digest)
 
-    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
         return Output.from_input(name)
 
     def volume(self, order: VolumeOrder, opts: ResourceOptions | None = None) -> Output[str]:

@@ -19,7 +19,7 @@ from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures.aws.guest import guest_program
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
 from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
-from tidepool.infrastructures.aws.network import StackNetwork, stack_network
+from tidepool.infrastructures.aws.network import Owner, StackNetwork, stack_network
 from tidepool.infrastructures.aws.options import Offering
 from tidepool.infrastructures.aws.preflight import architecture, wanted
 from tidepool.infrastructures.aws.reading import Options, read_options
@@ -89,15 +89,15 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         # All that is made there waits for what says that the region has it.
         opts=ResourceOptions(depends_on=[fit]),
     )
-    opts, tags = ResourceOptions(provider=provider), dict(stack_tags(stack))
-    made = stack_network(stack, place, spec.network, tags, opts, has_own=options.has_own)
+    owner = Owner(stack, stack_tags(stack), ResourceOptions(provider=provider))
+    made = stack_network(owner, place, spec.network, has_own=options.has_own)
     groups = {
         claim.offering.placement_group: ec2.PlacementGroup(
             claim.offering.placement_group,
             name=named(stack, claim.offering.placement_group),
             strategy="cluster",
-            tags=tags,
-            opts=ResourceOptions.merge(opts, ResourceOptions(delete_before_replace=True)),
+            tags=dict(owner.tags),
+            opts=owner.options(delete_before_replace=True),
         ).name
         for claim in {each.offering.placement_group: each for each in options.claims}.values()
         if claim.offering.placement_group is not None
@@ -106,7 +106,7 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
         stack,
         options,
         made,
-        importer(stack, place, built_for, tags, opts),
+        importer(owner, place, built_for),
         groups,
         Surroundings(spec.own_hosts, mounting=mounting),
         ssh(spec, stack),
@@ -139,10 +139,10 @@ class Aws:
         offering = self.options.of_fleet(fleet.name, fleet.infrastructures[0])
         return replace(self, offering=offering, smt=fleet.shape.threads_per_core > 1)
 
-    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
-        return ami(name, digest, self.stack, self.importer, opts)
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
+        return ami(name, digest, self.importer)
 
-    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
         """The VPC, in which the cluster's network is routes."""
         return Output.from_input(self.stack_network.vpc)
 
@@ -230,7 +230,7 @@ class Aws:
         return self.options.zone_of(self.offering)
 
     def _on(self, opts: ResourceOptions | None) -> ResourceOptions:
-        return ResourceOptions.merge(self.stack_network.opts, opts)
+        return ResourceOptions.merge(self.stack_network.owner.opts, opts)
 
 
 def _watching(boot: Boot) -> Boot:

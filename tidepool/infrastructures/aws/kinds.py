@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
 
 from tidepool.infrastructures.aws.resources import AwsForwarding, AwsForwardingModel
-from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, IdempotentKind, Made, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
-
-if TYPE_CHECKING:
-    from tidepool.infrastructures.aws.session import Interface
-
-_STATE: Final = "state"
-
-
-def _open(wanted: AwsForwardingModel) -> Interface:
-    from tidepool.infrastructures.aws.session import interface
-
-    return interface(wanted.region, wanted.interface)
 
 
 class AwsForwardingKind(IdempotentKind[AwsForwardingModel]):
     """An interface that EC2 lets forward. It goes with its machine, so that there is nothing to take away."""
 
     resource = AwsForwarding
-
-    def __init__(self, home: Home, open: Callable[[AwsForwardingModel], Interface] = _open) -> None:
-        self._open = open
 
     def mistakes(self, wanted: AwsForwardingModel) -> Iterable[Mistake]:
         if find_spec("boto3") is None:
@@ -38,11 +23,16 @@ class AwsForwardingKind(IdempotentKind[AwsForwardingModel]):
             )
 
     def create(self, wanted: AwsForwardingModel, task: Task) -> Made:
-        self._open(wanted).forward()
+        # It imports boto3, which the provider of a stack that has no AWS is spared.
+        from tidepool.infrastructures.aws.session import forward
+
+        forward(wanted.region, wanted.interface)
         return Made(wanted.interface)
 
     def look(self, id: str, state: AwsForwardingModel) -> Mapping[str, Plain] | None:
-        forwards = self._open(state).forwards
-        if forwards is None:
+        from tidepool.infrastructures.aws.session import forwards
+
+        found = forwards(state.region, state.interface)
+        if found is None:
             return None
-        return AS_KNOWN if forwards else {_STATE: "checked"}
+        return AS_KNOWN if found else {"state": "checked"}

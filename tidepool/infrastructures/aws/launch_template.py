@@ -40,7 +40,7 @@ def launch_template(
     ``told`` is what its machines do when they boot. Another one changes the secret alone: machines that run read it when they
     boot the next time.
     """
-    name, offering, stack, place = order.name, order.offering, made.stack, made.place
+    name, offering, stack, place = order.name, order.offering, made.owner.stack, made.place
     alone = ResourceOptions.merge(opts, ResourceOptions(delete_before_replace=True))
     secret = secretsmanager.Secret(
         name,
@@ -48,7 +48,7 @@ def launch_template(
         description=f"What machines {name} of {stack} do when they boot",
         # A stack that is made again under its name needs it.
         recovery_window_in_days=0,
-        tags=dict(made.tags),
+        tags=dict(made.owner.tags),
         opts=alone,
     )
     text: Output[str] = Output.secret(told.apply(lambda known: _fits(name, known)))
@@ -62,12 +62,12 @@ def launch_template(
         name,
         name=named(stack, name),
         assume_role_policy=assumed_by("ec2.amazonaws.com"),
-        tags=dict(made.tags),
+        tags=dict(made.owner.tags),
         opts=alone,
     )
     allowed = iam.RolePolicy(name, role=role.id, policy=secret.arn.apply(reads_secret), opts=opts)
     profile = iam.InstanceProfile(
-        name, name=named(stack, name), role=role.name, tags=dict(made.tags), opts=alone
+        name, name=named(stack, name), role=role.name, tags=dict(made.owner.tags), opts=alone
     )
     template = ec2.LaunchTemplate(
         name,
@@ -101,10 +101,10 @@ def launch_template(
         # One that shuts itself down is stopped, and comes again: only its stack takes it away.
         instance_initiated_shutdown_behavior="stop" if offering.market == "on-demand" else None,
         tag_specifications=[
-            ec2.LaunchTemplateTagSpecificationArgs(resource_type=each, tags=dict(made.tags))
+            ec2.LaunchTemplateTagSpecificationArgs(resource_type=each, tags=dict(made.owner.tags))
             for each in ("volume", "network-interface")
         ],
-        tags=dict(made.tags),
+        tags=dict(made.owner.tags),
         opts=ResourceOptions.merge(alone, ResourceOptions(depends_on=[version, allowed])),
         **_market(offering),
         **_network(order, made),

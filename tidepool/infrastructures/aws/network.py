@@ -27,15 +27,10 @@ from tidepool.infrastructures.aws.options import SiteOptions
 
 
 @dataclass(frozen=True, slots=True)
-class StackNetwork:
-    """Subnets and groups for a stack's machines. ``subnets`` are by zone, ``groups`` by the part of the cluster."""
+class Owner:
+    """The stack as the owner of all that is made: ``tags`` and ``opts`` are those of each resource."""
 
     stack: str
-    place: SiteOptions
-    vpc: Input[str]
-    subnets: Mapping[str, Input[str]]
-    route_table: Input[str]
-    groups: Mapping[Part, Output[str]]
     tags: Mapping[str, str]
     opts: ResourceOptions
 
@@ -43,15 +38,29 @@ class StackNetwork:
         """Tags of something that the stack has."""
         return {"Name": named(self.stack, what), **self.tags}
 
+    def options(self, **more: Any) -> ResourceOptions:
+        """Options of a resource of the stack's."""
+        return ResourceOptions.merge(self.opts, ResourceOptions(**more))
+
+    def has(self, what: str, **more: Any) -> dict[str, Any]:
+        """Return the arguments ``tags`` and ``opts`` of something that the stack has."""
+        return {"tags": self.tagged(what), "opts": self.options(**more)}
+
+
+@dataclass(frozen=True, slots=True)
+class StackNetwork:
+    """Subnets and groups for a stack's machines. ``subnets`` are by zone, ``groups`` by the part of the cluster."""
+
+    owner: Owner
+    place: SiteOptions
+    vpc: Input[str]
+    subnets: Mapping[str, Input[str]]
+    route_table: Input[str]
+    groups: Mapping[Part, Output[str]]
+
 
 def stack_network(
-    stack: str,
-    place: SiteOptions,
-    network: IPv4Network,
-    tags: Mapping[str, str],
-    opts: ResourceOptions,
-    *,
-    has_own: bool = True,
+    own: Owner, place: SiteOptions, network: IPv4Network, *, has_own: bool = True
 ) -> StackNetwork:
     """Register it. ``has_own`` says whether the cluster's own machines are in it, or elsewhere."""
     if place.given is not None:
@@ -65,24 +74,22 @@ def stack_network(
             cidr_block=str(place.cidr),
             enable_dns_support=True,
             enable_dns_hostnames=True,
-            tags={"Name": named(stack, "vpc"), **tags},
-            opts=opts,
+            **own.has("vpc"),
         )
         of_vpc, owner = made.id, made.owner_id
-        subnets, table = _own_subnets(stack, place, made, tags, opts)
+        subnets, table = _own_subnets(own, place, made)
     groups = {
         part: ec2.SecurityGroup(
             part,
             # It is there as long as rules of others name it.
-            name=named(stack, part),
-            description=f"Tidepool: {part} of {stack}",
+            name=named(own.stack, part),
+            description=f"Tidepool: {part} of {own.stack}",
             vpc_id=of_vpc,
-            tags={"Name": named(stack, part), **tags},
-            opts=ResourceOptions.merge(opts, ResourceOptions(delete_before_replace=True)),
+            **own.has(part, delete_before_replace=True),
         ).id
         for part in (*MACHINES, "files", "endpoints")
     }
-    result = StackNetwork(stack, place, of_vpc, subnets, table, groups, tags, opts)
+    result = StackNetwork(own, place, of_vpc, subnets, table, groups)
     for rule in rules(lustre=place.home == "lustre"):
         _arrives(result, rule)
     if not has_own:
@@ -97,15 +104,11 @@ def stack_network(
     return result
 
 
-def _own_subnets(
-    stack: str, place: SiteOptions, of: ec2.Vpc, tags: Mapping[str, str], opts: ResourceOptions
-) -> tuple[Mapping[str, Input[str]], Input[str]]:
+def _own_subnets(own: Owner, place: SiteOptions, of: ec2.Vpc) -> tuple[Mapping[str, Input[str]], Input[str]]:
     """A subnet for each zone, all with one route table: what is a route there leads to any of them."""
     # Sixteen parts: zones never move when another one comes, and the last is for the way out.
     parts = list(place.cidr.subnets(prefixlen_diff=4))
-    table = ec2.RouteTable(
-        "machines", vpc_id=of.id, tags={"Name": named(stack, "machines"), **tags}, opts=opts
-    )
+    table = ec2.RouteTable("machines", vpc_id=of.id, **own.has("machines"))
     subnets: dict[str, Input[str]] = {}
     for zone in place.zones:
         # By its letter, not by its place in the list.
@@ -114,21 +117,19 @@ def _own_subnets(
             vpc_id=of.id,
             availability_zone=zone,
             cidr_block=str(parts[ord(zone[-1]) - ord("a")]),
-            tags={"Name": named(stack, zone), **tags},
-            opts=ResourceOptions.merge(opts, ResourceOptions(delete_before_replace=True)),
+            **own.has(zone, delete_before_replace=True),
         )
-        ec2.RouteTableAssociation(zone, subnet_id=made.id, route_table_id=table.id, opts=opts)
+        ec2.RouteTableAssociation(zone, subnet_id=made.id, route_table_id=table.id, opts=own.opts)
         subnets[zone] = made.id
     if place.outside:
-        _way_out(stack, place, of, table, str(parts[-1]), tags, opts)
+        _way_out(own, place, of, table, str(parts[-1]))
     if place.transit_gateway is not None:
         attachment = ec2transitgateway.VpcAttachment(
             "administrators",
             transit_gateway_id=place.transit_gateway,
             vpc_id=of.id,
             subnet_ids=list(subnets.values()),
-            tags={"Name": named(stack, "administrators"), **tags},
-            opts=opts,
+            **own.has("administrators"),
         )
         for i, administrators in enumerate(place.administrators):
             ec2.Route(
@@ -136,22 +137,14 @@ def _own_subnets(
                 route_table_id=table.id,
                 destination_cidr_block=str(administrators),
                 transit_gateway_id=place.transit_gateway,
-                opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[attachment])),
+                opts=own.options(depends_on=[attachment]),
             )
     return subnets, table.id
 
 
-def _way_out(
-    stack: str,
-    place: SiteOptions,
-    of: ec2.Vpc,
-    table: ec2.RouteTable,
-    cidr: str,
-    tags: Mapping[str, str],
-    opts: ResourceOptions,
-) -> None:
+def _way_out(own: Owner, place: SiteOptions, of: ec2.Vpc, table: ec2.RouteTable, cidr: str) -> None:
     """A NAT gateway in a subnet of its own, in the first zone."""
-    tagged: dict[str, Any] = {"tags": {"Name": named(stack, "outside"), **tags}, "opts": opts}
+    tagged, opts = own.has("outside"), own.opts
     gateway = ec2.InternetGateway("outside", vpc_id=of.id, **tagged)
     subnet = ec2.Subnet("outside", vpc_id=of.id, availability_zone=place.zones[0], cidr_block=cidr, **tagged)
     public = ec2.RouteTable("outside", vpc_id=of.id, **tagged)
@@ -169,8 +162,7 @@ def _way_out(
         "outside",
         allocation_id=address.id,
         subnet_id=subnet.id,
-        tags=tagged["tags"],
-        opts=ResourceOptions.merge(opts, ResourceOptions(depends_on=[leads])),
+        **own.has("outside", depends_on=[leads]),
     )
     ec2.Route(
         "outside",
@@ -183,7 +175,7 @@ def _way_out(
 
 def _endpoint(made: StackNetwork, owner: Output[str]) -> None:
     """Register the endpoint from which machines read their secrets, within the VPC."""
-    stack, region = made.stack, made.place.region
+    stack, region = made.owner.stack, made.place.region
     ec2.VpcEndpoint(
         "secrets",
         vpc_id=made.vpc,
@@ -193,8 +185,7 @@ def _endpoint(made: StackNetwork, owner: Output[str]) -> None:
         subnet_ids=list(made.subnets.values()),
         security_group_ids=[made.groups["endpoints"]],
         policy=owner.apply(lambda account: through_endpoint(stack, region, account)),
-        tags=made.tagged("secrets"),
-        opts=made.opts,
+        **made.owner.has("secrets"),
     )
 
 
@@ -218,8 +209,8 @@ def _ingress(
         referenced_security_group_id=source,
         cidr_ipv4=cidr,
         description=why,
-        tags=dict(made.tags),
-        opts=made.opts,
+        tags=dict(made.owner.tags),
+        opts=made.owner.opts,
         **_ports(ports),
     )
 
@@ -240,8 +231,8 @@ def _leaves(made: StackNetwork, network: IPv4Network, *, outside: bool) -> None:
             vpc.SecurityGroupEgressRule(
                 f"{part}-to-{where}",
                 security_group_id=made.groups[part],
-                tags=dict(made.tags),
-                opts=made.opts,
+                tags=dict(made.owner.tags),
+                opts=made.owner.opts,
                 **_ports(ports),
                 **destination,
             )
@@ -253,8 +244,8 @@ def _leaves(made: StackNetwork, network: IPv4Network, *, outside: bool) -> None:
                     f"files-to-{part}-{ports[0]}",
                     security_group_id=made.groups["files"],
                     referenced_security_group_id=made.groups[part],
-                    tags=dict(made.tags),
-                    opts=made.opts,
+                    tags=dict(made.owner.tags),
+                    opts=made.owner.opts,
                     **_ports(ports),
                 )
 

@@ -11,16 +11,13 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tidepool.cluster.failures import InfrastructureError
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.aws.reading import Claim, Options, read_options
-from tidepool.infrastructures.finding import Finding, Preflight, findings
-
-if TYPE_CHECKING:
-    pass
+from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +199,9 @@ def quota_of(instance_type: str, market: str) -> str:
     return codes[market == "spot"]
 
 
-def lacks(facts: Facts, wanted: Demands) -> tuple[str, ...]:
-    """All that is missing, each with where it was asked for and the remedy. Empty where nothing is."""
-    return tuple(_all_lacks(facts, wanted))
-
-
-def _all_lacks(facts: Facts, wanted: Demands) -> Iterator[str]:
+@gathered
+def lacks(facts: Facts, wanted: Demands) -> Iterator[str]:
+    """All that is missing, each with where it was asked for and the remedy."""
     for demand in wanted.demands:
         found = facts.types.get(demand.instance_type)
         if found is None:

@@ -13,7 +13,7 @@ from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.aws import guest
 from tidepool.infrastructures.aws.names import LONGEST_NAME, named
 from tidepool.infrastructures.aws.options import Offering, SiteOptions
-from tidepool.infrastructures.reading import has_own_machines
+from tidepool.infrastructures.reading import has_own_machines, pool_mistakes
 from tidepool.infrastructures.registry import ImageNeed
 
 NAME: Final = "aws"
@@ -100,8 +100,7 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
 
 def _unfit(spec: ClusterSpec, stack: str) -> Iterator[Mistake]:
     """Yield the features of a cluster that machines of AWS do not carry."""
-    if spec.pools and has_own_machines(spec, NAME):
-        yield Mistake("pools", None, "machines of AWS take no roles in this release; leave the pools out")
+    yield from pool_mistakes(spec, NAME, "machines of AWS")
     # Roles are called as what machines boot by, and one as the images that it imports.
     kinds = [found.fleet.boot_name(found.entry) for found in spec.entries(NAME)]
     longest = max((named(stack, kind) for kind in [*kinds, "images"]), key=len)

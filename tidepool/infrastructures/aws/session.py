@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 import boto3
@@ -19,9 +18,9 @@ _CONFIG: Final = botocore.config.Config(
 )
 
 
-def client(service: str, region: str, endpoint: str | None = None) -> Any:
-    """A client; who asks is what the environment and ~/.aws say. ``endpoint`` is another than AWS's own."""
-    return boto3.client(service, region_name=region, config=_CONFIG, endpoint_url=endpoint)
+def client(service: str, region: str) -> Any:
+    """A client; who asks is what the environment and ~/.aws say."""
+    return boto3.client(service, region_name=region, config=_CONFIG)
 
 
 @contextmanager
@@ -51,42 +50,30 @@ def tags_of(said: Mapping[str, Any]) -> Mapping[str, str]:
     return {tag["Key"]: tag["Value"] for tag in said.get("Tags", ())}
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """One network interface, asked and told by ``ec2``, a client of boto3."""
+def forward(region: str, interface: str) -> None:
+    """Have a network interface forward.
 
-    ec2: Any
-    id: str
-
-    def forward(self) -> None:
-        """Have it forward.
-
-        Raises:
-            InfrastructureError: AWS does not.
-        """
-        with kinds_of_failures(f"the interface {self.id} is not made to forward"):
-            self.ec2.modify_network_interface_attribute(
-                NetworkInterfaceId=self.id, SourceDestCheck={"Value": False}
-            )
-
-    @property
-    def forwards(self) -> bool | None:
-        """Return whether it forwards; None where it is gone.
-
-        Raises:
-            InfrastructureError: AWS does not say.
-        """
-        with kinds_of_failures(f"the interface {self.id} cannot be looked at"):
-            try:
-                said = self.ec2.describe_network_interfaces(NetworkInterfaceIds=[self.id])
-            except botocore.exceptions.ClientError as error:
-                if error.response.get("Error", {}).get("Code") == "InvalidNetworkInterfaceID.NotFound":
-                    return None
-                raise
-        (found,) = said["NetworkInterfaces"]
-        return not found["SourceDestCheck"]
+    Raises:
+        InfrastructureError: AWS does not.
+    """
+    with kinds_of_failures(f"the interface {interface} is not made to forward"):
+        client("ec2", region).modify_network_interface_attribute(
+            NetworkInterfaceId=interface, SourceDestCheck={"Value": False}
+        )
 
 
-def interface(region: str, id: str) -> Interface:
-    """An interface of that region."""
-    return Interface(client("ec2", region), id)
+def forwards(region: str, interface: str) -> bool | None:
+    """Return whether a network interface forwards; None where it is gone.
+
+    Raises:
+        InfrastructureError: AWS does not say.
+    """
+    with kinds_of_failures(f"the interface {interface} cannot be looked at"):
+        try:
+            said = client("ec2", region).describe_network_interfaces(NetworkInterfaceIds=[interface])
+        except botocore.exceptions.ClientError as error:
+            if error.response.get("Error", {}).get("Code") == "InvalidNetworkInterfaceID.NotFound":
+                return None
+            raise
+    (found,) = said["NetworkInterfaces"]
+    return not found["SourceDestCheck"]

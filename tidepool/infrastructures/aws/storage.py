@@ -16,7 +16,7 @@ from pulumi_aws import ebs, ec2, efs, fsx, iam, s3
 from tidepool import resources
 from tidepool.infrastructures.aws.access import assumed_by, imports_images, only_encrypted
 from tidepool.infrastructures.aws.names import named
-from tidepool.infrastructures.aws.network import StackNetwork
+from tidepool.infrastructures.aws.network import Owner, StackNetwork
 from tidepool.infrastructures.aws.options import SiteOptions
 from tidepool.infrastructures.contract import VolumeOrder
 
@@ -32,16 +32,14 @@ class Importer:
     bucket: s3.Bucket
     role: iam.Role
     allowed: iam.RolePolicy
-    tags: dict[str, str]
+    owner: Owner
     place: SiteOptions
     architecture: str
-    opts: ResourceOptions
 
 
-def importer(
-    stack: str, place: SiteOptions, architecture: str, tags: dict[str, str], opts: ResourceOptions
-) -> Importer:
+def importer(owner: Owner, place: SiteOptions, architecture: str) -> Importer:
     """Register a bucket that is closed to everybody else, and the role."""
+    tags, opts = dict(owner.tags), owner.opts
     bucket = s3.Bucket("images", force_destroy=True, tags=tags, opts=opts)
     s3.BucketPublicAccessBlock(
         "images",
@@ -55,10 +53,10 @@ def importer(
     s3.BucketPolicy("images", bucket=bucket.id, policy=bucket.arn.apply(only_encrypted), opts=opts)
     role = iam.Role(
         "images",
-        name=named(stack, "images"),
+        name=named(owner.stack, "images"),
         assume_role_policy=assumed_by("vmie.amazonaws.com", "vmimport"),
         tags=tags,
-        opts=ResourceOptions.merge(opts, ResourceOptions(delete_before_replace=True)),
+        opts=owner.options(delete_before_replace=True),
     )
     allowed = iam.RolePolicy(
         "images",
@@ -66,13 +64,13 @@ def importer(
         policy=bucket.arn.apply(lambda arn: imports_images(arn, place.region, place.kms_key)),
         opts=opts,
     )
-    return Importer(bucket, role, allowed, tags, place, architecture, opts)
+    return Importer(bucket, role, allowed, owner, place, architecture)
 
 
-def ami(name: str, digest: Input[str], stack: str, by: Importer, opts: ResourceOptions | None) -> Output[str]:
+def ami(name: str, digest: Input[str], by: Importer) -> Output[str]:
     """Its id. Another digest is another object, snapshot and AMI; the old ones go when no machine is made from them."""
-    told = ResourceOptions.merge(by.opts, opts)
-    file = resources.ImageFile(name, image=digest, form=FORM, opts=opts)
+    told, tags = by.owner.opts, dict(by.owner.tags)
+    file = resources.ImageFile(name, image=digest, form=FORM)
     short = Output.from_input(digest).apply(lambda known: f"{name.replace('/', '-')}-{known[:16]}")
     uploaded = s3.BucketObjectv2(
         name,
@@ -81,7 +79,7 @@ def ami(name: str, digest: Input[str], stack: str, by: Importer, opts: ResourceO
         # In a preview the file is not written yet, and the engine would read it.
         source=Output.all(file.id, file.path).apply(lambda known: FileAsset(known[1])),
         server_side_encryption="AES256",
-        tags=by.tags,
+        tags=tags,
         opts=told,
     )
     snapshot = ebs.SnapshotImport(
@@ -96,13 +94,13 @@ def ami(name: str, digest: Input[str], stack: str, by: Importer, opts: ResourceO
         encrypted=True,
         kms_key_id=by.place.kms_key,
         role_name=by.role.name,
-        tags=by.tags,
-        opts=ResourceOptions.merge(told, ResourceOptions(depends_on=[by.allowed])),
+        tags=tags,
+        opts=by.owner.options(depends_on=[by.allowed]),
     )
     encrypted = _of_key(by.place.kms_key)
     made = ec2.Ami(
         name,
-        name=short.apply(lambda known: named(stack, f"{known}{encrypted}")),
+        name=short.apply(lambda known: named(by.owner.stack, f"{known}{encrypted}")),
         architecture=by.architecture,
         virtualization_type="hvm",
         ena_support=True,
@@ -119,7 +117,7 @@ def ami(name: str, digest: Input[str], stack: str, by: Importer, opts: ResourceO
                 delete_on_termination=True,
             )
         ],
-        tags=by.tags,
+        tags=tags,
         opts=told,
     )
     return made.id
@@ -145,7 +143,7 @@ def disk(order: VolumeOrder, size_gib: int, made: StackNetwork, opts: ResourceOp
         type="gp3",
         encrypted=True,
         kms_key_id=made.place.kms_key,
-        tags=made.tagged(order.name),
+        tags=made.owner.tagged(order.name),
         opts=_kept(order, opts),
     )
 
@@ -170,7 +168,7 @@ def shared_by_efs(order: VolumeOrder, made: StackNetwork, opts: ResourceOptions)
         encrypted=True,
         kms_key_id=made.place.kms_key,
         throughput_mode="elastic",
-        tags=made.tagged(order.name),
+        tags=made.owner.tagged(order.name),
         opts=_kept(order, opts),
     )
     targets = [
@@ -203,7 +201,7 @@ def shared_by_lustre(order: VolumeOrder, made: StackNetwork, opts: ResourceOptio
         data_compression_type="LZ4",
         file_system_type_version=_LUSTRE,
         kms_key_id=place.kms_key if lasts else None,
-        tags=made.tagged(order.name),
+        tags=made.owner.tagged(order.name),
         opts=_kept(order, opts),
         **more,
     )

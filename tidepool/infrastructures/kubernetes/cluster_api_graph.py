@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, Literal, Self, cast
 
 import pulumi
 from pulumi import Input, Output, ResourceOptions
@@ -98,12 +98,12 @@ class ClusterApiMachines:
         offering = self.options.offerings[fleet.name, entry.key]
         return replace(self, fleet=fleet.name, template=named, offering=offering)
 
-    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
         """The file for the server that hosts load it from; gives its name and digest."""
-        file = resources.ImageFile(f"{name}@{self.FORMS[0]}", image=digest, form=self.FORMS[0], opts=opts)
+        file = resources.ImageFile(f"{name}@{self.FORMS[0]}", image=digest, form=self.FORMS[0])
         return Output.all(digest, file.path).apply(lambda known: f"{name}-{known[0]}")
 
-    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
         """The hosts' own, which is there."""
         return Output.from_input(name)
 
@@ -182,20 +182,8 @@ class ClusterApiMachines:
                 opts, depends_on=[host], custom_timeouts=pulumi.CustomTimeouts(delete=_DELETE_WITHIN), **anew
             ),
         )
-        answers = KubernetesMachine(
-            order.name,
-            stack=self.stack,
-            kubeconfig=self.options.place.kubeconfig,
-            namespace=self.options.namespace,
-            kind="machines",
-            machine=order.name,
-            object=cast(Any, made).metadata.apply(lambda meta: meta["uid"]),
-            address=str(order.address),
-            access=self.ssh.access.id,
-            room_s=_ROOM_S,
-            opts=opts,
-        )
-        return Machine(answers, made.id, Output.from_input(str(order.address)), answers.connection)
+        uid = cast(Any, made).metadata.apply(lambda meta: meta["uid"])
+        return answering(order, "machines", made, uid, self.ssh, self.options, _ROOM_S, opts)
 
     def _spec(self, image: Input[str]) -> Output[Mapping[str, Any]]:
         """Return the spec of a Metal3Machine, and of what the template makes."""
@@ -235,6 +223,33 @@ def _resource(
     name: str, version: str, kind: str, meta: Mapping[str, Any], spec: Any, opts: ResourceOptions
 ) -> CustomResource:
     return CustomResource(name, api_version=version, kind=kind, metadata=untyped(meta), spec=spec, opts=opts)
+
+
+def answering(
+    order: MachineOrder,
+    kind: Literal["pods", "machines"],
+    made: pulumi.CustomResource,
+    uid: Input[str],
+    ssh: Ssh,
+    options: Options,
+    room_s: int,
+    opts: ResourceOptions | None,
+) -> Machine:
+    """Return the machine of an order that ``made`` is, as it is known to Kubernetes by ``uid``; it is there when it answers."""
+    answers = KubernetesMachine(
+        order.name,
+        stack=ssh.stack,
+        kubeconfig=options.place.kubeconfig,
+        namespace=options.namespace,
+        kind=kind,
+        machine=order.name,
+        object=uid,
+        address=str(order.address),
+        access=ssh.access.id,
+        room_s=room_s,
+        opts=opts,
+    )
+    return Machine(answers, made.id, Output.from_input(str(order.address)), answers.connection)
 
 
 def untyped(value: object) -> Any:

@@ -27,11 +27,10 @@ from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.infrastructures import container
 from tidepool.infrastructures.contract import Boot, Infrastructure, Machine, MachineOrder, VolumeOrder
 from tidepool.infrastructures.kubernetes import namespace, pod
-from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines, untyped
+from tidepool.infrastructures.kubernetes.cluster_api_graph import ClusterApiMachines, answering, untyped
 from tidepool.infrastructures.kubernetes.options import Offering
 from tidepool.infrastructures.kubernetes.preflight import architecture, demands
 from tidepool.infrastructures.kubernetes.reading import NAME, Options, read_options
-from tidepool.infrastructures.kubernetes.resources import KubernetesMachine
 from tidepool.infrastructures.reading import has_own_machines
 from tidepool.infrastructures.remote import Ssh, ssh
 from tidepool.resources.declarations import preflight
@@ -204,17 +203,15 @@ class Kubernetes:
             return self.machines.for_fleet(fleet)
         return replace(self, offering=offering, fleet=fleet.name)
 
-    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
         """Return the image that nodes pull, or hosts load; the file for a registry is written first.
 
         It is a name and a digest, ``debian-12-0f3a...``: pods and machines have each their own way from there.
         """
-        files = [
-            resources.ImageFile(f"{name}@{form}", image=digest, form=form, opts=opts) for form in self.forms
-        ]
+        files = [resources.ImageFile(f"{name}@{form}", image=digest, form=form) for form in self.forms]
         return Output.all(digest, *(file.path for file in files)).apply(lambda known: f"{name}-{known[0]}")
 
-    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
         named = f"{name}-{cidr.prefixlen}"
         interface = self.options.place.interface
         if interface is None:
@@ -225,7 +222,7 @@ class Kubernetes:
             kind="NetworkAttachmentDefinition",
             metadata=self.room.meta(named),
             spec=untyped(namespace.attachment(interface)),
-            opts=self.room.options(opts),
+            opts=self.room.options(),
         )
         return made.id.apply(lambda _: named)
 
@@ -283,20 +280,10 @@ class Kubernetes:
             # A pod has the name of its node, and hardly anything of one can be changed.
             opts=self.room.options(opts, delete_before_replace=True, replace_on_changes=["spec"]),
         )
-        answers = KubernetesMachine(
-            order.name,
-            stack=self.stack,
-            kubeconfig=place.kubeconfig,
-            namespace=self.room.name,
-            kind="pods",
-            machine=order.name,
-            object=untyped(made.metadata.uid),
-            address=str(order.address),
-            access=self.ssh.access.id,
-            room_s=_ROOM_OF_AUTOSCALED_S if self.offering.autoscaled else _ROOM_S,
-            opts=opts,
+        room_s = _ROOM_OF_AUTOSCALED_S if self.offering.autoscaled else _ROOM_S
+        return answering(
+            order, "pods", made, untyped(made.metadata.uid), self.ssh, self.options, room_s, opts
         )
-        return Machine(answers, made.id, Output.from_input(str(order.address)), answers.connection)
 
     def _ordered(self, order: MachineOrder, network: str, image: str, boot: str) -> pod.PodOrder:
         place, told = self.options.place, json.loads(boot)

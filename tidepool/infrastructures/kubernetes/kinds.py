@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tidepool.clients.kubernetes.contract import KubernetesError, KubernetesReader
-from tidepool.clients.slurm import SlurmError, Transport
+from tidepool.clients.slurm import Transport
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
-from tidepool.infrastructures.connection import transport
+from tidepool.infrastructures.connection import transport, why_silent
 from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachine, KubernetesMachineModel
-from tidepool.infrastructures.kubernetes_access import Access
+from tidepool.infrastructures.kubernetes_access import connect_by
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task, Unfinished
 from tidepool.resources.values import Plain
 
 _AGAIN_S: Final = 1.0
-_ONE_S: Final = 15.0
 #: What a kubelet says of containers that will never start, however long they are waited for.
 _NEVER: Final = ("InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 
@@ -44,13 +43,13 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
     def __init__(
         self,
         home: Home,
-        open: Callable[[str, Path], AbstractContextManager[KubernetesReader]] | None = None,
+        open: Callable[[Path, Path], AbstractContextManager[KubernetesReader]] = connect_by,
         reach: Callable[[Mapping[str, Any], Path], Transport] = transport,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(home)
-        self._open = open or _opened
+        self._open = open
         self._reach = reach
         self._now = now
         self._sleep = sleep
@@ -65,31 +64,29 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
         """
         id = f"{wanted.namespace}/{wanted.machine}"
         connection = {"kind": "ssh", "stack": wanted.stack, "address": wanted.address, "user": "root"}
-        reached = self._reach(connection, self._home.data)
         without_room_since: float | None = None
-        try:
-            while why := _why_not(reached):
-                progress = self._progress(wanted)
-                if progress.is_hopeless:
-                    raise Permanent(f"{id} will not run: {progress.words}")
-                if not progress.is_without_room:
-                    without_room_since = None
-                else:
-                    without_room_since = without_room_since or self._now()
-                    if self._now() - without_room_since >= wanted.room_s:
-                        raise InsufficientCapacity(f"there is no room for {id}: {progress.words}")
-                said = progress.words or why
-                if task.left_s <= _AGAIN_S:
-                    raise Unfinished(
-                        id,
-                        f"the machine {id} does not answer at {wanted.address} within {task.timeout_s:g} s: {said}. See "
-                        f"`kubectl --namespace {wanted.namespace} describe {wanted.kind} {wanted.machine}` and its log",
-                        cause="boot",
-                    )
-                task.status(f"waiting for {wanted.machine}: {said}")
-                self._sleep(_AGAIN_S)
-        finally:
-            reached.close()
+
+        def why_not() -> str:
+            nonlocal without_room_since
+            if not (why := why_silent(reached)):
+                return ""
+            progress = self._progress(wanted)
+            if progress.is_hopeless:
+                raise Permanent(f"{id} will not run: {progress.words}")
+            without_room_since = (without_room_since or self._now()) if progress.is_without_room else None
+            if without_room_since is not None and self._now() - without_room_since >= wanted.room_s:
+                raise InsufficientCapacity(f"there is no room for {id}: {progress.words}")
+            return progress.words or why
+
+        with closing(self._reach(connection, self._home.data)) as reached:
+            late = task.wait(why_not, f"waiting for {wanted.machine}", _AGAIN_S, self._sleep)
+        if late:
+            raise Unfinished(
+                id,
+                f"the machine {id} does not answer at {wanted.address} within {task.timeout_s:g} s: {late}. See "
+                f"`kubectl --namespace {wanted.namespace} describe {wanted.kind} {wanted.machine}` and its log",
+                cause="boot",
+            )
         return Made(id, {"connection": connection})
 
     def look(self, id: str, state: KubernetesMachineModel) -> Mapping[str, Plain] | None:
@@ -98,7 +95,7 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
 
     def _progress(self, wanted: KubernetesMachineModel) -> Progress:
         try:
-            with self._open(wanted.kubeconfig, self._home.data) as kubernetes:
+            with self._open(Path(wanted.kubeconfig), self._home.data) as kubernetes:
                 return _progress(kubernetes, wanted)
         except (KubernetesError, ValueError) as error:
             return Progress(f"Kubernetes cannot be asked: {error}")
@@ -117,15 +114,3 @@ def _progress(kubernetes: KubernetesReader, wanted: KubernetesMachineModel) -> P
         has_no_host = "no available host" in machine.why_not.lower()
         return Progress(words, has_no_host, is_hopeless=machine.phase == "Failed")
     return Progress("its Machine is not seen")
-
-
-def _opened(kubeconfig: str, data: Path) -> AbstractContextManager[KubernetesReader]:
-    return Access.in_file(Path(kubeconfig)).client(data)
-
-
-def _why_not(reached: Transport) -> str:
-    try:
-        ended = reached.run(["true"], timeout_s=_ONE_S)
-    except SlurmError as error:
-        return error.what
-    return "" if ended.exit_code == 0 else f"`true` ended with {ended.exit_code}: {ended.stderr.strip()}"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -26,7 +27,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.failures import by_words
 from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL, address_of
 from tidepool.infrastructures.kubernetes.reading import NAME, read_options
-from tidepool.infrastructures.kubernetes_access import Access
+from tidepool.infrastructures.kubernetes_access import connect_by
 from tidepool.infrastructures.machines import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.reading import has_own_machines
 
@@ -86,7 +87,7 @@ def machines_of(spec: ClusterSpec, _stack: str, data: Path) -> Infrastructure:
     kubeconfig = Path(options.place.kubeconfig)
     return KubernetesMachines(
         # Read for each call: it may be renewed while the scaler runs.
-        lambda: Access.in_file(kubeconfig).client(data),
+        partial(connect_by, kubeconfig, data),
         options.namespace,
         pods=bool(options.fleets_of_pods) or has_own_machines(spec, NAME),
         machines=options.has_machines,

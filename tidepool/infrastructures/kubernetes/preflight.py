@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from tidepool.clients.kubernetes.contract import Forbidden, KubernetesError, KubernetesReader, NotFound
 from tidepool.clients.kubernetes.objects import Namespace, Node, Right
@@ -16,17 +16,13 @@ from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import fold
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding, Preflight, findings
+from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
 from tidepool.infrastructures.kubernetes import namespace
 from tidepool.infrastructures.kubernetes.namespace import LIST_NODES, NODE_LABEL, STACK_LABEL, rights_summary
 from tidepool.infrastructures.kubernetes.options import Offering
 from tidepool.infrastructures.kubernetes.reading import NAME, Options, extended, read_options
-from tidepool.infrastructures.kubernetes_access import Access
+from tidepool.infrastructures.kubernetes_access import connect_by
 from tidepool.infrastructures.reading import has_own_machines
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Kubernetes' words for the machines that images are built on, and for.
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -138,12 +134,9 @@ class Observation:
     has_cluster_api: bool = True
 
 
-def lacks(demands: Demands, seen: Observation) -> tuple[str, ...]:
+@gathered
+def lacks(demands: Demands, seen: Observation) -> Iterator[str]:
     """All that is wrong, each with its key and its remedy."""
-    return tuple(_lacks(demands, seen))
-
-
-def _lacks(demands: Demands, seen: Observation) -> Iterator[str]:
     if seen.missing:
         yield (
             f"{demands.path}.kubeconfig: its user may not {rights_summary(seen.missing)}; an administrator has to allow it "
@@ -274,11 +267,7 @@ def _may(resource: str, missing: tuple[Right, ...]) -> bool:
 Connect = Callable[[Path, Path], AbstractContextManager[KubernetesReader]]
 
 
-def _connect(kubeconfig: Path, data: Path) -> AbstractContextManager[KubernetesReader]:
-    return Access.in_file(kubeconfig).client(data)
-
-
-def lacks_of_site(demands: Demands, data: Path, connect: Connect = _connect) -> tuple[str, ...]:
+def lacks_of_site(demands: Demands, data: Path, connect: Connect = connect_by) -> tuple[str, ...]:
     """All that it lacks, each with its key and the remedy; that it cannot be asked."""
     by = {use: use in demands.uses for use in get_args(Use)}
     of_machines = {"pods": by["pods"], "machines": by["machines"]}
@@ -295,7 +284,7 @@ def lacks_of_site(demands: Demands, data: Path, connect: Connect = _connect) -> 
     return lacks(demands, seen)
 
 
-def checks_of(spec: ClusterSpec, stack: str, data: Path, connect: Connect = _connect) -> Iterator[Finding]:
+def checks_of(spec: ClusterSpec, stack: str, data: Path, connect: Connect = connect_by) -> Iterator[Finding]:
     """Check the rights of the kubeconfig's user, and the nodes that pods would be on.
 
     Raises:

@@ -13,7 +13,7 @@ from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError
 from tidepool.infrastructures.kubernetes.options import LABEL, Offering, SiteOptions
-from tidepool.infrastructures.reading import has_own_machines, volume_mistakes
+from tidepool.infrastructures.reading import has_own_machines, pool_mistakes, volume_mistakes
 
 NAME: Final = "kubernetes"
 
@@ -142,8 +142,7 @@ def _together(place: SiteOptions, path: str, offerings: tuple[Offering, ...]) ->
 
 def _unfit(spec: ClusterSpec, offerings: tuple[Offering, ...]) -> Iterator[Mistake]:
     """Yield the features of a cluster that pods do not carry."""
-    if spec.pools and has_own_machines(spec, NAME):
-        yield Mistake("pools", None, "pods take no roles; leave the pools out")
+    yield from pool_mistakes(spec, NAME, "pods")
     has_pods = has_own_machines(spec, NAME) or any(offering.kind == "pods" for offering in offerings)
     if has_pods and spec.process_tracking == "cgroup":
         yield Mistake(

@@ -106,8 +106,8 @@ class Libvirt:
         offering = self.options.offerings[fleet.name, fleet.infrastructures[0].key]
         return replace(self, offering=offering, numbers=numbers)
 
-    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
-        file = resources.ImageFile(name, image=digest, form=_FORM, opts=opts)
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
+        file = resources.ImageFile(name, image=digest, form=_FORM)
         named = Output.from_input(digest).apply(lambda known: f"{name}-{known[:16]}.qcow2")
         names = [
             libvirt.Volume(
@@ -116,18 +116,18 @@ class Libvirt:
                 pool=host.pool.name,
                 source=file.path,
                 format="qcow2",
-                opts=_on(host, opts),
+                opts=_on(host),
             ).name
             for at, host in self.hosts.items()
         ]
         return Output.all(*names).apply(lambda known: str(known[0]))
 
-    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
         place = self.options.place
         named = f"tidepool-{self.stack}"
         names = []
         for at, host in self.hosts.items():
-            alone = _on(host, opts, delete_before_replace=True)
+            alone = _on(host, delete_before_replace=True)
             if place.bridge is not None:
                 made = libvirt.Network(
                     f"{name}@{at}", name=named, mode="bridge", bridge=place.bridge, autostart=True, opts=alone
@@ -223,7 +223,7 @@ def _interfaces(order: MachineOrder, offering: Offering) -> list[Mapping[str, An
     return [first, {"network_name": offering.sriov_network, "mac": f"06{order.mac[2:]}".upper()}]
 
 
-def _on(host: _Host, opts: ResourceOptions | None, **more: Any) -> ResourceOptions:
+def _on(host: _Host, opts: ResourceOptions | None = None, **more: Any) -> ResourceOptions:
     return ResourceOptions.merge(opts, ResourceOptions(provider=host.provider, **more))
 
 

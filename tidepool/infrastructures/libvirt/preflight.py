@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding, Preflight, findings
+from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
 from tidepool.infrastructures.libvirt.ask import Host, LibvirtError, ask, tools_missing
 from tidepool.infrastructures.libvirt.options import Offering, write_cpus
 from tidepool.infrastructures.libvirt.reading import Options, read_options
@@ -52,12 +52,9 @@ class Demands:
     demands: tuple[Demand, ...]
 
 
-def demands(spec: ClusterSpec, options: Options, host: str) -> tuple[Demand, ...]:
+@gathered
+def demands(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:
     """Return the demands on that host, when every fleet is as large as it may be."""
-    return tuple(_demands(spec, options, host))
-
-
-def _demands(spec: ClusterSpec, options: Options, host: str) -> Iterator[Demand]:
     yield from _of_own(spec, options, host)
     for found in spec.entries("libvirt"):
         fleet, offering = found.fleet, options.offerings[found.fleet.name, found.entry.key]
@@ -120,12 +117,9 @@ def _demand(
 _ARCHITECTURE: Final = "x86_64"
 
 
-def lacks(host: Host, demands: Sequence[Demand]) -> tuple[str, ...]:
-    """All that is missing, each with where it was asked for and the remedy. Empty where nothing is."""
-    return tuple(_lacks(host, demands))
-
-
-def _lacks(host: Host, demands: Sequence[Demand]) -> Iterator[str]:
+@gathered
+def lacks(host: Host, demands: Sequence[Demand]) -> Iterator[str]:
+    """All that is missing, each with where it was asked for and the remedy."""
     if host.architecture != _ARCHITECTURE:
         yield f"the host is {host.architecture}, and images are {_ARCHITECTURE}: take another host"
         return

@@ -18,7 +18,7 @@ from tidepool.infrastructures.libvirt.seat import (
     own_seats,
     seats_on_each_host,
 )
-from tidepool.infrastructures.reading import has_own_machines, volume_mistakes
+from tidepool.infrastructures.reading import has_own_machines, pool_mistakes, volume_mistakes
 
 _NAME: Final = "libvirt"
 
@@ -60,7 +60,7 @@ def read_options(spec: ClusterSpec) -> Options:
     said = spec.site_options(_NAME)
     place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings = read_offerings(spec, _NAME, Offering, mistakes)
-    mistakes += _unfit(spec)
+    mistakes += pool_mistakes(spec, _NAME, "machines of libvirt")
     if place is not None:
         mistakes += _site_mistakes(spec, said.path, place)
         mistakes += _of_claims(place, tuple(_claims(spec, said.path, place, offerings)))
@@ -68,12 +68,6 @@ def read_options(spec: ClusterSpec) -> Options:
         raise SpecError(tuple(mistakes))
     assert place is not None
     return Options(place, offerings)
-
-
-def _unfit(spec: ClusterSpec) -> Iterator[Mistake]:
-    """Yield the features of a cluster that machines of libvirt do not carry."""
-    if spec.pools and has_own_machines(spec, _NAME):
-        yield Mistake("pools", None, "machines of libvirt take no roles in this release; leave the pools out")
 
 
 def _site_mistakes(spec: ClusterSpec, path: str, place: SiteOptions) -> Iterator[Mistake]:

@@ -10,7 +10,7 @@ from typing import Final
 from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.libvirt.options import Cell, Offering
+from tidepool.infrastructures.libvirt.options import Offering
 from tidepool.infrastructures.reading import has_own_machines
 
 
@@ -30,19 +30,15 @@ def seat(offering: Offering, hosts: Sequence[str], cpus: int, number: int) -> Se
     Raises:
         ValueError: there are no more.
     """
-    at = number - 1
-    host, index = hosts[at % len(hosts)], at // len(hosts)
-    slices = list(_slices(offering.cells, cpus))
-    devices = offering.pci_devices[index * offering.pci_per_machine : (index + 1) * offering.pci_per_machine]
-    if offering.cells and index >= len(slices):
-        raise ValueError(f"host {host} has processors for {len(slices)} machines, and this would be one more")
-    if offering.pci_devices and len(devices) < offering.pci_per_machine:
+    # Of its host only those before it matter.
+    numbers = range((number - 1) % len(hosts) + 1, number + 1, len(hosts))
+    found = seats(offering, hosts, [(each, cpus) for each in numbers])[-1]
+    if found is None:
         raise ValueError(
-            f"host {host} has devices for {len(offering.pci_devices) // offering.pci_per_machine} machines, and this "
-            "would be one more"
+            f"host {hosts[(number - 1) % len(hosts)]} has processors and devices for {len(numbers) - 1} machines at most, and "
+            "this would be one more"
         )
-    node, pinned = slices[index] if offering.cells else (None, ())
-    return Seat(host, node, pinned, devices)
+    return found
 
 
 def seats(
@@ -76,18 +72,10 @@ def seats_on_each_host(offering: Offering, cpus: int) -> int | None:
     """Return how many machines with so many vcpus a host has seats for; None where nothing limits them."""
     limits = []
     if offering.cells:
-        limits.append(len(list(_slices(offering.cells, cpus))))
+        limits.append(sum(len(cell.cpus) // cpus for cell in offering.cells))
     if offering.pci_devices:
         limits.append(len(offering.pci_devices) // offering.pci_per_machine)
     return min(limits, default=None)
-
-
-def _slices(cells: Sequence[Cell], cpus: int) -> Sequence[tuple[int, tuple[int, ...]]]:
-    return [
-        (cell.node, cell.cpus[start : start + cpus])
-        for cell in cells
-        for start in range(0, len(cell.cpus) - cpus + 1, cpus)
-    ]
 
 
 _NAME: Final = "libvirt"

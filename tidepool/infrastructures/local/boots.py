@@ -15,7 +15,7 @@ from tidepool.infrastructures.local.kernel.errors import explained
 from tidepool.infrastructures.local.kernel.private import remove_if_empty, write_private
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.infrastructures.local.resources import BootModel
-from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Task
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Refusal, Task
 from tidepool.resources.reading import Mistake
 from tidepool.resources.values import Plain
 
@@ -90,6 +90,21 @@ def load_boot(path: Path) -> Boot[str]:
         devices=tuple(Device(**each) for each in kept["devices"]),
         containers=kept.get("containers", ""),
     )
+
+
+def stored_boot(home: Home, stack: str, boot: str) -> Boot[str]:
+    """Return the boot of that name.
+
+    Raises:
+        Refusal: it is not there; says what writes it.
+    """
+    path = boot_path(home, stack, boot)
+    try:
+        return load_boot(path)
+    except FileNotFoundError:
+        raise Refusal(
+            f"there is no boot {boot} in stack {stack} ({path} is missing): `tidepool up --refresh` writes it anew"
+        ) from None
 
 
 def _boot(wanted: BootModel) -> Boot[str]:

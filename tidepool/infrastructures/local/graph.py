@@ -36,14 +36,12 @@ class Local:
     def for_fleet(self, fleet: Fleet) -> Infrastructure:
         return self
 
-    def image(self, name: str, digest: Input[str], opts: pulumi.ResourceOptions | None = None) -> Output[str]:
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
         """It is used as it is in this machine's store."""
         return Output.from_input(digest)
 
-    def network(
-        self, name: str, cidr: IPv4Network, opts: pulumi.ResourceOptions | None = None
-    ) -> Output[str]:
-        made = resources.Network(name, stack=self.stack, network=name, cidr=str(cidr), opts=opts)
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
+        made = resources.Network(name, stack=self.stack, network=name, cidr=str(cidr))
         return made.network
 
     def volume(self, order: VolumeOrder, opts: pulumi.ResourceOptions | None = None) -> Output[str]:

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from tidepool.infrastructures.local.boots import (
     load_boot,
     machine_spec,
     name_mistakes,
+    stored_boot,
 )
 from tidepool.infrastructures.local.kernel import (
     BadSpec,
@@ -206,7 +208,8 @@ class MachineKind(IdempotentKind[MachineModel]):
     def create(self, wanted: MachineModel, task: Task) -> Made:
         with self._at_once:
             task = task.anew()
-            spec = _machine_spec(wanted, self._root(wanted), self._boot(wanted))
+            root = self._root(wanted)
+            spec = _machine_spec(wanted, root, stored_boot(self._home, wanted.stack, wanted.boot))
             create_machine(self._home.data, spec, min(task.left_s, self._patience_s))
         if wanted.wait_ready:
             wait_ready(self._home.data, wanted.stack, wanted.machine, task.left_s)
@@ -232,7 +235,9 @@ class MachineKind(IdempotentKind[MachineModel]):
         with self._at_once:
             task = task.anew()
             if self._takes_time_to_stop(state):
-                self._shut_down(state, task)
+                # One that is gone is as well.
+                with suppress(NoSuchMachine):
+                    stop_machine(self._home.data, state.stack, state.machine, task.left_s)
             delete_machine(self._home.data, state.stack, state.machine, task.left_s)
 
     def _takes_time_to_stop(self, state: MachineModel) -> bool:
@@ -243,12 +248,6 @@ class MachineKind(IdempotentKind[MachineModel]):
             return False
         return any(service.stop_timeout_s > _USUAL_STOP_S for service in services)
 
-    def _shut_down(self, state: MachineModel, task: Task) -> None:
-        try:
-            stop_machine(self._home.data, state.stack, state.machine, task.left_s)
-        except NoSuchMachine:
-            return  # it is gone, which is as well
-
     def _root(self, wanted: MachineModel) -> str:
         image = ImageStore(self._home.images).find(wanted.image)
         if image is None:
@@ -257,13 +256,3 @@ class MachineKind(IdempotentKind[MachineModel]):
                 "the resource Image puts it there"
             )
         return str(image.root)
-
-    def _boot(self, wanted: MachineModel) -> Boot[str]:
-        path = boot_path(self._home, wanted.stack, wanted.boot)
-        try:
-            return load_boot(path)
-        except FileNotFoundError:
-            raise Refusal(
-                f"machine {wanted.machine}: there is no boot {wanted.boot} ({path} is missing); "
-                "the resource Boot writes it, `tidepool up` too where it was removed by hand"
-            ) from None

@@ -107,11 +107,11 @@ class Nomad:
         offering = self.options.offerings[fleet.name, entry.key]
         return replace(self, fleet=label(fleet.name, entry.offering), offering=offering)
 
-    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
         """Hosts run what they booted from. Which image that is, their metadata may say, and a fleet ask for."""
         return Output.from_input(digest)
 
-    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
         """It is the hosts' own link; machines have addresses there beside the hosts'."""
         return Output.from_input(name)
 

@@ -30,19 +30,20 @@ class Update:
     ``max_parallel`` hosts at a time; the next ones when those before were healthy for ``min_healthy_s``. One that is not
     within ``healthy_deadline_s`` ends the roll-out, and with ``auto_revert`` all hosts have the last version that was
     healthy everywhere. ``canary`` comes first, and waits for a promotion: of services a number of allocations beside the
-    old ones, of system jobs a percentage of the hosts, instead of the old ones. ``stagger_s`` is what servers before 1.11
-    wait between two hosts of a system job; since then they do as with services.
+    old ones, of system jobs a percentage of the hosts, instead of the old ones.
     """
 
     max_parallel: int = 1
     canary: int = 0
-    auto_promote: bool = False
     auto_revert: bool = True
     health_check: Literal["checks", "task_states"] = "checks"
     min_healthy_s: int = 10
     healthy_deadline_s: int = 180
     progress_deadline_s: int = 600
-    stagger_s: int = 30
+
+
+#: What servers before 1.11 wait between two hosts of a system job; since then they do as with services.
+_STAGGER_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,7 @@ class Task:
     config: Mapping[str, Any]
     templates: tuple[Template, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""
-    hook: Literal["", "prestart", "poststart", "poststop"] = ""
+    hook: Literal["", "prestart"] = ""
     sidecar: bool = False
     kill_timeout_s: float = 5
     cpu_mhz: int = 50
@@ -94,14 +94,13 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tasks that are together on a host, on each host of a system job, else on ``count`` hosts."""
+    """Tasks that are together on a host: on each of a system job, else on one."""
 
     name: str
     tasks: tuple[Task, ...]
     constraints: tuple[Constraint, ...] = ()
     services: tuple[Service, ...] = ()
     update: Update = field(default_factory=Update)
-    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +113,7 @@ class Job:
     namespace: str = "default"
     datacenters: tuple[str, ...] = ("*",)
     node_pool: str = "all"
-    constraints: tuple[Constraint, ...] = ()
     meta: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def ports(self) -> tuple[int, ...]:
-        """The static ports that it takes on hosts."""
-        return tuple(sorted({service.port for group in self.groups for service in group.services}))
 
 
 def written(job: Job) -> str:
@@ -136,14 +129,10 @@ def _job(job: Job) -> dict[str, Any]:
         "Namespace": job.namespace,
         "Datacenters": list(job.datacenters),
         "NodePool": job.node_pool,
-        "Constraints": _constraints(job.constraints),
+        "Constraints": [],
         "Meta": dict(job.meta),
         "TaskGroups": [_group(group, job.type) for group in job.groups],
     }
-
-
-def _constraints(constraints: tuple[Constraint, ...]) -> list[dict[str, str]]:
-    return [{"LTarget": each.left, "RTarget": each.right, "Operand": each.operand} for each in constraints]
 
 
 #: A task that ends, with any exit code, is started again on its host for as long as it takes.
@@ -161,8 +150,11 @@ _RESCHEDULE: Final = {"Unlimited": True, "Delay": 5 * _NANOSECONDS, "DelayFuncti
 def _group(group: Group, type: str) -> dict[str, Any]:
     told: dict[str, Any] = {
         "Name": group.name,
-        "Count": group.count,
-        "Constraints": _constraints(group.constraints),
+        "Count": 1,
+        "Constraints": [
+            {"LTarget": each.left, "RTarget": each.right, "Operand": each.operand}
+            for each in group.constraints
+        ],
         "Update": _update(group.update),
         "RestartPolicy": _RESTART,
         "Tasks": [_task(task) for task in group.tasks],
@@ -198,13 +190,13 @@ def _update(update: Update) -> dict[str, Any]:
     return {
         "MaxParallel": update.max_parallel,
         "Canary": update.canary,
-        "AutoPromote": update.auto_promote,
+        "AutoPromote": False,
         "AutoRevert": update.auto_revert,
         "HealthCheck": update.health_check,
         "MinHealthyTime": update.min_healthy_s * _NANOSECONDS,
         "HealthyDeadline": update.healthy_deadline_s * _NANOSECONDS,
         "ProgressDeadline": update.progress_deadline_s * _NANOSECONDS,
-        "Stagger": update.stagger_s * _NANOSECONDS,
+        "Stagger": _STAGGER_S * _NANOSECONDS,
     }
 
 
@@ -214,7 +206,7 @@ def _task(task: Task) -> dict[str, Any]:
         "Driver": task.driver,
         "Config": dict(task.config),
         "Env": dict(task.env),
-        "User": task.user,
+        "User": "",
         "Templates": [_template(each) for each in task.templates],
         "KillSignal": "SIGTERM",
         "KillTimeout": int(task.kill_timeout_s * _NANOSECONDS),

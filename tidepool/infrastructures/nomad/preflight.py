@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding, Preflight, findings
+from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
 from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host, NotAllowed, NotThere, lacking
 from tidepool.infrastructures.nomad.jobs import DRIVER, STACK, required_attributes
 from tidepool.infrastructures.nomad.jobspec import Constraint, Group, Job, Task, written
@@ -51,12 +51,9 @@ class Demands:
     demands: tuple[Demand, ...]
 
 
-def demands(spec: ClusterSpec, options: Options) -> tuple[Demand, ...]:
+@gathered
+def demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
     """All that is asked for, fleets with ``min_nodes``: more come when there are hosts."""
-    return tuple(_demands(spec, options))
-
-
-def _demands(spec: ClusterSpec, options: Options) -> Iterator[Demand]:
     place = options.place
     ports = {"ctl": (6817,), "dbd": (6819,)}
     for boot, machines in own_boots(spec).items():
@@ -95,12 +92,9 @@ class There:
     ports: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
-def lacks(there: There, demands: Sequence[Demand], stack: str) -> tuple[str, ...]:
-    """All that is missing, each with where it was asked for and the remedy. Empty where nothing is."""
-    return tuple(_lacks(there, demands, stack))
-
-
-def _lacks(there: There, demands: Sequence[Demand], stack: str) -> Iterator[str]:
+@gathered
+def lacks(there: There, demands: Sequence[Demand], stack: str) -> Iterator[str]:
+    """All that is missing, each with where it was asked for and the remedy."""
     by_name = {host.name: host for host in there.hosts}
     for demand in demands:
         if demand.host:
@@ -187,16 +181,13 @@ _PROBE: Final = Job(
 )
 
 
-def rights_missing(api: Api, namespace: str) -> tuple[str, ...]:
+@gathered
+def rights_missing(api: Api, namespace: str) -> Iterator[str]:
     """Return the rights of a stack that the token lacks, each with the rule that gives it; and a namespace that is not there.
 
     Raises:
         InfrastructureError: it cannot be asked.
     """
-    return tuple(_missing(api, namespace))
-
-
-def _missing(api: Api, namespace: str) -> Iterator[str]:
     in_namespace = f'namespace "{namespace}"'
     job = f'{in_namespace} {{ capabilities = ["submit-job", "read-job", "alloc-lifecycle"] }}'
     try:

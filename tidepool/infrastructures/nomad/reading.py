@@ -12,7 +12,7 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_entries import Mistake
 from tidepool.cluster.spec_reading import SpecError, read_offerings
 from tidepool.infrastructures.nomad.options import Container, Offering, SiteOptions
-from tidepool.infrastructures.reading import has_own_machines, volume_mistakes
+from tidepool.infrastructures.reading import has_own_machines, pool_mistakes, volume_mistakes
 
 _NAME: Final = "nomad"
 #: Ports that daemons take of their hosts, by whose they are.
@@ -57,10 +57,7 @@ def read_options(spec: ClusterSpec) -> Options:
     said = spec.site_options(_NAME)
     place = read_part(SiteOptions, said.path, said.options, mistakes)
     offerings = read_offerings(spec, _NAME, Offering, mistakes)
-    if spec.pools and has_own_machines(spec, _NAME):
-        mistakes.append(
-            Mistake("pools", None, "machines of Nomad take no roles in this release; leave the pools out")
-        )
+    mistakes += pool_mistakes(spec, _NAME, "machines of Nomad")
     if place is not None:
         mistakes += _of_hosts(spec, said.path, place)
         mistakes += volume_mistakes(

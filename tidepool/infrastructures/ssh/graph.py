@@ -78,11 +78,11 @@ class Ssh:
         numbers = {slot.address: slot.number for slot in fleet.slots()}
         return replace(self, hosts=self.options.fleets[fleet.name], numbers=numbers, own=False)
 
-    def image(self, name: str, digest: Input[str], opts: ResourceOptions | None = None) -> Output[str]:
+    def image(self, name: str, digest: Input[str]) -> Output[str]:
         """No machine is made of it."""
         return Output.from_input(digest)
 
-    def network(self, name: str, cidr: IPv4Network, opts: ResourceOptions | None = None) -> Output[str]:
+    def network(self, name: str, cidr: IPv4Network) -> Output[str]:
         """Hosts have theirs, and get an address beside it."""
         return Output.from_input(name)
 

@@ -12,7 +12,7 @@ from tidepool.cluster.boot import Boot, File
 from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.connection import transport
-from tidepool.infrastructures.local.boots import boot_path, load_boot
+from tidepool.infrastructures.local.boots import stored_boot
 from tidepool.infrastructures.ssh.ask import CLAIM_S, FACTS_S, RELEASE_S, Ask, HostError, ask
 from tidepool.infrastructures.ssh.machines import claim_key
 from tidepool.infrastructures.ssh.play import Play, roles_digest, roles_there, run_play
@@ -61,7 +61,10 @@ class SshHostKind(Kind[SshHostModel]):
 
     def create(self, wanted: SshHostModel, task: Task) -> Made:
         told = {"key": claim_key(_key(wanted)), "address": wanted.address}
-        answer = self._answer(wanted, "claim", told, CLAIM_S)
+        try:
+            answer = self._ask(wanted.connection, "claim", told, CLAIM_S)
+        except HostError as error:
+            raise error.kind(f"the host {wanted.host}: {error}") from error
         if (by := answer["claimed_by"]) != told["key"]:
             raise InsufficientCapacity(
                 f"{_key(wanted)} cannot be made: the host {wanted.host} is the node {by['node']} of "
@@ -87,14 +90,6 @@ class SshHostKind(Kind[SshHostModel]):
             ) from error
         for each in answer["kept"]:
             task.warn(f"the host {state.host} was given back, but for {each}")
-
-    def _answer(
-        self, wanted: SshHostModel, verb: str, told: Mapping[str, Any], timeout_s: float
-    ) -> Mapping[str, Any]:
-        try:
-            return self._ask(wanted.connection, verb, told, timeout_s)
-        except HostError as error:
-            raise error.kind(f"the host {wanted.host}: {error}") from error
 
 
 def _key(wanted: SshHostModel) -> MachineKey:
@@ -136,7 +131,7 @@ class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
     def create(self, wanted: SshPlaybookModel, task: Task) -> Made:
         variables, files = dict(wanted.variables), dict[str, bytes]()
         if wanted.boot:
-            parts = self._boot(wanted)
+            parts = stored_boot(self._home, wanted.stack, wanted.boot)
             variables |= _variables_of(parts)
             files = {str(at): file.data for at, file in enumerate(_files(parts))}
         play = Play(
@@ -151,14 +146,6 @@ class SshPlaybookKind(IdempotentKind[SshPlaybookModel]):
 
     def delete(self, id: str, state: SshPlaybookModel, task: Task) -> None:
         """Leave what roles did, until the host is given back: `ssh_host` knows what was there before."""
-
-    def _boot(self, wanted: SshPlaybookModel) -> Boot[str]:
-        try:
-            return load_boot(boot_path(self._home, wanted.stack, wanted.boot))
-        except FileNotFoundError:
-            raise Refusal(
-                f"the boot {wanted.boot} of stack {wanted.stack} is not there: `tidepool up --refresh` writes it anew"
-            ) from None
 
     def _note(self, wanted: SshPlaybookModel) -> None:
         if not wanted.claim:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidepool.cluster.failures import marked
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec
-from tidepool.infrastructures.finding import Finding, Preflight, findings
+from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
 from tidepool.infrastructures.ssh.ask import FACTS_S, Ask, HostError, ask
 from tidepool.infrastructures.ssh.reading import Options, connection_of, own_machines, read_options
 
@@ -72,6 +72,7 @@ _OLDEST_PYTHON: Final = (3, 8)
 _TOOLS: Final = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "mount": "mount"}
 
 
+@gathered
 def lacks(
     facts: Mapping[str, Any],
     demand: Demand,
@@ -79,21 +80,11 @@ def lacks(
     stack: str,
     systems: Sequence[str],
     users: Mapping[str, tuple[int, ...]],
-) -> tuple[str, ...]:
-    """All that is wrong with a host, each with the remedy; nothing where it is fit. ``facts`` are the keeper's.
+) -> Iterator[str]:
+    """All that is wrong with a host, each with the remedy. ``facts`` are the keeper's.
 
     ``users`` are the numbers, of the user and of its group, that accounts are to have.
     """
-    return tuple(_lacks(facts, demand, stack, systems, users))
-
-
-def _lacks(
-    facts: Mapping[str, Any],
-    demand: Demand,
-    stack: str,
-    systems: Sequence[str],
-    users: Mapping[str, tuple[int, ...]],
-) -> Iterator[str]:
     claim = facts["claim"]
     if claim and claim["key"]["stack"] != stack:
         key = claim["key"]

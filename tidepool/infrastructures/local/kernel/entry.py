@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -55,18 +55,16 @@ def execute(
     *,
     timeout_s: float,
     stdin: str = "",
-    environment: Mapping[str, str] | None = None,
 ) -> Ended:
     """Run a command in the machine and wait for its end.
 
     No shell is between. After ``timeout_s`` the command, and what it started in its process group, is killed.
-    ``environment`` is beside ``PATH``, ``HOME`` and ``LANG``; nothing of the caller's is passed on.
+    Its environment is ``PATH``, ``HOME`` and ``LANG``; nothing of the caller's is passed on.
 
     Raises:
         NoSuchMachine: it is not running.
         TimedOut: the command did not end in time.
     """
-    variables = {"PATH": DEFAULT_PATH, "HOME": "/root", "LANG": "C.UTF-8", **(environment or {})}
     process = subprocess.Popen(
         [*enter_prefix(data, stack, name), *argv],
         stdin=subprocess.PIPE,
@@ -74,7 +72,7 @@ def execute(
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        env=variables,
+        env={"PATH": DEFAULT_PATH, "HOME": "/root", "LANG": "C.UTF-8"},
         start_new_session=True,
     )
     try:

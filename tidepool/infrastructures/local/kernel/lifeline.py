@@ -118,19 +118,15 @@ def _start_ticks(pid: int) -> int | None:
     return None if state in "ZX" else int(rest[18])
 
 
-#: By proc(5), of the fields after the name: the 22nd of all.
-_START_TICKS: Final = 19
 _ENDING_S: Final = 20.0
 
 
 def started_at(pid: int) -> datetime | None:
     """When the process began, as a machine's first does when it boots; None where it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        uptime_s = float(Path("/proc/uptime").read_text().split()[0])
-    except (FileNotFoundError, ProcessLookupError):
+    ticks = _start_ticks(pid)
+    if ticks is None:
         return None
-    ticks = int(stat.rpartition(")")[2].split()[_START_TICKS])
+    uptime_s = float(Path("/proc/uptime").read_text().split()[0])
     age_s = uptime_s - ticks / os.sysconf("SC_CLK_TCK")
     return datetime.fromtimestamp(datetime.now(UTC).timestamp() - age_s, UTC)
 
