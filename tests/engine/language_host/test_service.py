@@ -184,7 +184,10 @@ def test_what_is_wrong_with_an_interpreter_is_told_with_the_remedy(world: World)
     said = world.refused(lambda: world.stub.Run(world.request("", typechecker="pytype")))
     assert "unknown 'pytype'; allowed are mypy, pyright" in said
     asked = language_pb2.GetRequiredPackagesRequest(info=world.info(virtualenv="venv"))
-    assert "is not a virtual environment" in world.refused(lambda: world.stub.GetRequiredPackages(asked))
+    assert world.stub.GetRequiredPackages(asked) == language_pb2.GetRequiredPackagesResponse()
+    asked_more = language_pb2.GetProgramDependenciesRequest(info=world.info(virtualenv="venv"))
+    said = world.refused(lambda: world.stub.GetProgramDependencies(asked_more))
+    assert "is not a virtual environment" in said
 
 
 def test_a_virtual_environment_is_used(world: World) -> None:

@@ -84,7 +84,12 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
         """Tell which plugins the packages of the program's interpreter ask for."""
         from google.protobuf.json_format import ParseDict
 
-        plugins = packages.required_plugins(packages.installed(*self._interpreter(request.info)))
+        try:
+            python, env = self._interpreter(request.info)
+        except EngineError:
+            # `Run` says so, where the CLI shows it; of an error here it ends without a word.
+            return _language.GetRequiredPackagesResponse()
+        plugins = packages.required_plugins(packages.installed(python, env))
         found = [ParseDict(each, _plugin.PackageDependency(), ignore_unknown_fields=True) for each in plugins]
         return _language.GetRequiredPackagesResponse(packages=found)
 
