@@ -15,7 +15,14 @@ from pulumi.runtime.proto import events_pb2_grpc
 
 from tests.engine.display import replay, streams
 from tidepool.engine import json_text
-from tidepool.engine.display.event_log import EventLog, EventLogError, FileSink, event_json, open_sink
+from tidepool.engine.display.event_log import (
+    EventLog,
+    EventLogError,
+    LineSink,
+    event_json,
+    file_sink,
+    open_sink,
+)
 from tidepool.engine.events import Cancel, Diagnostic, Event, Op, Prelude, ResourcePre, Stdout
 from tidepool.engine.values import UNKNOWN, Asset, Output, Secret
 
@@ -112,18 +119,14 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_does_not_stop_the_operation(tmp_path: Path) -> None:
-    sink = FileSink(tmp_path / "log")
+    sink = file_sink(tmp_path / "log")
     log = EventLog(sink, lambda: 0)
     log.event(Prelude({}))
 
-    class Full:
-        def line(self, text: str) -> None:
-            raise OSError(28, "No space left on device")
+    def full(text: str) -> None:
+        raise OSError(28, "No space left on device")
 
-        def close(self) -> None:
-            sink.close()
-
-    broken = EventLog(Full(), lambda: 0)
+    broken = EventLog(LineSink(full, sink.close), lambda: 0)
     broken.event(Prelude({}))
     broken.event(Cancel())
     with pytest.raises(EventLogError, match=r"not complete.*No space left"):

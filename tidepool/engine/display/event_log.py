@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple
 
 from tidepool.engine import json_text, value_json
 from tidepool.engine.display import markup, words
@@ -181,16 +182,11 @@ class EventLogError(EngineError):
     """The event log cannot be written."""
 
 
-class LineSink(Protocol):
-    """Takes one JSON text after the other."""
+class LineSink(NamedTuple):
+    """``line`` takes one JSON text after the other, each with its newline; ``close`` hands on all that was taken."""
 
-    def line(self, text: str) -> None:
-        """Take ``text``, which ends with a newline."""
-        ...
-
-    def close(self) -> None:
-        """Hand on all that was taken."""
-        ...
+    line: Callable[[str], object]
+    close: Callable[[], object]
 
 
 class EventLog:
@@ -239,39 +235,20 @@ class EventLog:
             raise EventLogError(f"the event log is not complete: {self._broken}") from self._broken
 
 
-class StreamSink:
-    """Writes lines to a text stream, which stays open."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def line(self, text: str) -> None:
-        """Write and flush ``text``."""
-        self._stream.write(text)
-        self._stream.flush()
-
-    def close(self) -> None:
-        """The stream belongs to somebody else."""
+def stream_sink(stream: IO[str]) -> LineSink:
+    """Write lines to a text stream, which stays open."""
+    return LineSink(partial(print, end="", file=stream, flush=True), lambda: None)
 
 
-class FileSink:
-    """Writes lines to a file, each at once: readers follow it while it grows."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            # Emptied first and then appended to: a reader that has it open already never sees a line twice.
-            path.write_bytes(b"")
-            self._file: IO[bytes] = path.open("ab", buffering=0)
-        except OSError as error:
-            raise EventLogError(f"cannot write the event log {path}: {error.strerror or error}") from error
-
-    def line(self, text: str) -> None:
-        """Write ``text`` with one call, so that no reader sees half of it."""
-        self._file.write(text.encode("utf-8", "replace"))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+def file_sink(path: Path) -> LineSink:
+    """Write lines to a file, each at once and with one call: readers follow it while it grows."""
+    try:
+        # Emptied first and then appended to: a reader that has it open already never sees a line twice.
+        path.write_bytes(b"")
+        file = path.open("ab", buffering=0)
+    except OSError as error:
+        raise EventLogError(f"cannot write the event log {path}: {error.strerror or error}") from error
+    return LineSink(lambda text: file.write(text.encode("utf-8", "replace")), file.close)
 
 
 class GrpcSink:
@@ -333,8 +310,9 @@ def open_sink(target: str) -> LineSink:
         EventLogError: when it cannot be opened.
     """
     if target.startswith("tcp://"):
-        return GrpcSink(target.removeprefix("tcp://"))
-    return FileSink(Path(target))
+        server = GrpcSink(target.removeprefix("tcp://"))
+        return LineSink(server.line, server.close)
+    return file_sink(Path(target))
 
 
 def _is_internal(event: Event) -> bool:

@@ -52,12 +52,12 @@ def make_display(
     shown: list[Display] = []
     if event_log or json:
         # Late: JSON is for other programs, and people need not wait for its parts.
-        from tidepool.engine.display.event_log import EventLog, StreamSink, open_sink
+        from tidepool.engine.display.event_log import EventLog, open_sink, stream_sink
 
         if event_log:
             shown.append(EventLog(open_sink(event_log), epoch, raw_color=settings.color))
         if json and (stream_previews or not settings.is_preview):
-            shown.append(EventLog(StreamSink(stdout), epoch, raw_color=settings.color, internal=False))
+            shown.append(EventLog(stream_sink(stdout), epoch, raw_color=settings.color, internal=False))
     if json and settings.is_preview and not stream_previews:
         from tidepool.engine.display.digest import DigestDisplay
 

@@ -83,34 +83,27 @@ class Capabilities:
         return _sending(self, unknowns, elide_assets)
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """Properties on their way to a plugin."""
+class Sending(Encoder):
+    """Properties on their way to a plugin. What it cannot take is a ProviderError."""
 
-    encoder: Encoder
+    __slots__ = ()
 
     def struct(self, properties: Mapping[str, Value]) -> Any:
-        """``properties`` as a message.
-
-        Raises:
-            ProviderError: when the plugin cannot take them.
-        """
         try:
-            return self.encoder.struct(properties)
+            return super().struct(properties)
         except WireError as e:
             raise ProviderError(str(e)) from e
 
 
 @cache
 def _sending(capabilities: Capabilities, unknowns: bool, elide_assets: bool) -> Sending:
-    encoder = Encoder(
+    return Sending(
         secrets=capabilities.secrets,
         resources=capabilities.resources,
         unknowns=unknowns,
         byte_strings=capabilities.byte_strings,
         elide_assets=elide_assets,
     )
-    return Sending(encoder)
 
 
 def decoder(preview: bool) -> Decoder:

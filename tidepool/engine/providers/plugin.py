@@ -24,9 +24,8 @@ from tidepool.engine.providers.contract import (
     ReadResult,
     UpdateResult,
 )
-from tidepool.engine.providers.plugin_configuration import AnswerOf, Configured, ConfiguredPlugin, about
+from tidepool.engine.providers.plugin_configuration import Configured, ConfiguredPlugin, about, answer_of
 from tidepool.engine.values import Properties, contains_secrets, without_outputs
-from tidepool.engine.wire import Encoder
 
 
 class CallablePlugin(ConfiguredPlugin):
@@ -39,7 +38,7 @@ class CallablePlugin(ConfiguredPlugin):
             return await self._register_unconfigured(request)
         if not c.capabilities.secrets:
             raise ProviderError("plugins that can construct components must support secrets")
-        with AnswerOf(self.name, "Construct"):
+        with answer_of(self.name, "Construct"):
             sent = self._protocol.ConstructRequest()
             sent.CopyFrom(request)
             sent.inputs.CopyFrom(self._component_args(c.capabilities, request.inputs))
@@ -56,7 +55,7 @@ class CallablePlugin(ConfiguredPlugin):
         encode = c.capabilities.sending(unknowns=False)
         request = self._protocol.InvokeRequest(tok=token, args=encode.struct(args), preview=preview)
         response = await self._call("Invoke", request, token)
-        with AnswerOf(self.name, "Invoke"):
+        with answer_of(self.name, "Invoke"):
             returns = messages.KNOWN.properties(getattr(response, "return"))
         if not c.capabilities.secrets and contains_secrets(args):
             returns = messages.all_secret(returns)
@@ -67,7 +66,7 @@ class CallablePlugin(ConfiguredPlugin):
         c = await self.ready()
         if not c.known:
             return CallResult({})
-        with AnswerOf(self.name, "Call"):
+        with answer_of(self.name, "Call"):
             sent = self._protocol.CallRequest()
             sent.CopyFrom(request)
             # Methods are newer than secrets: their arguments keep them always.
@@ -86,7 +85,7 @@ class CallablePlugin(ConfiguredPlugin):
             return args
         properties = without_outputs(messages.COMPONENT_IN_PREVIEW.properties(args))
         if secrets:
-            return messages.Sending(Encoder(byte_strings=capabilities.byte_strings)).struct(properties)
+            return messages.Sending(byte_strings=capabilities.byte_strings).struct(properties)
         return capabilities.sending(unknowns=True).struct(properties)
 
     async def _register_unconfigured(self, request: Any) -> ConstructResult:
@@ -124,7 +123,7 @@ class PluginProvider(CallablePlugin):
             randomSeed=random_seed,
         )
         response = await self._call("Check", request, urn)
-        with AnswerOf(self.name, "Check"):
+        with answer_of(self.name, "Check"):
             inputs = messages.decoder(preview).properties(response.inputs)
         if not c.capabilities.secrets:
             inputs = messages.with_secrets_of(inputs, news)
@@ -271,7 +270,7 @@ class PluginProvider(CallablePlugin):
     def _outputs(
         self, method: str, message: Any, capabilities: messages.Capabilities, sent: Properties, preview: bool
     ) -> Properties:
-        with AnswerOf(self.name, method):
+        with answer_of(self.name, method):
             outputs = messages.decoder(preview).properties(message)
         return outputs if capabilities.secrets else messages.with_secrets_of(outputs, sent)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,11 +26,11 @@ from tidepool.engine.providers.contract import (
 )
 from tidepool.engine.resource import PROVIDER_TYPE_PREFIX
 from tidepool.engine.values import Properties, contains_unknowns, without_secrets
-from tidepool.engine.wire import Encoder, WireError
+from tidepool.engine.wire import WireError
 
 #: Providers' own inputs are sent without secrets: not all plugins take them there.
-_TO_CONFIG: Final = messages.Sending(Encoder(secrets=False, resources=False))
-_TO_CONFIGURE: Final = messages.Sending(Encoder())
+_TO_CONFIG: Final = messages.Sending(secrets=False, resources=False)
+_TO_CONFIGURE: Final = messages.Sending()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class ConfiguredPlugin(Provider):
             response = await self._call("CheckConfig", request, urn)
         except ProviderUnimplemented:
             return CheckResult(news)
-        with AnswerOf(self.name, "CheckConfig"):
+        with answer_of(self.name, "CheckConfig"):
             inputs = messages.IN_PREVIEW.properties(response.inputs)
         return CheckResult(messages.with_secrets_of(inputs, news), messages.failures(response.failures))
 
@@ -162,18 +164,13 @@ def about(urn: str) -> dict[str, str]:
     return {"urn": urn, "name": urns.name_of(urn), "type": urns.type_of(urn)}
 
 
-class AnswerOf:
-    """Names the plugin whose message does not follow the protocol."""
-
-    def __init__(self, name: str, method: str) -> None:
-        self._what = f"plugin {name}, {method}"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, WireError):
-            raise ProviderError(f"{self._what}: {error}") from error
+@contextmanager
+def answer_of(name: str, method: str) -> Iterator[None]:
+    """Name the plugin whose message does not follow the protocol."""
+    try:
+        yield
+    except WireError as error:
+        raise ProviderError(f"plugin {name}, {method}: {error}") from error
 
 
 def _variable(value: Any) -> str:

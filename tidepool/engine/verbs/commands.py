@@ -9,7 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tidepool.engine.verbs.grammar import Command, Flag, Positional
+from tidepool.engine.verbs.grammar import Command, Flag, Kind, Positional
+
+
+def _refused_flags(names: str, kind: Kind = "bool") -> list[Flag]:
+    """Flags of what only the CLI does."""
+    return [Flag(name, "", kind, refused=True, hidden=True) for name in names.split()]
+
+
+def _ignored_flags(names: str, kind: Kind = "bool", *, inherited: bool = False) -> list[Flag]:
+    """Flags that are accepted, and have no effect here."""
+    return [Flag(name, "", kind, ignored=True, hidden=True, inherited=inherited) for name in names.split()]
+
 
 _GLOBAL: Final = (
     Flag("color", "Color what is shown: always, never, raw or auto", "text", inherited=True),
@@ -19,13 +30,10 @@ _GLOBAL: Final = (
     Flag("fully-qualify-stack-names", "Show full stack names", short="Q", inherited=True),
     Flag("logflow", "Pass the log settings on to plugins", inherited=True),
     Flag("logtostderr", "Log to stderr", inherited=True),
-    Flag("memprofilerate", "Accepted, without effect", "int", inherited=True, ignored=True, hidden=True),
     Flag("non-interactive", "Never ask anything", inherited=True),
-    Flag("otel-traces", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
-    Flag("profiling", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
-    Flag("tracing", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
-    Flag("tracing-header", "Accepted, without effect", "text", inherited=True, ignored=True, hidden=True),
     Flag("verbose", "How much to log, 1 to 11", "int", "v", "verbosity", inherited=True),
+    *_ignored_flags("memprofilerate", "int", inherited=True),
+    *_ignored_flags("otel-traces profiling tracing tracing-header", "text", inherited=True),
 )
 
 #: Flags that several commands have, by name.
@@ -96,7 +104,6 @@ _OPERATION: Final = (
     Flag("config", "Set KEY=VALUE in the stack's configuration first; may be repeated", "list", "c"),
     Flag("config-file", "Use this configuration file", "text"),
     Flag("config-path", "Keys of --config are paths into maps and lists"),
-    Flag("copilot", "", refused=True, hidden=True),
     Flag("debug", "Show debugging messages of resources", short="d"),
     Flag("diff", "Show all differences in detail"),
     Flag("event-log", "Write the engine's events to this file or tcp://HOST:PORT", "text", hidden=True),
@@ -104,28 +111,20 @@ _OPERATION: Final = (
     Flag("exec-agent", "", "text", hidden=True),
     Flag("exec-kind", "", "text", hidden=True),
     Flag("message", "A message for the stack's history", "text", "m"),
-    Flag("neo", "", refused=True, hidden=True),
-    Flag("neo-task-on-failure", "", refused=True, hidden=True),
-    Flag("override-env", "", "list", refused=True, hidden=True),
     Flag("parallel", "How many resource operations to run at once", "int", "p"),
     Flag("run-program", "Run the program to bring providers up to date"),
     Flag("show-replacement-steps", "Show each step of a replacement"),
     Flag("show-sames", "Also show resources that do not change"),
     Flag("skip-config-validation", "Do not check the configuration against the project's declarations"),
-    Flag("skip-plugin-pre-install", "Accepted; plugins are never installed", ignored=True, hidden=True),
     Flag("suppress-outputs", "Do not show stack outputs"),
-    Flag(
-        "suppress-permalink",
-        "Accepted, without effect",
-        "optional",
-        ignored=True,
-        hidden=True,
-        implied="true",
-    ),
     Flag("suppress-progress", "Do not show progress"),
     Flag("target", "Only this resource; URN, may hold * and **; may be repeated", "list", "t", "targets"),
     Flag("target-dependents", "Also what depends on the targets"),
     Flag("urns", "Show full URNs", field="show_urns"),
+    *_refused_flags("copilot neo neo-task-on-failure"),
+    *_refused_flags("override-env", "text"),
+    *_ignored_flags("skip-plugin-pre-install"),
+    *_ignored_flags("suppress-permalink", "optional"),
 )
 _EXCLUDE: Final = Flag(
     "exclude", "Not this resource; URN, may hold * and **; may be repeated", "list", "", "excludes"
@@ -136,7 +135,6 @@ _REFRESH: Final = Flag("refresh", "Refresh the state first", "optional", "r", im
 _CONTINUE: Final = Flag("continue-on-error", "Go on with independent resources when one fails")
 _SKIP_PREVIEW: Final = Flag("skip-preview", "Do not show a preview first", short="f")
 _PREVIEW_ONLY: Final = Flag("preview-only", "Show the preview, and stop")
-_IGNORE_PROTECT: Final = Flag("ignore-protect", "", refused=True, hidden=True)
 _SHOW_MORE: Final = (
     Flag("show-config", "Show the configuration"),
     Flag("show-full-output", "Do not shorten inputs and outputs"),
@@ -147,12 +145,11 @@ _DEPLOY: Final = (
     _EXCLUDE,
     _EXPECT,
     _REFRESH,
-    _IGNORE_PROTECT,
-    Flag("attach-debugger", "", "optional", refused=True, hidden=True, implied="program"),
-    Flag("policy-pack", "", "commas", refused=True, hidden=True),
-    Flag("policy-pack-config", "", "commas", refused=True, hidden=True),
+    *_refused_flags("ignore-protect"),
+    *_refused_flags("attach-debugger", "optional"),
+    *_refused_flags("policy-pack policy-pack-config", "text"),
+    *_ignored_flags("show-policy-remediations"),
     Flag("replace", "Replace this resource; URN, may be repeated", "list"),
-    Flag("show-policy-remediations", "", ignored=True, hidden=True),
     Flag("show-reads", "Also show resources that are read"),
     Flag("target-replace", "Shorthand for --target URN --replace URN", "list"),
 )
@@ -164,8 +161,7 @@ _OPERATIONS: Final = (
         "preview,pre operations:preview --stack --json --output --show-secrets",
         "Show what an update would do",
         *_DEPLOY,
-        Flag("import-file", "", "text", refused=True, hidden=True),
-        Flag("save-plan", "", "text", refused=True, hidden=True),
+        *_refused_flags("import-file save-plan", "text"),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
     _command(
@@ -174,9 +170,8 @@ _OPERATIONS: Final = (
         *_DEPLOY,
         _CONTINUE,
         _SKIP_PREVIEW,
-        Flag("plan", "", "text", refused=True, hidden=True),
-        Flag("secrets-provider", "", "text", refused=True, hidden=True),
-        Flag("strict", "", refused=True, hidden=True),
+        *_refused_flags("plan secrets-provider", "text"),
+        *_refused_flags("strict"),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
     _command(
@@ -189,7 +184,7 @@ _OPERATIONS: Final = (
         _PREVIEW_ONLY,
         Flag("clear-pending-creates", "Forget creations that were cut off"),
         Flag("skip-pending-creates", "Leave creations that were cut off as they are", ignored=True),
-        Flag("import-pending-creates", "", "list", refused=True, hidden=True),
+        *_refused_flags("import-pending-creates", "text"),
         exclusive=_TARGET_OR_EXCLUDE,
     ),
     _command(
@@ -202,7 +197,7 @@ _OPERATIONS: Final = (
         _CONTINUE,
         _SKIP_PREVIEW,
         _PREVIEW_ONLY,
-        _IGNORE_PROTECT,
+        *_refused_flags("ignore-protect"),
         Flag("exclude-protected", "Leave protected resources and what they need"),
         Flag("remove", "Remove the stack and its configuration afterwards"),
         exclusive=_TARGET_OR_EXCLUDE,
@@ -218,7 +213,7 @@ _CONFIG: Final = _command(
         _command(
             "get settings:show_one key! --json --path",
             "Show one value",
-            Flag("open", "", ignored=True, hidden=True),
+            *_ignored_flags("open"),
         ),
         _command(
             "set settings:set_one key! value? --path",
@@ -263,8 +258,8 @@ _STACKS: Final = _command(
             Flag("copy-config-from", "Copy the configuration of this stack", "text"),
             Flag("no-select", "Do not select the new stack"),
             Flag("yes", "Accepted; nothing is asked", short="y", ignored=True),
-            Flag("teams", "", "list", refused=True, hidden=True),
-            Flag("remote-config", "", refused=True, hidden=True),
+            *_refused_flags("teams", "text"),
+            *_refused_flags("remote-config"),
         ),
         _command(
             "select stacks:select name? --secrets-provider",
@@ -367,14 +362,8 @@ _OTHERS: Final = (
         "login account:login url? --cloud-url",
         "Choose the folder where state is kept",
         Flag("local", "Keep state in the home folder", short="l"),
-        Flag("interactive", "", ignored=True, hidden=True),
-        Flag("insecure", "", ignored=True, hidden=True),
-        Flag("default-org", "", "text", refused=True, hidden=True),
-        Flag("oidc-token", "", "text", refused=True, hidden=True),
-        Flag("oidc-org", "", "text", refused=True, hidden=True),
-        Flag("oidc-team", "", "text", refused=True, hidden=True),
-        Flag("oidc-user", "", "text", refused=True, hidden=True),
-        Flag("oidc-expiration", "", "text", refused=True, hidden=True),
+        *_ignored_flags("interactive insecure"),
+        *_refused_flags("default-org oidc-token oidc-org oidc-team oidc-user oidc-expiration", "text"),
     ),
     _command(
         "logout account:logout url? --cloud-url",
@@ -390,7 +379,7 @@ _OTHERS: Final = (
             _command(
                 "list,ls account:list_plugins --json --output",
                 "List the installed plugins",
-                Flag("project", "", refused=True, hidden=True),
+                *_refused_flags("project"),
             ),
         ),
         refused="install remove,rm run",

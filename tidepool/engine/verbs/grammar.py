@@ -13,9 +13,8 @@ from typing import Any, Final, Literal
 
 from tidepool.engine.errors import NotSupportedError, UsageError
 
-#: "list" is given several times; "commas" is a list whose items may stand in one word, with commas
-#: between them; "optional" is text that may be left out.
-Kind = Literal["bool", "text", "int", "list", "commas", "optional"]
+#: "list" is given several times; "optional" is text that may be left out.
+Kind = Literal["bool", "text", "int", "list", "optional"]
 
 #: Texts that switch a flag on, and off.
 TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -133,8 +132,8 @@ def parse(root: Command, words: Sequence[str]) -> Parsed:
             positionals.append(value)
             continue
         given.append(flag)
-        if flag.kind in ("list", "commas"):
-            values[flag.target] = (*values.get(flag.target, ()), *value)
+        if flag.kind == "list":
+            values[flag.target] = (*values.get(flag.target, ()), value)
         else:
             values[flag.target] = value
     if values.pop("help", False):
@@ -268,10 +267,6 @@ def _value(flag: Flag, text: str | None) -> Any:
             if _INT.fullmatch(text) is None:
                 raise UsageError(f'invalid argument "{text}" for "{shown}" flag: expected a whole number')
             return int(text)
-        case "list":
-            return (text,)
-        case "commas":
-            return tuple(text.split(",")) if text else ()
         case _:
             if flag.choices and text not in flag.choices:
                 near = _nearest(text, flag.choices)

@@ -97,7 +97,7 @@ def _verified(workspace: Workspace, ref: StackReference, document: Raw, force: b
     kept = {k: v for k, v in deployment.items() if k != "pending_operations"}
     if kept.get("resources"):
         kept["resources"] = [_with_sorted_properties(r) for r in kept["resources"]]
-    if _has_plaintext(kept):
+    if with_ciphertext(kept, str) != kept:  # it has plain secrets
         kept = _encrypted(workspace, ref, document, kept)
     return {**document, "deployment": kept}
 
@@ -150,36 +150,24 @@ def _with_sorted_properties(resource: dict[str, Any]) -> dict[str, Any]:
     return {k: sorted_keys(v) if k in ("inputs", "outputs") else v for k, v in resource.items()}
 
 
-def _is_secret(value: Any) -> bool:
-    return isinstance(value, dict) and value.get(SIGNATURE_KEY) == SECRET_SIGNATURE
-
-
 def with_plaintext(value: Any, decrypt: Callable[[str], str]) -> Any:
     """A part of a deployment with its secrets in plain text."""
-    if _is_secret(value) and "ciphertext" in value:
-        return {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": decrypt(value["ciphertext"])}
-    return _rebuilt(value, lambda v: with_plaintext(v, decrypt))
+    return _with_secrets(value, "ciphertext", "plaintext", decrypt)
 
 
 def with_ciphertext(value: Any, encrypt: Callable[[str], str]) -> Any:
     """A part of a deployment with its plain secrets encrypted."""
-    if _is_secret(value) and "plaintext" in value:
-        return {SIGNATURE_KEY: SECRET_SIGNATURE, "ciphertext": encrypt(value["plaintext"])}
-    return _rebuilt(value, lambda v: with_ciphertext(v, encrypt))
+    return _with_secrets(value, "plaintext", "ciphertext", encrypt)
 
 
-def _has_plaintext(value: Any) -> bool:
-    if _is_secret(value) and "plaintext" in value:
-        return True
-    if isinstance(value, dict):
-        return any(_has_plaintext(v) for v in value.values())
-    return isinstance(value, list) and any(_has_plaintext(v) for v in value)
-
-
-def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, dict):
-        return {k: change(v) for k, v in value.items()}
-    return [change(v) for v in value] if isinstance(value, list) else value
+def _with_secrets(value: Any, old: str, new: str, change: Callable[[str], str]) -> Any:
+    if isinstance(value, list):
+        return [_with_secrets(v, old, new, change) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get(SIGNATURE_KEY) == SECRET_SIGNATURE and old in value:
+        return {SIGNATURE_KEY: SECRET_SIGNATURE, new: change(value[old])}
+    return {k: _with_secrets(v, old, new, change) for k, v in value.items()}
 
 
 Raw: TypeAlias = dict[str, Any]
