@@ -60,16 +60,13 @@ class MachineView:
     work: tuple[Work, ...]
     conversion: ConversionView | None
     last: str = ""
+    #: Its last conversion failed, and no other is under way.
+    has_failed: bool = False
 
     @property
     def is_ready(self) -> bool:
         """Kubernetes has it as a node that takes pods."""
         return self.kubernetes == _READY
-
-    @property
-    def has_failed(self) -> bool:
-        """Its last conversion failed, and no other is under way."""
-        return self.last.startswith(_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +180,7 @@ def _machine(
     going = next((each for each in its if each.is_under_way), None)
     role = pools.role(name)
     taken = next((each.ended for each in its if each.phase == "done"), None)
-    last = next((each for each in its if not each.is_under_way), None)
+    last = None if going else next((each for each in its if not each.is_under_way), None)
     nodes = {node.name: node for node in sides.kubernetes.nodes}
     return MachineView(
         node=name,
@@ -193,9 +190,8 @@ def _machine(
         kubernetes=UNKNOWN if sides.kubernetes.failure else kubernetes_words(nodes.get(name)),
         work=work.get(name, ()),
         conversion=conversion_view(going) if going else None,
-        last=f"{last.phase}: {last.text}"
-        if last and last.phase in (_FAILED, "stopped") and not going
-        else "",
+        last=f"{last.phase}: {last.text}" if last and last.phase in (_FAILED, "stopped") else "",
+        has_failed=last is not None and last.phase == _FAILED,
     )
 
 
