@@ -15,7 +15,7 @@ from tidepool.infrastructures.kubernetes_access import Access, NoAccess, access_
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local.boots import machine_spec, name_mistakes, stored_boot
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.private import remove_if_empty
+from tidepool.infrastructures.local.kernel.private import remove_private
 from tidepool.provider.machines import boot_log_end, local_machine
 from tidepool.resources.declarations import Access as AccessResource
 from tidepool.resources.declarations import AccessModel, ControlPlaneModel
@@ -117,11 +117,8 @@ class AccessKind(IdempotentKind[AccessModel]):
         return {_STATE: f"lacks {', '.join(map(str, missing))}"} if missing else AS_KNOWN
 
     def delete(self, id: str, state: AccessModel, task: Task) -> None:
-        path = access_path(self._home.data, state.stack, state.access)
         with explained(f"access {id} could not be deleted"):
-            path.unlink(missing_ok=True)
-            path.with_suffix(".new").unlink(missing_ok=True)
-            remove_if_empty(path.parent, below=self._home.data)
+            remove_private(access_path(self._home.data, state.stack, state.access), below=self._home.data)
 
     def _kept(self, wanted: AccessModel) -> Access | None:
         try:

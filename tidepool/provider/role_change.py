@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
 
 from tidepool.cluster.roles import ROLES, Role
@@ -158,9 +157,16 @@ def leave(
             if role in roles and not regardless:
                 raise
             warn(f"{SAID[role]} was not asked to forget {node}: {error}")
-    leniently: Callable[[], AbstractContextManager[None]] = (
-        partial(_passed_over, warn) if regardless else nullcontext
-    )
+
+    @contextmanager
+    def leniently() -> Iterator[None]:
+        try:
+            yield
+        except ConversionError as error:
+            if not regardless:
+                raise
+            warn(str(error))
+
     if runs and regardless:
         for side in sides:
             with leniently():
@@ -183,13 +189,11 @@ def leave(
 
 def _just_cancelled(order: Order, journal: Journal, now: datetime) -> Conversion | None:
     """The same order of somebody's, that was cancelled while this operation was on its way to carry it out."""
-    newest = journal.conversions(node=order.node, limit=1)
-    for last in newest:
-        ended = last.ended
-        same = last.order.to == order.to and last.phase == "stopped" and last.cancel_by
-        if same and ended is not None and now - ended < _JUST:
-            return last
-    return None
+    last = next(iter(journal.conversions(node=order.node, limit=1)), None)
+    if last is None or last.ended is None or now - last.ended >= _JUST:
+        return None
+    same = last.order.to == order.to and last.phase == "stopped" and last.cancel_by
+    return last if same else None
 
 
 def _came(ended: Conversion) -> Came:
@@ -247,7 +251,6 @@ def _empty(
     is_free: Callable[[], bool],
 ) -> None:
     """Wait until nothing runs there, and nothing new can come; or let new work come again, whatever went wrong."""
-    is_empty = False
     try:
         for side in sides:
             side.hold(_HOLD)
@@ -264,11 +267,11 @@ def _empty(
                     "no other slurmctld has taken over yet; look at `scontrol ping`, and do it again"
                 )
             pause(_PAUSE_S)
-        is_empty = True
-    finally:
-        for side in sides if not is_empty else ():
+    except BaseException:
+        for side in sides:
             with suppress(ConversionError):
                 side.release()
+        raise
 
 
 def _force_out(side: Side, patience: Callable[[], bool], pause: Callable[[float], None]) -> None:
@@ -277,14 +280,6 @@ def _force_out(side: Side, patience: Callable[[], bool], pause: Callable[[float]
     while (work := side.work()) and patience():
         side.force_out(work, _LEAVES)
         pause(_PAUSE_S)
-
-
-@contextmanager
-def _passed_over(warn: Callable[[str], None]) -> Iterator[None]:
-    try:
-        yield
-    except ConversionError as error:
-        warn(str(error))
 
 
 def _named(work: Work) -> str:

@@ -11,7 +11,7 @@ from tidepool.cluster.hostlist import HostlistError, expand
 from tidepool.infrastructures.connection import ssh_folder, transport, why_silent
 from tidepool.infrastructures.local.boots import name_mistakes
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.private import remove_if_empty, write_private
+from tidepool.infrastructures.local.kernel.private import remove_private, write_private
 from tidepool.provider.machines import connection_mistakes
 from tidepool.resources.declarations import SshAccess, SshAccessModel, SshMachine, SshMachineModel
 from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Kind, Made, Refusal, Task
@@ -65,8 +65,7 @@ class SshAccessKind(IdempotentKind[SshAccessModel]):
         folder = ssh_folder(self._home.data, state.stack)
         with explained(f"the keys in {folder} could not be deleted"):
             for name in _files(state):
-                (folder / name).unlink(missing_ok=True)
-            remove_if_empty(folder, below=self._home.data)
+                remove_private(folder / name, below=self._home.data)
 
 
 _AGAIN_S: Final = 1.0

@@ -12,7 +12,7 @@ from tidepool.cluster.boot import Boot, Device, File, Folder, Mount, Service
 from tidepool.infrastructures.local import resources
 from tidepool.infrastructures.local.kernel import BadSpec, MachineSpec
 from tidepool.infrastructures.local.kernel.errors import explained
-from tidepool.infrastructures.local.kernel.private import remove_if_empty, write_private
+from tidepool.infrastructures.local.kernel.private import remove_private, write_private
 from tidepool.infrastructures.local.kernel.spec import is_name
 from tidepool.infrastructures.local.resources import BootModel
 from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Refusal, Task
@@ -49,11 +49,8 @@ class BootKind(IdempotentKind[BootModel]):
         return AS_KNOWN if there == _boot(state) else None
 
     def delete(self, id: str, state: BootModel, task: Task) -> None:
-        path = boot_path(self._home, state.stack, state.boot)
         with explained(f"boot {id} could not be deleted"):
-            path.unlink(missing_ok=True)
-            path.with_suffix(".new").unlink(missing_ok=True)
-            remove_if_empty(path.parent, below=self._home.data)
+            remove_private(boot_path(self._home, state.stack, state.boot), below=self._home.data)
 
 
 def boot_path(home: Home, stack: str, boot: str) -> Path:

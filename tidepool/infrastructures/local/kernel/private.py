@@ -23,6 +23,13 @@ def write_private(path: Path, text: str) -> None:
     os.replace(beside, path)
 
 
+def remove_private(path: Path, *, below: Path) -> None:
+    """Remove such a file, what a writer left of it that died, and the folders above it that are empty, up to ``below``."""
+    path.unlink(missing_ok=True)
+    path.with_suffix(".new").unlink(missing_ok=True)
+    remove_if_empty(path.parent, below=below)
+
+
 def remove_if_empty(folder: Path, *, below: Path) -> None:
     """Remove a folder, and those above it up to ``below``, as long as there is nothing in them."""
     while folder != below and below in folder.parents:
