@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +15,6 @@ import pytest
 from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, resource_pb2, resource_pb2_grpc
 
-from tidepool.engine.language_host import packages
 from tidepool.engine.language_host.service import LanguageHost
 
 ROOT = Path(__file__).parents[3]
@@ -305,67 +301,3 @@ def test_what_the_interpreter_has_is_told(world: World) -> None:
     plugins = world.stub.GetRequiredPackages(language_pb2.GetRequiredPackagesRequest(info=world.info()))
     assert all(each.kind == "resource" for each in plugins.packages)
     assert world.stub.GetPluginInfo(Empty()).version
-
-
-def test_plugins_of_packages() -> None:
-    def asked(name: str, version: str, plugin: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        return list(packages.required_plugins([packages.Package(name, version, plugin, needed=False)]))
-
-    told = {"resource": True, "name": "cloud", "version": "1.2.3", "server": "https://plugins.test"}
-    assert asked("pulumi_cloud", "9", told) == [
-        {"name": "cloud", "version": "v1.2.3", "kind": "resource", "server": "https://plugins.test"}
-    ]
-    assert asked("pulumi-random", "4.1")[0]["version"] == "v4.1.0"
-    assert (
-        asked("pulumi-random", "not-one")
-        == asked("requests", "2.0.0")
-        == asked("pulumi-policy", "1.0.0")
-        == []
-    )
-    assert asked("pulumi-sdk", "1.0.0", {"resource": False}) == []
-    versions = {
-        "1.0": "1.0.0", "1.2.3a4": "1.2.3-alpha.4", "1.2.3rc4": "1.2.3-rc.4", "1.2.3.post4": "1.2.3+post4",
-        "1.2.3.post4.dev5": "1.2.3+post4dev5", "1.2.3.dev5": "1.2.3+dev5", "1!2.0": None, "": None,
-    }  # fmt: skip
-    assert {given: packages.plugin_version(given) for given in versions} == versions
-
-
-def _host(folder: Path) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "tidepool.engine.language_host",
-        "--executor",
-        str(folder / "none"),
-        "127.0.0.1:1",
-    ]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-
-
-def test_the_process_prints_its_port_serves_and_ends_at_a_signal(tmp_path: Path) -> None:
-    with _host(tmp_path) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            stub = language_pb2_grpc.LanguageRuntimeStub(channel)
-            stub.Handshake(language_pb2.LanguageHandshakeRequest(engine_address="127.0.0.1:2"))
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
-
-
-def test_the_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
-    script = (
-        "import subprocess, sys\n"
-        f"host = subprocess.Popen([sys.executable, '-m', 'tidepool.engine.language_host', '--executor', 'x'], cwd={str(ROOT)!r},"
-        " stdout=subprocess.PIPE)\n"
-        "host.stdout.readline()\nprint(host.pid, flush=True)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
-    host = Path(f"/proc/{int(done.stdout)}/stat")
-    gone = threading.Event()
-    deadline = time.monotonic() + 30
-    while host.exists() and host.read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline
-        gone.wait(0.05)

@@ -32,7 +32,7 @@ def install(store: Path, place: Path = BUILT) -> Path:
     folder = place / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("pulumi", EXECUTOR, "pulumi-resource-pulumi-python"):
-        _place(store / name, folder / name)
+        _link(store / name, folder / name)
     code = _CODE.format(root=str(Path(tidepool.__path__[0]).parent))
     launcher = _LAUNCHER.format(python=shlex.quote(sys.executable), code=shlex.quote(code), executor=EXECUTOR)
     written = folder / f"{HOST}.{os.getpid()}"
@@ -42,7 +42,7 @@ def install(store: Path, place: Path = BUILT) -> Path:
     return folder / "pulumi"
 
 
-def _place(file: Path, target: Path) -> None:
+def _link(file: Path, target: Path) -> None:
     made = target.with_name(f"{target.name}.{os.getpid()}")
     try:
         os.link(file, made)

@@ -19,10 +19,11 @@ _LIST: Final = """
 import importlib.metadata, importlib.util, json, os, re
 found, needed = [], set()
 for each in importlib.metadata.distributions():
-    name = each.metadata["Name"]
+    told = each.metadata  # parsed anew each time that it is asked for
+    name = told["Name"]
     if not name:
         continue
-    for required in each.requires or ():
+    for required in told.get_all("Requires-Dist") or ():
         if "extra ==" not in required:
             needed.add(re.sub("[-_.]+", "-", re.split("[^A-Za-z0-9._-]", required)[0]).lower())
     plugin = None
@@ -36,7 +37,7 @@ for each in importlib.metadata.distributions():
             with open(file) as opened:
                 plugin = json.load(opened)
             break
-    found.append({"name": name, "version": each.version, "plugin": plugin})
+    found.append({"name": name, "version": told["Version"], "plugin": plugin})
 for each in found:
     each["needed"] = re.sub("[-_.]+", "-", each["name"]).lower() in needed
 print(json.dumps(found))

@@ -30,7 +30,7 @@ _language: Final = messages("language_pb2")
 _plugin: Final = messages("plugin_pb2")
 
 
-def _told(method: Callable[..., Any]) -> Callable[..., Any]:
+def _with_text(method: Callable[..., Any]) -> Callable[..., Any]:
     """Tell the CLI of an error by its text, which is for people."""
 
     @functools.wraps(method)
@@ -66,7 +66,7 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
 
         return _plugin.PluginInfo(version=version("pulumi"))
 
-    @_told
+    @_with_text
     def About(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell of the program's interpreter."""
         python, env = self._interpreter(request.info)
@@ -79,7 +79,7 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
         used = {name: str(options[name]) for name in ("toolchain", "typechecker") if name in options}
         return _language.AboutResponse(executable=executable, version=release, metadata=used)
 
-    @_told
+    @_with_text
     def GetRequiredPackages(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell which plugins the packages of the program's interpreter ask for."""
         from google.protobuf.json_format import ParseDict
@@ -93,7 +93,7 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
         found = [ParseDict(each, _plugin.PackageDependency(), ignore_unknown_fields=True) for each in plugins]
         return _language.GetRequiredPackagesResponse(packages=found)
 
-    @_told
+    @_with_text
     def GetProgramDependencies(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Tell which packages the program's interpreter has."""
         found = packages.installed(*self._interpreter(request.info))
@@ -104,7 +104,7 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
         ]
         return _language.GetProgramDependenciesResponse(dependencies=dependencies)
 
-    @_told
+    @_with_text
     def Run(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Run a program to its end."""
         from tidepool.engine.program.host import REPORTED
@@ -123,7 +123,7 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
         failed = f"program exited with non-zero exit code: {max(code, -1)}" if code else ""
         return _language.RunResponse(error=failed)
 
-    @_told
+    @_with_text
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         """Run a plugin that is Python source, until the CLI ends it; what it says comes as it is said."""
         _refuse_debugger(request)
@@ -157,7 +157,7 @@ class LanguageHost(messages("language_pb2_grpc").LanguageRuntimeServicer):  # ty
         self.children.end_all()
         return Empty()
 
-    @_told
+    @_with_text
     def InstallDependencies(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
         """Refuse: environments are used, and made by whoever has the project."""
         folder = request.info.root_directory
