@@ -93,7 +93,7 @@ def detailed(
         streams.state(urn, new, hide_diff=hide),
         detailed_diff=diff,
     )
-    text = step_text.difference_of(step, 0, SETTINGS, planning=True, refresh=False)
+    text = step_text.difference_of(step, 0, SETTINGS, refresh=False)
     return markup.plain(text).splitlines()[3:]
 
 

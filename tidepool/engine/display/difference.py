@@ -26,31 +26,31 @@ from tidepool.engine.values import (
     equal,
 )
 
-_K = TypeVar("_K", str, int)
+K = TypeVar("K", str, int)
 
 #: Whether a path is to be left out of a comparison.
 Ignore: TypeAlias = Callable[[Path], bool]
 
 
 @dataclass(slots=True)
-class Changes(Generic[_K]):
+class Changes(Generic[K]):
     """The members of an object (by key) or of a list (by index), sorted by what became of them."""
 
-    adds: dict[_K, Value] = field(default_factory=dict)
-    deletes: dict[_K, Value] = field(default_factory=dict)
-    sames: dict[_K, Value] = field(default_factory=dict)
-    updates: dict[_K, Change] = field(default_factory=dict)
+    adds: dict[K, Value] = field(default_factory=dict)
+    deletes: dict[K, Value] = field(default_factory=dict)
+    sames: dict[K, Value] = field(default_factory=dict)
+    updates: dict[K, Change] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.adds or self.deletes or self.updates)
 
-    def keys(self) -> list[_K]:
+    def keys(self) -> list[K]:
         """All keys, changed or not, in order."""
-        keys: set[_K] = set()
+        keys: set[K] = set()
         keys.update(self.adds, self.deletes, self.sames, self.updates)
         return sorted(keys)
 
-    def changed(self, key: _K) -> bool:
+    def changed(self, key: K) -> bool:
         """Return whether the member at ``key`` is another one now."""
         return key in self.adds or key in self.deletes or key in self.updates
 
@@ -199,7 +199,7 @@ def _add(path: Path, kind: DiffKind, parent: Change, old_parent: Value, new_pare
         _record(parent.members, element, path, kind, old, new)
 
 
-def _record(changes: Changes[_K], key: _K, path: Path, kind: DiffKind, old: Value, new: Value) -> None:
+def _record(changes: Changes[K], key: K, path: Path, kind: DiffKind, old: Value, new: Value) -> None:
     before, after = (None if old is _MISSING else old), (None if new is _MISSING else new)
     if len(path) == 1:
         match kind:

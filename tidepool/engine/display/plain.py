@@ -174,7 +174,7 @@ class DiffDisplay:
         self._seen[step.urn] = step
         if step.op in (Op.REFRESH, Op.IMPORT) or not self._shown(step):
             return ""  # what was found is told when it is found
-        return step_text.difference_of(step, self._depth(step), self._settings, event.planning, refresh=False)
+        return step_text.difference_of(step, self._depth(step), self._settings, refresh=False)
 
     def _outputs(self, event: ResourceOutputs) -> str:
         step, settings = event.metadata, self._settings
@@ -184,7 +184,7 @@ class DiffDisplay:
         refresh = before is not None and before.op is Op.REFRESH
         indent = self._depth(step)
         if step.op is Op.IMPORT or (refresh and step.op is Op.UPDATE):
-            return step_text.difference_of(step, indent, settings, event.planning, refresh)
+            return step_text.difference_of(step, indent, settings, refresh)
         outputs = step_text.outputs_of(step, indent + 1, settings, event.planning, refresh)
         text = ""
         if refresh and (step.op is not Op.REFRESH or outputs or words.is_root(step.urn)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidepool.engine.display import difference, markup, texts, words
-from tidepool.engine.display.difference import Change, Changes
+from tidepool.engine.display.difference import Change, Changes, K
 from tidepool.engine.events import Op
 from tidepool.engine.values import Archive, Asset, Properties, ResourceReference, Secret, Unknown, Value
 
@@ -23,16 +23,14 @@ _CONTEXT_LINES = 2
 class Pen:
     """A place to draw to, and the manner of drawing.
 
-    ``indent`` counts steps of four blanks. With ``signs``, lines carry the sign of ``op``. ``summary``
-    leaves out what did not change; ``truncate`` cuts long texts.
+    ``indent`` counts steps of four blanks. With ``signs``, lines carry the sign of ``op``; ``truncate``
+    cuts long texts.
     """
 
     out: list[str]
     indent: int
     op: Op = Op.SAME
-    planning: bool = False
     signs: bool = False
-    summary: bool = False
     truncate: bool = False
     show_secrets: bool = False
 
@@ -49,7 +47,7 @@ class Pen:
         self.value(value)
 
     def changes(self, changes: Changes[str], include: Iterable[str] | None = None) -> None:
-        """Draw what changed (and, unless this is a summary, what did not), or only the keys to ``include``."""
+        """Draw what changed and what did not, or only the keys to ``include``."""
         keys = changes.keys()
         if include is not None:
             wanted = set(include)
@@ -70,14 +68,7 @@ class Pen:
         def title(pen: Pen) -> None:
             pen._title(key, width)
 
-        if key in changes.adds:
-            self._one(Op.CREATE, changes.adds[key], title)
-        elif key in changes.deletes:
-            self._one(Op.DELETE, changes.deletes[key], title)
-        elif key in changes.updates:
-            self._change(title, changes.updates[key])
-        elif not self.summary and worth_drawing(changes.sames.get(key)):
-            replace(self, op=Op.SAME, signs=False).property(key, changes.sames[key], width)
+        self._member_change(key, changes, title, worth_drawing(changes.sames.get(key)))
 
     def value(self, value: Value) -> None:
         """Draw a value and end the line."""
@@ -173,6 +164,18 @@ class Pen:
 
     # ---- one change
 
+    def _member_change(self, key: K, changes: Changes[K], title: _Title, draw_same: bool) -> None:
+        if key in changes.adds:
+            self._one(Op.CREATE, changes.adds[key], title)
+        elif key in changes.deletes:
+            self._one(Op.DELETE, changes.deletes[key], title)
+        elif key in changes.updates:
+            self._change(title, changes.updates[key])
+        elif draw_same:
+            pen = replace(self, op=Op.SAME, signs=False)
+            title(pen)
+            pen.value(changes.sames[key])
+
     def _one(self, op: Op, value: Value, title: _Title) -> None:
         pen = replace(self, op=op, signs=True)
         title(pen)
@@ -203,17 +206,7 @@ class Pen:
             def item_title(pen: Pen, i: int = i) -> None:
                 replace(pen, indent=pen.indent - 1).line(f"[{i}]: ")
 
-            inner = replace(self, indent=self.indent + 2)
-            if i in items.adds:
-                inner._one(Op.CREATE, items.adds[i], item_title)
-            elif i in items.deletes:
-                inner._one(Op.DELETE, items.deletes[i], item_title)
-            elif i in items.updates:
-                inner._change(item_title, items.updates[i])
-            elif not self.summary:
-                same = replace(inner, op=Op.SAME, signs=False)
-                item_title(same)
-                same.value(items.sames[i])
+            replace(self, indent=self.indent + 2)._member_change(i, items, item_title, True)
         self.line("]\n", signs=False)
 
     def _replacement(self, title: _Title, old: Value, new: Value) -> None:

@@ -57,7 +57,7 @@ def depth(step: StepMetadata, seen: Mapping[str, StepMetadata], shown: Callable[
     return depth
 
 
-def difference_of(step: StepMetadata, indent: int, settings: Settings, planning: bool, refresh: bool) -> str:
+def difference_of(step: StepMetadata, indent: int, settings: Settings, refresh: bool) -> str:
     """A step's header and what it changes."""
     text = [header(step, indent, settings)]
     if step.op is not Op.SAME:
@@ -65,7 +65,6 @@ def difference_of(step: StepMetadata, indent: int, settings: Settings, planning:
         pen = Pen(
             text,
             indent + 1,
-            planning=planning,
             truncate=not settings.show_full_output,
             show_secrets=settings.show_secrets,
         )
@@ -122,9 +121,7 @@ def outputs_of(step: StepMetadata, indent: int, settings: Settings, planning: bo
         if changes is None and not show_sames:
             return ""
     text: list[str] = []
-    pen = Pen(
-        text, indent, step.op, planning=planning, truncate=not settings.show_full_output, show_secrets=show
-    )
+    pen = Pen(text, indent, step.op, truncate=not settings.show_full_output, show_secrets=show)
     pen.hidden(sorted(hits))
     keys = sorted(outputs) if changes is None else changes.keys()
     width = max(map(len, keys), default=0)

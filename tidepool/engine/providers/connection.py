@@ -12,7 +12,7 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.providers.contract import ProviderDied
 from tidepool.engine.providers.discovery import PluginCommand
 from tidepool.engine.providers.messages import Capabilities
-from tidepool.engine.providers.process import START_DEADLINE_S, LogSink, PluginProcess
+from tidepool.engine.providers.process import START_DEADLINE_S, LogSink, PluginProcess, port_of
 
 #: How long a plugin that has told its port may take to answer its first call.
 _HANDSHAKE_DEADLINE_S: Final = 10.0
@@ -32,11 +32,10 @@ class AttachedPlugin:
 
     pid: Final = 0
 
-    def __init__(self, name: str, port: int) -> None:
+    def __init__(self, port: int) -> None:
         self.port = port
         #: Done once it answers no more, or this operation has no more use for it.
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._name = name
 
     def lost(self) -> None:
         """It answers no more."""
@@ -122,7 +121,7 @@ class Connection:
         Raises:
             EngineError: when it does not answer.
         """
-        connection = cls(name, AttachedPlugin(name, port))
+        connection = cls(name, AttachedPlugin(port))
         try:
             await connection._greet(engine_address)
             await connection._attach(engine_address)
@@ -249,7 +248,8 @@ def attach_port(name: str, environ: Mapping[str, str]) -> int | None:
     for text in environ.get(VARIABLE, "").split(","):
         plugin, _, port = text.partition(":")
         if plugin == name and port:
-            if not (port.isascii() and port.isdecimal() and 0 < int(port) <= 65535):
+            found = port_of(port)
+            if found is None:
                 raise EngineError(f"{VARIABLE}: expected a port for {name}, got {port!r}")
-            return int(port)
+            return found
     return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cmp_to_key, total_ordering
 from pathlib import Path
@@ -255,7 +255,7 @@ def find(
             return PluginCommand((ambient,), Path(ambient).parent, notice=notice)
         looked_in.append(f"$PATH ({path})")
     cache = pulumi_home / "plugins"
-    cached = select(request, _cached(cache))
+    cached = _best(request, _cached(cache, _local_name(request)))
     if cached is not None:
         return _in_folder(request, cached, environ, python)
     others = sorted(f.name for _, f in _cached(cache, request.package))
@@ -263,14 +263,13 @@ def find(
     raise PluginMissingError(request, looked_in)
 
 
-def select(request: PluginRequest, cached: Iterator[tuple[Version, Path]]) -> Path | None:
-    """The best of the folders that hold plugins of this name.
+def _best(request: PluginRequest, cached: Iterable[tuple[Version, Path]]) -> Path | None:
+    """The best of the folders that hold plugins of the wanted name.
 
     A version that is asked for must be there exactly (as a semantic version); otherwise it is the newest
     release, and a pre-release only where there is no release.
     """
-    local_name = _local_name(request)
-    candidates = [(version, folder) for version, folder in cached if _name_of(folder) == local_name]
+    candidates = list(cached)
     if request.version:
         wanted = _parse(request.version, f"the version of plugin {request.package}")
         candidates = [c for c in candidates if c[0].same_release(wanted)]
@@ -288,16 +287,16 @@ def _by_preference(a: tuple[Version, Path], b: tuple[Version, Path]) -> int:
     return (fa.name > fb.name) - (fa.name < fb.name)
 
 
-def _cached(cache: Path, name: str | None = None) -> Iterator[tuple[Version, Path]]:
+def _cached(cache: Path, name: str) -> Iterator[tuple[Version, Path]]:
     try:
         entries = sorted(os.scandir(cache), key=lambda e: e.name)
     except FileNotFoundError:
         return
     for entry in entries:
         match = _CACHE_FOLDER.match(entry.name)
-        if match is None or _BEING_INSTALLED.search(entry.name) or not entry.is_dir():
+        if match is None or match["name"] != name:
             continue
-        if name is not None and match["name"] != name:
+        if _BEING_INSTALLED.search(entry.name) or not entry.is_dir():
             continue
         folder = Path(entry.path)
         if folder.with_name(f"{folder.name}.partial").exists():
@@ -306,12 +305,6 @@ def _cached(cache: Path, name: str | None = None) -> Iterator[tuple[Version, Pat
             yield Version.parse(match["version"]), folder
         except ValueError:
             continue  # A folder of somebody else's: the CLI passes it over, too.
-
-
-def _name_of(folder: Path) -> str:
-    match = _CACHE_FOLDER.match(folder.name)
-    assert match is not None, folder  # _cached yields no others
-    return match["name"]
 
 
 def _local_name(request: PluginRequest) -> str:

@@ -220,13 +220,13 @@ class PluginProcess:
     def _port_of(self, line: str, argv: Sequence[str]) -> int:
         for noise in _NOISE:
             line = line.replace(noise, "")
-        text = line.strip()
-        if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 65535):
+        port = port_of(line)
+        if port is None:
             raise PluginStartError(
-                f"plugin {self.name} [{argv[0]}] wrote {text!r} as its first line to stdout, "
+                f"plugin {self.name} [{argv[0]}] wrote {line.strip()!r} as its first line to stdout, "
                 f"where its port is expected{_after(self.stderr_tail())}"
             )
-        return int(text)
+        return port
 
     def _signal(self, signal_number: signal.Signals) -> None:
         try:
@@ -269,6 +269,12 @@ class PluginProcess:
         except RuntimeError:
             # The loop is closed. The pipes are still drained, or the process would block on a full one.
             return
+
+
+def port_of(text: str) -> int | None:
+    """The port that ``text`` names; None where it names none."""
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdecimal() and 0 < int(text) <= 65535 else None
 
 
 async def _spawned(

@@ -16,7 +16,7 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
 from tidepool.engine.providers.connection import VARIABLE
-from tidepool.engine.providers.process import spawn
+from tidepool.engine.providers.process import port_of, spawn
 
 _START_S: Final = 30.0
 _END_S: Final = 5.0
@@ -149,9 +149,10 @@ def _announced_port(stdout: IO[bytes], name: str) -> int:
         if not (more := stdout.readline()):
             raise EngineError(f"plugin {name} ended before it had told its port")
         told += more
-    if not told.strip().isdigit():
+    port = port_of(told.decode("utf-8", "replace"))
+    if port is None:
         raise EngineError(f"plugin {name} wrote {told!r} where its port is expected")
-    return int(told)
+    return port
 
 
 def _drain(stdout: IO[bytes]) -> None:
