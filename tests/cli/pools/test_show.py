@@ -171,7 +171,8 @@ def test_down_is_refused_with_the_names_of_pods_that_nobody_would_make_again(ada
     assert "default/alone" in said.output
     assert "web-0" not in said.output
     assert ada.engine.ran == []
-    assert ada.runs("down", "--yes", "--force").exit_code == 0
+    said = ada.runs("down", "--yes", "--force")
+    assert said.exit_code == 0, said.output
     assert "default/alone" in [name for _, name in ada.kubernetes.log] + [
         name for name, _ in ada.kubernetes.log
     ]
@@ -201,7 +202,8 @@ def test_down_asks_kubernetes_and_takes_no_answer_for_no_pods(ada: PoolPerson) -
     said = ada.runs("down", "--yes")
     assert said.exit_code == errors.NOT_THERE
     assert ada.engine.ran == []
-    assert ada.runs("down", "--yes", "--force").exit_code == 0
+    said = ada.runs("down", "--yes", "--force")
+    assert said.exit_code == 0, said.output
 
 
 def test_down_waits_for_no_conversion_and_takes_no_machine_from_under_one(ada: PoolPerson) -> None:
@@ -224,7 +226,8 @@ def test_down_waits_for_no_conversion_and_takes_no_machine_from_under_one(ada: P
 
     thread = threading.Thread(target=goes_back)
     thread.start()
-    assert ada.runs("down", "--yes", "--force").exit_code == 0
+    said = ada.runs("down", "--yes", "--force")
+    assert said.exit_code == 0, said.output
     thread.join()
     assert ada.engine.ran[-1][0] == "destroy"
 
