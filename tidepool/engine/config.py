@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidepool.engine import json_text, property_path
 from tidepool.engine.errors import EngineError
+from tidepool.engine.values import transform, walk
 
 MASK: Final = "[secret]"
 
@@ -104,15 +105,7 @@ def to_document(value: Value) -> Any:
 
 def is_secure(value: Value) -> bool:
     """Return whether any part of ``value`` is encrypted."""
-    match value:
-        case Ciphertext():
-            return True
-        case dict():
-            return any(is_secure(v) for v in value.values())
-        case list():
-            return any(is_secure(v) for v in value)
-        case _:
-            return False
+    return any(isinstance(part, Ciphertext) for part in walk(value))
 
 
 def is_object(value: Value) -> bool:
@@ -132,15 +125,7 @@ def reencrypted(value: Value, decrypt: Decrypt, encrypt: Callable[[str], str]) -
 
 def _with_ciphertexts(value: Value, become: Callable[[str], Value]) -> Value:
     """``value`` with every ciphertext replaced by what its text is to ``become``."""
-    match value:
-        case Ciphertext():
-            return become(value.text)
-        case dict():
-            return {k: _with_ciphertexts(v, become) for k, v in value.items()}
-        case list():
-            return [_with_ciphertexts(v, become) for v in value]
-        case _:
-            return value
+    return transform(value, lambda part: become(part.text) if isinstance(part, Ciphertext) else part)
 
 
 def text_of(value: Value, decrypt: Decrypt) -> str:
