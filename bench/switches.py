@@ -17,6 +17,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -34,10 +35,23 @@ from tests.whole.pool_load import Load  # noqa: E402
 from tests.whole.pool_watch import Watch  # noqa: E402
 from tests.whole.pools import a_pool_cluster  # noqa: E402
 from tests.whole.switching import BLOWS, Switching, switches  # noqa: E402
-from tidepool.conversion.report import quantiles, rows, table_text  # noqa: E402
+from tidepool.conversion.report import THESIS, Quantiles, quantiles, rows  # noqa: E402
 
 #: All that is there is looked at after each so many switches, besides at the end.
 _WHOLE_LOOK: Final = 50
+
+
+def table_text(found: Sequence[Quantiles]) -> str:
+    """The quantiles as a table of Markdown, with the thesis' figures below it."""
+    lines = [
+        "| direction | phase | conversions | p50 s | p90 s | p99 s | longest s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {q.direction} | {q.phase} | {q.count} | {q.p50:.2f} | {q.p90:.2f} | {q.p99:.2f} | {q.longest:.2f} |"
+        for q in found
+    ]
+    return "\n".join([*lines, "", f"{THESIS}.", ""])
 
 
 def main() -> int:

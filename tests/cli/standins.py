@@ -10,12 +10,12 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from tests.simulation.slurm import FakeSlurm
 from tidepool.cli.context import Context
 from tidepool.cli.engine import Answer
 from tidepool.cli.main import cli
 from tidepool.clients.slurm import SlurmClient
 from tidepool.engine.choice import EngineName
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 SPEC: Mapping[str, Any] = {
     "name": "dev",

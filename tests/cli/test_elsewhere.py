@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.standins import OUTPUTS, SPEC, Person
 from tests.infrastructures.conftest import a_request
+from tests.simulation.infrastructure import FakeInfrastructure
 from tidepool.cli import errors, remote_infrastructure, stack_spec
 from tidepool.clients.slurm import ControllerDown, Slots
 from tidepool.cluster.failures import Permanent, Transient
@@ -22,7 +23,6 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.registry import BUILT_IN, descriptor
 from tidepool.infrastructures.several import Unknown
-from tidepool.simulation.infrastructure import FakeInfrastructure
 
 ROOT = Path(__file__).parents[2]
 SPANNING = {**SPEC, "fleets": [{**SPEC["fleets"][0], "infrastructures": ["libvirt", "aws"]}]}

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from tests.cli.standins import OUTPUTS, SPEC, Person
+from tests.simulation.slurm import FakeSlurm
 from tidepool.cli import errors, jobs, stack_spec
 from tidepool.cli.engine import Embedded, engine_settings, plugin_settings, prepare
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState, Slots
 from tidepool.cluster.desired_state import FORCE_SETTINGS as REGARDLESS
 from tidepool.cluster.desired_state import is_forced
 from tidepool.infrastructures.local.kernel import Lack, Plans
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 _CHECKOUT = Path(__file__).parents[2]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.standins import CONTROLLER
+from tests.simulation.slurm import FakeSlurm
 from tidepool.cli.cluster import Cluster
 from tidepool.cli.overview import Overview, overview
 from tidepool.cli.problems import Observations, RemoteMachines, state_word
 from tidepool.clients.slurm import Controller, JobRequest, Node, NodeState, Slots
 from tidepool.clients.slurm.scontrol import Reason
 from tidepool.infrastructures.local.kernel import Machine, MachineState, ServiceState
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 CLUSTER = Cluster("dev", "dev", CONTROLLER, fleets={"cpu": "cpu-[1-2]"})
 UP = (Controller("primary", "ctl", True),)

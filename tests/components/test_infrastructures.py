@@ -12,9 +12,10 @@ from pulumi.runtime.mocks import MockResourceArgs
 
 from tests.components.spanning import Elsewhere, answers_of_elsewhere
 from tests.components.stack import answers, program_of, spec_with
+from tests.simulation.infrastructure import FakeInfrastructure
 from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import MachineKey
-from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
+from tidepool.simulation.machines import MachineRequest
 from tidepool.testing import register
 
 

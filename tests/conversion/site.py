@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.conversion.world import Killed
 from tests.simulation.kubernetes.fake import FakeKubernetes
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.kubernetes.objects import POOL_LABEL, STACK_LABEL, BootstrapToken, Pod
 from tidepool.clients.slurm import JobRequest, JobState, Slots
 from tidepool.cluster.roles import Role
@@ -22,7 +23,6 @@ from tidepool.conversion.kubernetes_side import KubernetesSide
 from tidepool.conversion.ports import ConversionError
 from tidepool.conversion.record import Conversion, Order
 from tidepool.conversion.slurm_side import SlurmSide
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NODE = "shared-1"

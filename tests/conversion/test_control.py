@@ -12,13 +12,13 @@ from tests.clients.kubernetes.world import FakeWorld as FakeKubernetesWorld
 from tests.clients.kubernetes.world import RealWorld, World
 from tests.clients.slurm.world import FakeWorld, up
 from tests.simulation.kubernetes.fake import FakeKubernetes
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.kubernetes.contract import KubernetesClient
 from tidepool.clients.kubernetes.objects import STACK_LABEL, Node
 from tidepool.clients.slurm import Controller, ControllerDown
 from tidepool.conversion.kubernetes_side import MEMBER_LABEL, KubernetesSide
 from tidepool.conversion.ports import OUR_HOLD, ConversionError, Refused, Verdict
 from tidepool.conversion.slurm_side import SlurmSide
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 PRIMARY = "fake"  # what the fake's is called

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.switches import table_text
 from tests.conversion.world import World
 from tidepool.charts import DrawingError
 from tidepool.charts.box_plot import write_box_plots
@@ -21,7 +22,6 @@ from tidepool.conversion.report import (
     quantile,
     quantiles,
     rows,
-    table_text,
     write_table,
 )
 

@@ -13,7 +13,7 @@ from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.aws.machines import AwsMachines
 from tidepool.infrastructures.aws.names import machine_tags
 from tidepool.infrastructures.aws.session import kinds_of_failures
-from tidepool.simulation.infrastructure import MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 _TOKENS = count()
 

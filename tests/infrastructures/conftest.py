@@ -24,9 +24,10 @@ from tests.infrastructures.ssh_world import ssh_world
 from tests.infrastructures.this_machine import ThisMachine
 from tests.infrastructures.toy.machines import ToyMachines
 from tests.machine_faults import pull_plug
+from tests.simulation.infrastructure import FakeInfrastructure
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.local import kernel
-from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
+from tidepool.simulation.machines import MachineRequest
 from tidepool.testing import ensure_event_loop
 
 __all__ = ["data", "image"]  # fixtures, which pytest finds here

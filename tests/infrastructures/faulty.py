@@ -15,8 +15,9 @@ from tests.infrastructures.libvirt.fake import FakeHost, FakeHosts
 from tests.infrastructures.libvirt_world import LibvirtWorld, Made
 from tests.infrastructures.nomad_world import nomad_world
 from tests.infrastructures.ssh_world import ssh_world
+from tests.simulation.infrastructure import FakeInfrastructure
 from tidepool.infrastructures import Machine, MachineKey
-from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 #: What each machine of `tests.infrastructures.conftest.a_request` takes.
 _MEMORY_MIB: Final = 64

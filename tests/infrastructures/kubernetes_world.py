@@ -16,7 +16,7 @@ from tidepool.cluster.failures import InsufficientCapacity
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.kubernetes.machines import KubernetesMachines, kinds_of_failures
 from tidepool.infrastructures.kubernetes.namespace import STACK_LABEL, labels_of
-from tidepool.simulation.infrastructure import MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 NAMESPACE = "physics"
 #: How long a pod waits for room, before that is a failure.

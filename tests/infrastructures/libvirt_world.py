@@ -14,7 +14,7 @@ from tidepool.infrastructures.libvirt.ask import LibvirtError, output_of, virsh
 from tidepool.infrastructures.libvirt.domain import Identity, pool_of
 from tidepool.infrastructures.libvirt.failures import kind_of
 from tidepool.infrastructures.libvirt.machines import Machines
-from tidepool.simulation.infrastructure import MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 #: The least that libvirt starts, with what tells whose it is: an emulated machine that has no program.
 DOMAIN = """\

@@ -14,7 +14,7 @@ from tidepool.infrastructures.nomad.jobs import META, fleet_id, munge_id
 from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.machines import NomadMachines, to_machine
 from tidepool.infrastructures.nomad.options import SiteOptions
-from tidepool.simulation.infrastructure import MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 #: What the world's fleet asks of hosts.
 RACK = Constraint("${meta.rack}", "r1")

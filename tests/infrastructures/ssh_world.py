@@ -19,7 +19,7 @@ from tidepool.infrastructures.ssh.machines import Machines, claim_key
 from tidepool.infrastructures.ssh.reading import host_of
 from tidepool.infrastructures.ssh.resources import SshHostModel
 from tidepool.resources.kind import Home, Task
-from tidepool.simulation.infrastructure import MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 
 @dataclass(frozen=True, slots=True)

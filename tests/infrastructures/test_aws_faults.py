@@ -10,7 +10,7 @@ from tests.infrastructures.conftest import a_request
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.aws.machines import AwsMachines
-from tidepool.simulation.infrastructure import MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.infrastructures.conftest import a_request
+from tests.simulation.infrastructure import FakeInfrastructure
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
-from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 
 class Clock:

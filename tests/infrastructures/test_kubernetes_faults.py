@@ -9,7 +9,7 @@ from tests.infrastructures.kubernetes_world import NAMESPACE, ROOM_S, Kubernetes
 from tidepool.clients.kubernetes.contract import Unreachable
 from tidepool.clients.kubernetes.objects import Right
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
-from tidepool.simulation.infrastructure import MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 
 def request(number: int = 1) -> MachineRequest:

@@ -12,12 +12,12 @@ import pytest
 
 from tests.cluster.specs import spec_mapping, with_fleet
 from tests.infrastructures.conftest import a_request
+from tests.simulation.infrastructure import FakeInfrastructure
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import Machine, MachineKey
 from tidepool.infrastructures.registry import BUILT_IN, descriptor, failure_kind_of, infrastructure_of_type
 from tidepool.infrastructures.several import Several, listing, machines_of_stack
-from tidepool.simulation.infrastructure import FakeInfrastructure
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.infrastructures.conftest import FAKES, SERVED, World, a_request
 from tests.infrastructures.faulty import FAULTY, LASTING, Faulty, made_faulty
+from tests.simulation.infrastructure import FakeInfrastructure
 from tidepool.cli.remote_infrastructure import Deletion, delete_remote_machines
 from tidepool.cluster.failures import Transient
 from tidepool.infrastructures import Infrastructure, Machine, MachineKey
 from tidepool.infrastructures.several import Several
-from tidepool.simulation.infrastructure import FakeInfrastructure
 
 
 @pytest.fixture(params=[*FAKES, *SERVED])

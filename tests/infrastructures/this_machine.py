@@ -9,7 +9,7 @@ from tidepool.cluster import addresses
 from tidepool.infrastructures import Machine
 from tidepool.infrastructures.local import kernel
 from tidepool.infrastructures.local import machines as this_machine
-from tidepool.simulation.infrastructure import MachineRequest
+from tidepool.simulation.machines import MachineRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.slurm import Job, JobRequest, JobState, Node, NodeState, Slots
 from tidepool.provider.node import is_up, lost_jobs
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 _BOOT = datetime(2026, 11, 21, 12, 0, 0, 500_000, UTC)
 

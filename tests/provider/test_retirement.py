@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.slurm import JobRequest, Node, NodeBase, NodeFlag, NodeState, Slots
 from tidepool.provider.retirement import REASON, Leaving, Outcome, retire, why_it_stays
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 _JOB = JobRequest("#!/bin/sh\nsleep 300\n", tasks=1)
 

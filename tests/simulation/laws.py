@@ -6,12 +6,13 @@ from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from tests.simulation.machines import FaultyCluster
 from tidepool.clients.slurm import Job, JobState
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Decision, Launch, Remove, Undrain
 from tidepool.scaling.memory import Memory
-from tidepool.simulation.cluster import SimulatedCluster, price
+from tidepool.simulation.cluster import price
 
 #: Longer than any grace of the scaler's: a machine of no record is gone by then, where nothing keeps it.
 STRAY = timedelta(minutes=20)
@@ -35,7 +36,7 @@ class Laws:
 
     def __init__(
         self,
-        cluster: SimulatedCluster,
+        cluster: FaultyCluster,
         decide: Callable[[ClusterState, Memory], Decision],
         *,
         thorough: int = 40,

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tests.simulation.kubernetes.fake import FakeKubernetes
+from tests.simulation.machines import FaultyCluster, FaultyMachines, FaultyStack
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.kubernetes.objects import BootstrapToken
 from tidepool.cluster.desired_state import role_set
 from tidepool.cluster.frozen import FrozenDict
@@ -32,12 +34,10 @@ from tidepool.scaling.cluster_state import RecordedRole
 from tidepool.scaling.observe.kubernetes_watch import AtOnce, KubernetesWatch
 from tidepool.scaling.observe.observe import PoolDoors
 from tidepool.scaling.ports import Failure, StackError, StackOutputs, UpOutcome
-from tidepool.simulation.cluster import START, SimulatedCluster, Speeds
-from tidepool.simulation.infrastructure import MachineRequest
-from tidepool.simulation.machines import SimulatedMachines
+from tidepool.simulation.cluster import START, Speeds
+from tidepool.simulation.machines import MachineRequest
 from tidepool.simulation.simulated_time import Clock
-from tidepool.simulation.slurm.fake import FakeSlurm
-from tidepool.simulation.stack import SimulatedStack, UnderWay
+from tidepool.simulation.stack import UnderWay
 
 #: How long slurmd takes from its start until it registers.
 _SLURMD_S: Final = 0.3
@@ -104,7 +104,7 @@ class SimulatedPools:
         spec: ClusterSpec,
         clock: Clock,
         slurm: FakeSlurm,
-        machines: SimulatedMachines,
+        machines: FaultyMachines,
         folder: Path,
         serving: dict[str, Role],
     ) -> None:
@@ -240,7 +240,7 @@ def _request(stack: str, slot: Slot, pool: ConvergedPool) -> MachineRequest:
     )
 
 
-class PoolStack(SimulatedStack):
+class PoolStack(FaultyStack):
     """A stack whose operations also give machines of ``pools`` their roles: ``roles``, by node name, are the recorded ones."""
 
     pools: SimulatedPools
@@ -286,7 +286,7 @@ class PoolStack(SimulatedStack):
             operation.made.add(node)
 
 
-class PoolCluster(SimulatedCluster):
+class PoolCluster(FaultyCluster):
     """A simulated cluster with converged pools.
 
     ``folder`` is where the journal of their conversions is. Their machines serve Slurm at first, but for as many of the last

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.simulation.laws import Laws
+from tests.simulation.machines import FaultyCluster
 from tests.simulation.story import left
 from tidepool.clients.slurm import JobRequest, JobState, Node
 from tidepool.cluster.spec_reading import read_spec
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Phase
-from tidepool.simulation.cluster import Daemon, SimulatedCluster, Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Daemon, Speeds, simulated_scaler, sleeping
 
 SPEC: Mapping[str, Any] = {
     "name": "simulated",
@@ -54,7 +55,7 @@ class Scene:
         lease_s: float = 7200.0,
         **more: Any,
     ) -> None:
-        self.cluster = SimulatedCluster(
+        self.cluster = FaultyCluster(
             read_spec({**SPEC, **more}), speeds=speeds or Speeds(), licenses=licenses
         )
         self.laws = Laws(self.cluster, decide, thorough=1)

@@ -7,13 +7,14 @@ from random import Random
 
 from tests.simulation.accidents import Accidents
 from tests.simulation.laws import Laws
+from tests.simulation.machines import FaultyCluster
 from tests.simulation.specs import random_spec
 from tests.simulation.workloads import Workload
 from tidepool.cluster.scaling import Queue, Scaling
 from tidepool.cluster.spec import ClusterSpec, Limits
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
-from tidepool.simulation.cluster import SimulatedCluster, Speeds, simulated_scaler
+from tidepool.simulation.cluster import Speeds, simulated_scaler
 
 #: After the last job has ended: idle time-outs, the longest pause after failures, and something more.
 _QUIET_S = 86400.0
@@ -27,7 +28,7 @@ class Story:
     def __init__(self, seed: int, days: float, *, jobs_a_day: float = 12, accidents_a_day: float = 2) -> None:
         random = Random(seed)
         self.days = days
-        self.cluster = SimulatedCluster(
+        self.cluster = FaultyCluster(
             random_spec(random), speeds=Speeds(look=1), backfill=random.random() < 0.7
         )
         self.laws = Laws(self.cluster, decide)
@@ -80,7 +81,7 @@ def without_floors_and_limits(spec: ClusterSpec) -> ClusterSpec:
     )
 
 
-def left(cluster: SimulatedCluster) -> str:
+def left(cluster: FaultyCluster) -> str:
     """What there is of a cluster that should have nothing; empty where that is so."""
     kept = cluster.journal.kept()
     nodes = [node.name for node in cluster.slurm.all_nodes() if not node.state.is_slot]

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.simulation.infrastructure import FakeInfrastructure
 from tests.simulation.laws import Laws
+from tests.simulation.machines import FaultyCluster
 from tests.simulation.story import left
 from tidepool.clients.slurm import JobRequest, JobState
 from tidepool.cluster.failures import Permanent
@@ -26,8 +28,8 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Decision, Launch
 from tidepool.scaling.memory import Memory
-from tidepool.simulation.cluster import SimulatedCluster, Speeds, simulated_scaler, sleeping
-from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
+from tidepool.simulation.cluster import Speeds, simulated_scaler, sleeping
+from tidepool.simulation.machines import MachineRequest
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +70,7 @@ class Scene:
     decisions: list[Decision] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.cluster = SimulatedCluster(self.spec, speeds=Speeds(look=1))
+        self.cluster = FaultyCluster(self.spec, speeds=Speeds(look=1))
         machines = self.cluster.machines
         machines.fakes |= {
             name: FakeInfrastructure(lambda: self.cluster.clock.true)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
+from tests.simulation.machines import FaultyCluster
 from tidepool.clients.slurm import JobRequest, JobState, Refused, SlurmError
 from tidepool.cluster.spec import Fleet
-from tidepool.simulation.cluster import SimulatedCluster, sleeping
+from tidepool.simulation.cluster import sleeping
 
 _DAY_S = 86400.0
 #: Jobs come in the day rather than in the night, by the hour.
@@ -22,7 +23,7 @@ class Workload:
     ``submitted`` are the ids of those that Slurm took, ``refused`` counts the others.
     """
 
-    def __init__(self, cluster: SimulatedCluster, random: Random, days: float, jobs_a_day: float) -> None:
+    def __init__(self, cluster: FaultyCluster, random: Random, days: float, jobs_a_day: float) -> None:
         self.submitted: list[int] = []
         self.refused = 0
         self._cluster = cluster

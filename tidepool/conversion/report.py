@@ -26,8 +26,7 @@ STEPS: Final[Mapping[str, tuple[str, str]]] = FrozenDict(
         "serve": ("joining/taken", "done"),
     }
 )
-#: What the best published way takes, which makes machines anew: Kubernetes to Slurm, and taking one away, in seconds.
-THESIS_S: Final = (183.91, 145.17)
+#: What the best published way takes, which makes machines anew.
 THESIS: Final = (
     "Beside them, a thesis on Cluster API and Metal3, which images the machine anew: 183.91 s from Kubernetes to Slurm, "
     "145.17 s to deprovision"
@@ -175,19 +174,6 @@ def quantile(times: Sequence[float], part: float) -> float:
     low = int(place)
     high = min(low + 1, len(times) - 1)
     return times[low] + (times[high] - times[low]) * (place - low)
-
-
-def table_text(found: Sequence[Quantiles]) -> str:
-    """The quantiles as a table of Markdown, with the thesis' figures below it."""
-    lines = [
-        "| direction | phase | conversions | p50 s | p90 s | p99 s | longest s |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {q.direction} | {q.phase} | {q.count} | {q.p50:.2f} | {q.p90:.2f} | {q.p99:.2f} | {q.longest:.2f} |"
-        for q in found
-    ]
-    return "\n".join([*lines, "", f"{THESIS}.", ""])
 
 
 def said_way(way: str) -> str:

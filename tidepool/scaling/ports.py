@@ -357,10 +357,6 @@ class Journal(Protocol):
         """Return what the leader complains of."""
         ...
 
-    def last_decision(self) -> Decided | None:
-        """The newest."""
-        ...
-
     def decisions(self, since: datetime | None = None, limit: int = 100) -> tuple[Decided, ...]:
         """The newest first."""
         ...

@@ -24,7 +24,7 @@ from tidepool.scaling.ports import Journal, Stack, UpOutcome
 from tidepool.simulation.journal import MemoryJournal
 from tidepool.simulation.machines import SimulatedMachines
 from tidepool.simulation.simulated_time import Clock, Pacing
-from tidepool.simulation.slurm.fake import FakeSlurm
+from tidepool.simulation.slurm.fake import SimulatedSlurm
 from tidepool.simulation.stack import Cut, SimulatedStack
 
 START: Final = datetime(2026, 1, 5, tzinfo=UTC)
@@ -67,6 +67,8 @@ class SimulatedCluster:
     ``keeps_all`` has the journal forget nothing. What jobs run for stands in their scripts (`sleeping`). `watch` is called after everything that happens.
     """
 
+    _slurm_type: type[SimulatedSlurm] = SimulatedSlurm
+    _machines_type: type[SimulatedMachines] = SimulatedMachines
     _stack_type: type[SimulatedStack] = SimulatedStack
 
     def __init__(
@@ -81,7 +83,7 @@ class SimulatedCluster:
     ) -> None:
         self.speeds = speeds
         self.clock = Clock(start)
-        self.slurm = FakeSlurm(
+        self.slurm = self._slurm_type(
             lambda: self.clock.true,
             run_time_s=run_time_s,
             partitions={partition.name: partition.fleets or () for partition in spec.partitions},
@@ -93,7 +95,7 @@ class SimulatedCluster:
             backfill=backfill,
             licenses=licenses,
         )
-        self.machines = SimulatedMachines(
+        self.machines = self._machines_type(
             self.clock,
             self.slurm,
             lambda _: self.speeds.boot,

@@ -150,9 +150,6 @@ class MemoryJournal:
     def trouble(self) -> Trouble | None:
         return self._trouble
 
-    def last_decision(self) -> Decided | None:
-        return self._decisions[-1] if self._decisions else None
-
     def decisions(self, since: datetime | None = None, limit: int = 100) -> tuple[Decided, ...]:
         found = [each for each in reversed(self._decisions) if since is None or each.at >= since]
         return tuple(found[:limit])

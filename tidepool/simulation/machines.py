@@ -1,4 +1,4 @@
-"""Machines that boot, register with Slurm, die, and cost money."""
+"""Machines that boot, register with Slurm, and cost money."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ import builtins
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from ipaddress import IPv4Address
 
-from tidepool.cluster.failures import Transient
-from tidepool.infrastructures import Infrastructure, Machine, MachineKey
-from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
+from tidepool.infrastructures import Machine, MachineKey
 from tidepool.simulation.simulated_time import Clock
-from tidepool.simulation.slurm.fake import FakeSlurm
+from tidepool.simulation.slurm.fake import SimulatedSlurm
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRequest:
+    """A machine that should be there, whose key has no id. ``image`` is a digest, ``boot`` what it does when it boots."""
+
+    key: MachineKey
+    address: IPv4Address
+    cpus: float
+    memory_mib: int
+    image: str
+    boot: str
 
 
 @dataclass(slots=True)
@@ -24,88 +35,52 @@ class Bill:
 
 
 class SimulatedMachines:
-    """`FakeInfrastructure`, whose machines register with the simulated Slurm when they have booted.
+    """The machines of all infrastructures, which register with the simulated Slurm when they have booted.
 
-    ``prices`` are in US dollars an hour, by fleet. ``boot_s`` tells how long the machine of a node boots. Nodes in
-    ``short`` register with less than they should have, and by it with what Slurm says then. ``watch`` is told of every machine that is deleted, before it
-    is.
+    It makes machines too, which elsewhere only programs do: asked for a node's machine, it gives the one that is there.
+    ``prices`` are in US dollars an hour, by fleet. ``boot_s`` tells how long the machine of a node boots.
     """
 
     def __init__(
-        self, clock: Clock, slurm: FakeSlurm, boot_s: Callable[[str], float], prices: Mapping[str, float]
+        self, clock: Clock, slurm: SimulatedSlurm, boot_s: Callable[[str], float], prices: Mapping[str, float]
     ) -> None:
-        self.fake = FakeInfrastructure(lambda: clock.true)
-        #: In clusters on several infrastructures: by name, each of them.
-        self.fakes: dict[str, FakeInfrastructure] = {}
-        #: Those of them that answer nobody who looks.
-        self.silent: set[str] = set()
-        self.short: dict[str, str] = {}
         self.bills: dict[str, Bill] = {fleet: Bill() for fleet in prices}
-        self.watch: Callable[[MachineKey], None] = lambda _: None
         self._clock = clock
         self._slurm = slurm
         self._boot_s = boot_s
         self._prices = dict(prices)
+        self._made: dict[MachineKey, Machine] = {}
+        self._number = 0
+        #: Those that run, and since when.
         self._since: dict[MachineKey, datetime] = {}
         self._boots: dict[MachineKey, int] = {}
 
     # The contract
 
     def create(self, request: MachineRequest) -> Machine:
-        before = self.known(request.key)
-        try:
-            return self._at(request.key).create(request)
-        finally:
-            after = self.known(request.key)
-            if (
-                after is not None
-                and after.state == "running"
-                and (before is None or before.state != "running")
-            ):
-                self._starts(after.key)
+        there = self.known(request.key)
+        if there is not None:
+            return there
+        self._number += 1
+        key = replace(request.key, machine_id=f"machine-{self._number}")
+        self._made[key] = made = Machine(key, request.address, "running")
+        self._starts(key)
+        return made
 
     def read(self, key: MachineKey) -> Machine | None:
-        return self._at(key).read(key)
+        return self.known(key)
 
     def list(self, stack: str) -> tuple[Machine, ...]:
-        return tuple(machine for fake in (self.fake, *self.fakes.values()) for machine in fake.list(stack))
-
-    def by_name(self) -> Mapping[str, Infrastructure]:
-        """Each infrastructure as it is asked itself, for one of several."""
-        return {name: _Side(self, name) for name in self.fakes}
+        return tuple(machine for key, machine in sorted(self._made.items()) if key.stack == stack)
 
     def known(self, key: MachineKey) -> Machine | None:
         """The machine as it is in truth, seen or not."""
-        return self._at(key).known(key)
+        return next((machine for each, machine in self._made.items() if key.matches(each)), None)
 
     def delete(self, key: MachineKey) -> None:
-        self.watch(key)
-        known = self.known(key)
-        self._at(key).delete(key)
-        if known is not None:
-            self._ends(known.key)
-
-    # What happens to machines
-
-    def stop(self, key: MachineKey) -> None:
-        """Pull its plug."""
-        key = self._last(key)
-        self._at(key).stop(key)
-        self._ends(key)
-
-    def vanish(self, key: MachineKey) -> None:
-        """It is gone from outside."""
-        key = self._last(key)
-        self._at(key).vanish(key)
-        self._ends(key)
-
-    def return_from_the_dead(self, key: MachineKey) -> None:
-        """One that was deleted or had vanished runs again."""
-        self._starts(self._at(key).return_from_the_dead(key))
-
-    def haunt(self, old: MachineKey, like: MachineKey) -> None:
-        """Another machine of the node of ``old`` runs beside ``like``; its slurmd is not let in."""
-        self._since[self._at(like).haunt(old, like)] = self._clock.true
+        for each in [each for each in self._made if key.matches(each)]:
+            del self._made[each]
+            self._ends(each)
 
     def running(self) -> builtins.list[MachineKey]:
         """Return those that run in truth, seen or not."""
@@ -113,7 +88,9 @@ class SimulatedMachines:
 
     def restart_slurmd(self, key: MachineKey, seconds: float) -> None:
         """The slurmd of a machine that runs is started again, and registers."""
-        key = self._last(key)
+        known = self.known(key)
+        assert known is not None, key
+        key = known.key
         self._boots[key] = self._boots.get(key, 0) + 1
         self._register_in(key, seconds)
 
@@ -131,19 +108,6 @@ class SimulatedMachines:
 
     # Inside
 
-    def _last(self, key: MachineKey) -> MachineKey:
-        """Return the key, with its id, of the last machine that ``key`` matches."""
-        known = self.known(key)
-        assert known is not None, key
-        return known.key
-
-    def _at(self, key: MachineKey) -> FakeInfrastructure:
-        if not key.infrastructure:
-            return self.fake
-        if key.infrastructure not in self.fakes:
-            self.fakes[key.infrastructure] = FakeInfrastructure(lambda: self._clock.true)
-        return self.fakes[key.infrastructure]
-
     def _starts(self, key: MachineKey) -> None:
         self._since[key] = self._clock.true
         self._boots[key] = self._boots.get(key, 0) + 1
@@ -154,14 +118,13 @@ class SimulatedMachines:
         boot = self._boots[key]
 
         def registers() -> None:
-            if self._boots.get(key) != boot or key not in self._since or self._at(key).is_mute(key.node):
-                return
-            if key.node in self.short:
-                self._slurm.register_short(key.node, self.short[key.node])
-            else:
-                self._slurm.boot(key.node)
+            if self._boots.get(key) == boot and key in self._since:
+                self._registers(key)
 
         self._clock.after(seconds, registers)
+
+    def _registers(self, key: MachineKey) -> None:
+        self._slurm.boot(key.node)
 
     def _ends(self, key: MachineKey) -> None:
         since = self._since.pop(key, None)
@@ -176,26 +139,3 @@ class SimulatedMachines:
         bill = self.bills.setdefault(key.fleet, Bill())
         bill.node_s += seconds
         bill.usd += seconds / 3600 * self._prices.get(key.fleet, 0)
-
-
-class _Side:
-    """The machines of one infrastructure, which knows nothing of others."""
-
-    def __init__(self, machines: SimulatedMachines, name: str) -> None:
-        self._machines, self._name = machines, name
-
-    def read(self, key: MachineKey) -> Machine | None:
-        found = self._machines.read(replace(key, infrastructure=self._name))
-        return _plain(found) if found is not None else None
-
-    def list(self, stack: str) -> tuple[Machine, ...]:
-        if self._name in self._machines.silent:
-            raise Transient(f"{self._name} does not answer")
-        return tuple(_plain(machine) for machine in self._machines.fakes[self._name].list(stack))
-
-    def delete(self, key: MachineKey) -> None:
-        self._machines.delete(replace(key, infrastructure=self._name))
-
-
-def _plain(machine: Machine) -> Machine:
-    return replace(machine, key=replace(machine.key, infrastructure=""))

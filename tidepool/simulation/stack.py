@@ -18,10 +18,9 @@ from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures import MachineKey
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.ports import Failure, Occupied, StackError, StackOutputs, UpOutcome
-from tidepool.simulation.infrastructure import MachineRequest
-from tidepool.simulation.machines import SimulatedMachines
+from tidepool.simulation.machines import MachineRequest, SimulatedMachines
 from tidepool.simulation.simulated_time import Clock
-from tidepool.simulation.slurm.fake import FakeSlurm
+from tidepool.simulation.slurm.fake import SimulatedSlurm
 
 #: The provider's own, by which its drains are known.
 LEAVES: Final = "tidepool: leaves the cluster"
@@ -57,8 +56,7 @@ class SimulatedStack:
         wait: lets time go by until its first argument is true, or for so many seconds.
         overhead_s: how long an `up` takes beside its nodes.
 
-    Faults: ``locked`` (somebody's operation is under way), ``unreadable`` (its state cannot be read), ``failing``
-    (operations end before they begin); `cut` is kill -9 of the engine, `lose` a state that is older than the world.
+    Faults: `cut` is kill -9 of the engine, `kill_provider` of the provider.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class SimulatedStack:
         name: str,
         spec: ClusterSpec,
         clock: Clock,
-        slurm: FakeSlurm,
+        slurm: SimulatedSlurm,
         machines: SimulatedMachines,
         wait: Callable[[Callable[[], bool], float], None],
         overhead_s: float = 0.5,
@@ -75,9 +73,6 @@ class SimulatedStack:
         self.spec = spec
         self.images: dict[str, str] = {fleet.name: "sha256:1" for fleet in spec.fleets}
         self.recorded: dict[str, Recorded] = {}
-        self.locked = False
-        self.unreadable = ""
-        self.failing = ""
         self.ups = 0
         self._clock = clock
         self._slurm = slurm
@@ -106,19 +101,12 @@ class SimulatedStack:
         if self._under_way is not None:
             self._under_way.provider_died = True
 
-    def lose(self, node: str) -> None:
-        """The state was put back to what it was before this node was made."""
-        self.recorded.pop(node, None)
-        self._version += 1
-
     def is_busy(self) -> bool:
-        return self.locked or self._under_way is not None
+        return self._under_way is not None
 
     # The port
 
     def read(self) -> StackOutputs:
-        if self.unreadable:
-            raise StackError(self.unreadable)
         return StackOutputs(
             version=str(self._version),
             spec=self.spec,
@@ -156,8 +144,6 @@ class SimulatedStack:
     def _refuse_now(self) -> None:
         if self.is_busy():
             raise Occupied("an operation is under way on the stack")
-        if self.failing:
-            raise StackError(self.failing)
 
     @contextmanager
     def _operation(self) -> Iterator[UnderWay]:
@@ -368,5 +354,4 @@ class SimulatedStack:
         return machine is not None and machine.state == "running"
 
     def _node(self, name: str) -> Node | None:
-        """The node in truth, whether slurmctld answers or not: who waits for it asks until it does."""
-        return self._slurm.look(name) if self._slurm.controller == "up" else None
+        return self._slurm.look(name)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.cluster.specs import spec_mapping
+from tests.simulation.slurm import FakeSlurm
 from tidepool.cli.explain.record import Record
 from tidepool.clients.slurm import Job, JobRequest, JobState, Node, NodeState, Slots
 from tidepool.cluster.hostlist import HostSet
@@ -16,7 +17,6 @@ from tidepool.scaling.cluster_state import ClusterState
 from tidepool.scaling.decision import Action, Cost, Decision, Launch, NodeView, Phase, Waiting
 from tidepool.scaling.memory import Memory
 from tidepool.scaling.ports import Intent, Lease, Look, Result
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)
 LEADER = Lease("ctl/77/boot/1/2", 3, NOW + timedelta(seconds=5))

@@ -10,9 +10,9 @@ from math import inf
 from typing import Protocol
 
 from tests.clients.slurm.real import RealSlurm, eventually
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.slurm import JobRequest, JobState, Node, Slots, SlurmClient
 from tidepool.cluster.hostlist import expand
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 _numbers = itertools.count(1)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.slurm import Job, JobState, Node, NodeBase, NodeFlag, NodeState, Reason
 from tidepool.clients.slurm.request import JobRequest, Slots
 from tidepool.infrastructures import Machine, MachineKey
@@ -23,7 +24,6 @@ from tidepool.scaling.act.validity import (
 )
 from tidepool.scaling.cluster_state import Recorded
 from tidepool.scaling.observe.observation import Recheck
-from tidepool.simulation.slurm.fake import FakeSlurm
 
 OURS = Reason("tidepool: idle for 5 s", "root")
 KEY = MachineKey("dev", "cpu-1", "first")

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from tests.simulation.infrastructure import FakeInfrastructure
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.slurm import JobRequest, Slots
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.hostlist import HostSet, fold
@@ -30,8 +32,7 @@ from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.journal import open_journal
 from tidepool.scaling.observe.observe import Observer
 from tidepool.scaling.ports import Failure, Occupied, StackOutputs, UpOutcome
-from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
-from tidepool.simulation.slurm.fake import FakeSlurm
+from tidepool.simulation.machines import MachineRequest
 
 SPEC: Final = read_spec(
     {

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.machines import FaultyCluster
 from tidepool.clients.slurm import ControllerDown, JobRequest, JobState
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import read_spec
@@ -17,7 +18,7 @@ from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decide.remember import remember
 from tidepool.scaling.decision import Drain, Launch, Remove
 from tidepool.scaling.ports import Intent, JournalError, NotUp, Pause
-from tidepool.simulation.cluster import Daemon, SimulatedCluster, Speeds, simulated_scaler, sleeping
+from tidepool.simulation.cluster import Daemon, Speeds, simulated_scaler, sleeping
 
 IDLE_S = 30
 LEASE_S = 10.0
@@ -47,7 +48,7 @@ def spec(**changes: Any) -> ClusterSpec:
 class Scene:
     """A simulated cluster, and all that its daemons said."""
 
-    cluster: SimulatedCluster = field(default_factory=lambda: SimulatedCluster(spec(), speeds=Speeds(boot=2)))
+    cluster: FaultyCluster = field(default_factory=lambda: FaultyCluster(spec(), speeds=Speeds(boot=2)))
     said: list[tuple[str, str]] = field(default_factory=list)
 
     def daemon(self, holder: str = "one") -> Daemon:

@@ -153,7 +153,7 @@ def _all(journal: SqlJournal) -> object:
 
 def test_at_first_nothing_is_known(journal: SqlJournal) -> None:
     assert journal.kept() == Kept(None, Memory())
-    assert journal.last_decision() is None
+    assert journal.decisions() == ()
     assert journal.paused() is None
     for found in (
         journal.open_intents(),
@@ -206,8 +206,7 @@ def test_an_intent_is_open_until_it_ended(place: Place) -> None:
 def test_a_decision_is_found_with_what_it_was_made_of(journal: SqlJournal) -> None:
     before, decision = Memory(idle_since={"cpu-2": NOW}), a_decision()
     (first, *_) = journal.decided(leads(journal), a_cluster_state(), before, decision)
-    found = journal.last_decision()
-    assert found is not None
+    (found,) = journal.decisions(limit=1)
     assert (found.id, found.epoch, found.at) == (first.decision, 1, decision.at)
     assert (found.actions, found.waiting, found.cost) == (decision.actions, decision.waiting, decision.cost)
     assert (found.state, found.memory) == (a_cluster_state(), before)
@@ -227,8 +226,7 @@ def test_of_a_large_world_only_its_counts_are_kept(place: Place) -> None:
 def test_a_decision_without_actions_is_one_too(journal: SqlJournal) -> None:
     nothing = replace(a_decision(), actions=(), waiting={})
     assert journal.decided(leads(journal), a_cluster_state(), Memory(), nothing) == ()
-    found = journal.last_decision()
-    assert found is not None
+    (found,) = journal.decisions(limit=1)
     assert found.waiting == {}
 
 
@@ -339,7 +337,7 @@ def test_what_is_old_is_forgotten_but_for_what_is_open_and_the_last(journal: Sql
             journal.ended(lease, [replace(each, result="done", ended=NOW) for each in intents])
         journal.sample(lease, Sample(later(second), 0, 0, {}))
         journal.saw(lease, [JobRecord(second, later(second), None, None, {})])
-    kept, last = journal.kept(), journal.last_decision()
+    kept, last = journal.kept(), journal.decisions(limit=1)
     journal.prune(lease, later(2))
     assert [each.at for each in journal.decisions()] == [later(3), later(2), later(1)]
     assert [each.at for each in journal.intents(node="cpu-1")] == [later(3), later(2), later(1)]
@@ -347,7 +345,7 @@ def test_what_is_old_is_forgotten_but_for_what_is_open_and_the_last(journal: Sql
     assert [each.job_id for each in journal.jobs()] == [2, 3]
     journal.prune(lease, later(1e6))
     assert [each.at for each in journal.decisions()] == [later(3), later(1)]
-    assert (journal.kept(), journal.last_decision()) == (kept, last)
+    assert (journal.kept(), journal.decisions(limit=1)) == (kept, last)
     # A number is never given to another.
     (intent,) = journal.decided(lease, a_cluster_state(), Memory(), a_decision(DRAIN))
     assert (intent.id, intent.decision) == (5, 5)
@@ -419,8 +417,7 @@ def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest(place: Place) ->
     with place.database().writing() as sql:
         sql.change("UPDATE decision SET world = ?", [b"{}"])
         sql.change("UPDATE kept SET body = ?", [b"[]"])
-    found = journal.last_decision()
-    assert found is not None
+    (found,) = journal.decisions(limit=1)
     assert found.state is None
     assert found.waiting == {7: Waiting(7, "coming", "cpu-3 is being made for it", ("cpu-3",))}
     with pytest.raises(JournalError, match=r"holds what cannot be read .* put back a copy, or move it aside"):

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.scaling.journal.values import SPEC
+from tests.simulation.infrastructure import FakeInfrastructure
+from tests.simulation.slurm import FakeSlurm
 from tidepool.clients.slurm import ControllerDown
 from tidepool.clients.slurm.request import JobRequest, Slots
 from tidepool.cluster.failures import Transient
@@ -23,8 +25,7 @@ from tidepool.scaling.observe.observation import Observation
 from tidepool.scaling.observe.observe import Observer, Unseen
 from tidepool.scaling.observe.policies_file import PoliciesFile
 from tidepool.scaling.ports import NotUp, Stack, StackError, StackOutputs, UpOutcome
-from tidepool.simulation.infrastructure import FakeInfrastructure, MachineRequest
-from tidepool.simulation.slurm.fake import FakeSlurm
+from tidepool.simulation.machines import MachineRequest
 
 SLOTS = Slots("cpu-[1-4]", addresses="10.77.1.[1-4]", cpus=2, memory_mib=64, features=("cpu",))
 

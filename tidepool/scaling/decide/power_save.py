@@ -94,7 +94,10 @@ def _powered_up(
         elif is_quarantined(fleet, name, memory, state.at):
             failed += _fail(plan, name, memory.node_backoffs[name].text)
         else:
-            grant = limits.more(fleet_name, 1, launched, time_limit_s=0, launched_usd=usd)
+            # Slurm never suspends as many as min_nodes: they stay until the month's end.
+            stays = limits.present.get(fleet_name, 0) + launched[fleet_name] < fleet.min_nodes
+            time_limit_s = None if stays else 0
+            grant = limits.more(fleet_name, 1, launched, time_limit_s=time_limit_s, launched_usd=usd)
             if grant.nodes:
                 launched[fleet_name] += 1
                 usd += grant.usd_per_node

@@ -335,10 +335,6 @@ class SqlJournal:
             rows = kept_rows(sql, _TROUBLE)
         return _of_this_release(Trouble, rows.get(_TROUBLE))  # type: ignore[no-any-return]
 
-    def last_decision(self) -> Decided | None:
-        newest = self.decisions(limit=1)
-        return newest[0] if newest else None
-
     def decisions(self, since: datetime | None = None, limit: int = 100) -> tuple[Decided, ...]:
         with self._database.reading() as sql:
             rows = sql.run(

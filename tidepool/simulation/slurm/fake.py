@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Final, NoReturn
 
 from tidepool.clients.slurm.contract import (
     Controller,
     ControllerDown,
-    Malformed,
     NotFound,
     Refused,
     Submitted,
@@ -27,16 +25,15 @@ from tidepool.clients.slurm.scontrol import (
     PartitionState,
     Reservation,
 )
-from tidepool.clients.transport import TimedOut
 from tidepool.cluster.hostlist import expand, fold
 from tidepool.simulation.slurm.placement import has_features, need
 from tidepool.simulation.slurm.state import DRAIN, OFF, FakeState
 from tidepool.simulation.slurm.submission import FIRST_PRIORITY, submitted
 
-_WHERE: Final = "in the fake"
+WHERE: Final = "in the fake"
 
 
-class FakeSlurm(FakeState):
+class SimulatedSlurm(FakeState):
     """Nodes, jobs and reservations in memory; a scheduler that runs whenever something has changed.
 
     Args:
@@ -53,19 +50,14 @@ class FakeSlurm(FakeState):
         backfill: whether later jobs may start where they delay none before them.
         licenses: how many there are of each; none are counted if not said.
 
-    Beside the client's operations: `boot`, `register_short`, `unplug` and `replug` are what machines do; `finish`,
-    `preempt` and `lose_since` what happens to jobs; `drain_by`, `flag`, `reserve` and `end_reservation` what others do to nodes. ``controller``
-    makes slurmctld ``up``, ``down`` or ``hanging``, or answer with lists that are ``empty``, or with an error and
-    exit code 0 (``garbled``). ``backup`` is the host of a second slurmctld, empty where there is none. `fail` has the
-    next call end with an error. ``told`` is what jobs' owners were told.
+    Beside the client's operations: `boot` and `unplug` are what machines do, and `finish` is the end of a job. ``told`` is what
+    jobs' owners were told.
     """
 
     # Looking
 
     def ping(self) -> tuple[Controller, ...]:
-        answers = self.controller not in {"down", "hanging"}
-        first = Controller("primary", "fake", answers and not self.has_taken_over)
-        return (first, Controller("backup", self.backup, answers)) if self.backup else (first,)
+        return (Controller("primary", "fake", True),)
 
     def version(self) -> str:
         self._begin_call()
@@ -73,16 +65,12 @@ class FakeSlurm(FakeState):
 
     def nodes(self, names: str = "") -> tuple[Node, ...]:
         self._begin_call()
-        if self.controller == "empty":
-            return ()
         if names:
             return tuple(self._node(name) for name in expand(node_names(names)))
         return tuple(self._nodes.values())
 
     def jobs(self, states: Collection[JobState] = ()) -> tuple[Job, ...]:
         self._begin_call()
-        if self.controller == "empty":
-            return ()
         if not states:
             return (*self.queue.waiting.values(), *self.queue.running.values())
         return tuple(job for job in self._all_jobs() if job.state in states)
@@ -186,43 +174,7 @@ class FakeSlurm(FakeState):
         self._begin_call()
 
     def takeover(self) -> None:
-        self._begin_call()
-        if not self.backup:
-            raise ControllerDown("no backup answers", where=_WHERE, remedy="name one")
-        self.has_taken_over = True
-
-    # Reservations
-
-    def reserve(self, name: str, nodes: str, *, start: datetime | None = None, for_s: float = 3600) -> None:
-        """Somebody reserves nodes for their maintenance, from now on where no ``start`` is said."""
-        now = self._now()
-        begin = start or now
-        end = begin + timedelta(seconds=for_s)
-        self.queue.reservations[name] = Reservation(
-            name=name,
-            start_time=begin,
-            end_time=end,
-            nodes=nodes,
-            node_count=len(expand(nodes)),
-            flags=frozenset({"MAINT"}),
-            users=("root",),
-            accounts=(),
-            is_active=begin <= now,
-            partition="",
-            features="",
-            licenses={},
-            tres={},
-        )
-        self.queue.at(max(begin, now), lambda _: self._reserve(name, end))
-        self.queue.at(end, lambda _: self.end_reservation(name))
-
-    def end_reservation(self, name: str) -> None:
-        """It is over, or somebody takes it away."""
-        kept = self.queue.reservations.pop(name, None)
-        for node in expand(kept.nodes) if kept is not None else ():
-            if node in self._nodes:
-                self._flag(node, remove={NodeFlag.MAINTENANCE})
-        self.queue.touch()
+        raise ControllerDown("no backup answers", where=WHERE, remedy="name one")
 
     # Jobs
 
@@ -267,22 +219,14 @@ class FakeSlurm(FakeState):
     # Inside
 
     def _begin_call(self) -> None:
-        """Begin a call: it may fail, and time has passed."""
-        if self._failures:
-            raise self._failures.pop(0)
-        if self.controller == "down":
-            raise ControllerDown("slurmctld does not answer", where=_WHERE, remedy="set controller to up")
-        if self.controller == "hanging":
-            raise TimedOut("slurmctld did not answer in time", where=_WHERE, remedy="set controller to up")
-        if self.controller == "garbled":
-            raise Malformed("an error instead of an answer", where=_WHERE, remedy="set controller to up")
+        """Begin a call: time has passed."""
         self.advance()
 
     def _refuse(self, words: str) -> NoReturn:
-        raise Refused(f"Slurm refused: {words}", words=words, where=_WHERE, remedy="correct the request")
+        raise Refused(f"Slurm refused: {words}", words=words, where=WHERE, remedy="correct the request")
 
     def _missing(self, words: str) -> NoReturn:
-        raise NotFound(f"Slurm refused: {words}", words=words, where=_WHERE, remedy="look for its name")
+        raise NotFound(f"Slurm refused: {words}", words=words, where=WHERE, remedy="look for its name")
 
     def _node(self, name: str) -> Node:
         return self._nodes.get(name) or self._missing(f"Node {name} not found")
@@ -297,13 +241,6 @@ class FakeSlurm(FakeState):
         if any(self.queue.on(name) for name in names):
             self._refuse("slurm_update error: Requested nodes are busy")
         return names
-
-    def _reserve(self, name: str, end: datetime) -> None:
-        kept = self.queue.reservations.get(name)
-        if kept is not None and kept.end_time == end:
-            for node in expand(kept.nodes):
-                if node in self._nodes:
-                    self._flag(node, add={NodeFlag.MAINTENANCE})
 
     def _partition(self, name: str, is_default: bool) -> Partition:
         there = [node for node in self._nodes.values() if not node.state.is_slot and self._is_in(node, name)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Final, Literal
+from typing import Final
 
-from tidepool.clients.slurm.contract import SlurmError
 from tidepool.clients.slurm.job import Job, JobState
 from tidepool.clients.slurm.request import JobRequest
 from tidepool.clients.slurm.scontrol import Node, NodeBase, NodeFlag, NodeState, Reason
@@ -21,7 +20,7 @@ _STAYS_AT_A_BOOT: Final = DRAIN | {NodeFlag.CLOUD}
 
 
 class FakeState:
-    """Nodes, jobs and reservations in memory. `FakeSlurm` says what its arguments are."""
+    """Nodes, jobs and reservations in memory. `SimulatedSlurm` says what its arguments are."""
 
     def __init__(
         self,
@@ -37,8 +36,6 @@ class FakeState:
         backfill: bool = True,
         licenses: dict[str, int] | None = None,
     ) -> None:
-        self.controller: Literal["up", "down", "hanging", "empty", "garbled"] = "up"
-        self.backup, self.has_taken_over = "", False
         self.told: dict[int, list[str]] = {}
         self._now = now
         self._partitions = (
@@ -60,7 +57,6 @@ class FakeState:
         )
         self.queue.most_nodes = self._most_nodes
         self._could_hold: dict[Need, int] = {}
-        self._failures: list[SlurmError] = []
 
     # What happens outside
 
@@ -81,11 +77,6 @@ class FakeState:
                 self._nodes[name] = self._nodes[name]._replace(reason=None)
             self.queue.live(name, now)
 
-    def register_short(self, name: str, reason: str = "Low RealMemory") -> None:
-        """A machine registers with less than its node should have."""
-        self.boot(name)
-        self._flag(name, add={NodeFlag.DRAIN, NodeFlag.INVALID_REG}, reason=self._reason(reason, "slurm"))
-
     def unplug(self, *names: str) -> None:
         """These machines are gone without a word: their jobs seem to run on, until the node is DOWN."""
         for name in names:
@@ -96,57 +87,9 @@ class FakeState:
                     late = self._now() + timedelta(seconds=self._slurmd_timeout_s)
                     self.queue.at(late, lambda moment, name=name: self._give_up(name, moment))  # type: ignore[misc]
 
-    def replug(self, *names: str) -> None:
-        """The network to these machines is back, and what ran on them runs."""
-        for name in names:
-            self._flag(name, remove={NodeFlag.NOT_RESPONDING})
-            self.queue.live(name, self._now())
-
     def finish(self, job_id: int, state: JobState = JobState.COMPLETED) -> None:
         """A job ends."""
         self.queue.end(job_id, state, self._now())
-
-    def preempt(self, job_id: int) -> None:
-        """Slurm stops a job for one of higher priority, and puts it back into the queue."""
-        self.queue.put_back(job_id, self._now(), JobState.PREEMPTED)
-
-    def lose_since(self, moment: datetime) -> tuple[int, ...]:
-        """The controller was killed before it had saved: jobs submitted since are gone, those begun since begin again.
-
-        Returns:
-            The jobs that are lost.
-        """
-        lost = [job.job_id for job in self._all_jobs() if job.submit_time and job.submit_time >= moment]
-        for job_id in lost:
-            if job_id in self.queue.running:
-                self.queue.end(job_id, JobState.CANCELLED, self._now())
-            self.queue.expire(job_id)
-        for job in list(self.queue.running.values()):
-            if job.start_time is not None and job.start_time >= moment:
-                self.queue.put_back(job.job_id, self._now(), JobState.NODE_FAIL)
-        return tuple(lost)
-
-    def drain_by(self, user: str, name: str, reason: str) -> None:
-        """Somebody drains a node."""
-        self._flag(name, add=DRAIN, reason=self._reason(reason, user))
-
-    def flag(self, name: str, *flags: str, on: bool = True) -> None:
-        """Set flags of a node, or take them away: what others, or Slurm itself, did to it."""
-        self._flag(name, add=flags if on else (), remove=() if on else flags)
-
-    def switched_off(self, *names: str) -> None:
-        """SuspendTimeout is over for nodes that were powering down."""
-        for name in names:
-            self._nodes[name] = self._nodes[name]._replace(state=OFF)
-            self.queue.touch()
-
-    def set_down(self, name: str, reason: str, user: str = "slurm") -> None:
-        """Slurm itself, or somebody, sets a node DOWN; its jobs are requeued."""
-        self._down(name, self._reason(reason, user), self._now())
-
-    def fail(self, error: SlurmError) -> None:
-        """The next call ends with ``error``; several wait in line."""
-        self._failures.append(error)
 
     def advance(self) -> None:
         """Let happen what was to happen by now."""

@@ -8,22 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 
 from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.machines import Machine, MachineKey
-
-
-@dataclass(frozen=True, slots=True)
-class MachineRequest:
-    """A machine that should be there, whose key has no id. ``image`` is a digest, ``boot`` what it does when it boots."""
-
-    key: MachineKey
-    address: IPv4Address
-    cpus: float
-    memory_mib: int
-    image: str
-    boot: str
+from tidepool.simulation.machines import MachineRequest
 
 
 @dataclass(frozen=True, slots=True)
