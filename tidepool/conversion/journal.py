@@ -72,7 +72,7 @@ class Journal:
         self._path, self._now, self._dead, self._power_safe = path, now, dead, power_safe
         self._lock = threading.RLock()
         with self._said():
-            _make_private(path)
+            make_private(path)
             self._connection = sqlite3.connect(
                 path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
@@ -310,7 +310,7 @@ class Journal:
         with self._lock, self._said():
             full = durable and self._power_safe
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
-            with self._transaction("BEGIN IMMEDIATE"):
+            with transaction(self._connection, "BEGIN IMMEDIATE"):
                 yield
 
     @contextmanager
@@ -326,25 +326,15 @@ class Journal:
 
     def _prepare(self) -> None:
         self._write_ahead()
-        with self._transaction("BEGIN"):
+        with transaction(self._connection, "BEGIN"):
             if self._known():
                 return
-        with self._transaction("BEGIN EXCLUSIVE"):
+        with transaction(self._connection, "BEGIN EXCLUSIVE"):
             if not self._known():
                 for statement in _TABLES.split(";\n"):
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 self._connection.execute(f"PRAGMA user_version = {_VERSION}")
-
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[None]:
-        self._connection.execute(begin)
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
 
     def _write_ahead(self) -> None:
         """In this one statement SQLite waits for nobody else: of several who open a new file, all but one are refused."""
@@ -376,9 +366,23 @@ class Journal:
         return False
 
 
-def _make_private(path: Path) -> None:
-    """The folder and the file, for the user alone; SQLite gives what it puts beside the file the same mode."""
+@contextmanager
+def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
+    """A transaction that ``begin`` begins: whole at its end, or without effect where an exception leaves it."""
+    connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def make_private(path: Path) -> None:
+    """Have the folder and the file for the user alone; SQLite gives what it puts beside the file the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
+        path.parent.chmod(0o700)
     # A file that is there is not opened: closing it would let go of the locks that this process has on it.
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

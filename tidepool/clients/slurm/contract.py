@@ -1,6 +1,6 @@
 """Contract of a client of Slurm, whichever way it talks to it; and its errors, as types: what happened, where, and the remedy.
 
-`Slurm` does it by Slurm's commands, over this machine, namespaces or SSH; `FakeSlurm` does it in memory. One suite of tests
+`Slurm` does it by Slurm's commands, over this machine, namespaces or SSH; `SimulatedSlurm` does it in memory. One suite of tests
 holds them to the same promises:
 
 - A call comes back within its time-out, with an answer or with a `SlurmError`.

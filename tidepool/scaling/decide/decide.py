@@ -8,7 +8,7 @@ goes. Machines of converged pools are none of the reconcile table's: they take p
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -24,13 +24,13 @@ from tidepool.scaling.decide.limits import Limits, limits
 from tidepool.scaling.decide.node_status import NodeAction, without_mark
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
 from tidepool.scaling.decide.policies import Wants, wants
-from tidepool.scaling.decide.pools.converge import Convergence, Wanted
+from tidepool.scaling.decide.pools.converge import Convergence
 from tidepool.scaling.decide.pools.machine_status import apart
 from tidepool.scaling.decide.power_save import follow, joins, powered_up
 from tidepool.scaling.decide.reconcile import Entry, Reconciled, hosts_by_fleet, reconcile
 from tidepool.scaling.decide.remember import set_right
 from tidepool.scaling.decide.upkeep import orphans, remembered, upkeep
-from tidepool.scaling.decision import Cost, Decision, Launch, NodeView, Phase, Undrain, Waiting
+from tidepool.scaling.decision import Cost, Decision, NodeView, Phase, Undrain, Waiting
 from tidepool.scaling.memory import Launch as Launching
 from tidepool.scaling.memory import Memory
 
@@ -75,7 +75,8 @@ def decide(state: ClusterState, memory: Memory) -> Decision:
         outlook, _ = serve(outlook, wanted, left, needed, spare=True)
         steps, idle = shrink(outlook, wanted, needed)
         outlook = replace(outlook, plan=outlook.plan.with_steps(steps))
-    settled = pools.settle(tuple(_of_pools(growth.launches, pools)), growth.needed)
+    to_slurm = [launch for launch in growth.launches if launch.fleet in pools.names]
+    settled = pools.settle(to_slurm, growth.needed)
     plan = outlook.plan.with_others(settled.converts)
     after = replace(plan.memory, has_room_since=growth.has_room_since, spent=cost.spent, pools=settled.memory)
 
@@ -105,14 +106,6 @@ def _grown(
     seen = replace(outlook.state, nodes=whole.nodes)
     phases = {**outlook.phases(), **pools.phases()}
     return grow(seen, memory, phases, left, horizon_s=horizon_s, spare=pools.spare())
-
-
-def _of_pools(launches: Iterable[Launch], pools: Convergence) -> Iterable[Wanted]:
-    return (
-        Wanted(launch.fleet, launch.nodes, launch.reason, launch.jobs)
-        for launch in launches
-        if launch.fleet in pools.names
-    )
 
 
 def _put_right(state: ClusterState, memory: Memory) -> tuple[ClusterState, Reconciled]:

@@ -31,17 +31,13 @@ class Limits:
     capacities: Mapping[str, tuple[Capacity, ...]]
     usd_per_hour: float
     projected_usd: float
-    capped: Mapping[str, int]
+    #: By account that has a cap, how many nodes more it may have for the jobs of it that wait.
+    capped_accounts: Mapping[str, int]
     blind: frozenset[str]
     #: By fleet, how many were launched since then.
     since: Mapping[str, int] = field(default_factory=dict)
     #: Why no node at all is made, in words.
     closed: str = ""
-
-    @property
-    def capped_accounts(self) -> Mapping[str, int]:
-        """The accounts that have a cap, and how many nodes more each may have for the jobs of it that wait."""
-        return self.capped
 
     def more(
         self,

@@ -13,7 +13,7 @@ from tidepool.scaling.decide.capacity import is_quarantined
 from tidepool.scaling.decide.limits import Limits
 from tidepool.scaling.decide.node_status import NodeAction, RequestStatus, SlurmStatus, slurm_status
 from tidepool.scaling.decide.plan import NewNodes, Plan, Step
-from tidepool.scaling.decide.reconcile import Entry, Reconciled
+from tidepool.scaling.decide.reconcile import Entry, Reconciled, slot_of
 from tidepool.scaling.decision import Phase, PowerFailed, Remove, Undrain
 from tidepool.scaling.memory import Memory
 
@@ -82,7 +82,7 @@ def _powered_up(
     usd = 0.0
     new: list[NewNodes] = []
     failed: list[Step] = []
-    for fleet_name, number, name in sorted(_slots(powered_up(state))):
+    for fleet_name, number, name in sorted(filter(None, map(slot_of, powered_up(state)))):
         entry = reconciled.entries.get(name)
         if name in plan.desired:
             continue
@@ -111,22 +111,12 @@ def _given_up(plan: Plan, state: ClusterState) -> Iterator[Step]:
     """Return the nodes that Slurm gave up, for no daemon ran until ResumeTimeout: they may be asked for again."""
     for node in state.nodes:
         is_down = node.state.base is NodeBase.DOWN and NodeFlag.POWERED_DOWN in node.state.flags
-        if is_down and node.name not in plan.desired and slurm_status(node) is SlurmStatus.OFF:
-            for _, _, name in _slots(frozenset({node.name})):
-                yield from _fail(plan, name, "it did not come in time, and nothing is left of it")
+        is_off = is_down and slurm_status(node) is SlurmStatus.OFF
+        if is_off and node.name not in plan.desired and slot_of(node.name) is not None:
+            yield from _fail(plan, node.name, "it did not come in time, and nothing is left of it")
 
 
 def _fail(plan: Plan, name: str, reason: str) -> list[Step]:
     if plan.is_expected(name):
         return []
     return [Step(PowerFailed, fleet_and_number(name)[0], name, reason)]
-
-
-def _slots(names: frozenset[str]) -> list[tuple[str, int, str]]:
-    found = []
-    for name in names:
-        try:
-            found.append((*fleet_and_number(name), name))
-        except ValueError:
-            continue  # no node of ours
-    return found

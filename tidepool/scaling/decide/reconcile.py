@@ -140,7 +140,7 @@ class _Look:
         self._reserved = reserved_nodes(state)
 
     def reconciled(self) -> Reconciled:
-        slots = [slot for name in self._names() if (slot := _slot(name)) is not None]
+        slots = [slot for name in self._names() if (slot := slot_of(name)) is not None]
         # Those of no fleet are somebody's own, unless something of ours is there.
         mine = sorted(slot for slot in slots if slot[0] in self._fleets or self._is_known(slot[2]))
         listed = {node.name.rpartition("-")[0] for node in self._state.nodes}
@@ -348,7 +348,8 @@ def _is_ahead(at: datetime, deadline: datetime) -> bool:
     return at < deadline
 
 
-def _slot(name: str) -> tuple[str, int, str] | None:
+def slot_of(name: str) -> tuple[str, int, str] | None:
+    """Return the fleet and the number that a name tells, and the name; None where no slot is called so."""
     try:
         fleet, number = fleet_and_number(name)
     except ValueError:
@@ -360,7 +361,7 @@ def hosts_by_fleet(names: Iterable[str]) -> dict[str, HostSet]:
     """Names, by the fleet that they tell."""
     by_fleet: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
-        slot = _slot(name)
+        slot = slot_of(name)
         if slot is not None:
             by_fleet[slot[0]].append(name)
     return {fleet: HostSet.from_names(found) for fleet, found in sorted(by_fleet.items())}

@@ -6,20 +6,17 @@ never replaced, moved aside or repaired here: what is wrong with it is said, and
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.conversion.journal import BUSY_TIMEOUT_S, make_private, transaction
 from tidepool.scaling.journal.database import MIGRATIONS, Row, Transaction, migrate
 from tidepool.scaling.ports import JournalError
 
-#: How long one waits for another process that writes.
-BUSY_TIMEOUT_S: Final = 5.0
 #: Files up to this size are looked through when they are opened; it takes some milliseconds.
 _LOOKED_THROUGH_BYTES: Final = 32 << 20
 
@@ -69,13 +66,8 @@ class SqliteDatabase:
                 connection = self._opened()
                 full = synchronous and self._power_safe
                 connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
-                connection.execute(begin)
-                try:
+                with transaction(connection, begin):
                     yield _Statements(connection)
-                    connection.execute("COMMIT")
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
             except sqlite3.Error as error:
                 self._disconnect()
                 raise self._said(error) from error
@@ -91,7 +83,7 @@ class SqliteDatabase:
                 "then it begins anew"
             )
         try:
-            _make_private(self._path)
+            make_private(self._path)
         except OSError as error:
             raise JournalError(
                 f"the journal {self._path} cannot be opened: {error.strerror or error}"
@@ -129,14 +121,9 @@ class SqliteDatabase:
                 raise sqlite3.DatabaseError(found)
         if _version(connection) == len(MIGRATIONS):
             return
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection, "BEGIN IMMEDIATE"):
             # Another may have made the tables meanwhile.
             migrate(_Statements(connection), _version(connection), str(self._path))
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -188,19 +175,6 @@ def _identity(path: Path) -> tuple[int, int]:
     except OSError:
         return (0, 0)
     return seen.st_dev, seen.st_ino
-
-
-def _make_private(path: Path) -> None:
-    """The folder and the file, for the user alone; SQLite gives what it puts beside the file the same mode."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
-        path.parent.chmod(0o700)
-    # A file that is there is not opened: closing it would let go of the locks that this process has on it.
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            path.chmod(0o600)
 
 
 def _version(connection: sqlite3.Connection) -> int:

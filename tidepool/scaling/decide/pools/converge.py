@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.pool import ConvergedPool
@@ -34,7 +34,7 @@ from tidepool.scaling.decide.pools.placing import (
     never,
 )
 from tidepool.scaling.decide.pools.pod_queue import TRIED_AGAIN_AFTER, PodQueue, offer_of, pod_queue
-from tidepool.scaling.decision import Convert, MachineView, Phase, Standing, WaitingPod
+from tidepool.scaling.decision import Convert, Launch, MachineView, Phase, Standing, WaitingPod
 from tidepool.scaling.memory import Memory, Moving, PoolMemory
 
 #: Until then a machine that is to move has begun to; what is under way has its time anew.
@@ -48,15 +48,6 @@ _PHASES: Final[Mapping[str, Phase]] = {
     "busy": Phase.BUSY,
     "held": Phase.HELD,
 }
-
-
-class Wanted(NamedTuple):
-    """Machines that jobs want from Kubernetes, of one pool: names, the reason, and the first of the jobs."""
-
-    pool: str
-    names: tuple[str, ...]
-    reason: str
-    jobs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +108,9 @@ class Convergence:
         """By pool, the machines that could come to Slurm, and why no others can."""
         return self._to_slurm
 
-    def settle(self, wanted: Sequence[Wanted], needed: Collection[str]) -> Settled:
-        """Return what is done. ``wanted``: what jobs want to come; ``needed``: machines in Slurm that jobs will run on."""
-        gone = {name for each in wanted for name in each.names}
+    def settle(self, wanted: Sequence[Launch], needed: Collection[str]) -> Settled:
+        """Return what is done. ``wanted``: what jobs want to come, of a pool each; ``needed``: machines in Slurm that jobs will run on."""
+        gone = {name for each in wanted for name in each.nodes}
         to_kubernetes = {pool.name: self._kubernetes_side(pool, gone, needed) for pool in self._pools}
         could_come = {name: each.names for name, each in to_kubernetes.items()}
         placement = assign_pods(self._queue, self._pod_nodes.pod_bins(gone, could_come))
@@ -160,8 +151,8 @@ class Convergence:
 
     # Who goes
 
-    def _for_jobs(self, wanted: Wanted) -> Convert:
-        return Convert(wanted.pool, wanted.names, "slurm", wanted.reason, jobs=wanted.jobs)
+    def _for_jobs(self, wanted: Launch) -> Convert:
+        return Convert(wanted.fleet, wanted.nodes, "slurm", wanted.reason, jobs=wanted.jobs)
 
     def _for_pods(self, placement: PodPlacement) -> list[Convert]:
         names: defaultdict[str, list[str]] = defaultdict(list)
