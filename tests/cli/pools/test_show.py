@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from tests.cli.pools.standins import PoolPerson, outputs
-from tidepool.cli import errors, stack_spec
+from tidepool.cli import down, errors, stack_spec
 from tidepool.clients.slurm import JobRequest
 from tidepool.conversion.processes import new_driver
 from tidepool.conversion.record import Order, Work
@@ -25,6 +25,8 @@ BUDGET = Work("pod", "default/web-0", "ReplicaSet/web", "runs", "budget web allo
 def _no_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of this machine's own is looked at."""
     monkeypatch.setattr(kernel, "list_machines", lambda _data, _stack: ())
+    # It has a name of its own for it, which is taken when the verb is imported: by whichever test is the first.
+    monkeypatch.setattr(down, "list_machines", lambda _data, _stack: ())
 
 
 def waiting(ada: PoolPerson, work: Work = BUDGET, node: str = "shared-2") -> None:
