@@ -581,6 +581,14 @@ def test_what_the_month_has_cost_goes_on() -> None:
     assert hour.cost.month_usd == pytest.approx(4)
 
 
+def test_what_is_too_many_and_has_a_job_that_waits_for_its_boot_stays() -> None:
+    coming = node("cpu-2", "MIXED+CLOUD+POWERING_UP")
+    seen = cluster_state(coming, of=spec(fleet(max_nodes=1)), recorded={"cpu-2": Recorded(machine=True)})
+    assert decide(seen, Memory()).actions == ()
+    idle = replace(seen, nodes=(node("cpu-2", "IDLE+CLOUD+POWERING_UP"), *seen.nodes[1:]))
+    assert kinds(decide(idle, Memory())) == [(Remove, ("cpu-2",))]
+
+
 # Mode power_save
 
 

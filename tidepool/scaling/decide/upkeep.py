@@ -96,7 +96,7 @@ def upkeep(
             continue
         why = excess.get(entry.name)
         if entry.action is NodeAction.MAKE and why is not None:
-            if state.machines is not None:
+            if state.machines is not None and not entry.has_jobs:
                 yield Step(Remove, entry.fleet, entry.name, why)
         elif entry.is_confirmed and (step := _step(entry, saves_power, plan.is_expected(entry.name))):
             yield step
