@@ -17,9 +17,9 @@ from pulumi.automation.errors import InvalidVersionError, create_command_error
 from semver import VersionInfo
 
 from tidepool.engine import choice
+from tidepool.engine.choice import COMPATIBLE_VERSION
 from tidepool.engine.command import main
 from tidepool.engine.errors import EngineError
-from tidepool.engine.verbs.about import COMPATIBLE_VERSION
 
 #: What runs a program and providers: in a process of its own, which can be interrupted and may be killed.
 _OPERATIONS: Final = frozenset({"preview", "pre", "up", "update", "refresh", "destroy", "down", "dn"})

@@ -15,6 +15,11 @@ EngineName = Literal["pulumi", "embedded"]
 
 #: What ``TIDEPOOL_ENGINE`` may say.
 ENGINES: Final = ("pulumi", "embedded")
+#: The version of the CLI whose commands, state and protocol this engine follows. The Automation API asks
+#: `pulumi version` and decides by the answer what it may send: which commands exist, and that events go
+#: to a gRPC server and not to a file. A version of the engine's own would be refused as too old, or make
+#: it avoid what works. `about` says plainly that this is not the CLI.
+COMPATIBLE_VERSION: Final = "3.260.0"
 #: The folder in whose `bin` `make pulumi` puts the CLI: in the environment of this Python.
 BUILT: Final = Path(sys.prefix) / "pulumi"
 #: The program by which the CLI runs Python.

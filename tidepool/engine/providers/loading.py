@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tidepool.engine.choice import COMPATIBLE_VERSION
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
@@ -18,9 +19,6 @@ from tidepool.engine.providers.contract import Provider
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.providers.process import START_DEADLINE_S
 from tidepool.engine.rpc import CHANNEL_OPTIONS, messages
-
-#: The Pulumi CLI that this engine follows.
-PULUMI_VERSION: Final = "3.260.0"
 
 #: Takes an ``engine_pb2.LogRequest``; called on gRPC's threads.
 LogSink = Callable[[Any], None]
@@ -31,7 +29,7 @@ _WORKERS: Final = 4
 class EngineServer:
     """The service on a port of the loopback. It is started when its address is first asked for."""
 
-    def __init__(self, log: LogSink, version: str = PULUMI_VERSION) -> None:
+    def __init__(self, log: LogSink, version: str = COMPATIBLE_VERSION) -> None:
         self._log = log
         self._version = version
         self._lock = threading.Lock()
@@ -74,7 +72,7 @@ class EngineServer:
 class EngineServicer:
     """The service's methods, as gRPC calls them."""
 
-    def __init__(self, log: LogSink, version: str = PULUMI_VERSION) -> None:
+    def __init__(self, log: LogSink, version: str = COMPATIBLE_VERSION) -> None:
         from google.protobuf import empty_pb2
 
         self._messages = messages("engine_pb2")

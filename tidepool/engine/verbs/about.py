@@ -5,16 +5,11 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
+from tidepool.engine.choice import COMPATIBLE_VERSION
 from tidepool.engine.command import World
 from tidepool.engine.verbs.grammar import Command, Flag, visible_flags
-
-#: The version of the CLI whose commands, state and protocol this engine follows. The Automation API asks
-#: `pulumi version` and decides by the answer what it may send: which commands exist, and that events go
-#: to a gRPC server and not to a file. A version of the engine's own would be refused as too old, or make
-#: it avoid what works. `about` says plainly that this is not the CLI.
-COMPATIBLE_VERSION: Final = "3.260.0"
 
 
 def version(world: World) -> None:
