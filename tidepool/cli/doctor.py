@@ -161,7 +161,8 @@ def _engine(context: Context) -> Finding:
     try:
         name = chosen_engine(context.env)
     except EngineError as error:
-        return Finding("engine", "lacks", str(error), "unset TIDEPOOL_ENGINE")
+        remedy = "unset TIDEPOOL_ENGINE" if context.env.get("TIDEPOOL_ENGINE") else "TIDEPOOL_ENGINE=embedded"
+        return Finding("engine", "lacks", str(error), remedy)
     return Finding("engine", "well", name)
 
 

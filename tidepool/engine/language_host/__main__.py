@@ -35,8 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.install:
         from tidepool.engine.language_host.installing import install
 
-        sys.stderr.write(f"pulumi: {install(given.install)} is ready\n")
-        return 0
+        try:
+            told, code = f"{install(given.install)} is ready", 0
+        except OSError as error:
+            told, code = f"{error.filename}: {error.strerror}; it is put into the environment {sys.prefix}", 1
+        sys.stderr.write(f"pulumi: {told}\n")
+        return code
     return serve(given.executor, given.engine, os.environ)
 
 
