@@ -10,7 +10,8 @@ import pytest
 
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.provider.calls import Preflights
-from tidepool.cluster.failures import Permanent, Transient
+from tidepool.clients.transport import Completed
+from tidepool.cluster.failures import InfrastructureError, InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures.ssh.ask import FACTS_S, HostError, ask
 from tidepool.infrastructures.ssh.preflight import Demands, lacks_of_hosts
 from tidepool.resources.reading import read
@@ -102,3 +103,41 @@ def test_a_host_that_refuses_and_one_of_another_cluster_are_told_together(sshd: 
         for each in said
     ), said
     assert any(each.startswith("fleets[0].hosts[1]: the host 127.0.0.1: the key") for each in said), said
+
+
+class Reached:
+    """A host that was reached, and says that."""
+
+    where = "admin@127.0.0.1"
+
+    def __init__(self, code: int, said: str) -> None:
+        self.done = Completed(code, "", said)
+
+    def run(self, *_: object, **__: object) -> Completed:
+        return self.done
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "kind", "words"),
+    [
+        (1, "sudo: a password is required", Permanent, "root may not use sudo there without a password"),
+        (127, "sh: 1: python3: not found", Transient, "there is no python3 on root@"),
+        (1, "OSError: [Errno 28] No space left on device", InsufficientCapacity, "cannot be told to claim: OSError"),
+        (1, "OSError: [Errno 30] Read-only file system", Permanent, "cannot be told to claim: OSError"),
+        (255, "", Transient, "cannot be told to claim: it says nothing"),
+    ],
+)  # fmt: skip
+def test_a_host_that_does_not_do_it_fails_by_a_kind(
+    sshd: Sshd,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    said: str,
+    kind: type[InfrastructureError],
+    words: str,
+) -> None:
+    monkeypatch.setattr("tidepool.infrastructures.ssh.ask.transport", lambda *_: Reached(code, said))
+    with pytest.raises(HostError, match=words) as raised:
+        ask(way(sshd), "claim", {}, FACTS_S)
+    assert raised.value.kind is kind
