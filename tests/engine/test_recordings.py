@@ -84,13 +84,13 @@ def cli() -> Actor:
 PACKAGES: Final = pytest.mark.xfail(
     reason="the CLI takes versions of default providers from the state only where no package names a plugin"
 )
-KNOWN: Final = {"options": PACKAGES}
+#: All are run by `make test-cli`; those in which a stack goes from one to the other are slow tests besides.
+MARKS: Final = {"options": PACKAGES, **{s.name: pytest.mark.slow for s in OF_TWO}}
 
 
 @pytest.mark.cli
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "scenario", [pytest.param(s, marks=KNOWN.get(s.name, ()), id=s.name) for s in SCENARIOS]
+    "scenario", [pytest.param(s, marks=MARKS.get(s.name, ()), id=s.name) for s in SCENARIOS]
 )
 def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path, cli: Actor) -> None:
     (tmp_path / "cli").mkdir()
