@@ -39,10 +39,10 @@ OPERATIONS: Final = {
     "idle": ("up", "--yes", "--skip-preview", "--expect-no-changes"),
     "destroy": ("destroy", "--yes", "--skip-preview"),
 }
-#: The targets of the engine's design: (operation, resources) -> seconds, MiB.
+#: The targets of the design: (operation, resources) -> seconds, MiB.
 TARGETS: Final = {
-    ("idle", 12): (0.6, None),
-    ("idle", 1000): (2.5, None),
+    ("idle", 12): (0.45, None),
+    ("idle", 1000): (1.8, None),
     ("create", 1000): (4.0, None),
     ("create", 10_000): (45.0, 600.0),
 }
