@@ -26,6 +26,7 @@ from tests.scaling.decide.cluster_states import (
 from tidepool.clients.slurm import JobState
 from tidepool.cluster.hostlist import HostSet
 from tidepool.scaling.cluster_state import ClusterState, Recorded
+from tidepool.scaling.decide.budget import month_end
 from tidepool.scaling.decide.decide import decide
 from tidepool.scaling.decision import (
     Action,
@@ -197,6 +198,19 @@ def test_nothing_is_launched_that_could_break_the_budget() -> None:
     assert "limits.budget_usd_per_month" in decision.waiting[3].reason
     after = decide(*later(cluster_state(of=spec(priced), jobs=jobs), decision, 0))
     assert after.cost.month_projected_usd == pytest.approx(132)
+
+
+def test_jobs_without_a_time_limit_do_not_break_the_budget_either() -> None:
+    """A node costs until the month's end; who looks again for those that were refused counts the ones opened before."""
+    left_h = (month_end(AT) - AT) / timedelta(hours=1)
+    priced = fleet(max_nodes=4, infrastructures=[{"name": "local", "price_usd_per_hour": 1}])
+    jobs = tuple(job(n, cpus=4, time_limit_s=None) for n in range(1, 5))
+    of = spec(priced, limits={"budget_usd_per_month": 2.5 * left_h})
+    decision = decide(cluster_state(of=of, jobs=jobs), Memory())
+    assert kinds(decision) == [(Launch, ("cpu-1", "cpu-2"))]
+    assert decide(
+        *later(cluster_state(of=of, jobs=jobs), decision, 0)
+    ).cost.month_projected_usd == pytest.approx(2 * left_h)
 
 
 def test_a_lowered_limit_has_the_idle_drained_first() -> None:

@@ -91,7 +91,7 @@ class LaunchLimits:
         self._at = at
         self._left = dict(allowance.capped_accounts)
         self._used: dict[str, set[str]] = {}
-        self._launched_usd = 0.0
+        self._launched_usd: float | None = 0.0
         self._pools = frozenset(name for name, each in closed.items() if each.spare is not None)
 
     def last_slot(self, fleet: str) -> int:
@@ -138,7 +138,7 @@ class LaunchLimits:
             launched,
             time_limit_s=purpose.time_limit_s,
             account=purpose.account,
-            launched_usd=self._launched_usd + planned_usd,
+            launched_usd=None if self._launched_usd is None else self._launched_usd + planned_usd,
         )
         if vacant < nodes and grant.nodes == vacant:
             return Grant(vacant, f"fleet {fleet} has no more nodes (max_nodes is {closed.max_nodes})")
@@ -146,7 +146,12 @@ class LaunchLimits:
 
     def launched(self, usd: float) -> None:
         """Count what launched nodes could cost."""
-        self._launched_usd += usd
+        if self._launched_usd is not None:
+            self._launched_usd += usd
+
+    def decided(self) -> None:
+        """Count no costs any more, as there are nodes that were launched before: the most is assumed of all of them."""
+        self._launched_usd = None
 
     def nodes_for(self, purpose: Purpose, nodes: int) -> int:
         """Return how many of ``nodes`` an account may have."""

@@ -39,6 +39,7 @@ class Packer:
     def decided(self, opened: Mapping[str, Sequence[str]]) -> None:
         """Begin with nodes that were opened before (`Bins.decided`)."""
         self._bins.decided(opened)
+        self._launch_limits.decided()
 
     def pack(self, group: Group, jobs: int) -> tuple[list[Placement], Grant | None]:
         """Place up to ``jobs`` of a group; where fewer were placed, what is in the way."""
