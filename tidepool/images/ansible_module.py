@@ -25,7 +25,8 @@ def next_module(file: str) -> bytes:
     from multiprocessing.connection import Listener
 
     import_module("ansible.module_utils.basic")  # each module wants it
-    listener = Listener(file, "AF_UNIX")
+    listener = Listener(f"{file}.new", "AF_UNIX")
+    Path(f"{file}.new").rename(file)  # so that nobody finds it before it listens
     while True:
         with listener.accept() as client, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             archive = client.recv_bytes()

@@ -235,12 +235,16 @@ def test_cancel_takes_the_locks_away(stack: Folder) -> None:
 def test_selection_is_where_the_cli_keeps_it(stack: Folder) -> None:
     (file,) = (stack.path / "home" / "workspaces").iterdir()
     assert re.fullmatch(r"shop-[0-9a-f]{40}-workspace\.json", file.name)
+    name = "organization/shop/dev"
     assert json.loads(file.read_text()) == {
-        "stacks": {stack.env["PULUMI_BACKEND_URL"]: "organization/shop/dev"}
+        "stack": name,  # for the CLI 3.255
+        "stacks": {stack.env["PULUMI_BACKEND_URL"]: name},
     }
-    # What an older CLI wrote counts too.
-    file.write_text('{"stack": "organization/shop/dev"}')
+    file.write_text(json.dumps({"stack": name}))
     assert stack.ok("stack", "--show-name") == "dev\n"
+    # What was selected in another backend is not selected in this one.
+    file.write_text(json.dumps({"stack": name, "stacks": {"file:///elsewhere": name}}))
+    assert "no stack selected" in stack.run("stack", "--show-name").stderr
     file.write_text("{")
     assert "could not parse file" in stack.run("stack", "--show-name").stderr
 

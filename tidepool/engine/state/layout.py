@@ -276,8 +276,9 @@ def selected_stack(pulumi_home: Path, project: Project, backend_url: str) -> str
     """The full name of the stack that is selected, None where none is."""
     settings = _read_settings(_settings_path(pulumi_home, project))
     by_backend = settings.get("stacks") or {}
-    # Before there was one selection a backend, there was one for all, under "stack".
-    return by_backend.get(backend_url) or settings.get("stack") or None
+    # The CLI 3.255 has one selection for all backends, under "stack"; later ones have one of each.
+    of_all = settings.get("stack")
+    return by_backend.get(backend_url) or (of_all if of_all not in by_backend.values() else None) or None
 
 
 def select_stack(pulumi_home: Path, project: Project, backend_url: str, stack: str | None) -> None:
@@ -286,7 +287,7 @@ def select_stack(pulumi_home: Path, project: Project, backend_url: str, stack: s
     settings = _read_settings(path)
     stacks = dict(settings.get("stacks") or {})
     if stack:
-        stacks[backend_url] = stack
+        stacks[backend_url] = settings["stack"] = stack
     else:
         stacks.pop(backend_url, None)
         settings.pop("stack", None)
