@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,7 +45,9 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     home = home_of(environment)
     code = 0
     try:
-        asyncio.run(_serve(address, home))
+        asyncio.run(
+            serve(address, home.data / _FAULTS, partial(TidepoolProvider, Kinds(home).of), import_ahead)
+        )
     except Exception as error:  # noqa: BLE001 - the process ends with it, and says why
         sys.stderr.write(f"{error_text(error, home.data / _FAULTS)}\n")
         sys.stderr.flush()
@@ -65,18 +68,26 @@ def home_of(environment: Mapping[str, str]) -> Home:
     return Home(data, images, dict(environment))
 
 
-async def _serve(engine_address: str, home: Home) -> None:
+async def serve(
+    engine_address: str,
+    faults: Path,
+    make_provider: Callable[[EngineLog, Callable[[], None]], TidepoolProvider],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve a provider until a signal comes, at a port that is written to stdout; ``meanwhile`` is called after that.
+
+    ``make_provider`` takes the engine's log, and what ends the process.
+    """
     server = grpc.aio.server(options=_OPTIONS)
     asked_to_end = asyncio.Event()
     log = EngineLog(engine_address)
-    provider = TidepoolProvider(Kinds(home).of, log, asked_to_end.set)
-    servicer = Servicer(home.data / _FAULTS, provider, log)
+    servicer = Servicer(faults, make_provider(log, asked_to_end.set), log)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
-    import_ahead()
+    meanwhile()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
     await asked_to_end.wait()
