@@ -65,7 +65,7 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --no-loadscope-reorder
 test: setup-tests ## set up, check the style, run the tests that are quick: 10 minutes at most
 # Beside the type checker, which works on one processor, the tests are compiled on the other.
 	@$(MAKE) --jobs=2 --output-sync=target lint compile-tests
-	@$(PYTEST) -m "not slow and not cli" $(TEST_ARGS)
+	@$(PYTEST) -m "not slow" $(TEST_ARGS)
 
 .PHONY: compile-tests
 compile-tests:
@@ -74,10 +74,6 @@ compile-tests:
 .PHONY: test-slow
 test-slow: setup-tests
 	@$(PYTEST) -m slow $(TEST_ARGS)
-
-.PHONY: test-cli
-test-cli: setup-tests pulumi ## every scenario of the engine beside the Pulumi CLI: some 20 minutes
-	@$(PYTEST) -m cli $(TEST_ARGS)
 
 .PHONY: test-all
 test-all: test toolchains test-slow ## those, and the slow ones: whole clusters and their faults, images, boots in software

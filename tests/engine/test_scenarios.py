@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.engine.scenarios import observe, order
 from tests.engine.scenarios.compare import differences, without
 from tests.engine.scenarios.format import load
 from tests.engine.scenarios.normalise import Normaliser, instant, resource
 from tests.engine.scenarios.order import Span
-from tests.engine.scenarios.recording import dump, folded, unfolded
 
 A, B, C = (f"urn:pulumi:dev::p::t::{name}" for name in "abc")
 UUIDS = ("11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000")
@@ -119,22 +116,6 @@ def test_differences_name_the_part() -> None:
 def test_parts_can_be_left_out_within_a_key() -> None:
     seen = {"state": {"resources": [1], "pending": [2]}, "messages": []}
     assert without(seen, ("state.pending", "messages")) == {"state": {"resources": [1]}}
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=10,
-)
-
-
-# How fast values are drawn is a matter of the machine's load.
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.fixed_dictionaries({"do": st.just("up"), "state": values, "cloud": values}), max_size=5))
-def test_a_recording_is_read_as_it_was_written(steps: list[dict[str, object]]) -> None:
-    import json
-
-    assert unfolded(json.loads(dump(folded(steps)))) == steps
 
 
 def test_an_unknown_key_of_a_step_is_refused(tmp_path: Path) -> None:

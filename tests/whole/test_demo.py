@@ -24,12 +24,9 @@ from tidepool.scaling.ports import Intent, Result
 without_cli = pytest.mark.skipif(find_cli(os.environ) is None, reason=LEFT_OUT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("engine", "runs"),
-    [
-        pytest.param("embedded", (2, 1), marks=pytest.mark.slow),
-        pytest.param("pulumi", (1,), marks=[pytest.mark.cli, without_cli]),
-    ],
+    ("engine", "runs"), [("embedded", (2, 1)), pytest.param("pulumi", (1,), marks=without_cli)]
 )
 def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next(
     images: Path, tmp_path: Path, engine: str, runs: tuple[int, ...]

@@ -1,8 +1,8 @@
 """Runs a program step by step with a command line and writes down what could be seen of it.
 
 - ``format``: a scenario and its steps, read from YAML beside the program.
-- ``sandbox``, ``actors``, ``left``: the folders of a run, who runs there, what a step leaves on disk.
+- ``sandbox``, ``actors``: the folders of a run, who runs there.
 - ``play``: the run itself, one observation a step.
 - ``observe``, ``order``, ``normalise``: from raw logs to what two runs must agree on.
-- ``recording``, ``compare``: the file that keeps observations, and how two of them differ.
+- ``compare``: how two observations differ.
 """

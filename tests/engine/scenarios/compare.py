@@ -26,7 +26,7 @@ def differences(expected: dict[str, Any], got: dict[str, Any]) -> list[str]:
     for key in [*expected, *(k for k in got if k not in expected)]:
         want, have = _lines(expected.get(key)), _lines(got.get(key))
         if want != have:
-            report.append(f"  {key}:  (- as recorded, + as it is)")
+            report.append(f"  {key}:  (- the CLI, + the engine)")
             diff = list(difflib.unified_diff(want, have, lineterm="", n=3))[2:]
             report += [f"    {line}" for line in diff]
     return report

@@ -83,11 +83,6 @@ class Scenario:
         """The project's name, as its programs and URNs have it."""
         return str(yaml.safe_load((self.folder / "Pulumi.yaml").read_text())["name"])
 
-    @property
-    def of_two(self) -> bool:
-        """Whether the real CLI and the engine take turns."""
-        return any(step.by for step in self.steps)
-
 
 def load(folder: Path) -> Scenario:
     """The scenario in ``folder``. Raises ValueError where it has a key that means nothing."""

@@ -38,18 +38,6 @@ class Normaliser:
         self._names: dict[str, str] = {}
         self._ids: dict[str, list[str]] = {}
 
-    def known(self) -> dict[str, list[str]]:
-        """The random ids seen so far of each URN, in the order they were seen."""
-        return {urn: list(ids) for urn, ids in self._ids.items()}
-
-    def go_on_from(self, known: Mapping[str, list[str]]) -> None:
-        """Begin anew with what another run knew."""
-        self._names.clear()
-        self._ids.clear()
-        for urn, ids in known.items():
-            for id in ids:
-                self._name(urn, id)
-
     def learn(self, document: Any) -> None:
         """Give a name to each random id of a provider in ``document`` (a state or events, as read)."""
         for node in _nodes(document):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from . import left, normalise, observe, order
+from tidepool.engine import command
+
+from . import normalise, observe, order
 from .format import Scenario, Step
 from .normalise import Normaliser
 from .sandbox import Actor, Ran, Sandbox
@@ -18,23 +21,12 @@ _TIMES: Final = re.compile(r'"(?:created|modified)": "([^"]+)"')
 
 
 class Play:
-    """One run of one scenario: ``main`` does the steps that are nobody's in particular.
+    """One run of one scenario: ``main`` does the steps that are nobody's in particular, ``actors`` has who does the others."""
 
-    ``actors`` has who does the others; where it has nobody, what the step left is taken from ``recorded``.
-    """
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        root: Path,
-        main: Actor,
-        actors: Mapping[str, Actor],
-        recorded: Sequence[dict[str, Any]] = (),
-    ) -> None:
+    def __init__(self, scenario: Scenario, root: Path, main: Actor, actors: Mapping[str, Actor]) -> None:
         self._scenario = scenario
         self._main = main
         self._actors = actors
-        self._recorded = recorded
         self._box = Sandbox(root, scenario)
         self._names = Normaliser(str(root), scenario.project)
         self._stacks: set[str] = set()
@@ -54,9 +46,7 @@ class Play:
     def step(self, number: int, step: Step) -> dict[str, Any]:
         """Run one step and look at what became of it."""
         box = self._box
-        actor = self._actors.get(step.by) if step.by else self._main
-        if actor is None:
-            return self._taken_over(self._recorded[number - 1], step)
+        actor = self._actors[step.by] if step.by else self._main
         self._program = step.program or self._program
         env = box.environment(actor, self._program, step.env)
         box.write_files(step.files)
@@ -76,7 +66,7 @@ class Play:
             seen["why"] = step.why
         log_text = log_path.read_text() if log_path.exists() else ""
         before = order.edges(self._resources)
-        deployment = self._state_after(actor, env, step)
+        deployment = self._state_after(step)
         self._starts[number] = ran.started
         self._learn_times(deployment)
         log = [json.loads(line) for line in log_text.splitlines()]
@@ -101,48 +91,24 @@ class Play:
         )
         return seen
 
-    def left(self) -> dict[str, Any]:
-        """What the last step left on disk, for a run in which nobody can do that step."""
-        return {
-            "times": dict(self._step_of_time),
-            "ids": self._names.known(),
-            "files": left.collect(self._box),
-        }
-
-    def _taken_over(self, recorded: dict[str, Any], step: Step) -> dict[str, Any]:
-        """Go on from what the recorded step left, as if it had been done; one before another leaves nothing."""
-        if "left" not in recorded:
-            return recorded
-        self._box.write_files(step.files)
-        self._program = step.program or self._program
-        left.restore(self._box, recorded["left"]["files"])
-        env = self._box.environment(self._main, self._program)
-        if step.stack not in self._stacks:
-            self._must(self._box.run(self._main, ["stack", "select", step.stack, "--non-interactive"], env))
-        self._stacks.add(step.stack)
-        self._step_of_time = dict(recorded["left"]["times"])
-        self._calls_seen = len(self._calls())
-        self._names.go_on_from(recorded["left"]["ids"])
-        deployment = self._export(self._main, env, step.stack)
-        self._names.learn(deployment)
-        self._resources = (deployment or {}).get("resources") or []
-        return recorded
-
-    def _state_after(self, actor: Actor, env: Mapping[str, str], step: Step) -> dict[str, Any] | None:
+    def _state_after(self, step: Step) -> dict[str, Any] | None:
         """The stack's state with secrets in clear; read again only where the step may have changed it."""
         folder = self._box.backend / ".pulumi" / "stacks"
         stored = (step.stack, tuple(p.read_bytes() for p in sorted(folder.rglob("*.json"))))
         # After a kill there may be more than the checkpoint says.
         if stored != self._stored_last or step.signal_at:
-            self._exported_last = self._export(actor, env, step.stack)
+            self._exported_last = self._export(step.stack)
             self._stored_last = stored
         return self._exported_last
 
-    def _export(self, actor: Actor, env: Mapping[str, str], stack: str) -> dict[str, Any] | None:
-        ran = self._box.run(actor, ["stack", "export", "--show-secrets", "--stack", stack], env)
-        if ran.exit_code != 0:
+    def _export(self, stack: str) -> dict[str, Any] | None:
+        # By the engine whoever it was: both write one format, and in this process that takes no time.
+        out = io.StringIO()
+        words = ("stack", "export", "--show-secrets", "--stack", stack)
+        env = self._box.environment(self._main, self._program)
+        if command.main(words, self._box.project, env, out, io.StringIO(), interactive=False) != 0:
             return None  # the stack is gone, which the step's own output says too
-        deployment: dict[str, Any] = json.loads(ran.stdout)["deployment"]
+        deployment: dict[str, Any] = json.loads(out.getvalue())["deployment"]
         return deployment
 
     def _learn_times(self, deployment: dict[str, Any] | None) -> None:

@@ -1,0 +1,61 @@
+"""The embedded engine does what the real CLI does with the same programs, side by side.
+
+The CLI is the one on PATH, or that of `make pulumi`. It plays each scenario alone, and then the engine does; where a stack goes
+from one to the other, the second time each does its own steps.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.engine.scenarios.actors import LEFT_OUT, engine, real_cli
+from tests.engine.scenarios.compare import differences, without
+from tests.engine.scenarios.format import Scenario, Step, load_all
+from tests.engine.scenarios.play import Play
+from tests.engine.scenarios.sandbox import Actor
+
+SCENARIOS: Final = load_all(Path(__file__).with_name("programs"))
+CLI: Final = real_cli()
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CLI is None, reason=LEFT_OUT)]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path) -> None:
+    assert CLI is not None
+    expected = played_by(CLI, scenario, tmp_path)
+    play = Play(scenario, tmp_path / "engine", engine(), {"cli": CLI, "engine": engine()})
+    report: list[str] = []
+    for number, (step, want) in enumerate(zip(scenario.steps, expected, strict=True), 1):
+        got = play.step(number, step)
+        apart = step.unlike.get("parts", ())
+        if lines := differences(without(want, apart), without(got, apart)):
+            report += [f"step {number}: {step.do} (program {step.program or 'as before'})", *lines]
+            if want["exit code"] != got["exit code"]:
+                report.append("the steps after it were not played")
+                break
+    if report:
+        pytest.fail(f"{scenario.name} differs from what the CLI does:\n" + "\n".join(report), pytrace=False)
+
+
+def played_by(cli: Actor, scenario: Scenario, folder: Path) -> list[dict[str, Any]]:
+    """What each step comes to where the CLI does all of them."""
+    play = Play(scenario, folder / "cli", cli, {"cli": cli, "engine": cli})
+    seen = []
+    for number, step in enumerate(scenario.steps, 1):
+        seen.append(play.step(number, step))
+        hold_to_its_point(scenario, step, seen[-1])
+    return seen
+
+
+def hold_to_its_point(scenario: Scenario, step: Step, seen: dict[str, Any]) -> None:
+    """Fail where a step of the CLI does not end as its scenario says, or a secret is told that nobody asked for."""
+    parts = ("exit code", "messages", "summary", "stdout", "stderr")
+    said = json.dumps({part: seen[part] for part in parts if part in seen}, indent=1)
+    assert (seen["exit code"] == 0) == (step.exit == "ok"), f"{scenario.name}: {step.do}: {said}"
+    asked = ("config get", "stack output --json --show-secrets")
+    assert not seen["leaks"] or step.do.startswith(asked), f"{scenario.name}: {step.do}: {seen['leaks']}"
