@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import versions
 from tests.infrastructures.aws.front import client
 from tests.infrastructures.aws_world import AwsWorld, aws_world
 from tests.infrastructures.conftest import a_request
@@ -11,6 +12,8 @@ from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.aws.machines import AwsMachines
 from tidepool.simulation.machines import MachineRequest
+
+pytestmark = [pytest.mark.runs("aws", versions.installed("moto"))]
 
 
 @pytest.fixture

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests import versions
 from tests.infrastructures.conftest import World, a_request
 from tests.infrastructures.kubernetes_world import KubernetesWorld
 from tidepool.infrastructures import MachineKey
+
+pytestmark = [
+    pytest.mark.runs("local", "this kernel"),
+    pytest.mark.runs("aws", versions.installed("moto")),
+    pytest.mark.runs("libvirt", "libvirt of Debian 12"),
+]
 
 
 def test_nothing_there_is_nothing_and_deleting_it_succeeds(world: World) -> None:

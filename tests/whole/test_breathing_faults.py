@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.machine_faults import freeze_machine, pull_plug, thaw_machine
 from tests.whole.breathing import (
     FLEETS,
@@ -27,7 +28,7 @@ from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState, Node, NodeBase, NodeFlag, SlurmError
 from tidepool.infrastructures.local import kernel
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 #: For faults that must come at a certain moment, which is Slurm's and not the test's.
 _TRIES = 5

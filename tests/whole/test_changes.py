@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.whole.cluster import Cluster, summary, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import ControllerDown, JobState, SlurmError
 from tidepool.conversion.ports import ConversionError, Verdict
 from tidepool.conversion.slurm_side import SlurmSide
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 #: What `status` says to start it by.
 START = "mkdir -p /run/tidepool/start; touch /run/tidepool/start/slurmctld; kill -HUP 1"

@@ -10,11 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.machine_faults import pull_plug
 from tests.whole.cluster import Cluster
 from tidepool.infrastructures.local import kernel
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the whole machine is counted")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("the whole machine is counted"),
+    pytest.mark.runs("local", versions.slurm()),
+]
 
 _KINDS = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
 

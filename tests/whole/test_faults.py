@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.machine_faults import pull_plug
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
 from tidepool.infrastructures.local import kernel
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 _HOG = """python3 - <<'END'
 held = bytearray(400 << 20)

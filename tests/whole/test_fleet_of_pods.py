@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests import versions
 from tests.golden import CONVERGED, golden_image, golden_store
 from tests.infrastructures.kubernetes.graph import applied, registered
 from tests.provider.calls import Calls, plainly
@@ -34,8 +35,13 @@ from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.connection import transport
 from tidepool.infrastructures.kubernetes.machines import KubernetesMachines
 from tidepool.testing import Graph
+from tidepool.toolchain import KUBERNETES
 
-pytestmark = [pytest.mark.slow, needs_kubernetes]
+pytestmark = [
+    pytest.mark.slow,
+    needs_kubernetes,
+    pytest.mark.runs("kubernetes", versions.built(KUBERNETES), versions.slurm()),
+]
 
 #: Of the program that the graph is of.
 STACK = "dev"

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.whole.cluster import TIDEPOOL, Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.infrastructures.local import kernel
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 #: How many machines and nodes there are when the blow falls: at the first of them, on the way, at the last.
 _STEPS = (1, 3, 6)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests import versions
 from tests.golden import golden_image
 from tests.infrastructures.libvirt.daemon import Host, a_host, missing
 from tests.infrastructures.libvirt.graph import FILE, registered
@@ -36,6 +37,9 @@ from tidepool.resources.kind import Refusal
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(missing(file_server=True)), reason=missing(file_server=True)),
+    pytest.mark.runs(
+        "libvirt", "libvirt and QEMU of Debian 12, in software", versions.slurm("debian-12-cloud")
+    ),
 ]
 
 #: Of the program that the graph is of.

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from tests import versions
 from tests.whole.cluster import Cluster, summary
 from tidepool.clients.slurm import JobState
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 
 def test_all_nodes_are_idle_when_up_returns(cluster: Cluster) -> None:

@@ -14,17 +14,23 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.golden import CONVERGED, golden_store
 from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import until
 from tests.whole.pool_load import told_by_us
 from tests.whole.pools import ANY, POOL, PoolCluster, a_pool_cluster
 from tests.whole.switching import kill_driver
+from tidepool import toolchain
 from tidepool.clients.slurm import JobState
 from tidepool.conversion.kubernetes_side import MEMBER_LABEL
 from tidepool.conversion.record import Conversion
 
-pytestmark = [pytest.mark.slow, needs_kubernetes]
+pytestmark = [
+    pytest.mark.slow,
+    needs_kubernetes,
+    pytest.mark.runs("local", versions.slurm(), versions.built(toolchain.KUBERNETES)),
+]
 
 #: So often a kill may come too late, before that counts as a fault of the test.
 _TRIES = 10

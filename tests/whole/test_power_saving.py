@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.whole.breathing import FLEETS, Daemon, breathing, killed_after, machines, wish
 from tests.whole.cluster import Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import Completed, JobState, NodeFlag
 from tidepool.cluster.controller_programs import SPOOL
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 _OFF = {NodeFlag.CLOUD, NodeFlag.POWERED_DOWN}
 

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.engine.scenarios.actors import LEFT_OUT
 from tests.infrastructures.local.stacks import Stack, left_of
 from tests.whole.cluster import Cluster
 from tidepool.clients.slurm import JobState
 from tidepool.engine.choice import find_cli
+from tidepool.toolchain import PULUMI
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_cli(os.environ) is None, reason=LEFT_OUT)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_cli(os.environ) is None, reason=LEFT_OUT),
+    pytest.mark.runs("local", versions.slurm(), versions.built(PULUMI)),
+]
 
 
 def test_both_take_turns_on_a_cluster(images: Path, tmp_path: Path) -> None:

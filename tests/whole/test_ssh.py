@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import versions
 from tests.infrastructures.local.stacks import Stack
 from tests.playbooks.hosts import Host, Site, bare_image, site
 from tests.provider.calls import Calls
@@ -29,7 +30,15 @@ from tidepool.infrastructures.ssh.resources import SshPlaybookModel
 from tidepool.resources.kind import Home, Task
 from tidepool.resources.reading import read
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.runs(
+        "ssh",
+        versions.slurm(),
+        "hosts of Debian 12 on this kernel, without systemd",
+        versions.installed("ansible-core"),
+    ),
+]
 
 #: Of the cluster before the host comes: a controller, a login machine, and slots that nobody takes.
 OWN: dict[str, Any] = {

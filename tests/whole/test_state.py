@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.whole.cluster import TIDEPOOL, Cluster, until
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
 from tidepool.infrastructures.local import kernel
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.runs("local", versions.slurm())]
 
 
 @pytest.fixture

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests import versions
 from tests.components.by_engine import ByEngine
 from tests.infrastructures.aws.front import front
 from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE, mapping
 
 pytest.importorskip("pulumi_aws", reason="pulumi-aws is not installed: scripts/setup installs it")
+
+pytestmark = [pytest.mark.runs("aws", versions.installed("moto"))]
 
 
 class AtMoto(ByEngine):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import versions
 from tests.infrastructures.nomad.graph import JOB, registered
 from tests.infrastructures.nomad.specs import spec
 from tests.toolchain import built_tools, needs_nomad
@@ -30,7 +31,7 @@ from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.infrastructures.nomad.preflight import rights_missing
 from tidepool.toolchain import NOMAD
 
-pytestmark = [pytest.mark.slow, needs_nomad]
+pytestmark = [pytest.mark.slow, needs_nomad, pytest.mark.runs("nomad", versions.built(NOMAD))]
 UP_S = 120.0
 ROOT = Path(__file__).parents[3]
 
