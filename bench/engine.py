@@ -1,7 +1,7 @@
 """The embedded engine beside the Pulumi CLI: time and peak memory of the same operations.
 
 Both run the same program with the same provider, on a stack of their own in the same kind of state
-folder, turn about, each round from nothing: create N resources, an ``up`` that changes nothing, destroy.
+folder, turn about, each round from nothing: create N resources, an ``up`` and a preview that change nothing, destroy.
 The figures are medians of the rounds. Memory is the peak of all processes of the operation together
 (PSS: shared pages are counted once).
 
@@ -37,6 +37,7 @@ PLUGINS: Final = ROOT / "tests" / "engine" / "plugins"
 OPERATIONS: Final = {
     "create": ("up", "--yes", "--skip-preview"),
     "idle": ("up", "--yes", "--skip-preview", "--expect-no-changes"),
+    "preview": ("preview", "--expect-no-changes"),
     "destroy": ("destroy", "--yes", "--skip-preview"),
 }
 #: The targets of the design: (operation, resources) -> seconds, MiB.

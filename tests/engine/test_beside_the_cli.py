@@ -21,10 +21,18 @@ from tests.engine.scenarios.sandbox import Actor
 SCENARIOS: Final = load_all(Path(__file__).with_name("programs"))
 CLI: Final = real_cli()
 
+#: The engine takes the state's version of a plugin where a resource names none.
+PACKAGES: Final = pytest.mark.xfail(
+    reason="the CLI takes that version only where no package of the interpreter names a plugin", strict=True
+)
+
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CLI is None, reason=LEFT_OUT)]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(s, marks=PACKAGES if s.name == "options" else (), id=s.name) for s in SCENARIOS],
+)
 def test_engine_does_as_the_cli(scenario: Scenario, tmp_path: Path) -> None:
     assert CLI is not None
     expected = played_by(CLI, scenario, tmp_path)
