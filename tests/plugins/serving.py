@@ -11,6 +11,7 @@ is what the program ``pulumi-resource-nomad`` runs, which `search_path` makes; w
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import os
 import shlex
 import shutil
@@ -72,7 +73,14 @@ def main(package: str, arguments: list[str]) -> None:
     kinds: Any = import_module(f"tests.plugins.{package}").KINDS
     address = next((each for each in arguments if not each.startswith("-")), "")
     faults = Path(tempfile.gettempdir()) / f"plugin-{package}-faults-{os.getpid()}.log"
-    asyncio.run(serve(address, faults, partial(PluginProvider, kinds)))
+    asyncio.run(
+        serve(
+            address,
+            faults,
+            partial(PluginProvider, kinds),
+            version=importlib.metadata.version(f"pulumi-{package}"),
+        )
+    )
     os._exit(0)
 
 

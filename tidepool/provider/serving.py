@@ -73,6 +73,7 @@ async def serve(
     faults: Path,
     make_provider: Callable[[EngineLog, Callable[[], None]], TidepoolProvider],
     meanwhile: Callable[[], None] = lambda: None,
+    version: str = VERSION,
 ) -> None:
     """Serve a provider until a signal comes, at a port that is written to stdout; ``meanwhile`` is called after that.
 
@@ -81,7 +82,7 @@ async def serve(
     server = grpc.aio.server(options=_OPTIONS)
     asked_to_end = asyncio.Event()
     log = EngineLog(engine_address)
-    servicer = Servicer(faults, make_provider(log, asked_to_end.set), log)
+    servicer = Servicer(faults, make_provider(log, asked_to_end.set), log, version)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -96,8 +97,10 @@ async def serve(
 class Servicer(ProviderServicer):
     """The SDK's servicer, whose errors are for people. Faults of ours go to the file ``faults`` besides."""
 
-    def __init__(self, faults: Path, provider: TidepoolProvider, log: EngineLog) -> None:
-        super().__init__([], VERSION, provider, "")
+    def __init__(
+        self, faults: Path, provider: TidepoolProvider, log: EngineLog, version: str = VERSION
+    ) -> None:
+        super().__init__([], version, provider, "")
         self._faults = faults
         self._log = log
         self._tidepool = provider

@@ -105,6 +105,29 @@ def test_a_plugin_runs_in_the_programs_folder_with_its_options(tmp_path: Path) -
     assert [m.message for m in output_of] == [f"using pulumi-resource-odd from $PATH at {script}"]
 
 
+def test_a_plugin_on_path_of_another_version_than_its_package_is_told_of_with_both(tmp_path: Path) -> None:
+    script = tmp_path / "bin/pulumi-resource-odd"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE.path}/__main__.py "$@"\n')
+    script.chmod(0o755)
+    output_of: list[Any] = []
+
+    async def run(*versions: str) -> None:
+        plugins = loader(tmp_path, output_of)
+        plugins.env = {**plugins.env, "PATH": f"{script.parent}:{os.environ['PATH']}"}
+        for version in versions:
+            await (await plugins.load(PluginRequest("odd", version))).close()
+        await plugins.close()
+
+    asyncio.run(run("", "v1.2.3", "2.6.1", "2.6.1"))
+    found, other = (message.message for message in output_of)
+    assert found.startswith("using pulumi-resource-odd from $PATH")
+    assert other.startswith(
+        f"{script} is version 1.2.3, and the program's package asks for 2.6.1: put that plugin"
+    )
+    assert "`pulumi plugin install resource odd 2.6.1`" in other
+
+
 def test_the_programs_interpreter(tmp_path: Path) -> None:
     assert loader(tmp_path, []).program_python == Path(sys.executable)
     venv = tmp_path / "env"

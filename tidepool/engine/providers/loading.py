@@ -8,17 +8,20 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidepool.engine.choice import COMPATIBLE_VERSION
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
 from tidepool.engine.providers.builtin import BuiltinProvider, ResourceState, StackOutputs
-from tidepool.engine.providers.contract import Provider
-from tidepool.engine.providers.discovery import PluginRequest
+from tidepool.engine.providers.contract import Provider, ProviderUnimplemented
+from tidepool.engine.providers.discovery import PluginRequest, Version
 from tidepool.engine.providers.process import START_DEADLINE_S
 from tidepool.engine.rpc import CHANNEL_OPTIONS, messages
+
+if TYPE_CHECKING:
+    from tidepool.engine.providers.plugin import PluginProvider
 
 #: Takes an ``engine_pb2.LogRequest``; called on gRPC's threads.
 LogSink = Callable[[Any], None]
@@ -195,9 +198,8 @@ class PluginLoader:
             pulumi_home=self.pulumi_home,
             python=str(self.program_python),
         )
-        if command.notice and command.notice not in self._noticed:
-            self._noticed.add(command.notice)
-            self._warn("", command.notice)
+        if command.notice:
+            self._warn_once(command.notice)
         program = self.project.program
         connection = await Connection.open(
             request.package,
@@ -208,7 +210,25 @@ class PluginLoader:
             on_log=self._hear if command.shows_output else _hush,
             start_deadline_s=self.start_deadline_s,
         )
-        return PluginProvider(connection)
+        provider = PluginProvider(connection)
+        if command.notice and request.version:
+            await self._compare(provider, request, command.argv[0])
+        return provider
+
+    async def _compare(self, provider: PluginProvider, request: PluginRequest, program: str) -> None:
+        """Warn of a plugin on PATH that is of another version than its package: it is taken whatever it is."""
+        try:
+            version = await provider.version()
+        except ProviderUnimplemented:
+            return
+        wanted = request.version.removeprefix("v")
+        if not version or _same_release(version, wanted):
+            return
+        self._warn_once(
+            f"{program} is version {version}, and the program's package asks for {wanted}: put that plugin on PATH "
+            f"(`pulumi plugin install resource {request.package} {wanted}` has it), or install the package "
+            "of the plugin's version"
+        )
 
     async def close(self) -> None:
         """End plugins that were started and not loaded, and take no more messages."""
@@ -234,6 +254,11 @@ class PluginLoader:
         if line.strip():
             self._say("INFO", "", f"{line}\n", stream_id=2 if is_stderr else 1)
 
+    def _warn_once(self, message: str) -> None:
+        if message not in self._noticed:
+            self._noticed.add(message)
+            self._warn("", message)
+
     def _warn(self, urn: str, message: str) -> None:
         self._say("WARNING", urn, message)
 
@@ -246,6 +271,13 @@ class PluginLoader:
                 severity=messages.LogSeverity.Value(severity), urn=urn, message=message, streamId=stream_id
             )
         )
+
+
+def _same_release(version: str, other: str) -> bool:
+    try:
+        return Version.parse(version).same_release(Version.parse(other))
+    except ValueError:
+        return version == other
 
 
 def _hush(_line: str, _is_stderr: bool) -> None:
