@@ -133,20 +133,28 @@ class Waiting:
         return self.clock.now.timestamp()
 
     def create(self, kind: str = "pods", timeout_s: float = 0.5) -> Mapping[str, Any]:
-        wanted = KubernetesMachineModel(
-            stack="dev",
-            kubeconfig="/kubeconfig",
-            namespace="physics",
-            kind=kind,
-            machine="cpu-1",
-            object="uid",
-            address="10.77.10.1",
-            access="dev",
-            room_s=20,
-        )
+        return self.kind.create(machine(kind), self.task(timeout_s)).outputs
+
+    def delete(self, kind: str = "pods", object: str = "uid") -> None:
+        self.kind.delete("physics/cpu-1", machine(kind, object), self.task(60))
+
+    def task(self, timeout_s: float) -> Task:
         deadline = time.monotonic() + timeout_s
-        task = Task("urn", timeout_s, deadline, self.said.append, self.said.append, self.said.append)
-        return self.kind.create(wanted, task).outputs
+        return Task("urn", timeout_s, deadline, self.said.append, self.said.append, self.said.append)
+
+
+def machine(kind: str, object: str = "uid") -> KubernetesMachineModel:
+    return KubernetesMachineModel(
+        stack="dev",
+        kubeconfig="/kubeconfig",
+        namespace="physics",
+        kind=kind,
+        machine="cpu-1",
+        object=object,
+        address="10.77.10.1",
+        access="dev",
+        room_s=20,
+    )
 
 
 LABELS = {"tidepool/stack": "dev", "tidepool/node": "cpu-1"}
@@ -222,6 +230,27 @@ def test_a_server_that_is_silent_too_is_no_reason_to_give_up(tmp_path: Path) -> 
     waiting.fake.api = "down"
     assert waiting.create(timeout_s=60)
     assert "Kubernetes cannot be asked" in waiting.said[-1]
+
+
+def test_a_pod_that_goes_has_ended_before_another_can_have_its_name(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path)
+    waiting.fake.add_node("node-1")
+    waiting.fake.add_pod("cpu-1", "physics", labels=LABELS)
+    (pod,) = waiting.fake.pods_in("physics")
+    begun = waiting.seconds()
+    waiting.delete(object=pod.uid)
+    assert waiting.fake.pods_in("physics") == ()
+    assert waiting.seconds() > begun
+    waiting.delete(object=pod.uid)
+
+
+def test_what_is_there_by_its_name_is_left_where_it_is_another_one(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path)
+    waiting.fake.add_pod("cpu-1", "physics", labels=LABELS)
+    waiting.fake.add_cluster_machine("cpu-1", "physics", labels=LABELS, phase="Running", why_not="")
+    waiting.delete(object="another")
+    waiting.delete("machines")
+    assert len(waiting.fake.pods_in("physics")) == len(waiting.fake.cluster_machines("physics")) == 1
 
 
 def test_another_object_is_another_machine_at_the_same_address(tmp_path: Path) -> None:

@@ -6,16 +6,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tidepool.clients.kubernetes.contract import KubernetesError, KubernetesReader
+from tidepool.clients.kubernetes.contract import KubernetesClient, KubernetesError, KubernetesReader
 from tidepool.clients.slurm import Transport
 from tidepool.cluster.failures import InsufficientCapacity, Permanent
 from tidepool.infrastructures.connection import transport, why_silent
 from tidepool.infrastructures.kubernetes.namespace import NODE_LABEL, STACK_LABEL
 from tidepool.infrastructures.kubernetes.resources import KubernetesMachine, KubernetesMachineModel
 from tidepool.infrastructures.kubernetes_access import connect_by
+from tidepool.infrastructures.machines import MachineKey
 from tidepool.resources.kind import AS_KNOWN, Home, Kind, Made, Task, Unfinished
 from tidepool.resources.values import Plain
 
@@ -34,7 +36,7 @@ class Progress:
 
 
 class KubernetesMachineKind(Kind[KubernetesMachineModel]):
-    """A machine that answers by SSH; while it does not, Kubernetes is asked why. Others made it, and take it away."""
+    """A machine that answers by SSH; while it does not, Kubernetes is asked why. Others made it; pods it takes away itself."""
 
     resource = KubernetesMachine
     #: Metal takes minutes to start, and minutes more to be written.
@@ -43,7 +45,7 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
     def __init__(
         self,
         home: Home,
-        open: Callable[[Path, Path], AbstractContextManager[KubernetesReader]] = connect_by,
+        open: Callable[[Path, Path], AbstractContextManager[KubernetesClient]] = connect_by,
         reach: Callable[[Mapping[str, Any], Path], Transport] = transport,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -92,6 +94,24 @@ class KubernetesMachineKind(Kind[KubernetesMachineModel]):
     def look(self, id: str, state: KubernetesMachineModel) -> Mapping[str, Plain] | None:
         # Not seen is not gone: whether it is there, who made it says.
         return AS_KNOWN
+
+    def delete(self, id: str, state: KubernetesMachineModel, task: Task) -> None:
+        """Take its pod away, and wait until it has ended: pulumi-kubernetes does not wait for pods that it need not await.
+
+        One that is made in its place has its name, which the API server would take for a change of the old one.
+
+        Raises:
+            Transient: the pod is still ending.
+            Permanent: something keeps it.
+        """
+        if state.kind != "pods":
+            return
+        # It reads specs, for which the provider has no use elsewhere.
+        from tidepool.infrastructures.kubernetes.machines import KubernetesMachines
+
+        connect = partial(self._open, Path(state.kubeconfig), self._home.data)
+        pods = KubernetesMachines(connect, state.namespace, now=self._now, sleep=self._sleep)
+        pods.delete(MachineKey(state.stack, state.machine, state.object))
 
     def _progress(self, wanted: KubernetesMachineModel) -> Progress:
         try:
