@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import yaml
 
 from demo.breathing import AsUser
-from tidepool.clients.slurm import Completed, Job, JobRequest, JobState, Slurm
+from tidepool.clients.slurm import Completed, Job, JobRequest, JobState, Slurm, Transport
 from tidepool.clients.slurm.scontrol import Node
 from tidepool.infrastructures.connection import transport
 
@@ -136,14 +136,16 @@ class Cluster:
 
     # In the cluster
 
+    def way(self, machine: str) -> Transport:
+        """The way to a machine, as root."""
+        return transport({"kind": "local", "stack": self.stack, "machine": machine}, self.data)
+
     def on(self, machine: str, *argv: str, timeout_s: float = 30) -> Completed:
-        return transport({"kind": "local", "stack": self.stack, "machine": machine}, self.data).run(
-            argv, timeout_s=timeout_s
-        )
+        return self.way(machine).run(argv, timeout_s=timeout_s)
 
     @contextmanager
     def slurm(self, user: str = "root", machine: str = "login-1") -> Iterator[Slurm]:
-        way = transport({"kind": "local", "stack": self.stack, "machine": machine}, self.data)
+        way = self.way(machine)
         with Slurm(way if user == "root" else AsUser(way, user)) as slurm:
             yield slurm
 

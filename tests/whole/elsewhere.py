@@ -1,0 +1,66 @@
+"""A cluster of the tests whose machines are elsewhere: `tidepool` runs in the network that they are in, and leads to them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tests.whole.cluster import LONG_S, ROOT, Cluster
+from tidepool.clients.slurm import Completed, Transport
+
+
+def example(name: str) -> dict[str, Any]:
+    """The spec of the project's own stack, Pulumi.NAME.yaml."""
+    spec: dict[str, Any] = yaml.safe_load((ROOT / f"Pulumi.{name}.yaml").read_text())["config"][
+        "cluster:spec"
+    ]
+    return spec
+
+
+@dataclass
+class Elsewhere(Cluster):
+    """A stack of another infrastructure. ``through`` is a command that runs `tidepool`; ``path`` is its PATH."""
+
+    through: Sequence[str] = ()
+    path: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return super().environment | ({"PATH": self.path} if self.path else {})
+
+    def run(
+        self,
+        *arguments: str,
+        timeout_s: float = LONG_S,
+        stdin: str | None = None,
+        through: Sequence[str] = (),
+        **environment: str,
+    ) -> subprocess.CompletedProcess[str]:
+        within = (*self.through, *through)
+        return super().run(*arguments, timeout_s=timeout_s, stdin=stdin, through=within, **environment)
+
+    def way(self, machine: str) -> Transport:
+        return _Exec(self, machine)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exec:
+    """Runs commands as a person does: by `tidepool exec`."""
+
+    cluster: Elsewhere
+    machine: str
+
+    @property
+    def where(self) -> str:
+        return f"on {self.machine} of stack {self.cluster.stack}"
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", timeout_s: float) -> Completed:
+        done = self.cluster.run("exec", self.machine, "--", *argv, timeout_s=timeout_s, stdin=stdin)
+        return Completed(done.returncode, done.stdout, done.stderr)
+
+    def close(self) -> None:
+        """Nothing is kept between commands."""
