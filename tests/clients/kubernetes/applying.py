@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Self
+from urllib.parse import urlencode
 
 from tests.clients.kubernetes.real import ANY, RealKubernetes
 from tidepool.clients.kubernetes.contract import NotFound
@@ -36,22 +37,26 @@ class Applying:
         self._exchange.close()
         self._admin.close()
 
-    def apply(self, thing: Mapping[str, Any], *, dry: bool = False) -> Mapping[str, Any]:
-        """The object as the API server keeps it.
+    def apply(
+        self, thing: Mapping[str, Any], *, dry: bool = False, manager: str = "tests", force: bool = True
+    ) -> Mapping[str, Any]:
+        """The object as the API server keeps it; without ``force`` fields of other managers are theirs.
 
         Raises:
             KubernetesError: it refuses it.
         """
-        how = "?fieldManager=tests&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry else "")
+        query = {"fieldManager": manager, "force": str(force).lower(), "fieldValidation": "Strict"}
+        how = "?" + urlencode(query | ({"dryRun": "All"} if dry else {}))
         body = json.dumps(_whole(thing)).encode()
         answer = self._exchange.ask(
             "PATCH", self.path(thing) + how, body, content="application/apply-patch+yaml", changes=True
         )
         return answer_of(answer.status, answer.body, "the API server", ANY, changes=True)
 
-    def delete(self, thing: Mapping[str, Any]) -> None:
+    def delete(self, thing: Mapping[str, Any], *, propagation: str = "Background") -> None:
         """Have it go; what is not there is no error."""
-        answer = self._exchange.ask("DELETE", self.path(thing), b"", changes=True)
+        how = "?" + urlencode({"propagationPolicy": propagation})
+        answer = self._exchange.ask("DELETE", self.path(thing) + how, b"", changes=True)
         with contextlib.suppress(NotFound):
             answer_of(answer.status, answer.body, "the API server", ANY, changes=True)
 
