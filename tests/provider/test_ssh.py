@@ -122,8 +122,10 @@ def test_a_machine_that_does_not_answer_is_waited_for_and_then_told(tmp_path: Pa
     with pytest.raises(
         Refusal,
         match=r"127\.0\.0\.1 does not answer within 5 s: it boots.*no connection.*`tidepool up`.*more time by `boot_timeout_s`",
-    ):
+    ) as raised:
         kind.create(UNREACHABLE, task)
+    # Its name is left alone, and after several in a row its infrastructure.
+    assert raised.value.cause == "boot"
     # Once, however often it is tried: not a line for each second.
     (told,) = said
     assert "it boots, and has its address; sshd does not run yet" in told

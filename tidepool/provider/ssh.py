@@ -100,7 +100,8 @@ class SshMachineKind(Kind[SshMachineModel]):
             raise Refusal(
                 f"the machine {wanted.address} does not answer within {task.timeout_s:g} s: {why}. See its "
                 "console; the next `tidepool up` goes on from here"
-                + ("" if task.timeout_s == self.timeout_s else more)
+                + ("" if task.timeout_s == self.timeout_s else more),
+                "boot",
             )
         return Made(f"{wanted.stack}/{wanted.address}", {"connection": _connection(wanted)})
 
