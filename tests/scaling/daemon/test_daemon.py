@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -46,6 +47,8 @@ class StandIn:
         self._last_turns = 0
         self.stopped = False
         self.is_at_work = False
+        self.may_finish = threading.Event()
+        self.may_finish.set()
         self.finished = 0
 
     def turn(self) -> Turn:
@@ -59,7 +62,7 @@ class StandIn:
 
     def finish(self) -> None:
         self.finished += 1
-        self.is_at_work = False
+        self.is_at_work = not self.may_finish.is_set()
 
     def stop(self) -> None:
         self.stopped = True
@@ -158,24 +161,20 @@ def test_trouble_is_said_once_and_so_is_its_end(made: Make) -> None:
     assert [entry["event"] for entry in scene.log()] == ["holds-still", "goes-on"]
 
 
-def test_the_end_waits_for_the_up_that_is_under_way(made: Make) -> None:
+def test_the_end_waits_for_the_up_that_is_under_way_and_leads_meanwhile(made: Make) -> None:
     scene = made(leads(), leads())
-    begun, may_end = threading.Event(), threading.Event()
-
-    def an_up() -> None:
-        begun.set()
-        assert may_end.wait(_LONG_S)
-
-    scene.beside.submit(an_up)
     scene.loop.is_at_work = True
+    scene.loop.may_finish.clear()
     thread = scene.running()
-    assert begun.wait(_LONG_S)
     scene.daemon.end()
-    thread.join(0.1)
+    deadline = time.monotonic() + _LONG_S
+    while scene.loop.finished < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert thread.is_alive()
-    may_end.set()
+    scene.loop.may_finish.set()
     thread.join(_LONG_S)
-    assert (scene.loop.finished, scene.loop.stopped) == (1, True)
+    assert (scene.loop.is_at_work, scene.loop.stopped) == (False, True)
 
 
 def test_once_is_one_turn_that_decides_and_its_end(made: Make) -> None:

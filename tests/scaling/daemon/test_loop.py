@@ -128,6 +128,17 @@ def test_a_leader_that_was_stopped_past_its_lease_does_nothing_more(scene: Scene
     assert scene.who_acted() == {"other"}
 
 
+def test_one_that_ends_and_lost_its_lease_takes_no_note_of_its_up(scene: Scene) -> None:
+    scene.cluster = FaultyCluster(spec(), speeds=Speeds(up_overhead=PAST_LEASE_S))
+    loop = scene.loop()
+    scene.submit()
+    assert any(loop.turn().role == "leads" and loop.is_at_work for _ in range(9))
+    scene.cluster.run(2 * PAST_LEASE_S)
+    loop.finish()
+    assert not loop.is_at_work
+    assert ("one", "up-ended") not in scene.said
+
+
 def test_a_leader_that_is_stopped_between_its_decision_and_its_effect_has_no_effect(scene: Scene) -> None:
     """It wakes up in the midst of a turn, and another has the lease."""
     cluster, journal = scene.cluster, scene.cluster.journal

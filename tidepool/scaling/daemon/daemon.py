@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import threading
 import time
@@ -52,6 +53,8 @@ ADDRESS_FILE: Final = "listen.json"
 _SILENCE_S: Final = 30.0
 #: When it ends, an `up` that is under way may end first; afterwards it goes on alone.
 _LAST_UP_S: Final = 60.0
+#: How often it is looked, then, whether that has ended.
+_LOOK_S: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Daemon:
                 garbage.between_turns(turn.again_in_s)
                 self._wake.wait(turn.again_in_s)
             notify(self._environment, "STOPPING=1")
-            self._let_end(beside)
+            self._let_end(_LAST_UP_S)
         finally:
             garbage.close()
             self._loop.stop()
@@ -127,7 +130,7 @@ class Daemon:
             turn = self.once()
             while turn.again_in_s == 0:
                 turn = self.once()
-            self._let_end(beside)
+            self._let_end(math.inf)
             return turn
         finally:
             self._loop.stop()
@@ -175,22 +178,19 @@ class Daemon:
             return
         self._voice.say(turn.role.replace(" ", "-"), text=f"{turn.role}: {text}" if text else turn.role)
 
-    def _let_end(self, beside: Executor) -> None:
-        """An `up` that is under way comes to its end, and what it came to is written down."""
+    def _let_end(self, patience_s: float) -> None:
+        """An `up` that is under way comes to its end, and what it came to is written down; this one leads until then."""
         if not self._loop.is_at_work:
             return
         self._voice.say("ending", text="an `up` is under way; its end is waited for")
-        done = threading.Event()
-
-        def wait() -> None:
-            beside.shutdown(wait=True)
-            done.set()
-
-        threading.Thread(target=wait, daemon=True).start()
-        if done.wait(_LAST_UP_S):
+        until = time.monotonic() + patience_s
+        while self._loop.is_at_work:
+            if time.monotonic() >= until:
+                self._voice.say("ending", text="the `up` goes on alone; the next daemon sees what it came to")
+                return
+            self._wake.wait(_LOOK_S)
+            self._wake.clear()
             self._loop.finish()
-        else:
-            self._voice.say("ending", text="the `up` goes on alone; the next daemon sees what it came to")
 
     def _show_address(self) -> None:
         """Have the file say where the pages of the leader are: another may have led meanwhile."""

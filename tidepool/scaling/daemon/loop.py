@@ -110,10 +110,10 @@ class Loop:
         return self._state is not None and self._state.running is not None
 
     def finish(self) -> None:
-        """Take note of an `up` that has ended, and begin no other."""
+        """Take note of an `up` that has ended, and begin no other; until then, go on leading."""
         try:
-            if self._state is not None and self._leads():
-                self._operations.collect(self._state)
+            if self.is_at_work and self._leads() and (state := self._state) is not None:
+                self._operations.collect(state)
         except JournalError as error:
             self._dependencies.say("journal-failed", text=str(error))
 
