@@ -139,6 +139,25 @@ def test_one_that_ends_and_lost_its_lease_takes_no_note_of_its_up(scene: Scene) 
     assert ("one", "up-ended") not in scene.said
 
 
+def test_one_that_ends_while_the_disk_is_full_waits_for_its_up_and_no_longer(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise JournalError("the disk is full")
+
+    scene.cluster = FaultyCluster(spec(), speeds=Speeds(up_overhead=PAST_LEASE_S))
+    loop = scene.loop()
+    scene.submit()
+    assert any(loop.turn().role == "leads" and loop.is_at_work for _ in range(9))
+    # Not even that it leads can be written.
+    monkeypatch.setattr(scene.cluster.journal, "acquire", refuse)
+    for _ in range(int(2 * PAST_LEASE_S)):
+        loop.finish()
+        scene.cluster.run(1)
+    assert not loop.is_at_work
+    assert [name for _, name in scene.said].count("journal-failed") == 1
+
+
 def test_a_leader_that_is_stopped_between_its_decision_and_its_effect_has_no_effect(scene: Scene) -> None:
     """It wakes up in the midst of a turn, and another has the lease."""
     cluster, journal = scene.cluster, scene.cluster.journal

@@ -115,7 +115,12 @@ class Loop:
             if self.is_at_work and self._leads() and (state := self._state) is not None:
                 self._operations.collect(state)
         except JournalError as error:
-            self._dependencies.say("journal-failed", text=str(error))
+            if self._unwritten != (text := str(error)):
+                self._unwritten = text
+                self._dependencies.say("journal-failed", text=text)
+            if self._state is not None and self._state.running and self._state.running.future.done():
+                # It cannot be noted, so nobody waits for it any longer.
+                self._state = None
 
     def stop(self) -> None:
         """Let go of the lease, so that another need not wait."""
