@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,11 @@ import pytest
 from tests.infrastructures.nomad.fake import FakeNomad, hosts, served
 from tests.provider.calls import Calls, plainly
 from tidepool.cluster.failures import InsufficientCapacity, Permanent, Transient, unmarked
+from tidepool.infrastructures import MachineKey
+from tidepool.infrastructures.nomad.api import Api
 from tidepool.infrastructures.nomad.kinds import NomadMachineKind
+from tidepool.infrastructures.nomad.machines import NomadMachines
+from tidepool.infrastructures.nomad.options import SiteOptions
 from tidepool.infrastructures.nomad.resources import NomadMachineModel
 from tidepool.provider.provider import InitializationFailed
 from tidepool.resources.kind import Home, Task, Unfinished
@@ -150,12 +155,38 @@ def test_a_host_that_was_taken_out_of_service_serves_again(there: There) -> None
     assert plainly(machines.read(id, state, state).properties)["state"] == "running"
 
 
-def test_a_host_that_is_down_is_waited_for_and_no_other_is_taken(there: There) -> None:
+def test_a_host_that_is_down_is_not_changed_for_another_by_an_update(there: There) -> None:
     id, state = there.made()
     there.nomad.host("alpha").status = "down"
-    with pytest.raises(Transient, match="its host alpha is down; it is the same when it is up again"):
+    with pytest.raises(
+        Transient, match="its host alpha is down: start that, or have the scaler take another"
+    ):
         there.machines().update(id, {**state, "state": "stopped"}, state)
     assert there.nomad.running("beta") == []
+
+
+def test_a_machine_whose_host_is_down_is_given_up_at_once_and_swept_when_that_is_back(there: There) -> None:
+    id, state = there.made()
+    there.nomad.host("alpha").status = "down"
+    said: list[str] = []
+    kind = NomadMachineKind(Home(there.folder, there.folder))
+    task = Task("urn", 60.0, time.monotonic() + 60, said.append, said.append, said.append)
+    kind.delete(id, read(NomadMachineModel, state).value, task)
+    (warned,) = said
+    assert "its host alpha is down, and is given back when it is up again" in warned
+    assert "nomad node meta apply -node-id id-alpha -unset tidepool_stack," in warned
+    # Its successor is elsewhere.
+    successor, _ = there.made()
+    assert successor.partition("/")[0] == "id-beta"
+    place = SiteOptions.model_validate({"interface": "eth0", "volumes": {"home": "/home"}})
+    machines = NomadMachines(Api(there.address), place)
+    old = MachineKey("dev", "cpu-1", id)
+    with pytest.raises(Transient, match="its host alpha is down"):
+        machines.delete(old)
+    there.nomad.host("alpha").status = "ready"
+    machines.delete(old)
+    assert there.nomad.host("alpha").told == {"rack": "r1"}
+    assert there.nomad.running("beta") == JOBS
 
 
 def test_a_deleted_machine_leaves_its_host_as_it_was_and_deleting_it_again_is_no_mistake(

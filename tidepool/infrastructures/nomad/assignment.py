@@ -25,6 +25,10 @@ _CHOOSING: Final = Lock()
 _LEAVING: Final = "leaving/"
 
 
+class HostDown(Transient):
+    """The host does not answer: it is what it was when it is up again."""
+
+
 @dataclass(frozen=True, slots=True)
 class DesiredMachine:
     """A machine that should be on some host: its key, what its fleet is called, its address, what is asked of the host."""
@@ -71,7 +75,8 @@ def take(api: Api, desired: DesiredMachine) -> Host:
         InsufficientCapacity: no host is free.
     """
     with _CHOOSING:
-        for host in find(api, desired.key.stack, desired.key.node):
+        # One on a host that is down is lost: there is another one of its name, and that is swept when it is back.
+        for host in (each for each in find(api, desired.key.stack, desired.key.node) if each.is_up):
             if not _is(host.meta, desired):
                 _tell(api, host, desired.meta)
             return _awake(api, host, desired)
@@ -123,11 +128,14 @@ def leave(
     ``wait`` waits a little, and says whether there is time left.
 
     Raises:
+        HostDown: nobody can tell the host; what ran there is lost.
         Transient: it is not over yet.
     """
     for host in find(api, key.stack, key.node):
         if not _is_of(host, key):
             continue
+        if not host.is_up:
+            raise HostDown(f"{key}: its host {host.name} is down, and is given back when it is up again")
         # It is still the machine, so that one that is cut off is gone on with; and of no fleet, so that nothing comes back.
         fleet = host.meta.get(FLEET, "").removeprefix(_LEAVING)
         jobs = jobs_of(fleet)
@@ -173,8 +181,6 @@ def _runs(allocation: dict[str, Any]) -> bool:
 
 def _awake(api: Api, host: Host, desired: DesiredMachine) -> Host:
     """A host that somebody has taken out of service serves again."""
-    if not host.is_up:
-        raise Transient(f"{key_of(host)}: its host {host.name} is down; it is the same when it is up again")
     if not host.is_eligible:
         api.call("POST", f"node/{host.id}/eligibility", {"NodeID": host.id, "Eligibility": "eligible"})
     return replace(host, is_eligible=True, meta={**host.meta, **desired.meta})

@@ -9,7 +9,15 @@ from ipaddress import IPv4Address
 
 from tidepool.infrastructures import MachineKey
 from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host
-from tidepool.infrastructures.nomad.assignment import DesiredMachine, allocations, key_of, leave, take
+from tidepool.infrastructures.nomad.assignment import (
+    DesiredMachine,
+    HostDown,
+    allocations,
+    key_of,
+    leave,
+    take,
+)
+from tidepool.infrastructures.nomad.jobs import META
 from tidepool.infrastructures.nomad.jobspec import Constraint
 from tidepool.infrastructures.nomad.resources import NomadMachine, NomadMachineModel
 from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Task, Unfinished
@@ -56,6 +64,17 @@ class NomadMachineKind(IdempotentKind[NomadMachineModel]):
         self._wait(api, host, wanted, task, made)
         return made
 
+    def update(
+        self, id: str, old: NomadMachineModel, wanted: NomadMachineModel, task: Task
+    ) -> Mapping[str, Plain]:
+        host = self._api(wanted).host(id.partition("/")[0])
+        if host is not None and not host.is_up:
+            raise HostDown(
+                f"{_key(wanted)}: its host {host.name} is down: start that, or have the scaler take another one "
+                "(`tidepool scale`)"
+            )
+        return super().update(id, old, wanted, task)
+
     def look(self, id: str, state: NomadMachineModel) -> Mapping[str, Plain] | None:
         host = self._api(state).host(id.partition("/")[0])
         if (
@@ -73,7 +92,13 @@ class NomadMachineKind(IdempotentKind[NomadMachineModel]):
             self._sleep(_AGAIN_S)
             return task.left_s > _AGAIN_S
 
-        leave(api, _key(state), lambda _: state.jobs, state.namespace, wait)
+        try:
+            leave(api, replace(_key(state), machine_id=id), lambda _: state.jobs, state.namespace, wait)
+        except HostDown as down:
+            task.warn(
+                f"{down}: by the scaler, or where the stack is gone by `nomad node meta apply -node-id "
+                f"{id.partition('/')[0]} -unset {','.join(META)}`"
+            )
 
     def _api(self, wanted: NomadMachineModel) -> Api:
         return self._open(read(ApiLocation, wanted.api).value, self._home.environment)
