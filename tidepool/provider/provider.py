@@ -269,7 +269,10 @@ class TidepoolProvider(Provider):
         }
         foreseen = kind.foreseen(state | dict(found))
         properties = request.properties | _new(foreseen, state) | changed
-        return ReadResponse(request.resource_id, properties, request.inputs | changed)
+        declared = kind.resource.properties.values()
+        outputs = {each.wire for each in declared if each.role == "output"}
+        inputs = {key: value for key, value in changed.items() if key not in outputs}
+        return ReadResponse(request.resource_id, properties, request.inputs | inputs)
 
     def _delete(self, request: DeleteRequest) -> None:
         kind = self._kind(request.type)

@@ -159,7 +159,7 @@ class Kind(ABC, Generic[T]):
         return {}
 
     def look(self, id: str, state: T) -> Mapping[str, Plain] | None:
-        """The inputs that are otherwise in the world than in the state; None where it is gone, and nothing is left."""
+        """The inputs and outputs that are otherwise in the world than in the state; None where it is gone, and nothing is left."""
         return {}
 
     def delete(self, id: str, state: T, task: Task) -> None:
