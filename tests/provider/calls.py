@@ -42,13 +42,17 @@ def _run(call: Coroutine[Any, Any, _T]) -> _T:
         loop.close()
 
 
-class Calls:
-    """The provider of the data folder ``data``, asked about one kind of resource."""
+class Called:
+    """A provider, asked about one kind of resource."""
 
-    def __init__(self, data: Path, token: str) -> None:
-        home = Home(data, data / "images")
-        self.provider = TidepoolProvider(Kinds(home).of, EngineLog(""))
+    def __init__(self, provider: TidepoolProvider, token: str) -> None:
+        self.provider = provider
         self._urn = f"urn:pulumi:dev::cluster::{token}::it"
+
+    def configure(self, configuration: Values) -> None:
+        """Give the provider its configuration."""
+        request = requests.ConfigureRequest({}, values(configuration), True, True)
+        _run(self.provider.configure(request))
 
     def failures(self, inputs: Values) -> dict[str, str]:
         """The mistakes that a check finds, by properties."""
@@ -81,6 +85,14 @@ class Calls:
     def _check(self, inputs: Values, old: Values | None = None) -> requests.CheckResponse:
         request = requests.CheckRequest(self._urn, values(old or {}), values(inputs), b"")
         return _run(self.provider.check(request))
+
+
+class Calls(Called):
+    """The provider of the data folder ``data``, asked about one kind of resource."""
+
+    def __init__(self, data: Path, token: str) -> None:
+        home = Home(data, data / "images")
+        super().__init__(TidepoolProvider(Kinds(home).of, EngineLog("")), token)
 
 
 class Preflights:

@@ -12,12 +12,14 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tidepool.infrastructures.libvirt.ask import LibvirtError, output_of, virsh
 
+#: How what is tested with such a host is told.
+SOFTWARE: Final = "libvirt and QEMU of Debian 12, in software"
 #: The first one of them looks through all of QEMU, which takes half a minute where others work besides.
 _READY_S: Final = 240.0
 _NEEDS: Final = {
@@ -26,7 +28,11 @@ _NEEDS: Final = {
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-img": "qemu-utils",
 }
-_NEEDS_OF_SEEDS_AND_FILES: Final = {"mkisofs": "genisoimage", "ganesha.nfsd": "nfs-ganesha-vfs"}
+_NEEDS_OF_CLUSTERS: Final = {
+    "mkisofs": "genisoimage",
+    "dnsmasq": "dnsmasq-base",
+    "ganesha.nfsd": "nfs-ganesha-vfs",
+}
 #: Machines are nobody's but this test's: nothing that a distribution or systemd brings takes part.
 _QEMU_CONF: Final = """\
 security_driver = "none"
@@ -78,7 +84,7 @@ def missing(*, file_server: bool = False) -> str:
     """Why there can be no such host here; empty where there can."""
     if os.geteuid() != 0:
         return "libvirtd needs root: run the tests with sudo"
-    needs = {**_NEEDS, **(_NEEDS_OF_SEEDS_AND_FILES if file_server else {})}
+    needs = {**_NEEDS, **(_NEEDS_OF_CLUSTERS if file_server else {})}
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     lacks = {tool: package for tool, package in needs.items() if shutil.which(tool, path=path) is None}
     if lacks:
@@ -88,9 +94,10 @@ def missing(*, file_server: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """libvirtd in ``folder``."""
+    """libvirtd in ``folder``. The command ``prefix`` leads into its network."""
 
     folder: Path
+    prefix: tuple[str, ...] = ()
 
     @property
     def uri(self) -> str:
@@ -160,7 +167,8 @@ def a_host(
     ):
         try:
             _wait(host, process)
-            yield host
+            # It has entered its network before it did anything else.
+            yield replace(host, prefix=("nsenter", f"--net=/proc/{process.pid}/ns/net", "--"))
         finally:
             process.kill()
 

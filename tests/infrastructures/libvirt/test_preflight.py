@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.infrastructures.libvirt.hosts import DEVICES, NODEINFO, capabilities, host
-from tests.infrastructures.libvirt.rendering import missing, wrong
+from tests.infrastructures.libvirt.schemas import missing, wrong
 from tests.infrastructures.libvirt.specs import TUNED, spec
 from tidepool.infrastructures.libvirt.ask import LibvirtError, ask, read_host, tools_missing
 from tidepool.infrastructures.libvirt.preflight import Demand, demands, lacks

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.infrastructures.libvirt.graph import DOMAIN, NETWORK, POOL, registered
-from tests.infrastructures.libvirt.rendering import domain_xml, missing, network_xml, pool_xml, wrong
+from tests.infrastructures.libvirt.schemas import missing, wrong, xml_of
 from tests.infrastructures.libvirt.specs import TUNED, TWO_HOSTS, spec
 from tidepool.infrastructures.libvirt.domain import Identity, read_identity
 from tidepool.testing import Graph
@@ -34,7 +34,7 @@ OFFERINGS: dict[str, dict[str, Any]] = {
 
 
 def domain_of(graph: Graph, name: str) -> ET.Element:
-    return ET.fromstring(domain_xml(graph[f"{DOMAIN} {name}"].inputs))
+    return ET.fromstring(xml_of(graph[f"{DOMAIN} {name}"]))
 
 
 @pytest.mark.parametrize("offering", OFFERINGS.values(), ids=OFFERINGS)
@@ -43,7 +43,7 @@ def test_every_domain_is_valid(offering: dict[str, Any]) -> None:
         spec(offering, machines={key: offering[key] for key in offering if key == "virtualization"})
     )
     for domain in graph.of_type(DOMAIN).values():
-        assert wrong(domain_xml(domain.inputs), "domain") == ""
+        assert wrong(xml_of(domain), "domain") == ""
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_every_domain_is_valid(offering: dict[str, Any]) -> None:
 def test_every_network_and_every_pool_is_valid(place: dict[str, Any]) -> None:
     graph = registered(spec(**place))
     for network in graph.of_type(NETWORK).values():
-        assert wrong(network_xml(network.inputs), "network") == ""
+        assert wrong(xml_of(network), "network") == ""
     for pool in graph.of_type(POOL).values():
-        assert wrong(pool_xml(pool.inputs), "storagepool") == ""
+        assert wrong(xml_of(pool), "storagepool") == ""
 
 
 def test_what_is_wrong_is_seen() -> None:
-    xml = domain_xml(registered(spec(TUNED))[f"{DOMAIN} cpu-1"].inputs)
+    xml = xml_of(registered(spec(TUNED))[f"{DOMAIN} cpu-1"])
     assert wrong(xml, "domain") == ""
     for good, bad in (
         ('mode="strict"', 'mode="stern"'),
@@ -130,7 +130,7 @@ def test_each_domain_says_whose_it_is() -> None:
     graph = registered(spec())
     for name in ("ctl", "login-1", "cpu-2"):
         assert read_identity(domain_of(graph, name)) == Identity("dev", name)
-    assert 'fleet="cpu"' in domain_xml(graph[f"{DOMAIN} cpu-2"].inputs)
+    assert 'fleet="cpu"' in xml_of(graph[f"{DOMAIN} cpu-2"])
 
 
 def test_nothing_is_asked_for_that_nobody_said() -> None:
@@ -151,7 +151,7 @@ def test_nothing_is_asked_for_that_nobody_said() -> None:
 
 def test_a_network_has_no_spanning_tree_and_gives_addresses_to_no_stranger() -> None:
     for place in ({}, {"outside": True}):
-        network = ET.fromstring(network_xml(registered(spec(**place))[f"{NETWORK} net@here"].inputs))  # type: ignore[arg-type]
+        network = ET.fromstring(xml_of(registered(spec(**place))[f"{NETWORK} net@here"]))  # type: ignore[arg-type]
         bridge, dhcp = network.find("bridge"), network.find("ip/dhcp")
         assert bridge is not None
         assert bridge.get("stp") == "off"
@@ -163,4 +163,4 @@ def test_any_two_options_go_together() -> None:
     keys = ("cells", "emulator_cpus", "hugepages", "pci_devices", "sriov_network")
     for pair in itertools.combinations(keys, 2):
         graph = registered(spec({key: TUNED[key] for key in pair}), {"cpu": "cpu-1"})
-        assert wrong(domain_xml(graph[f"{DOMAIN} cpu-1"].inputs), "domain") == ""
+        assert wrong(xml_of(graph[f"{DOMAIN} cpu-1"]), "domain") == ""
