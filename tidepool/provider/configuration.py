@@ -227,7 +227,8 @@ def _controller(inputs: Inputs) -> Plain:
 FOLDER: Final = "/etc/slurm"
 _LAST: Final = "slurm.conf"
 _NEW: Final = ".new"
-_TIMEOUT_S: Final = 20.0
+#: A machine that is emulated, and has just booted, may take long to open a session where others work besides.
+_TIMEOUT_S: Final = 60.0
 
 
 def read_files(host: Transport, names: Collection[str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ _MOST_LOOK_S: Final = 1.0
 _FATAL_AFTER_S: Final = 2.0
 _BEGIN_AFTER_S: Final = 1.0
 _TOLD_LINES: Final = 8
-_TIMEOUT_S: Final = 10.0
+_TIMEOUT_S: Final = 30.0
 #: By systemd, where it supervises it; else by a request to our own first process.
 _REQUEST: Final = "/run/tidepool/start/slurmctld"
 _BEGIN: Final = f"""\
