@@ -48,11 +48,11 @@ class ByEngine(Cluster):
         there = list_machines(self.data, self.stack)
         return {machine.name for machine in there if machine.state == "running"}
 
-    def up(self, *more: str) -> str:
+    def up(self, *more: str, timeout_s: float = LONG_S) -> str:
         self.write_spec()
-        return self.engine("up", "--yes", "--skip-preview", *more)
+        return self.engine("up", "--yes", "--skip-preview", *more, timeout_s=timeout_s)
 
-    def down(self) -> None:
-        self.engine("destroy", "--yes", "--skip-preview")
+    def down(self, timeout_s: float = LONG_S) -> None:
+        self.engine("destroy", "--yes", "--skip-preview", timeout_s=timeout_s)
         # What is kept on purpose, and what belongs to no stack.
         shutil.rmtree(self.data)

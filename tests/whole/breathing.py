@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.whole.cluster import TIDEPOOL, Cluster, until
+from tests.whole.cluster import Cluster, until
 from tidepool.cli.context import Context
 from tidepool.cli.stack import find_stack
 from tidepool.clients.slurm import Job, JobState
@@ -46,7 +46,7 @@ class Daemon:
         log = cluster.folder / f"{name}.log"
         with log.open("ab") as out:
             process = subprocess.Popen(
-                [str(TIDEPOOL), "--stack", cluster.stack, "scale"],
+                [*cluster.command, "scale"],
                 cwd=cluster.folder,
                 env=cluster.environment,
                 stdin=subprocess.DEVNULL,

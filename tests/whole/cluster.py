@@ -45,13 +45,19 @@ SPEC: Mapping[str, Any] = {
 
 @dataclass
 class Cluster:
-    """One stack, named as its cluster is; ``spec`` is what `up` reads, and tests may change it."""
+    """One stack, named as its cluster is; ``spec`` is what `up` reads, and tests may change it.
+
+    ``through`` is a command that runs `tidepool`; ``path`` is its PATH, where it is another one. Slurm is asked on ``login``.
+    """
 
     folder: Path
     data: Path
     images: Path
     stack: str
     spec: dict[str, Any] = field(default_factory=dict)
+    through: Sequence[str] = ()
+    path: str = ""
+    login: str = "login-1"
 
     @classmethod
     def make(cls, folder: Path, images: Path, stack: str, **changes: Any) -> Self:
@@ -78,7 +84,13 @@ class Cluster:
             "TIDEPOOL_DATA": str(self.data),
             "TIDEPOOL_IMAGES": str(self.images),
             "TIDEPOOL_ENGINE": "embedded",
+            **({"PATH": self.path} if self.path else {}),
         }
+
+    @property
+    def command(self) -> Sequence[str]:
+        """`tidepool` of this stack, whose verb and arguments come after it."""
+        return [*self.through, str(TIDEPOOL), "--stack", self.stack]
 
     @property
     def file(self) -> Path:
@@ -96,8 +108,8 @@ class Cluster:
         through: Sequence[str] = (),
         **environment: str,
     ) -> subprocess.CompletedProcess[str]:
-        """The command `tidepool`, whatever comes of it; ``through`` is a command that runs it."""
-        command = [*through, str(TIDEPOOL), "--stack", self.stack, *arguments]
+        """The command `tidepool`, whatever comes of it; ``through`` is one more command that runs it."""
+        command = [*through, *self.command, *arguments]
         return subprocess.run(
             command,
             cwd=self.folder,
@@ -118,9 +130,9 @@ class Cluster:
         )
         return done.stdout
 
-    def up(self, *more: str) -> str:
+    def up(self, *more: str, timeout_s: float = LONG_S) -> str:
         self.write_spec()
-        return self.tidepool("up", "--yes", *more)
+        return self.tidepool("up", "--yes", *more, timeout_s=timeout_s)
 
     def refused(self, *arguments: str) -> str:
         """The command must fail, and say why without a traceback; gives all that it said."""
@@ -131,8 +143,17 @@ class Cluster:
         assert "Traceback" not in said, said
         return said
 
-    def down(self) -> None:
-        self.tidepool("down", "--yes", "--force", "--purge")
+    def down(self, timeout_s: float = LONG_S) -> None:
+        self.tidepool("down", "--yes", "--force", "--purge", timeout_s=timeout_s)
+
+    def scale_until(self, is_so: Callable[[], bool], what: str, timeout_s: float = LONG_S) -> None:
+        """Have the scaler look, decide and act, again and again. Each turn ends when what it began is done."""
+
+        def turn() -> bool | None:
+            self.tidepool("scale", "--once", timeout_s=timeout_s)
+            return is_so() or None
+
+        until(turn, what, timeout_s)
 
     # In the cluster
 
@@ -144,8 +165,8 @@ class Cluster:
         return self.way(machine).run(argv, timeout_s=timeout_s)
 
     @contextmanager
-    def slurm(self, user: str = "root", machine: str = "login-1") -> Iterator[Slurm]:
-        way = self.way(machine)
+    def slurm(self, user: str = "root", machine: str = "") -> Iterator[Slurm]:
+        way = self.way(machine or self.login)
         with Slurm(way if user == "root" else AsUser(way, user)) as slurm:
             yield slurm
 

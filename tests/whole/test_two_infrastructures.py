@@ -1,0 +1,158 @@
+"""One fleet on two real infrastructures: machines of this machine first, emulated VMs of libvirt when those are sold out.
+
+libvirtd runs in the namespace of the cluster's network, whose switch is the bridge that libvirt's options name; `tidepool`
+runs there, too, as on a machine that is on that bridge. VMs boot the golden image, and mount the cluster's own homes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import versions
+from tests.golden import golden_store
+from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, a_host, missing
+from tests.plugins.serving import search_path
+from tests.whole.breathing import completed, machines
+from tests.whole.cluster import SPEC, Cluster
+from tests.whole.conftest import a_cluster
+from tidepool.clients.slurm import JobState
+from tidepool.infrastructures.libvirt.ask import output_of, virsh
+from tidepool.infrastructures.local.kernel import read_network
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing(file_server=True)), reason=missing(file_server=True)),
+    pytest.mark.runs("libvirt", SOFTWARE, versions.slurm("debian-12-cloud")),
+]
+
+IMAGE = "debian-12-cloud"
+#: No node without a job. Slots are for those that fail, too: their names are left alone.
+FLEET: dict[str, Any] = {
+    "name": "cpu",
+    "subnet": "10.78.1.0/24",
+    "max_nodes": 6,
+    "shape": {"cpus": 1, "memory": "256MiB"},
+    "idle_timeout_s": 1,
+}
+#: By the clock, where the emulator gets hardly anything of the processors.
+BOOT_S = 1200.0
+
+
+@pytest.fixture(scope="module")
+def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A controller and a login machine of this machine, and no node."""
+    assert golden_store("debian-12", IMAGE) == images
+    with a_cluster(tmp_path_factory.mktemp("cluster"), images, fleets=[FLEET]) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def host(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host with libvirt on the cluster's network, and the cluster's homes by NFS."""
+    network = read_network(cluster.data, cluster.stack, "net")
+    assert network is not None
+    home = cluster.data / cluster.stack / "volumes" / "home"
+    cluster.through = network.prefix
+    cluster.path = search_path(tmp_path_factory.mktemp("plugins"), "libvirt")
+    with a_host(tmp_path_factory.mktemp("host") / "h", network.prefix, {"home": home}) as it:
+        try:
+            yield it
+        finally:
+            # Whatever came of the test, as long as the host answers, and the network is there.
+            cluster.down()
+            cluster.through = ()
+
+
+def spanning(host: Host, folder: Path, **options: Any) -> dict[str, Any]:
+    """The parts of the spec that say where nodes come from."""
+    # The switch's address, where the file server listens: the network's last.
+    home = f"{IPv4Network(SPEC['network'])[-2]}:/home"
+    place = {
+        "hosts": {"here": host.uri},
+        "bridge": "switch",
+        "pool": str(folder),
+        "volumes": {"home": home},
+    }
+    emulated = {"virtualization": "qemu", "disk": "6GiB", **options}
+    first = {"name": "local", "max_nodes": 1}
+    then = {"name": "libvirt", "image": IMAGE, "options": emulated}
+    return {"infrastructures": {"libvirt": place}, "fleets": [{**FLEET, "infrastructures": [first, then]}]}
+
+
+def domains(host: Host) -> list[str]:
+    """The VMs that there are, in whatever state."""
+    return output_of(virsh, host.uri, "list", "--all", "--name").split()
+
+
+def why(cluster: Cluster, what: str, name: str | int) -> str:
+    return " ".join(cluster.tidepool("why", what, str(name)).split())
+
+
+def begin(cluster: Cluster, name: str) -> int:
+    """A job that takes a whole node, says where it runs, and runs until `end`."""
+    script = f"hostname; uname --kernel-release; until test -e {name}; do sleep 0.5; done"
+    return cluster.submit(script, output=f"{name}.out")
+
+
+def runs(cluster: Cluster, job: int) -> bool:
+    return cluster.job(job).state is JobState.RUNNING
+
+
+def end(cluster: Cluster, name: str, job: int) -> tuple[str, str]:
+    """The node that it ran on, and that one's kernel."""
+    cluster.on("login-1", "touch", f"/home/researcher/{name}")
+    completed(cluster, [job])
+    node, kernel = cluster.on("login-1", "cat", f"/home/researcher/{name}.out").stdout.split()
+    return node, kernel
+
+
+def test_demand_moves_on_to_vms_when_this_machine_is_sold_out_and_comes_back(
+    cluster: Cluster, host: Host, tmp_path: Path
+) -> None:
+    # It gives its VMs no time to boot.
+    cluster.spec |= spanning(host, tmp_path / "pool", boot_timeout_s=3)
+    cluster.up()
+    here = begin(cluster, "here")
+    cluster.scale_until(lambda: runs(cluster, here), "the first job runs", BOOT_S)
+    assert machines(cluster) == ["cpu-1"]
+    assert domains(host) == []
+
+    # They are tried under three names, and left alone then. Those here are not: they are sold out.
+    never = begin(cluster, "never")
+    cluster.scale_until(
+        lambda: "libvirt is left alone until" in why(cluster, "job", never), "VMs do not boot", BOOT_S
+    )
+    told = why(cluster, "fleet", "cpu")
+    assert "does not answer within 3 s" in told
+    assert "local is left alone" not in told
+    with cluster.slurm() as slurm:
+        slurm.cancel(never)
+    cluster.scale_until(lambda: domains(host) == [], "what did not boot is gone", BOOT_S)
+    assert runs(cluster, here)
+
+    # With time they boot, once the pause is over.
+    cluster.spec |= spanning(host, tmp_path / "pool")
+    cluster.up()
+    there = begin(cluster, "there")
+    cluster.scale_until(lambda: runs(cluster, there), "a VM boots, and the job runs there", BOOT_S)
+    (domain,) = domains(host)
+    vm = domain.removeprefix(f"{cluster.stack}-")
+    assert "on libvirt, for local" in why(cluster, "node", vm)
+    assert machines(cluster) == ["cpu-1"]
+    node, kernel = end(cluster, "there", there)
+    assert (node, "cloud" in kernel, kernel == os.uname().release) == (vm, True, False)
+    assert end(cluster, "here", here) == ("cpu-1", os.uname().release)
+
+    # Nobody needs them, and they go; the next job is here again.
+    cluster.scale_until(lambda: not machines(cluster) and not domains(host), "all nodes are gone", BOOT_S)
+    assert cluster.nodes() == {}
+    again = begin(cluster, "again")
+    cluster.scale_until(lambda: runs(cluster, again), "a job runs again", BOOT_S)
+    assert (len(machines(cluster)), domains(host)) == (1, [])
+    assert end(cluster, "again", again)[1] == os.uname().release
