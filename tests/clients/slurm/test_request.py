@@ -58,3 +58,10 @@ def test_control_characters_are_not_asked_for() -> None:
 def test_a_time_without_a_zone_is_not_guessed() -> None:
     with pytest.raises(ValueError, match="time zone"):
         JobRequest("#!/bin/sh\n", begin=datetime(2026, 1, 1)).arguments()  # noqa: DTZ001
+
+
+def test_slots_without_those_that_are_there_keep_their_addresses() -> None:
+    slots = Slots("cpu-[1-4]", "10.0.0.[1-4]", 2, 500)
+    assert slots.without({"other-1"}) is slots
+    assert slots.without({"cpu-2", "cpu-3"}) == Slots("cpu-1,cpu-4", "10.0.0.1,10.0.0.4", 2, 500)
+    assert slots.without({f"cpu-{n}" for n in range(1, 5)}) is None

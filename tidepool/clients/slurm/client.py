@@ -87,9 +87,11 @@ class Slurm:
     # Nodes
 
     def create_slots(self, slots: Slots) -> None:
-        argv = ["scontrol", "create", *slots.arguments()]
-        self._commands.ask(argv)
-        # scontrol says nothing of those that found no room.
+        slots.arguments()  # refuses what cannot be, whatever is there
+        # Later releases than 22.05 refuse all of them where one is there, and have forgotten that one (seen with 24.11.5).
+        if new := slots.without({node.name for node in self.nodes()}):
+            self._commands.ask(["scontrol", "create", *new.arguments()])
+        # scontrol of 22.05 says nothing of those that found no room.
         try:
             self.nodes(slots.names)
         except NotFound as missing:

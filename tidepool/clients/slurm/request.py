@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
-from tidepool.cluster.hostlist import count
+from tidepool.cluster.hostlist import count, expand
 
 
 def one_line(value: str, what: str) -> str:
@@ -60,6 +60,15 @@ class Slots:
     weight: int = 1
     ports: str = ""
     state: SlotState = "FUTURE"
+
+    def without(self, names: Collection[str]) -> Self | None:
+        """The same but for these ``names``; None where nothing is left."""
+        kept = [i for i, name in enumerate(expand(node_names(self.names))) if name not in names]
+        if not kept or len(kept) == count(self.names):
+            return self if kept else None
+        lists = [expand(each) if each else [] for each in (self.names, self.addresses, self.ports)]
+        chosen, addresses, ports = (",".join(each[i] for i in kept) if each else "" for each in lists)
+        return replace(self, names=chosen, addresses=addresses, ports=ports)
 
     def arguments(self) -> list[str]:
         """As ``scontrol create`` takes them.
