@@ -69,6 +69,13 @@ def test_slots_of_the_other_mode_are_made_anew_and_nodes_in_service_stay() -> No
     assert plan(ADDRESSES, cloud, there) == SlotPlan(("cpu-1",), ("cpu-1",))
 
 
+def test_a_slot_that_later_releases_powered_down_has_its_name_for_an_address_and_stays() -> None:
+    cloud = SlotsModel(**{**vars(SHAPE), "state": "CLOUD"})
+    off = NodeState(NodeBase.IDLE, frozenset({NodeFlag.CLOUD, NodeFlag.POWERED_DOWN}))
+    there = {name: _node(name, state=off, address=name) for name in ADDRESSES}
+    assert plan(ADDRESSES, cloud, there) == SlotPlan()
+
+
 def test_nodes_that_a_controller_forgot_to_have_left_are_found() -> None:
     """Its power was cut when they had just left, and its state is where it outlives the cluster."""
     gone, person = Reason(REASON, "root"), Reason("new disk", "root")

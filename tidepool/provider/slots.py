@@ -190,7 +190,8 @@ def plan(addresses: Mapping[str, str], shape: SlotsModel, there: Mapping[str, No
         node = there.get(name)
         if node is None:
             make.append(name)
-        elif node.state.is_slot and not (_is_slot_of(shape, node) and node.address == address):
+        # Slurm from 23.11 on gives a node that it powered down its name for an address, until it registers again.
+        elif node.state.is_slot and not (_is_slot_of(shape, node) and node.address in (address, name)):
             forget.append(name)
             make.append(name)
         elif set(node.features) != set(shape.features):
