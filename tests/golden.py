@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.toolchain import kubernetes_tools
-from tidepool.images import Image, ImageStore, Machine, build, buildable, read_source
+from tidepool.cluster.slurm_releases import release_of
+from tidepool.images import Image, ImageError, ImageStore, Machine, build, buildable, read_source
 
-#: The image of converged pools. Skips where the toolchain is not built.
-CONVERGED = "debian-12-converged"
+#: The images of converged pools, of one Debian and of the next. They skip where the toolchain is not built.
+CONVERGED, NEXT_CONVERGED = "debian-12-converged", "debian-13-converged"
 
 _ROOT = Path(__file__).parent.parent
 
 
 def golden_image(name: str = "debian-12") -> Image:
     """The image of images/NAME. Where it is not there, that takes a minute; skips where it cannot be built."""
-    if name == CONVERGED:
+    if name in (CONVERGED, NEXT_CONVERGED):
         kubernetes_tools()
     return image_of(_ROOT / "images" / name)
 
@@ -47,6 +48,18 @@ def golden_store(*names: str) -> Path:
     for name in names or ("debian-12",):
         golden_image(name)
     return _store()
+
+
+def golden_testing(release: str) -> str:
+    """The name of the image of Debian's testing; skips where that has another release of Slurm by now, or none."""
+    try:
+        packages = golden_image("debian-14").packages
+    except ImageError as error:
+        pytest.skip(f"Debian's testing is not to be had: {error}")
+    version = next(package.version for package in packages if package.name == "slurmctld")
+    if release_of(version) != release:
+        pytest.skip(f"Debian's testing is not to be had with Slurm {release}: it has {version}")
+    return "debian-14"
 
 
 def _store() -> Path:

@@ -156,3 +156,27 @@ def test_a_home_on_lustre_is_refused_until_the_image_has_its_client(tmp_path: Pa
     package = next(line for line in lock.read_text().splitlines() if line.startswith("munge "))
     lock.write_text(lock.read_text() + package.replace("munge", "lustre-client-utils", 1) + "\n")
     assert list(stack_spec.packages_not_held(spec, "aws", tmp_path)) == []
+
+
+def test_images_hold_the_release_of_slurm_that_is_said(tmp_path: Path) -> None:
+    described = nodes_of({"image": "debian-13"})
+    (said,) = stack_spec.releases_not_held(read_spec(described), tmp_path)
+    assert said.startswith(
+        "fleets[0].slurm_version: it is 22.05, and the image debian-13 holds slurmd of 24.11: name an image with 22.05"
+    )
+    described = nodes_of({"image": "debian-13-slurm-22.05"})
+    assert list(stack_spec.releases_not_held(read_spec(described), tmp_path)) == []
+    described = nodes_of(
+        {"image": "debian-13", "slurm_version": "24.11"}, image="debian-14", slurm_version="26.05"
+    )
+    assert list(stack_spec.releases_not_held(read_spec(described), tmp_path)) == []
+    described |= {"slurm_version": "24.11"}
+    (said,) = stack_spec.releases_not_held(read_spec(described), tmp_path)
+    assert said.startswith("slurm_version: it is 24.11, and the image debian-14 holds slurmctld of 26.05: ")
+
+
+def nodes_of(keys: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A cluster whose fleet says ``keys`` as well."""
+    described = nomad.mapping()
+    described["fleets"][0] |= keys
+    return described | more

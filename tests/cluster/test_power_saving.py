@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.specs import future_slots, of_release, spec_mapping
 from tidepool.cluster import controller_programs
 from tidepool.cluster.slurm_conf import slurm_conf
-from tidepool.cluster.slurm_keys import RELEASES, Release
+from tidepool.cluster.slurm_releases import RELEASES, Release
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
 from tidepool.scaling.power import request

@@ -19,8 +19,9 @@ from tidepool.cluster.slurm_conf import (
     slurm_conf,
     topology_conf,
 )
-from tidepool.cluster.slurm_keys import CGROUP_CONF, PARTITION_LINE, RELEASES, SLURM_CONF, Release
+from tidepool.cluster.slurm_keys import CGROUP_CONF, PARTITION_LINE, SLURM_CONF
 from tidepool.cluster.slurm_options import PROTECTED, check_slurm_conf, setting
+from tidepool.cluster.slurm_releases import RELEASES, Release
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError, read_spec
 

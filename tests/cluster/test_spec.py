@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.cluster.spec_page import EXAMPLE, spec_page
-from tests.cluster.specs import spec_mapping, with_fleet
+from tests.cluster.specs import spec_mapping, with_fleet, with_pool
 from tests.properties import runs
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
@@ -132,11 +132,24 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a release": (
         spec_mapping(slurm_version=20.11),
-        "slurm_version = '20.11': it should be '22.05'",
+        "slurm_version = '20.11': it should be '22.05', '24.11' or '26.05'",
     ),
     "a release that was never run": (
-        spec_mapping(slurm_version="24.11"),
-        "slurm_version = '24.11': it should be '22.05'",
+        spec_mapping(slurm_version="25.05"),
+        "slurm_version = '25.05': it should be '22.05', '24.11' or '26.05'",
+    ),
+    "nodes of a release that is too old for the controller": (
+        with_fleet(0, slurm_version=22.05) | {"slurm_version": "24.11"},
+        "fleets[0].slurm_version = '22.05': slurmctld of 24.11 serves nodes of 24.11, 24.05, 23.11, 23.02 alone; take",
+    ),
+    "machines of a newer release than the controller's": (
+        with_pool(slurm_version="26.05") | {"slurm_version": "24.11"},
+        "pools[0].slurm_version = '26.05': slurmctld of 24.11 serves nodes of 24.11, 24.05,",
+    ),
+    "an option that nodes of an older release do not know": (
+        with_fleet(0, slurm_version="24.11")
+        | {"slurm_version": "26.05", "slurm_conf": {"HttpParserType": "http_parser/libhttp_parser"}},
+        "slurm_conf.HttpParserType = 'http_parser/libhttp_parser': Slurm 24.11 does not know HttpParserType",
     ),
     "a huge amount": (
         with_fleet(0, shape={"cpus": 1, "memory": "9" * 400 + "G"}),

@@ -35,7 +35,7 @@ def test_all_mistakes_are_told_at_once_each_with_its_key_and_what_is_allowed() -
     told = mistakes(text, roles={"slurm_node", "sshd"})
     assert len(told) == 8
     for start, allowed in (
-        ("release: 'wheezy'", "bullseye, bookworm, trixie"),
+        ("release: 'wheezy'", "bullseye, bookworm, trixie, forky"),
         ("packages:", "not 'Slurm D'"),
         ("roles:", "of slurm_node, sshd (did you mean slurm_node?)"),
         ("pakages: there is no such key (did you mean packages?)", "release, packages, roles"),
@@ -137,7 +137,10 @@ def test_the_order_of_packages_means_nothing() -> None:
         ),
         ("{trixie: [slurmd]}", "from_release: .* allowed: packages that the recipe has; not 'slurmd'"),
         ("{trixie: [munge], bullseye: [munge]}", "each package of one release; not munge of bullseye again"),
-        ("{woody: [munge]}", r"from_release.woody.\[key\]: 'woody'; allowed: bullseye, bookworm, trixie"),
+        (
+            "{woody: [munge]}",
+            r"from_release.woody.\[key\]: 'woody'; allowed: bullseye, bookworm, trixie, forky",
+        ),
         ("{trixie: []}", "from_release.trixie: .* allowed: "),
     ],
 )

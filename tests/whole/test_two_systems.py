@@ -1,4 +1,4 @@
-"""Two operating systems in one cluster: nodes of an old Debian beside those of the current one, as docs/images.md has it."""
+"""Two operating systems in one cluster, and two releases of Slurm, as docs/images.md has it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import golden_store
+from tests.golden import NEXT_CONVERGED, golden_store, golden_testing
+from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import Cluster
 from tests.whole.conftest import a_cluster
 from tidepool.clients.slurm import JobState
@@ -19,7 +20,7 @@ FLEETS = [
     {"name": "old", "subnet": "10.78.1.0/24", "min_nodes": 1, "max_nodes": 2, "shape": SHAPE},
     {
         "name": "new",
-        "image": "debian-13",
+        "image": "debian-13-slurm-22.05",
         "subnet": "10.78.2.0/24",
         "min_nodes": 1,
         "max_nodes": 2,
@@ -33,7 +34,7 @@ WHICH = '. /etc/os-release; echo "$SLURMD_NODENAME $ID $VERSION_ID $(slurmd -V)"
 @pytest.fixture(scope="module")
 def cluster(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node of each. The image of the new ones is built where no test has built it yet: a minute."""
-    assert golden_store("debian-13") == images
+    assert golden_store("debian-13-slurm-22.05") == images
     with a_cluster(tmp_path_factory.mktemp("cluster"), images, fleets=FLEETS) as it:
         yield it
 
@@ -55,3 +56,25 @@ def test_a_job_runs_on_both_at_once(cluster: Cluster) -> None:
         "new-1 debian 13 slurm-wlm 22.05.8",
         "old-1 debian 12 slurm-wlm 22.05.8",
     ]
+
+
+@needs_kubernetes
+def test_a_controller_serves_nodes_of_its_own_release_of_slurm_and_of_an_older_one(
+    images: Path, tmp_path: Path
+) -> None:
+    """Slurmctld of 26.05 and slurmd of 24.11: the oldest that it promises to serve, three releases before it."""
+    assert golden_store(NEXT_CONVERGED) == images
+    old, new = (
+        {**fleet, "image": image, "slurm_version": release}
+        for fleet, image, release in zip(
+            FLEETS, (NEXT_CONVERGED, golden_testing("26.05")), ("24.11", "26.05"), strict=True
+        )
+    )
+    with a_cluster(tmp_path, images, image=new["image"], slurm_version="26.05", fleets=[old, new]) as it:
+        job = it.submit(
+            "srun sh -c 'echo $SLURMD_NODENAME $(slurmd -V)'", nodes="2", tasks=2, output="both.out"
+        )
+        assert [line.rpartition(".")[0] for line in said(it, job, "both.out")] == [
+            "new-1 slurm-wlm 26.05",
+            "old-1 slurm-wlm 24.11",
+        ]

@@ -13,12 +13,13 @@ from tidepool.cli.errors import LACKS, USAGE, Failure
 from tidepool.cli.stack import Stack, stacks_with_files
 from tidepool.cluster.failures import Permanent
 from tidepool.cluster.roles import ROLES
+from tidepool.cluster.slurm_releases import release_of
 from tidepool.cluster.spec import ClusterSpec, Fleet
 from tidepool.cluster.spec_reading import SpecError, concerns, read_spec
 from tidepool.engine.config import full_key, to_document
 from tidepool.engine.config_file import read
 from tidepool.engine.providers import discovery, interpreters
-from tidepool.images import ImageError, holds_package, read_lacks
+from tidepool.images import ImageError, holds_package, package_version, read_lacks
 from tidepool.infrastructures.local.kernel import Lack, Plans, preflight
 from tidepool.infrastructures.registry import Package, descriptor, image_needs_of
 from tidepool.toolchain import ToolchainError, find
@@ -65,8 +66,8 @@ def _check_images(spec: ClusterSpec, stack: str, project: Path, path: Path) -> N
     """Look for the recipes of all images: the project's, or Tidepool's own. A project without any may have another way.
 
     Raises:
-        Failure: there is no recipe for an image of ``spec``, a pool's does not hold both roles, or one lacks a package that
-            an infrastructure's options need.
+        Failure: there is no recipe for an image of ``spec``, a pool's does not hold both roles, one lacks a package that
+            an infrastructure's options need, or holds another release of Slurm than is said.
     """
     own, shipped_ones = (
         {recipe.parent.name for recipe in folder.glob("*/recipe.yaml")}
@@ -81,7 +82,12 @@ def _check_images(spec: ClusterSpec, stack: str, project: Path, path: Path) -> N
         )
     if not {*spec.images} <= {*there}:
         return
-    if lacks := [*roles_not_held(spec, project), *packages_not_held(spec, stack, project)]:
+    checks = (
+        roles_not_held(spec, project),
+        packages_not_held(spec, stack, project),
+        releases_not_held(spec, project),
+    )
+    if lacks := [lack for check in checks for lack in check]:
         raise Failure("\n".join([f"{path}, {SPEC_KEY}:", *(f"  {lack}" for lack in lacks)]), code=USAGE)
 
 
@@ -180,6 +186,32 @@ def packages_not_held(spec: ClusterSpec, stack: str, project: Path) -> Iterator[
             f"{need.path}: the image {need.image} has no package {need.package}-*, and could not mount it: name another "
             f"home, or add the packages of your site's repository to {folder / 'recipe.yaml'}"
         )
+
+
+def releases_not_held(spec: ClusterSpec, project: Path) -> Iterator[str]:
+    """Yield a line for each image that holds another release of Slurm than is said, with the remedy."""
+    uses = [("", spec.controller_image, spec.slurm_version)]
+    uses += [
+        (f"fleets[{i}].", spec.fleet_image(fleet, entry), fleet.slurm_version or spec.slurm_version)
+        for i, fleet in enumerate(spec.fleets)
+        for entry in fleet.infrastructures
+    ]
+    uses += [
+        (f"pools[{i}].", pool.image, pool.slurm_version or spec.slurm_version)
+        for i, pool in enumerate(spec.pools)
+    ]
+    for path, image, said in dict.fromkeys(uses):
+        program = "slurmd" if path else "slurmctld"
+        try:
+            held = release_of(package_version(shipped.recipe(image, project), program))
+        except ImageError as error:
+            yield f"{path}image: {error}"
+            continue
+        if held and held != said:
+            yield (
+                f"{path}slurm_version: it is {said}, and the image {image} holds {program} of {held}: name an image with "
+                f"{said}, or say slurm_version: '{held}' here"
+            )
 
 
 def toolchain_lack(spec: ClusterSpec, env: Mapping[str, str]) -> Iterator[Lack]:

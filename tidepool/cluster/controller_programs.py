@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from tidepool.cluster import hostlist, names
 from tidepool.cluster.slurm_options import Value
+from tidepool.cluster.slurm_releases import takes_over_again
 from tidepool.cluster.spec import ClusterSpec
 
 #: On slurmctld's machine: what Slurm calls, what that is made of, and the folder where requests wait. The folder is
@@ -86,18 +87,10 @@ IN_CHARGE_PROGRAM: Final = "/usr/local/lib/tidepool/slurmctld-in-charge"
 STANDS_BY_PROGRAM: Final = "/usr/local/lib/tidepool/slurmctld-stands-by"
 FOLDER: Final = "/run/slurmctld"
 
-_MENDED: Final = "23.11"
-
 
 def takeover_settings(spec: ClusterSpec) -> dict[str, Value]:
-    """Return the settings for slurm.conf; empty where nobody stands by, or who does may be in charge again and again.
-
-    slurmctld before 23.11 is in charge once: it keeps the id of the thread of its scheduler when that one has ended
-    (`main_sched_fini`). So where it gave back control and takes over once more, only the backfill scheduler starts jobs,
-    and when it gives back control again it waits for a thread that never ends: it stands by no more, hears no SIGTERM,
-    and the primary waits half a minute for it, to read a state that may be old (seen with 22.05.8).
-    """
+    """Return the settings for slurm.conf; empty where nobody stands by, or who does may be in charge again and again."""
     stands_by = spec.controller.backup or spec.controller_slot is not None
-    if not stands_by or spec.slurm_version >= _MENDED:
+    if not stands_by or takes_over_again(spec.slurm_version):
         return {}
     return {"SlurmctldPrimaryOnProg": IN_CHARGE_PROGRAM, "SlurmctldPrimaryOffProg": STANDS_BY_PROGRAM}

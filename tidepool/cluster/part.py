@@ -10,12 +10,22 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from tidepool.cluster.frozen import frozen
 from tidepool.cluster.names import feature_name
+from tidepool.cluster.slurm_releases import RunRelease
 
 _TIME = re.compile(r"UNLIMITED|INFINITE|([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}", re.IGNORECASE)
 
 Whole = Annotated[int, Strict()]
 """A whole number, and neither text nor true or false."""
 ImageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/-]*$")]
+
+
+def _release(value: Any) -> Any:
+    # YAML takes 22.05 without quotes for a number.
+    return f"{value:.2f}" if isinstance(value, float) else value
+
+
+SlurmRelease = Annotated[RunRelease, BeforeValidator(_release)]
+"""A release of Slurm, as ``24.11``."""
 
 
 class Part(BaseModel):

@@ -10,7 +10,7 @@ from pydantic_core.core_schema import ValidationInfo
 from tidepool.cluster import addresses
 from tidepool.cluster.frozen import FrozenDict
 from tidepool.cluster.names import fleet_name
-from tidepool.cluster.part import Features, ImageName, Labels, Network, Part, Whole
+from tidepool.cluster.part import Features, ImageName, Labels, Network, Part, SlurmRelease, Whole
 from tidepool.cluster.roles import AtDeadline, Role
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
@@ -37,6 +37,9 @@ class ConvergedPool(Part):
     )
     image: ImageName = Field(
         default="debian-12-converged", description="Its golden image, which must hold both roles."
+    )
+    slurm_version: SlurmRelease | None = Field(
+        default=None, description="The release of Slurm in that image, where it is older than the cluster's."
     )
     slurm_min: Whole = Field(default=0, ge=0, description="How many machines serve Slurm at least.")
     slurm_max: Whole | None = Field(default=None, ge=0, description="At most; all by default.")

@@ -28,6 +28,7 @@ from tidepool.cluster.slurm_keys import (
     SWITCH_LINE,
 )
 from tidepool.cluster.slurm_options import REQUIRED_WORDS, Value, line, setting
+from tidepool.cluster.slurm_releases import plugin_without_cgroups
 from tidepool.cluster.spec import ClusterSpec, Fleet, Partition
 
 #: slurmctld reads it at its start only, so there is room for fleets to come.
@@ -94,9 +95,7 @@ def cgroup_conf(spec: ClusterSpec) -> str:
         }
     else:
         why = "Machines confine themselves, and slurmd leaves cgroups alone."
-        # Earlier releases have no such word. Left to itself, slurmd of 22.05 asks systemd for a group where there is
-        # version 2 only, and ends without (measured); the plugin for version 1 touches nothing when nobody asks it.
-        settings = {"CgroupPlugin": "disabled" if spec.slurm_version >= "23.11" else "cgroup/v1"}
+        settings = {"CgroupPlugin": plugin_without_cgroups(spec.slurm_version)}
     own = dict(spec.cgroup_conf) if spec.process_tracking == "cgroup" else {}
     settings = {key: _taken(own, key, value) for key, value in settings.items()}
     settings |= {key: own[key] for key in sorted(own, key=str.lower)}

@@ -13,13 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, cast
 
-Release = Literal["22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05"]
-#: In the order in which they came.
-RELEASES: Final[tuple[Release, ...]] = get_args(Release)
-#: Those of them that Tidepool was run with: clusters of others are refused until they are.
-RunRelease = Literal["22.05"]
+from tidepool.cluster.slurm_releases import RELEASES, Release
 
 Kind = Literal["text", "line", "bool", "uint16", "uint32", "uint64", "float"]
 """The kind of a value. ``line`` begins a line of its own, with keys of its own, and may stand many times."""

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tidepool.cluster.slurm_keys import CGROUP_CONF, PARTITION_LINE, RELEASES, SLURM_CONF, Key, Release, Table
+from tidepool.cluster.slurm_keys import CGROUP_CONF, PARTITION_LINE, SLURM_CONF, Key, Table
+from tidepool.cluster.slurm_releases import RELEASES, Release, takes_over_again
 
 Value = str | int | float | bool
 
@@ -108,7 +109,7 @@ def check_slurm_conf(release: Release, key: str, value: Value) -> None:
     """Refuse an option of a person for slurm.conf, with ValueError: what is wrong, and what to do."""
     _check(SLURM_CONF, "slurm.conf", release, key, value)
     _refuse_protected(PROTECTED, key)
-    if release < "23.11":
+    if not takes_over_again(release):
         _refuse_protected(PROTECTED_BEFORE_23_11, key)
     words = str(value).lower().split(",")
     for word, why in _FORBIDDEN_WORDS.get(key.lower(), {}).items():

@@ -30,13 +30,22 @@ from tidepool.cluster.names import (
     fleet_name,
     partition_name,
 )
-from tidepool.cluster.part import Features, ImageName, Network, Options, Part, SlurmTime, Whole, read_name
+from tidepool.cluster.part import (
+    Features,
+    ImageName,
+    Network,
+    Options,
+    Part,
+    SlurmRelease,
+    SlurmTime,
+    Whole,
+    read_name,
+)
 from tidepool.cluster.pool import ConvergedPool, Kubernetes
 from tidepool.cluster.roles import ROLES, Role
 from tidepool.cluster.scaling import Scaling
 from tidepool.cluster.shape import Shape
 from tidepool.cluster.slots import Slot, slots
-from tidepool.cluster.slurm_keys import RunRelease
 
 InfrastructureName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$")]
 """The registry knows which there are (`tidepool.infrastructures.registry`): packages bring others."""
@@ -102,6 +111,9 @@ class Fleet(Part):
         "has none, the next is asked; a node stays where it was made.",
     )
     image: ImageName | None = Field(default=None, description="Another image than the cluster's.")
+    slurm_version: SlurmRelease | None = Field(
+        default=None, description="The release of Slurm in that image, where it is older than the cluster's."
+    )
     idle_timeout_s: Whole = Field(
         default=300,
         ge=0,
@@ -261,7 +273,7 @@ class ClusterSpec(Part):
         description="The private network that the cluster has to itself. Its first "
         f"{addresses.OWN_PLACES} addresses are for the cluster's own machines, the rest is for fleets and pools."
     )
-    slurm_version: RunRelease = Field(
+    slurm_version: SlurmRelease = Field(
         default="22.05",
         description="The release of Slurm that the images hold, of those that Tidepool was run with. Keys of Slurm's files are checked against it.",
     )
@@ -315,12 +327,6 @@ class ClusterSpec(Part):
         if unfit := addresses.unfit(network):
             raise ValueError(unfit)
         return network
-
-    @field_validator("slurm_version", mode="before")
-    @classmethod
-    def _as_text(cls, value: Any) -> Any:
-        # YAML takes 22.05 without quotes for a number.
-        return f"{value:.2f}" if isinstance(value, float) else value
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:

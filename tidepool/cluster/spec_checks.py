@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 
 from tidepool.cluster.network_checks import kubernetes_networks, subnets_outside, subnets_overlapping
 from tidepool.cluster.roles import ROLES
-from tidepool.cluster.slurm_keys import RELEASES, Release
 from tidepool.cluster.slurm_options import Value, check_cgroup_conf, check_partition, check_slurm_conf
+from tidepool.cluster.slurm_releases import RELEASES, Release, served_by
 from tidepool.cluster.spec_entries import Entry, Mistake, listed, numbered, total, words
 
 #: Slurm's own limit (MAX_SLURM_NODES).
@@ -215,10 +215,32 @@ def _power_saving_of_a_tree(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         )
 
 
+def _releases_that_do_not_work_together(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    controller = _release(spec)
+    for entry in listed(spec, "fleets", "pools"):
+        nodes, served = _release(entry.keys, controller), served_by(controller)
+        if nodes not in served:
+            yield Mistake(
+                f"{entry.path}.slurm_version",
+                nodes,
+                f"slurmctld of {controller} serves nodes of {', '.join(served)} alone; take an image with one of those, or "
+                "another cluster for these nodes",
+            )
+
+
+def _release(keys: Mapping[str, Any], default: Release = "22.05") -> Release:
+    """The ``slurm_version`` that is said; what is none is passed over."""
+    said = keys.get("slurm_version")
+    text = f"{said:.2f}" if isinstance(said, float) else said
+    return cast(Release, text) if text in RELEASES else default
+
+
 def _options(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    version = spec.get("slurm_version", RELEASES[0])
-    text = f"{version:.2f}" if isinstance(version, float) else version
-    release = cast(Release, text if text in RELEASES else RELEASES[0])
+    controller = _release(spec)
+    # slurmd reads slurm.conf and cgroup.conf as well, and one that is older ends at a key that it does not know.
+    releases = sorted(
+        {controller, *(_release(each.keys, controller) for each in listed(spec, "fleets", "pools"))}
+    )
     places: list[tuple[str, object, Callable[[Release, str, Value], None]]] = [
         ("slurm_conf", spec.get("slurm_conf"), check_slurm_conf),
         ("cgroup_conf", spec.get("cgroup_conf"), check_cgroup_conf),
@@ -241,7 +263,8 @@ def _options(spec: Mapping[str, Any]) -> Iterator[Mistake]:
                 continue
             first[key.lower()] = key
             try:
-                check(release, key, value)
+                for release in releases:
+                    check(release, key, value)
             except ValueError as error:
                 yield Mistake(f"{path}.{key}", value, str(error))
 
@@ -305,6 +328,7 @@ _CHECKS: Final[tuple[Callable[[Mapping[str, Any]], Iterator[Mistake]], ...]] = (
     _too_many_nodes,
     _controller_on_a_pool,
     _power_saving_of_a_tree,
+    _releases_that_do_not_work_together,
     _policies,
     _options,
 )

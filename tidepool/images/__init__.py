@@ -45,6 +45,7 @@ from tidepool.images.renewal import lock as lock
 from tidepool.images.renewal import write_lock as write_lock
 from tidepool.images.source import ImageSource as ImageSource
 from tidepool.images.source import holds_package as holds_package
+from tidepool.images.source import package_version as package_version
 from tidepool.images.source import read_lacks as read_lacks
 from tidepool.images.source import read_recipe as read_recipe
 from tidepool.images.source import read_source as read_source

@@ -23,7 +23,7 @@ from tidepool.images.containers import Container, refuse_names
 from tidepool.images.errors import RecipeError
 from tidepool.toolchain.source import KUBERNETES
 
-Release = Literal["bullseye", "bookworm", "trixie"]
+Release = Literal["bullseye", "bookworm", "trixie", "forky"]
 
 #: The key that names the recipe which this one begins with.
 EXTENDS: Final = "extends"

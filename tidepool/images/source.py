@@ -110,6 +110,15 @@ def holds_package(folder: Path, beginning: str) -> bool:
     return any(package.name.startswith(beginning) for package in _read_lock(folder).packages)
 
 
+def package_version(folder: Path, name: str) -> str:
+    """Return the version of the package ``name`` in the lock in ``folder``; empty where it has no such package.
+
+    Raises:
+        LockError: there is no lock, or none that can be read.
+    """
+    return next((package.version for package in _read_lock(folder).packages if package.name == name), "")
+
+
 def read_source(
     folder: Path, playbooks: Path, *, architecture: str, environment: Mapping[str, str]
 ) -> ImageSource:
