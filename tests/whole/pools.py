@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from demo.pods import ADMIN, Pods, manifest
@@ -250,13 +251,20 @@ class PoolCluster(Cluster):
 
 
 @contextmanager
-def a_pool_cluster(folder: Path, images: Path, machines: int, **pool: Any) -> Iterator[PoolCluster]:
-    """One that is up, with nothing left of it afterwards."""
+def a_pool_cluster(
+    folder: Path,
+    images: Path,
+    machines: int,
+    cluster_keys: Mapping[str, Any] = MappingProxyType({}),
+    **pool: Any,
+) -> Iterator[PoolCluster]:
+    """One that is up, with nothing left of it afterwards; ``cluster_keys`` are more of its spec."""
     import uuid
 
     from tests.infrastructures.local.stacks import Stack, left_of
 
-    cluster = PoolCluster.make(folder, images, f"t{uuid.uuid4().hex[:8]}", **spec(machines, **pool))
+    wanted = {**spec(machines, **pool), **cluster_keys}
+    cluster = PoolCluster.make(folder, images, f"t{uuid.uuid4().hex[:8]}", **wanted)
     try:
         cluster.up()
         yield cluster

@@ -9,6 +9,7 @@ import pytest
 from tests.clients.slurm.real import RealSlurm, missing
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.clients.slurm.world import FakeWorld, RealWorld, World
+from tests.golden import NEXT_CONVERGED, golden_image
 from tidepool.clients.slurm import Here, InNamespaces, Slurm
 from tidepool.clients.ssh import Ssh
 
@@ -27,6 +28,26 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     running = RealSlurm(tmp_path_factory.mktemp("slurm"))
     yield running
     running.close()
+
+
+@pytest.fixture(scope="session")
+def next_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
+    """The same of Slurm 24.11, out of the image of Debian 13."""
+    if missing():
+        pytest.skip(missing())
+    running = RealSlurm(tmp_path_factory.mktemp("slurm"), root=golden_image(NEXT_CONVERGED).root)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def next_release(next_real: RealSlurm) -> Iterator[RealWorld]:
+    """The real one of 24.11, asked in its own namespaces, where its commands are."""
+    transport = InNamespaces(next_real.pid, ("mount", "pid"), next_real.environment)
+    with Slurm(transport, TIMEOUT_S) as slurm:
+        world = RealWorld(next_real, slurm, Slurm(transport, IMPATIENT_S))
+        yield world
+        world.clear()
 
 
 @pytest.fixture
@@ -73,7 +94,7 @@ def elsewhere(request: pytest.FixtureRequest) -> World:
     return found
 
 
-@pytest.fixture(params=["fake", "here"])
+@pytest.fixture(params=["fake", "here", pytest.param("next_release", marks=pytest.mark.slow)])
 def world(request: pytest.FixtureRequest) -> World:
     """Each world in turn."""
     if request.param == "fake":

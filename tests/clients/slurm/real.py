@@ -78,6 +78,24 @@ PartitionName=hidden Nodes=ALL Hidden=YES MaxTime=1:00:00 State=DOWN
 """
 
 
+#: Makes an image's root, with a layer to write in, the root of new namespaces: all below the folder is there as well.
+IN_ROOT = """\
+set -e
+root=$1 folder=$2
+mkdir "$folder/upper" "$folder/work" "$folder/root"
+mount -t overlay -o "lowerdir=$root,upperdir=$folder/upper,workdir=$folder/work" overlay "$folder/root"
+cd "$folder/root"
+touch etc/hosts
+mount --rbind /dev dev
+mount -t proc proc proc
+mount -t tmpfs tmpfs tmp
+mkdir -p ".$folder"
+mount --bind "$folder" ".$folder"
+pivot_root . mnt
+umount --lazy /mnt
+"""
+
+
 def missing() -> str:
     """Why no Slurm can be started here; empty where it can."""
     if os.geteuid() != 0:
@@ -110,12 +128,18 @@ def free_port() -> int:
 
 
 class RealSlurm:
-    """The processes of one cluster, below ``folder``."""
+    """The processes of one cluster, below ``folder``; of this machine's Slurm, or of that in the root of an image."""
 
     def __init__(
-        self, folder: Path, conf: str = CONF, before: Mapping[str, Sequence[str]] = MappingProxyType({})
+        self,
+        folder: Path,
+        conf: str = CONF,
+        before: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        *,
+        root: Path | None = None,
     ) -> None:
         self.folder = folder
+        self._root = root
         self.conf = folder / "slurm.conf"
         self.ports = {"ctld_port": free_port(), "slurmd_port": free_port()}
         self.environment = {"SLURM_CONF": str(self.conf)}
@@ -123,15 +147,18 @@ class RealSlurm:
             (folder / name).mkdir()
         self.conf.write_text(conf.format(host=socket.gethostname(), folder=folder, **self.ports))
         (folder / "gres.conf").write_text("")
-        (folder / "cgroup.conf").write_text("")
+        # slurmd of 22.05 asks nobody for a group, as nothing is confined; later ones have to be told.
+        (folder / "cgroup.conf").write_text("" if root is None else "CgroupPlugin=disabled\n")
         key = folder / "munge.key"
         key.touch(0o600)
         key.write_bytes(secrets.token_bytes(128))
-        self._leader = subprocess.Popen(ALONE, start_new_session=True)
+        self._leader = subprocess.Popen(ALONE, start_new_session=True, cwd="/")
         self.pid = child_of(self._leader.pid)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         shutil.copy("/etc/hosts", folder / "hosts")
-        enter = ["nsenter", f"--target={self.pid}", "--mount", "--"]
+        enter = ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--"]
+        if root is not None:
+            subprocess.run([*enter, "sh", "-c", IN_ROOT, "sh", root, folder], check=True)
         subprocess.run([*enter, "mount", "--bind", str(folder / "hosts"), "/etc/hosts"], check=True)
         self._spawn(
             "munged",
@@ -148,6 +175,11 @@ class RealSlurm:
             # slurmctld does not start without the database that it was told of.
             eventually((folder / f"{name}.out").read_text, lambda said: " started" in said)
         self.start_controller()
+
+    @property
+    def nodes_keep_their_addresses(self) -> bool:
+        """Those that they were created with; else they cannot be told apart on the loopback."""
+        return self._root is None
 
     def start_controller(self) -> None:
         """Start slurmctld, and wait until it answers."""
@@ -195,8 +227,10 @@ class RealSlurm:
     def command(
         self, argv: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
+        # Commands are of the same release as the daemons.
+        enter = ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--"] if self._root else []
         return subprocess.run(
-            argv,
+            [*enter, *argv],
             env={"PATH": PATH, **self.environment, **(environment or {})},
             capture_output=True,
             text=True,

@@ -83,8 +83,15 @@ def test_a_name_that_is_there_stays_as_it_is(world: World) -> None:
     assert (node.name, node.cpus, node.memory_mib, node.state.base) == (name, 2, 500, NodeBase.IDLE)
 
 
+def test_a_slot_that_is_there_stays_as_it_is_and_others_are_made_beside(world: World) -> None:
+    names = world.slots(1, memory_mib=700)
+    prefix = names.rpartition("-")[0]
+    world.slurm.create_slots(Slots(f"{prefix}-[1-3]", "127.0.0.[7-9]", 1, 400))
+    assert [node.memory_mib for node in world.slurm.nodes(f"{prefix}-[1-3]")] == [700, 400, 400]
+
+
 def test_slots_that_find_no_room_are_told_of(world: World) -> None:
-    with pytest.raises(Refused, match="not"):
+    with pytest.raises(Refused, match=r"not|full"):
         world.slurm.create_slots(Slots("big-[1-3000]", "10.0.[0-29].[1-100]", 1, 100))
     assert len(world.slurm.nodes()) == 2048
 
