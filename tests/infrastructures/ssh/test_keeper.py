@@ -83,6 +83,23 @@ def test_given_back_it_is_as_it_was_before(hosts: FakeHosts, root: Path) -> None
     assert tree(root) == before
 
 
+def test_a_link_among_files_of_packages_and_numbers_of_daemons_that_ended_go_as_well(
+    hosts: FakeHosts, root: Path
+) -> None:
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    libraries.mkdir(parents=True)
+    before = tree(root)
+    claim(hosts)
+    pmix = libraries / "pmix2/lib"
+    pmix.mkdir(parents=True)
+    (pmix / "libpmix.so").symlink_to("libpmix.so.2")
+    hosts.keeper("alpha", "note", {"key": KEY})
+    # slurmctld, who may not take it away, leaves it; and then Debian's package asks a slurmctld that is not there.
+    (root / "run/slurmctld.pid").write_text("17\n")
+    assert release(hosts) == {"released": True, "kept": []}
+    assert tree(root) == before
+
+
 def test_what_was_cut_off_before_it_was_noted_is_undone_as_well(hosts: FakeHosts, root: Path) -> None:
     before = tree(root)
     claim(hosts)

@@ -25,7 +25,8 @@ LEAVE_OUT = {
     "/var/cache", "/var/lib/tidepool-node", "/var/lib/docker", "/var/lib/containerd", "/var/log/journal", "/var/log/apt",
     "/run/tidepool-node.lock", "/run/lock", "/run/user", "/run/sudo",
 }  # fmt: skip
-ALSO = ("/usr/local",)
+#: Beside what people put there, where the role mpi has a link among files of packages, for which dpkg leaves the folder.
+ALSO = ("/usr/local", "/usr/lib/x86_64-linux-gnu/pmix", "/usr/lib/x86_64-linux-gnu/pmix2")
 #: Of what people write themselves, only who has a folder.
 SHALLOW = {"/home", "/srv", "/mnt", "/media", "/data", "/scratch", "/run", "/root", "/opt"}
 #: Whose bytes are kept.
@@ -47,6 +48,9 @@ def observe() -> dict[str, Any]:
 
 def walk() -> Iterator[tuple[str, Entry]]:
     others = {target for target, kind in mounted() if kind not in OWN_DISKS}
+    for top in ALSO:
+        if os.path.isdir(ROOT + top):
+            yield top, describe(ROOT + top, os.stat(ROOT + top))
     for top in ("/",) + ALSO:
         for path, entry in below(top, others):
             yield path, entry

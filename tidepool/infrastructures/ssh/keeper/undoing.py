@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidepool.infrastructures.ssh.keeper.listing import (
     BY_LINES,
+    DAEMONS,
     REMADE,
     ROOT,
     SHALLOW,
@@ -44,6 +45,11 @@ def stop_services() -> None:
         elif folder.endswith("init.d"):
             subprocess.run([os.path.join(folder, name), "stop"], stdout=subprocess.DEVNULL)
             subprocess.run(["update-rc.d", "-f", name, "remove"], stdout=subprocess.DEVNULL)
+    # Who may not write in /run leaves its number there, and scripts of packages would take it to run still.
+    for name in DAEMONS:
+        number = ROOT + "/run/%s.pid" % name
+        if os.path.lexists(number):
+            os.unlink(number)
 
 
 def unmount(targets: list[str]) -> list[str]:
