@@ -141,6 +141,8 @@ def test_machines_answer_at_a_port_that_is_not_the_hosts() -> None:
     assert graph[f"{ANSWERS} cpu-1"].inputs["port"] == 2222
     (sshd,) = (each for each in job(graph, "slurmd-cpu")["TaskGroups"][0]["Tasks"] if each["Name"] == "sshd")
     run = next(each["EmbeddedTmpl"] for each in sshd["Templates"] if each["DestPath"] == "local/run")
+    # Nomad's checks, one in five seconds, stay open until then.
+    assert "-o LoginGraceTime=30 -o MaxStartups=100" in run
     assert "-f /dev/null -p 2222" in run
     assert "PasswordAuthentication=no" in run
 

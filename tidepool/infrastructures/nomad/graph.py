@@ -201,6 +201,9 @@ class Nomad:
             "PermitRootLogin": "prohibit-password",
             "UsePAM": "yes",
             "PidFile": "none",
+            # Nomad's check of the port leaves its connections open: without these, ten of them keep people out.
+            "LoginGraceTime": "30",
+            "MaxStartups": "100",
         }
         told = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
         argv = ("/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", str(port), "-h", _HOST_KEY, *told)
