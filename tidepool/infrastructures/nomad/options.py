@@ -125,7 +125,7 @@ class SiteOptions(Part):
     ca_file: str | None = Field(
         default=None,
         pattern=r"^/",
-        description="Who signs for the API, where the system does not know it. Not tried yet, by any test or by hand.",
+        description="Who signs for the API, where the system does not know it.",
     )
     namespace: Name = Field(default="default", description="Where the cluster's jobs are.")
     region: Name | None = Field(default=None, description="By default the servers' own.")
