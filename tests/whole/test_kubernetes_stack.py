@@ -1,4 +1,7 @@
-"""The project's own stack of Kubernetes, whole: its machines are pods of real kubelets, by a real API server."""
+"""The project's own stack of Kubernetes, whole: its machines are pods of real kubelets, by a real API server.
+
+One story: what a step leaves the next one begins with.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,33 @@ from typing import Any
 
 import pytest
 
+from tests import versions
+from tests.machine_faults import pull_plug
 from tests.plugins.serving import search_path
 from tests.toolchain import needs_kubernetes
-from tests.whole.cluster import summary
+from tests.whole.cluster import summary, until
 from tests.whole.elsewhere import Elsewhere, example
 from tests.whole.pods import CLASS, Ground, a_ground
+from tests.whole.pools import ANY
+from tidepool.clients.kubernetes.contract import EvictionRefused
 from tidepool.clients.kubernetes.objects import Pod
 from tidepool.clients.slurm import JobState
+from tidepool.toolchain import KUBERNETES
 
-pytestmark = [pytest.mark.slow, needs_kubernetes]
+pytestmark = [
+    pytest.mark.slow,
+    needs_kubernetes,
+    pytest.mark.runs("kubernetes", versions.built(KUBERNETES), versions.slurm()),
+]
 
 SPEC = example("kubernetes")
 NAMESPACE = SPEC["controller"]["infrastructure"]["options"]["namespace"]
+OWN = {"ctl", "login-1"}
+NODES = {"cpu-1", "cpu-2"}
+#: As the page says of pods: what daemons need to become other users, and no more.
+CAPABILITIES = "00000000200404fb"
+#: Runs once more when its node is lost.
+AGAIN = 'test -n "$SLURM_RESTART_COUNT" || sleep 600'
 #: Longer than all pods may take to start on a busy machine.
 UP_S = 600.0
 
@@ -57,9 +75,10 @@ def here(ground: Ground) -> dict[str, Any]:
     del options["images"]
     spec["controller"]["shape"] = {"cpus": 1, "memory": "384MiB"}
     (fleet,) = spec["fleets"]
-    fleet["shape"] = {"cpus": 1, "memory": "256MiB"}
+    fleet |= {"shape": {"cpus": 1, "memory": "256MiB"}, "idle_timeout_s": 1}
     fleet["infrastructures"][0]["options"]["overhead"] = "64MiB"
-    return spec
+    # Slurm gives a node up soon, so that its job is free to run elsewhere.
+    return {**spec, "slurm_conf": {"SlurmdTimeout": 10}}
 
 
 def up(cluster: Elsewhere, *more: str) -> str:
@@ -73,22 +92,106 @@ def pods(ground: Ground) -> dict[str, Pod]:
         return {pod.name: pod for pod in kubernetes.pods_in(NAMESPACE)}
 
 
-def test_a_whole_cluster_of_pods(cluster: Elsewhere, ground: Ground) -> None:
+def scale(cluster: Elsewhere) -> None:
+    """The scaler looks, decides and acts, once."""
+    cluster.tidepool("scale", "--once", timeout_s=UP_S)
+
+
+def changes(cluster: Elsewhere) -> set[str]:
+    """All that `up` did, after it saw what is there."""
+    return set(summary(up(cluster, "--json"))["changes"])
+
+
+def test_a_cluster_of_pods_comes_up_grows_changes_outlives_its_nodes_and_goes(
+    cluster: Elsewhere, ground: Ground
+) -> None:
     cluster.write_spec()
     cluster.tidepool("preview", timeout_s=UP_S)
     assert pods(ground) == {}
     up(cluster)
-    assert set(pods(ground)) == {"ctl", "login-1"}
-    assert set(summary(up(cluster, "--json"))["changes"]) == {"same"}
+    assert pods(ground).keys() == OWN
+    assert changes(cluster) == {"same"}
 
-    job = cluster.submit("srun hostname", nodes="2", output="where.out")
-    cluster.tidepool("scale", "--once", timeout_s=UP_S)
-    assert (
-        cluster.until_job(job, JobState.COMPLETED, JobState.FAILED, timeout_s=120).state is JobState.COMPLETED
-    )
-    written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
-    assert sorted(written.split()) == ["cpu-1", "cpu-2"]
+    the_queue_brings_nodes_which_are_kept_while_they_run_jobs(cluster, ground)
+    a_node_of_kubernetes_dies_and_its_pods_are_on_others(cluster, ground)
+    a_pod_that_is_killed_is_made_again_and_its_job_runs_once_more(cluster, ground)
+    another_shape_is_another_pod_of_the_same_name(cluster, ground)
+
+    def idle_nodes_are_gone() -> bool | None:
+        scale(cluster)
+        return pods(ground).keys() == OWN or None
+
+    until(idle_nodes_are_gone, "idle nodes are gone", UP_S)
+    assert changes(cluster) == {"same"}
 
     cluster.tidepool("down", "--yes", "--force", "--purge", timeout_s=UP_S)
     with ground.pool.kubernetes() as kubernetes:
         assert kubernetes.namespace(NAMESPACE) is None
+
+
+def the_queue_brings_nodes_which_are_kept_while_they_run_jobs(cluster: Elsewhere, ground: Ground) -> None:
+    # A step on each, which ends when somebody says so in the home that all machines share.
+    script = "srun sh -c 'hostname; until test -e go; do sleep 0.2; done'"
+    job = cluster.submit(script, nodes="2", output="where.out")
+    scale(cluster)
+    cluster.until_job(job, JobState.RUNNING, timeout_s=120)
+    assert pods(ground).keys() == OWN | NODES
+    until(lambda: busy(ground) == 2 or None, "both pods count as busy", 60)
+    with ground.pool.kubernetes() as kubernetes, pytest.raises(EvictionRefused, match="busy-cpu"):
+        kubernetes.evict(pods(ground)["cpu-1"])
+    said = cluster.on("cpu-1", "grep", "CapEff", "/proc/1/status").stdout
+    assert said.split() == ["CapEff:", CAPABILITIES]
+    cluster.on("login-1", "touch", "/home/researcher/go")
+    cluster.until_job(job, JobState.COMPLETED, timeout_s=120)
+    written = cluster.on("login-1", "cat", "/home/researcher/where.out").stdout
+    assert set(written.split()) == NODES
+
+
+def a_node_of_kubernetes_dies_and_its_pods_are_on_others(cluster: Elsewhere, ground: Ground) -> None:
+    there = pods(ground)
+    without_own = {pod.node for pod in there.values()} - {there[name].node for name in OWN}
+    name, lost = min((name, there[name].node) for name in NODES if there[name].node in without_own)
+    job = cluster.submit(AGAIN, more=(f"--nodelist={name}",))
+    cluster.until_job(job, JobState.RUNNING, timeout_s=120)
+    pull_plug(ground.pool.data, ground.pool.stack, lost)
+    # Kubernetes cannot know that its pods have ended: an administrator says so.
+    with ground.pool.kubernetes() as kubernetes:
+        for pod in there.values():
+            if pod.node == lost:
+                kubernetes.delete_pod(pod, grace_s=0)
+    with ground.pool.pods() as asked:
+        asked.requests.delete(f"/api/v1/nodes/{lost}", ANY)
+    cluster.until_job(job, JobState.PENDING, timeout_s=120)
+    up(cluster)
+    assert cluster.until_job(job, JobState.COMPLETED, timeout_s=180).restarts == 1
+    after = pods(ground)
+    assert (after.keys(), lost in {pod.node for pod in after.values()}) == (there.keys(), False)
+
+
+def a_pod_that_is_killed_is_made_again_and_its_job_runs_once_more(cluster: Elsewhere, ground: Ground) -> None:
+    job = cluster.submit(AGAIN, more=("--nodelist=cpu-2",))
+    cluster.until_job(job, JobState.RUNNING, timeout_s=120)
+    with ground.pool.kubernetes() as kubernetes:
+        kubernetes.delete_pod(pods(ground)["cpu-2"], grace_s=0)
+    cluster.until_job(job, JobState.PENDING, timeout_s=120)
+    up(cluster)
+    assert cluster.until_job(job, JobState.COMPLETED, timeout_s=180).restarts == 1
+
+
+def another_shape_is_another_pod_of_the_same_name(cluster: Elsewhere, ground: Ground) -> None:
+    before = pods(ground)
+    cluster.spec["fleets"][0]["shape"]["memory"] = "288MiB"
+    up(cluster)
+    after = pods(ground)
+    kept = {name for name in after if name in before and after[name].uid == before[name].uid}
+    assert (after.keys(), kept) == (before.keys(), OWN)
+    assert set(cluster.idle()) == NODES
+    assert {node.memory_mib for node in cluster.nodes().values()} == {288}
+
+
+def busy(ground: Ground) -> int:
+    """How many pods the fleet's budget counts as busy."""
+    with ground.pool.pods() as asked:
+        path = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/busy-cpu"
+        counted: int = asked.requests.get(path, ANY).get("status", {}).get("currentHealthy", 0)
+        return counted
