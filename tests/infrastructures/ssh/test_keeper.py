@@ -88,6 +88,7 @@ def test_a_link_among_files_of_packages_and_numbers_of_daemons_that_ended_go_as_
 ) -> None:
     libraries = root / "usr/lib/x86_64-linux-gnu"
     libraries.mkdir(parents=True)
+    (libraries / "libc.so.6").touch()
     before = tree(root)
     claim(hosts)
     pmix = libraries / "pmix2/lib"
@@ -96,6 +97,24 @@ def test_a_link_among_files_of_packages_and_numbers_of_daemons_that_ended_go_as_
     hosts.keeper("alpha", "note", {"key": KEY})
     # slurmctld, who may not take it away, leaves it; and then Debian's package asks a slurmctld that is not there.
     (root / "run/slurmctld.pid").write_text("17\n")
+    assert release(hosts) == {"released": True, "kept": []}
+    assert tree(root) == before
+
+
+def test_of_a_host_that_an_earlier_release_claimed_nothing_goes_that_it_did_not_look_at(
+    hosts: FakeHosts, root: Path
+) -> None:
+    pmix = root / "usr/lib/x86_64-linux-gnu/pmix2/lib"
+    pmix.mkdir(parents=True)
+    (pmix / "libpmix.so").symlink_to("libpmix.so.2")
+    before = tree(root)
+    claim(hosts)
+    written = root / "var/lib/tidepool-node/before.json"
+    looked = json.loads(written.read_text())
+    del looked["links"]
+    looked["files"] = {path: each for path, each in looked["files"].items() if "pmix" not in path}
+    written.write_text(json.dumps(looked))
+    assert hosts.keeper("alpha", "note", {"key": KEY}) == {"noted": True}
     assert release(hosts) == {"released": True, "kept": []}
     assert tree(root) == before
 

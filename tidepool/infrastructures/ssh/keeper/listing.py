@@ -25,8 +25,9 @@ LEAVE_OUT = {
     "/var/cache", "/var/lib/tidepool-node", "/var/lib/docker", "/var/lib/containerd", "/var/log/journal", "/var/log/apt",
     "/run/tidepool-node.lock", "/run/lock", "/run/user", "/run/sudo",
 }  # fmt: skip
-#: Beside what people put there, where the role mpi has a link among files of packages, for which dpkg leaves the folder.
-ALSO = ("/usr/local", "/usr/lib/x86_64-linux-gnu/pmix", "/usr/lib/x86_64-linux-gnu/pmix2")
+ALSO = ("/usr/local",)
+#: Links of the role mpi among files of packages: for them dpkg leaves the folders.
+LINKS = ["/usr/lib/x86_64-linux-gnu/%s/lib/libpmix.so" % name for name in ("pmix", "pmix2")]
 #: Of what people write themselves, only who has a folder.
 SHALLOW = {"/home", "/srv", "/mnt", "/media", "/data", "/scratch", "/run", "/root", "/opt"}
 #: Whose bytes are kept.
@@ -43,14 +44,14 @@ OWN_DISKS = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "tmpfs",
 
 
 def observe() -> dict[str, Any]:
-    return {"files": dict(walk()), "packages": installed(), "mounts": mounts()}
+    return {"files": dict(walk()), "links": LINKS, "packages": installed(), "mounts": mounts()}
 
 
 def walk() -> Iterator[tuple[str, Entry]]:
     others = {target for target, kind in mounted() if kind not in OWN_DISKS}
-    for top in ALSO:
-        if os.path.isdir(ROOT + top):
-            yield top, describe(ROOT + top, os.stat(ROOT + top))
+    for link in LINKS:
+        if os.path.islink(ROOT + link):
+            yield link, describe(ROOT + link, os.lstat(ROOT + link))
     for top in ("/",) + ALSO:
         for path, entry in below(top, others):
             yield path, entry
@@ -120,8 +121,10 @@ def mounted() -> list[tuple[str, str]]:
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     old, new = before["files"], after["files"]
+    # Earlier releases did not look at them: what is there may have been there.
+    unseen = set(LINKS) - set(before.get("links", ()))
     return {
-        "new": sorted(set(new) - set(old)),
+        "new": sorted(set(new) - set(old) - unseen),
         "changed": {
             path: new[path]
             for path in sorted(set(new) & set(old))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tidepool.infrastructures.ssh.keeper.listing import (
     BY_LINES,
     DAEMONS,
+    LINKS,
     REMADE,
     ROOT,
     SHALLOW,
@@ -115,6 +116,9 @@ def take_away(path: str, mounted: list[str]) -> list[str]:
         shutil.rmtree(place, ignore_errors=True)
     else:
         os.unlink(place)
+        folder = os.path.dirname(place)
+        if path in LINKS and not os.listdir(folder):
+            os.removedirs(folder)
     return []
 
 
