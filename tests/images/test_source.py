@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import CONVERGED
+from tests.golden import CONVERGED, NEXT_CONVERGED
 from tests.images.conftest import ROOT, a_lock, a_toolchain
 from tests.toolchain import kubernetes_tools
 from tidepool.images import (
@@ -24,6 +24,8 @@ from tidepool.images import (
 )
 from tidepool.images import source as source_module
 
+#: Images for machines of converged pools.
+BOTH = (CONVERGED, NEXT_CONVERGED)
 RECIPE = "release: bookworm\npackages: [munge]\nroles: [one]\nusers: {munge: {uid: 980}}\n"
 
 
@@ -149,7 +151,7 @@ def test_a_role_that_is_not_there_is_refused_with_those_that_are(folders: Folder
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == CONVERGED else [])
+        pytest.param(name, marks=[pytest.mark.slow] if name in BOTH else [])
         for name in sorted(path.name for path in (ROOT / "images").glob("*/"))
     ],
 )
@@ -161,7 +163,7 @@ def test_the_images_of_the_repository_are_whole(name: str) -> None:
     source = read_source(folder, ROOT / "playbooks", architecture="amd64", environment=environment)
     assert source.digest
     assert source.lacking("slurm") == ()
-    assert (source.lacking("kubernetes") == ()) == (name == CONVERGED)
+    assert (source.lacking("kubernetes") == ()) == (name in BOTH)
 
 
 class Extending:
