@@ -200,6 +200,15 @@ def test_a_deleted_machine_leaves_its_host_as_it_was_and_deleting_it_again_is_no
         assert not there.machines().read(id, state, state).resource_id
 
 
+def test_a_host_that_was_given_back_is_taken_again(there: There) -> None:
+    id, state = there.made()
+    there.machines().delete(id, state)
+    again, _ = there.made()
+    assert again.partition("/")[0] == "id-alpha"
+    assert there.nomad.running("alpha") == JOBS
+    assert "POST job/dev-slurmd-cpu/evaluate" in there.nomad.requests
+
+
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [

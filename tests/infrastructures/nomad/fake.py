@@ -120,6 +120,8 @@ class FakeNomad:
                 return self._may(
                     "namespace", lambda: (200, {"Name": name}) if there else (404, "Namespace not found")
                 )
+            case "POST", ["job", id, "evaluate"]:
+                return self._may("jobs", lambda: self._evaluate(id))
             case "POST", ["job", _, "plan"]:
                 return self._may("jobs", lambda: (200, {"Annotations": None}))
             case "PUT", ["var", *rest]:
@@ -190,9 +192,22 @@ class FakeNomad:
         for each in self.allocations:
             if each.id == id:
                 each.status = "complete"
-        # A system job comes back wherever it should be.
+                job = each.job
+        # A system job comes back wherever it should be; where it should not, it was stopped, and is not looked at again.
+        host = next(each.host for each in self.allocations if each.id == id)
+        wanted, meta = self.jobs.get(job), self.hosts[host].meta
+        if wanted is not None and all(meta.get(key) == value for key, value in wanted.items()):
+            self._forget(job)
         self._place()
         return 200, {"EvalID": "e"}
+
+    def _evaluate(self, job: str) -> tuple[int, Any]:
+        self._forget(job)
+        self._place()
+        return 200, {"EvalID": "e"}
+
+    def _forget(self, job: str) -> None:
+        self.allocations = [each for each in self.allocations if (each.job, each.status) != (job, "complete")]
 
     def _variable(self, path: str, query: dict[str, str]) -> tuple[int, Any]:
         if "cas" in query:
@@ -214,7 +229,7 @@ class FakeNomad:
                 fits = all(host.meta.get(key) == value for key, value in wanted.items())
                 is_up = host.status == "ready" and host.eligibility == "eligible"
                 there = any(
-                    each.job == job and each.host == host.id and each.status == "running"
+                    each.job == job and each.host == host.id and each.status in ("running", "complete")
                     for each in self.allocations
                 )
                 if fits and is_up and not there:

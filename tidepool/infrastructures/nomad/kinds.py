@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -25,6 +26,8 @@ from tidepool.resources.reading import Mistake, read
 from tidepool.resources.values import Plain
 
 _AGAIN_S = 0.5
+#: In so many looks Nomad is asked once to place what is missing.
+_ASK_EACH = 4
 
 
 class NomadMachineKind(IdempotentKind[NomadMachineModel]):
@@ -105,13 +108,18 @@ class NomadMachineKind(IdempotentKind[NomadMachineModel]):
 
     def _wait(self, api: Api, host: Host, wanted: NomadMachineModel, task: Task, made: Made) -> None:
         """Until all of its jobs run there."""
-        while True:
+        for turn in itertools.count(1):
             found = allocations(api, host.id, wanted.jobs, wanted.namespace)
             running = {each["JobID"] for each in found if each.get("ClientStatus") == "running"}
             missing = [job for job in wanted.jobs if job not in running]
             if not missing:
                 return
             task.status(f"waiting for {', '.join(missing)} on {host.name}")
+            if turn % _ASK_EACH == 0:
+                # By itself Nomad does not look again at a host where a job's allocation was stopped: one that was given back.
+                for job in missing:
+                    evaluated = {"JobID": job, "Namespace": wanted.namespace}
+                    api.call("POST", f"job/{job}/evaluate", evaluated, namespace=wanted.namespace)
             if task.left_s <= _AGAIN_S:
                 job = missing[0]
                 raise Unfinished(
