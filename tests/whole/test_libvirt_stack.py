@@ -1,0 +1,124 @@
+"""The project's own stack of libvirt, whole: its controller and nodes are emulated machines of a real libvirtd."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import versions
+from tests.golden import golden_store
+from tests.infrastructures.libvirt.daemon import SOFTWARE, Host, a_host, missing
+from tests.plugins.serving import search_path
+from tests.whole.cluster import LONG_S, summary, until
+from tests.whole.elsewhere import Elsewhere, example
+from tidepool.clients.slurm import JobRequest, JobState
+from tidepool.infrastructures.libvirt.ask import output_of, virsh
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing(file_server=True)), reason=missing(file_server=True)),
+    pytest.mark.runs("libvirt", SOFTWARE, versions.slurm("debian-12-cloud")),
+]
+
+#: By the clock, where emulators get hardly anything of the processors.
+BOOT_S = 1200.0
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folders of the file server."""
+    folder = tmp_path_factory.mktemp("exports")
+    for name in ("home", "slurmctld"):
+        (folder / name).mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def host(exports: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host that has a network of its own, and the file server beside it."""
+    folders = {folder.name: folder for folder in exports.iterdir()}
+    with a_host(tmp_path_factory.mktemp("host") / "h", exports=folders) as it:
+        yield it
+
+
+@pytest.fixture
+def cluster(host: Host, tmp_path: Path) -> Iterator[Elsewhere]:
+    """The stack, which is not up yet; nothing is left of it afterwards, whatever came of the test."""
+    images = golden_store(example("libvirt")["image"])
+    it = Elsewhere.make(tmp_path, images, f"t{uuid.uuid4().hex[:8]}", **here(host, tmp_path / "pool"))
+    it.through, it.path, it.login = host.prefix, search_path(tmp_path / "plugins", "libvirt"), "ctl"
+    try:
+        yield it
+    finally:
+        it.run("down", "--yes", "--force", "--purge", timeout_s=BOOT_S)
+
+
+def here(host: Host, pool: Path) -> dict[str, Any]:
+    """The project's spec, with what is of this machine: its libvirtd and a folder; and no node without a job."""
+    spec = example("libvirt")
+    spec["controller"]["infrastructure"]["options"] |= {"hosts": {"here": host.uri}, "pool": str(pool)}
+    (fleet,) = spec["fleets"]
+    fleet |= {"min_nodes": 0, "idle_timeout_s": 1}
+    return spec
+
+
+def there(cluster: Elsewhere, host: Host) -> dict[str, str]:
+    """The machines that libvirt has, by name, and how each is."""
+    names = output_of(virsh, host.uri, "list", "--all", "--name").split()
+    states = (output_of(virsh, host.uri, "domstate", name).strip() for name in names)
+    return dict(zip([name.removeprefix(f"{cluster.stack}-") for name in names], states, strict=True))
+
+
+def submit(cluster: Elsewhere, script: str) -> int:
+    """As root from the controller: this stack has no login machine, whose people would have homes."""
+    with cluster.slurm() as slurm:
+        return slurm.submit(JobRequest(f"#!/bin/sh\n{script}\n", work_dir="/home")).job_id
+
+
+def ran(exports: Path) -> list[str]:
+    """The nodes that the job began on, in their order."""
+    written = exports / "home" / "ran"
+    return written.read_text().split() if written.exists() else []
+
+
+def test_the_stack_of_the_project_comes_up_breathes_loses_a_machine_changes_and_goes(
+    cluster: Elsewhere, host: Host, exports: Path
+) -> None:
+    cluster.write_spec()
+    cluster.tidepool("preview")
+    assert there(cluster, host) == {}
+    cluster.up(timeout_s=BOOT_S)
+    assert there(cluster, host) == {"ctl": "running"}
+    assert set(summary(cluster.up("--json"))["changes"]) == {"same"}
+
+    # A job waits, and a node comes for it.
+    job = submit(cluster, "hostname >>ran; until test -e go; do sleep 0.5; done")
+    cluster.scale_until(lambda: ran(exports) == ["cpu-1"], "the job runs", BOOT_S)
+    assert there(cluster, host) == {"ctl": "running", "cpu-1": "running"}
+
+    # Its machine dies: that is told, and the job waits again. It is made good in another shape, which makes it anew.
+    output_of(virsh, host.uri, "destroy", f"{cluster.stack}-cpu-1")
+    told = json.loads(cluster.run("status", "--json").stdout)
+    assert "cpu-1" in " ".join(each["what"] for each in told["problems"])
+    cluster.until_job(job, JobState.PENDING, timeout_s=LONG_S)
+    cluster.spec["fleets"][0]["shape"]["memory"] = "320MiB"
+    cluster.up(timeout_s=BOOT_S)
+    assert there(cluster, host) == {"ctl": "running", "cpu-1": "running"}
+    assert cluster.nodes()["cpu-1"].memory_mib == 320
+    until(lambda: ran(exports) == ["cpu-1", "cpu-1"] or None, "the job runs again", BOOT_S, pause_s=1)
+    (exports / "home" / "go").touch()
+    cluster.until_job(job, JobState.COMPLETED, timeout_s=BOOT_S)
+    assert set(summary(cluster.up("--json"))["changes"]) == {"same"}
+
+    # Nobody needs it any more.
+    cluster.scale_until(lambda: there(cluster, host) == {"ctl": "running"}, "it goes", BOOT_S)
+    assert cluster.nodes() == {}
+    cluster.down(BOOT_S)
+    for verb in ("list", "pool-list", "net-list"):
+        assert output_of(virsh, host.uri, verb, "--all", "--name").split() == []
+    assert list((exports / "slurmctld").iterdir()) != []
