@@ -77,6 +77,24 @@ def test_a_command_goes_to_the_machine_by_the_keys_of_the_stack(there: Person) -
     assert ran.stdout.splitlines() == ["on 10.99.1.1", "a b $HOME"]
 
 
+def test_a_command_goes_to_an_existing_host_by_the_persons_keys_and_as_root(there: Person) -> None:
+    known_hosts = there.folder / "known"
+    known_hosts.write_text("[192.0.2.1]:2200 ssh-ed25519 AAAA\n")
+    host = {
+        "kind": "host",
+        "address": "192.0.2.1",
+        "port": 2200,
+        "user": "admin",
+        "key": "/home/admin/.ssh/id",
+        "known_hosts": str(known_hosts),
+    }
+    argv = command_on(stack_of(there), host, ["echo", "a b"])
+    assert "IdentityFile=/home/admin/.ssh/id" in argv
+    assert f"UserKnownHostsFile={known_hosts}" in argv
+    assert argv[-5:] == ("-l", "admin", "--", "192.0.2.1", "sudo -n -- echo 'a b'")
+    assert command_on(stack_of(there), {**host, "user": "root"}, ["id"])[-1] == "id"
+
+
 def test_several_machines_are_found_by_their_names_wherever_they_are(there: Person) -> None:
     result = there.runs("exec", "cpu-[1-2]", "--", "echo", "hello")
     assert result.exit_code == 0, result.output
@@ -98,7 +116,7 @@ def test_without_its_host_key_nobody_is_spoken_to(there: Person) -> None:
     other = {**NODE, "address": "10.99.9.9"}
     with pytest.raises(Failure, match=r"the host key of 10\.99\.9\.9 is not in "):
         command_on(stack_of(there), other, ["true"])
-    with pytest.raises(Failure, match="known are local, ssh"):
+    with pytest.raises(Failure, match="known are local, ssh, host"):
         command_on(stack_of(there), {"kind": "pigeon"}, ["true"])
 
 

@@ -261,7 +261,11 @@ def _here(stack: Stack, connection: Connection) -> _Target:
 
 
 #: By the kinds of connections.
-_TARGETS: Final[Mapping[str, Callable[[Stack, Connection], _Target]]] = {"local": _here, "ssh": _outside}
+_TARGETS: Final[Mapping[str, Callable[[Stack, Connection], _Target]]] = {
+    "local": _here,
+    "ssh": _outside,
+    "host": _outside,
+}
 
 
 @contextmanager

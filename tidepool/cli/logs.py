@@ -105,7 +105,11 @@ def _over_ssh(stack: Stack, connection: Connection) -> list[_Log]:
 
 
 #: By the kinds of connections.
-_WAYS: Final[Mapping[str, Callable[[Stack, Connection], list[_Log]]]] = {"local": _here, "ssh": _over_ssh}
+_WAYS: Final[Mapping[str, Callable[[Stack, Connection], list[_Log]]]] = {
+    "local": _here,
+    "ssh": _over_ssh,
+    "host": _over_ssh,
+}
 
 
 def log_files(stack: Stack, connection: Connection) -> list[tuple[str, Path]]:

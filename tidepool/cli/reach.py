@@ -62,7 +62,7 @@ def ssh_address(stack: Stack, connection: Mapping[str, Any]) -> SshAddress:
         Failure: its host key is not kept here.
     """
     found = SshAddress(str(connection["address"]), "", int(connection.get("port", 22)))
-    path = _folder(stack, connection) / "known_hosts"
+    _, path = _keys(stack, connection)
     try:
         lines = path.read_text().splitlines()
     except FileNotFoundError:
@@ -119,23 +119,34 @@ def _in_machine(
 def _over_ssh(
     stack: Stack, connection: Connection, command: Sequence[str], terminal: bool
 ) -> tuple[str, ...]:
-    program, place, folder = ssh_program(), ssh_address(stack, connection), _folder(stack, connection)
+    program, place, (key, known_hosts) = (
+        ssh_program(),
+        ssh_address(stack, connection),
+        _keys(stack, connection),
+    )
+    user = str(connection["user"])
+    # On existing hosts somebody logs in who may become root without a password.
+    as_root = command if user == "root" else ("sudo", "-n", "--", *command)
     return (
         program,
-        *ssh_options(str(folder / "key"), str(folder / "known_hosts"), place.port),
+        *ssh_options(str(key), str(known_hosts), place.port),
         "-t" if terminal else "-T",
-        *("-l", str(connection["user"]), "--", place.address),
+        *("-l", user, "--", place.address),
         # It is a shell's line there.
-        shlex.join(command),
+        shlex.join(as_root),
     )
 
 
-def _folder(stack: Stack, connection: Connection) -> Path:
+def _keys(stack: Stack, connection: Connection) -> tuple[Path, Path]:
+    """Return the files of the key and of host keys: a person's own for existing hosts, else the stack's."""
     from tidepool.infrastructures.connection import ssh_folder
 
-    return ssh_folder(stack.data, str(connection["stack"]))
+    if connection["kind"] == "host":
+        return Path(str(connection["key"])), Path(str(connection["known_hosts"]))
+    folder = ssh_folder(stack.data, str(connection["stack"]))
+    return folder / "key", folder / "known_hosts"
 
 
 _Way = Callable[[Stack, Connection, Sequence[str], bool], tuple[str, ...]]
 #: By the kinds of connections.
-_WAYS: Final[Mapping[str, _Way]] = {"local": _in_machine, "ssh": _over_ssh}
+_WAYS: Final[Mapping[str, _Way]] = {"local": _in_machine, "ssh": _over_ssh, "host": _over_ssh}
