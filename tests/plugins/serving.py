@@ -23,7 +23,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from pulumi.provider.experimental.provider import ConfigureRequest, ConfigureResponse
+import pulumi
+from pulumi.provider.experimental.property_value import PropertyValue
+from pulumi.provider.experimental.provider import (
+    CheckRequest,
+    CheckResponse,
+    ConfigureRequest,
+    ConfigureResponse,
+)
 
 from tidepool.provider.provider import EngineLog, TidepoolProvider
 from tidepool.provider.serving import serve
@@ -66,6 +73,15 @@ class PluginProvider(TidepoolProvider):
         configuration = {key: plain(value) for key, value in request.args.items()}
         self._made.update({token: make(configuration) for token, make in self._kinds.items()})
         return await super().configure(request)
+
+    async def check(self, request: CheckRequest) -> CheckResponse:
+        request.new_inputs = {key: _path_of(value) for key, value in request.new_inputs.items()}
+        return await super().check(request)
+
+
+def _path_of(value: PropertyValue) -> PropertyValue:
+    """A file that a property is, as its path, which kinds take."""
+    return PropertyValue(value.value.path) if isinstance(value.value, pulumi.FileAsset) else value
 
 
 def main(package: str, arguments: list[str]) -> None:

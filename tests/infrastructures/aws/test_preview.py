@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests import versions
 from tests.components.by_engine import ByEngine
 from tests.infrastructures.aws.front import front
 from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE, mapping
+from tests.plugins.serving import search_path
+from tests.plugins.test_aws import a_vpc
+from tests.whole.cluster import ROOT
 
 pytest.importorskip("pulumi_aws", reason="pulumi-aws is not installed: scripts/setup installs it")
 
@@ -25,6 +29,7 @@ class AtMoto(ByEngine):
     def environment(self) -> dict[str, str]:
         return {
             **super().environment,
+            "PATH": search_path(self.folder.parent / "plugins", "aws"),
             "AWS_ENDPOINT_URL": front()[1],
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
@@ -97,3 +102,18 @@ def test_a_placement_group_over_two_zones_is_told_before_aws_is_asked(tmp_path: 
     )
     assert "give it another name here, or the same zone" in said
     assert "fleets[2].infrastructures[0].options.efa = -1" in said
+
+
+def test_the_projects_own_stack_is_previewed_whole_with_the_plugin(tmp_path: Path) -> None:
+    spec = yaml.safe_load((ROOT / "Pulumi.aws.yaml").read_text())["config"]["cluster:spec"]
+    vpc, subnet, table = a_vpc()
+    spec["controller"]["infrastructure"]["options"]["given"] = {
+        "vpc": vpc,
+        "subnets": {ZONE: subnet},
+        "route_table": table,
+    }
+    described = {key: value for key, value in spec.items() if key != "name"}
+    cluster = AtMoto.make(tmp_path, tmp_path / "store", "cloud", **described)
+    cluster.write_spec()
+    cluster.engine("stack init")
+    assert "+ 107 to create" in cluster.engine("preview", timeout_s=300)
