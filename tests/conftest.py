@@ -25,6 +25,9 @@ settings.load_profile("tidepool")
 # A shell has what it starts in the background ignore interrupts, and all that tests start and interrupt would.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# And `nohup` hangups: what tests start is to hear them, while the run itself goes on.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
