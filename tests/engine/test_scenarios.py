@@ -82,6 +82,11 @@ def test_messages_lose_frames_and_times_but_not_their_text() -> None:
     assert Normaliser("/tmp/x", "p").message(text) == ["ValueError: no (<duration>)"]
 
 
+def test_what_python_says_of_an_interrupt_at_its_end_is_no_message() -> None:
+    text = "error: no\nobject address  : 0x7f2\nobject type name: KeyboardInterrupt\nlost sys.stderr\n"
+    assert Normaliser("/tmp/x", "p").message(text) == ["error: no"]
+
+
 def test_times_become_steps() -> None:
     raw = {"created": "2026-01-01T00:00:00.10Z", "modified": "2026-01-01T00:00:00.2Z", "stackTrace": [{}]}
     steps = {instant("2026-01-01T00:00:00.1Z"): 1, instant("2026-01-01T00:00:00.200Z"): 4}

@@ -71,10 +71,15 @@ def test_a_controller_serves_nodes_of_its_own_release_of_slurm_and_of_an_older_o
         )
     )
     with a_cluster(tmp_path, images, image=new["image"], slurm_version="26.05", fleets=[old, new]) as it:
-        job = it.submit(
-            "srun sh -c 'echo $SLURMD_NODENAME $(slurmd -V)'", nodes="2", tasks=2, output="both.out"
-        )
-        assert [line.rpartition(".")[0] for line in said(it, job, "both.out")] == [
-            "new-1 slurm-wlm 26.05",
+        # Not one job on both: the srun of a new node asks the old one in words that it does not know.
+        jobs = {
+            name: it.submit(
+                "srun sh -c 'echo $SLURMD_NODENAME $(slurmd -V)'", features=name, output=f"{name}.out"
+            )
+            for name in ("old", "new")
+        }
+        found = [line for name, job in jobs.items() for line in said(it, job, f"{name}.out")]
+        assert [line.rpartition(".")[0] for line in found] == [
             "old-1 slurm-wlm 24.11",
+            "new-1 slurm-wlm 26.05",
         ]

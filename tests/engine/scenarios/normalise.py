@@ -21,6 +21,8 @@ _INTERRUPT: Final = (
     "KeyboardInterrupt",
     "During handling of the above exception, another exception occurred:",
 )
+#: What Python says where the interrupt came while it ended.
+_ENDING: Final = re.compile(r"^(object (address|refcount|type|type name|repr) *: |lost sys\.stderr$)")
 _DURATION: Final = re.compile(r"\b\d+(\.\d+)?(ms|s)\b|\b\d+m\d+s\b")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _ADDRESS: Final = re.compile(r"127\.0\.0\.1:\d+")
@@ -84,7 +86,7 @@ class Normaliser:
                 continue
             in_frame = False
             line = _ADDRESS.sub("<address>", _TIME.sub("<time>", _DURATION.sub("<duration>", line))).rstrip()
-            if _PROGRESS.match(line) or line in _INTERRUPT:
+            if _PROGRESS.match(line) or _ENDING.match(line) or line in _INTERRUPT:
                 continue
             if "Traceback (most recent call last)" not in line:
                 lines.append(line)
