@@ -82,9 +82,21 @@ def test_messages_lose_frames_and_times_but_not_their_text() -> None:
     assert Normaliser("/tmp/x", "p").message(text) == ["ValueError: no (<duration>)"]
 
 
-def test_what_python_says_of_an_interrupt_at_its_end_is_no_message() -> None:
-    text = "error: no\nobject address  : 0x7f2\nobject type name: KeyboardInterrupt\nlost sys.stderr\n"
-    assert Normaliser("/tmp/x", "p").message(text) == ["error: no"]
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "object address  : 0x7f2\nobject type name: KeyboardInterrupt\nlost sys.stderr\n",
+        'Exception ignored in: <module>\n  File "threading.py", line 1590\n    lock.acquire()\nKeyboardInterrupt: \n',
+        "Fatal Python error: _enter_buffered_busy: no\nPython runtime state: finalizing (1)\n\nCurrent thread 0x2 (most\n",
+    ],
+)
+def test_what_python_says_of_an_interrupt_at_its_end_is_no_message(noise: str) -> None:
+    assert Normaliser("/tmp/x", "p").message(f"error: no\n{noise}done\n") == ["error: no", "done"]
+
+
+def test_what_python_ignored_that_is_no_interrupt_is_a_message() -> None:
+    text = "Exception ignored in: <function f>\nValueError: no\n"
+    assert Normaliser("/tmp/x", "p").message(text) == text.splitlines()
 
 
 def test_times_become_steps() -> None:

@@ -16,13 +16,17 @@ _ANY_UUID: Final = re.compile(_UUID)
 _COLOUR: Final = re.compile(r"<\{%.*?%\}>|\x1b\[[0-9;]*m")
 _FRAME: Final = re.compile(r'^\s*File "')
 _PROGRESS: Final = re.compile(r"^@ \w+( \w+)?\.+$")
-#: What Python says of a program that the CLI ended by an interrupt.
-_INTERRUPT: Final = (
-    "KeyboardInterrupt",
-    "During handling of the above exception, another exception occurred:",
+#: What Python says of a program that the CLI ended by an interrupt, wherever that found it.
+_INTERRUPT: Final = re.compile(
+    r"^(?:(?:Exception ignored|Error) in\b.*\n)?KeyboardInterrupt:?$\n?"
+    r"|^During handling of the above exception, another exception occurred:$\n?",
+    re.MULTILINE,
 )
-#: What Python says where the interrupt came while it ended.
-_ENDING: Final = re.compile(r"^(object (address|refcount|type|type name|repr) *: |lost sys\.stderr$)")
+#: What Python says where an interrupt found it at its end, about to flush.
+_ENDING: Final = re.compile(
+    r"^(object (address|refcount|type|type name|repr) *: |lost sys\.stderr$|Fatal Python error: _enter_buffered_busy"
+    r"|Python runtime state: finalizing|(Current thread|Thread) 0x\w+ |  <no Python frame>$|Extension modules: )"
+)
 _DURATION: Final = re.compile(r"\b\d+(\.\d+)?(ms|s)\b|\b\d+m\d+s\b")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _ADDRESS: Final = re.compile(r"127\.0\.0\.1:\d+")
@@ -86,11 +90,11 @@ class Normaliser:
                 continue
             in_frame = False
             line = _ADDRESS.sub("<address>", _TIME.sub("<time>", _DURATION.sub("<duration>", line))).rstrip()
-            if _PROGRESS.match(line) or _ENDING.match(line) or line in _INTERRUPT:
+            if _PROGRESS.match(line) or _ENDING.match(line):
                 continue
             if "Traceback (most recent call last)" not in line:
                 lines.append(line)
-        return lines
+        return _INTERRUPT.sub("", "\n".join(lines) + "\n").splitlines()
 
     def _name(self, urn: str, id: str) -> None:
         if id not in self._names:
