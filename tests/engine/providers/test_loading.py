@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.providers.started import FAKE, PROVIDER_URN, SEED, until
+from tests.engine.providers.started import FAKE, PROVIDER_URN, SEED, is_running, until
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers.builtin import BuiltinProvider
@@ -126,6 +126,28 @@ def test_a_plugin_on_path_of_another_version_than_its_package_is_told_of_with_bo
         f"{script} is version 1.2.3, and the program's package asks for 2.6.1: put that plugin"
     )
     assert "`pulumi plugin install resource odd 2.6.1`" in other
+
+
+def test_one_that_is_not_loaded_is_ended_though_its_version_is_waited_for(tmp_path: Path) -> None:
+    script = tmp_path / "bin/pulumi-resource-odd"
+    script.parent.mkdir()
+    # It tells a port and answers nothing.
+    script.write_text(
+        f"#!{sys.executable}\nimport os, socket, time\nlistens = socket.create_server(('127.0.0.1', 0))\n"
+        f"open('{tmp_path}/pid.new', 'w').write(str(os.getpid()))\nprint(listens.getsockname()[1], flush=True)\n"
+        f"listens.accept()\nos.rename('{tmp_path}/pid.new', '{tmp_path}/pid')\ntime.sleep(600)\n"
+    )
+    script.chmod(0o755)
+
+    async def run() -> None:
+        plugins = loader(tmp_path, [])
+        plugins.env = {**plugins.env, "PATH": f"{script.parent}:{os.environ['PATH']}"}
+        await plugins.start_ahead([PluginRequest("odd", "1.0.0")])
+        await until((tmp_path / "pid").exists)
+        await plugins.close()
+
+    asyncio.run(run())
+    assert not is_running(int((tmp_path / "pid").read_text()))
 
 
 def test_the_programs_interpreter(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tidepool.engine.errors import EngineError
 from tidepool.engine.project import Project
 from tidepool.engine.providers import discovery, interpreters
 from tidepool.engine.providers.builtin import BuiltinProvider, ResourceState, StackOutputs
-from tidepool.engine.providers.contract import Provider, ProviderUnimplemented
+from tidepool.engine.providers.contract import Provider, ProviderError
 from tidepool.engine.providers.discovery import PluginRequest, Version
 from tidepool.engine.providers.process import START_DEADLINE_S
 from tidepool.engine.rpc import CHANNEL_OPTIONS, messages
@@ -211,16 +211,21 @@ class PluginLoader:
             start_deadline_s=self.start_deadline_s,
         )
         provider = PluginProvider(connection)
-        if command.notice and request.version:
-            await self._compare(provider, request, command.argv[0])
+        try:
+            if command.notice and request.version:
+                await self._compare(provider, request, command.argv[0])
+        except BaseException:
+            # Cancelled: nobody else knows of the process.
+            await provider.close()
+            raise
         return provider
 
     async def _compare(self, provider: PluginProvider, request: PluginRequest, program: str) -> None:
         """Warn of a plugin on PATH that is of another version than its package: it is taken whatever it is."""
         try:
             version = await provider.version()
-        except ProviderUnimplemented:
-            return
+        except ProviderError:
+            return  # what ails it is told of by the first call that matters
         wanted = request.version.removeprefix("v")
         if not version or _same_release(version, wanted):
             return
