@@ -245,6 +245,13 @@ def test_selection_is_where_the_cli_keeps_it(stack: Folder) -> None:
     # What was selected in another backend is not selected in this one.
     file.write_text(json.dumps({"stack": name, "stacks": {"file:///elsewhere": name}}))
     assert "no stack selected" in stack.run("stack", "--show-name").stderr
+    # What is deselected in one backend stays selected in another.
+    elsewhere = {"file:///elsewhere": name}
+    file.write_text(
+        json.dumps({"stack": name, "stacks": {**elsewhere, stack.env["PULUMI_BACKEND_URL"]: name}})
+    )
+    stack.ok("stack", "unselect")
+    assert json.loads(file.read_text()) == {"stack": name, "stacks": elsewhere}
     file.write_text("{")
     assert "could not parse file" in stack.run("stack", "--show-name").stderr
 

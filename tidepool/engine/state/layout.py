@@ -290,7 +290,9 @@ def select_stack(pulumi_home: Path, project: Project, backend_url: str, stack: s
         stacks[backend_url] = settings["stack"] = stack
     else:
         stacks.pop(backend_url, None)
-        settings.pop("stack", None)
+        # The one selection of the CLI 3.255 may be another backend's.
+        if settings.get("stack") not in stacks.values():
+            settings.pop("stack", None)
     settings = {k: v for k, v in settings.items() if k != "stacks"}
     if stacks:
         settings["stacks"] = stacks
