@@ -10,7 +10,7 @@ import pytest
 
 from tests.toolchain import kubernetes_tools
 from tidepool.cluster.slurm_releases import release_of
-from tidepool.images import Image, ImageError, ImageStore, Machine, build, buildable, read_source
+from tidepool.images import Image, ImageStore, LockError, Machine, MirrorError, build, buildable, read_source
 
 #: The images of converged pools, of one Debian and of the next. They skip where the toolchain is not built.
 CONVERGED, NEXT_CONVERGED = "debian-12-converged", "debian-13-converged"
@@ -54,7 +54,7 @@ def golden_testing(release: str) -> str:
     """The name of the image of Debian's testing; skips where that has another release of Slurm by now, or none."""
     try:
         packages = golden_image("debian-14").packages
-    except ImageError as error:
+    except (MirrorError, LockError) as error:
         pytest.skip(f"Debian's testing is not to be had: {error}")
     version = next(package.version for package in packages if package.name == "slurmctld")
     if release_of(version) != release:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.clients.slurm.real import RealSlurm, missing
 from tests.clients.slurm.sshd import Sshd, sshd
 from tests.clients.slurm.world import FakeWorld, RealWorld, World
 from tests.golden import NEXT_CONVERGED, golden_image
-from tidepool.clients.slurm import Here, InNamespaces, Slurm
+from tidepool.clients.slurm import Here, InNamespaces, Slurm, Transport
 from tidepool.clients.ssh import Ssh
 
 __all__ = ["sshd"]  # a fixture, which pytest finds here
@@ -40,40 +41,45 @@ def next_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSlurm]:
     running.close()
 
 
-@pytest.fixture
-def next_release(next_real: RealSlurm) -> Iterator[RealWorld]:
-    """The real one of 24.11, asked in its own namespaces, where its commands are."""
-    transport = InNamespaces(next_real.pid, ("mount", "pid"), next_real.environment)
+@contextmanager
+def asked(running: RealSlurm, transport: Transport) -> Iterator[RealWorld]:
+    """A world of the real Slurm that is asked over ``transport``."""
     with Slurm(transport, TIMEOUT_S) as slurm:
-        world = RealWorld(next_real, slurm, Slurm(transport, IMPATIENT_S))
+        world = RealWorld(running, slurm, Slurm(transport, IMPATIENT_S))
         yield world
         world.clear()
+
+
+def namespaces_of(running: RealSlurm) -> InNamespaces:
+    """Slurm's own namespaces, where its commands are."""
+    return InNamespaces(running.pid, ("mount", "pid"), running.environment)
+
+
+@pytest.fixture
+def next_release(next_real: RealSlurm) -> Iterator[RealWorld]:
+    """The real one of 24.11, asked in its own namespaces."""
+    with asked(next_real, namespaces_of(next_real)) as world:
+        yield world
 
 
 @pytest.fixture
 def here(real: RealSlurm) -> Iterator[RealWorld]:
     """The real one, asked on this machine."""
-    transport = Here(real.environment)
-    with Slurm(transport, TIMEOUT_S) as slurm:
-        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
+    with asked(real, Here(real.environment)) as world:
         yield world
-        world.clear()
 
 
 @pytest.fixture
 def inside(real: RealSlurm) -> Iterator[RealWorld]:
     """The real one, asked in its own namespaces."""
-    transport = InNamespaces(real.pid, ("mount", "pid"), real.environment)
-    with Slurm(transport, TIMEOUT_S) as slurm:
-        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
+    with asked(real, namespaces_of(real)) as world:
         yield world
-        world.clear()
 
 
 @pytest.fixture
 def remote(real: RealSlurm, sshd: Sshd) -> Iterator[RealWorld]:
     """The real one, asked over SSH."""
-    transport = Ssh(
+    over_ssh = Ssh(
         "127.0.0.1",
         port=sshd.port,
         user="root",
@@ -81,10 +87,8 @@ def remote(real: RealSlurm, sshd: Sshd) -> Iterator[RealWorld]:
         known_hosts=sshd.known_hosts,
         environment=real.environment,
     )
-    with Slurm(transport, TIMEOUT_S) as slurm:
-        world = RealWorld(real, slurm, Slurm(transport, IMPATIENT_S))
+    with asked(real, over_ssh) as world:
         yield world
-        world.clear()
 
 
 @pytest.fixture(params=["inside", "remote"])

@@ -115,9 +115,9 @@ class Loop:
             if self.is_at_work and self._leads() and (state := self._state) is not None:
                 self._operations.collect(state)
         except JournalError as error:
-            if self._unwritten != (text := str(error)):
+            if self._unwritten != (text := f"the journal: {error}"):
                 self._unwritten = text
-                self._dependencies.say("journal-failed", text=text)
+                self._dependencies.say("journal-failed", text=str(error))
             if self._state is not None and self._state.running and self._state.running.future.done():
                 # It cannot be noted, so nobody waits for it any longer.
                 self._state = None
