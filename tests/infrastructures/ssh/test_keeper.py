@@ -101,6 +101,23 @@ def test_a_link_among_files_of_packages_and_numbers_of_daemons_that_ended_go_as_
     assert tree(root) == before
 
 
+def test_the_number_of_a_daemon_that_runs_stays(hosts: FakeHosts, root: Path, tmp_path: Path) -> None:
+    """Somebody's own, which was there before the claim or came since."""
+    slurmdbd = shutil.copy("/bin/sleep", tmp_path / "slurmdbd")
+    with subprocess.Popen([slurmdbd, "600"]) as daemon:
+        try:
+            (root / "run/slurmdbd.pid").write_text(f"{daemon.pid}\n")
+            (root / "run/slurmctld.pid").write_text(f"{daemon.pid}\n")
+            claim(hosts)
+            hosts.keeper("alpha", "note", {"key": KEY})
+            assert release(hosts) == {"released": True, "kept": []}
+        finally:
+            daemon.kill()
+    assert (root / "run/slurmdbd.pid").exists()
+    # The number is another's by now.
+    assert not (root / "run/slurmctld.pid").exists()
+
+
 def test_of_a_host_that_an_earlier_release_claimed_nothing_goes_that_it_did_not_look_at(
     hosts: FakeHosts, root: Path
 ) -> None:

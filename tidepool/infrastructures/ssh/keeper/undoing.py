@@ -49,8 +49,17 @@ def stop_services() -> None:
     # Who may not write in /run leaves its number there, and scripts of packages would take it to run still.
     for name in DAEMONS:
         number = ROOT + "/run/%s.pid" % name
-        if os.path.lexists(number):
+        if os.path.lexists(number) and not runs(name, number):
             os.unlink(number)
+
+
+def runs(name: str, number: str) -> bool:
+    """Return whether the process of the file ``number`` is one of that name: somebody's own, which we did not end."""
+    try:
+        with open(number) as file, open("/proc/%d/comm" % int(file.read())) as comm:
+            return comm.read().strip() == name
+    except (OSError, ValueError):
+        return False
 
 
 def unmount(targets: list[str]) -> list[str]:
