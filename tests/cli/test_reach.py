@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import subprocess
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,22 +80,53 @@ def test_a_command_goes_to_the_machine_by_the_keys_of_the_stack(there: Person) -
     assert ran.stdout.splitlines() == ["on 10.99.1.1", "a b $HOME"]
 
 
-def test_a_command_goes_to_an_existing_host_by_the_persons_keys_and_as_root(there: Person) -> None:
-    known_hosts = there.folder / "known"
-    known_hosts.write_text("[192.0.2.1]:2200 ssh-ed25519 AAAA\n")
-    host = {
+def host_of(person: Person, known: str, **more: Any) -> dict[str, Any]:
+    """The connection of an existing host, and who knows its key: ``known``."""
+    known_hosts = person.folder / "known"
+    known_hosts.write_text(f"{known} ssh-ed25519 AAAA\n")
+    return {
         "kind": "host",
         "address": "192.0.2.1",
         "port": 2200,
         "user": "admin",
         "key": "/home/admin/.ssh/id",
         "known_hosts": str(known_hosts),
+        **more,
     }
+
+
+def test_a_command_goes_to_an_existing_host_by_the_persons_keys_and_as_root(there: Person) -> None:
+    host = host_of(there, "[192.0.2.1]:2200")
     argv = command_on(stack_of(there), host, ["echo", "a b"])
     assert "IdentityFile=/home/admin/.ssh/id" in argv
-    assert f"UserKnownHostsFile={known_hosts}" in argv
+    assert f"UserKnownHostsFile={host['known_hosts']}" in argv
     assert argv[-5:] == ("-l", "admin", "--", "192.0.2.1", "sudo -n -- echo 'a b'")
     assert command_on(stack_of(there), {**host, "user": "root"}, ["id"])[-1] == "id"
+
+
+def hashed(name: str) -> str:
+    """The name as ssh writes it by HashKnownHosts, which Debian sets."""
+    salt = b"12345678901234567890"
+    digest = hmac.new(salt, name.encode(), hashlib.sha1).digest()
+    return f"|1|{b64encode(salt).decode()}|{b64encode(digest).decode()}"
+
+
+@pytest.mark.parametrize(
+    "known",
+    ["[192.0.2.1]:2200", "alpha,[192.0.2.1]:2200", "192.0.2.1", "192.0.2.*", hashed("[192.0.2.1]:2200")],
+)
+def test_a_host_is_known_as_ssh_knows_it(there: Person, known: str) -> None:
+    assert command_on(stack_of(there), host_of(there, known), ["id"])
+
+
+@pytest.mark.parametrize("known", ["[192.0.2.1]:2201", "!192.0.2.1,192.0.2.*", hashed("192.0.2.2")])
+def test_an_existing_host_that_is_not_known_is_told_with_the_way_to_its_key(
+    there: Person, known: str
+) -> None:
+    with pytest.raises(Failure, match=r"the host key of \[192\.0\.2\.1\]:2200 is not in ") as failed:
+        command_on(stack_of(there), host_of(there, known), ["id"])
+    assert "`ssh-keyscan -p 2200 192.0.2.1`" in failed.value.remedy
+    assert "tidepool up" not in failed.value.remedy
 
 
 def test_several_machines_are_found_by_their_names_wherever_they_are(there: Person) -> None:
@@ -127,6 +161,18 @@ def test_a_person_logs_in_as_themselves_with_the_stacks_own_key(there: Person) -
     (said,) = (there.folder / "said").read_text().splitlines()
     assert "-l researcher -- 10.99.0.2 true" in said
     assert "IdentityFile=/proc/" in said
+
+
+def test_a_person_logs_in_to_an_existing_host_as_who_is_let_in_there(there: Person) -> None:
+    host = host_of(there, "[192.0.2.1]:2200")
+    there.engine.exported = state(("alpha", host))
+    assert there.runs("ssh", "alpha", "--", "true").exit_code == 0
+    assert there.runs("ssh", "-l", "ada", "alpha", "--", "true").exit_code == 0
+    said, by_name = (there.folder / "said").read_text().splitlines()
+    assert "-l admin -- 192.0.2.1 true" in said
+    assert "-l ada -- 192.0.2.1 true" in by_name
+    assert "IdentityFile=/home/admin/.ssh/id" in said
+    assert f"UserKnownHostsFile={host['known_hosts']}" in said
 
 
 class _There:

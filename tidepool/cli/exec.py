@@ -13,7 +13,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -24,7 +25,15 @@ from tidepool.cli.context import Connection
 from tidepool.cli.engine import handled_signals, ignore
 from tidepool.cli.errors import EXEC_FAILED, SSH_FAILED, USAGE, Failure, failure_of
 from tidepool.cli.options import machine_names, stack_options
-from tidepool.cli.reach import SshAddress, by_kind, command_on, ssh_address, ssh_options, ssh_program
+from tidepool.cli.reach import (
+    SshAddress,
+    by_kind,
+    command_on,
+    ssh_address,
+    ssh_files,
+    ssh_options,
+    ssh_program,
+)
 from tidepool.cli.stack import Stack
 
 #: How many machines a command runs on at once.
@@ -196,28 +205,35 @@ _HOST_KEY_S: Final = 10.0
 
 
 @click.command("ssh", context_settings={"allow_interspersed_args": False})
-@click.option("-l", "--login", "user", metavar="USER", default=RESEARCHER, show_default=True, help="As whom.")
+@click.option(
+    "-l",
+    "--login",
+    "user",
+    metavar="USER",
+    help=f"As whom.  [default: {RESEARCHER}; on an existing host who the spec says logs in]",
+)
 @click.option("-t", "terminal", is_flag=True, help="Give the command a terminal.")
 @click.argument("machine", metavar="NODE", shell_complete=machine_names)
 @click.argument("command", metavar="[--] [COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @stack_options
-def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tuple[str, ...]) -> int:
+def ssh_verb(stack: Stack, user: str | None, terminal: bool, machine: str, command: tuple[str, ...]) -> int:
     """Log in to a machine, or run a command there as that user.
 
     NODE is a login machine, a node, or `controller`. The stack's own key is used, and the machine must have the
-    host key that it made when it first booted. The exit code is the command's; 255 where ssh itself failed.
+    host key that it made when it first booted. To an existing host, the key and the file of host keys are those by
+    which the spec says that it is reached. The exit code is the command's; 255 where ssh itself failed.
     """
     if command[:1] == ("--",):
         command = command[1:]
     with _failing_with(SSH_FAILED):
         stack.require_root()
-        prefix, target = _target(stack, machine)
-        key = str(stack.secret("sshKey"))
-    with _in_memory(key) as key_path, _in_memory(f"{target.known_as} {target.host_key}\n") as known_path:
+        program, connection = ssh_program(), find_machine(stack, machine)
+        target = by_kind(_TARGETS, connection, "there is no ssh")(stack, connection)
+    with target.files as (key, known_hosts):
         argv = [
-            *(*prefix, "ssh", *ssh_options(key_path, known_path, target.port)),
+            *(*target.prefix, program, *ssh_options(key, known_hosts, target.place.port)),
             *(["-t"] if terminal else []),
-            *("-l", user, "--", target.address, *command),
+            *("-l", user or target.user, "--", target.place.address, *command),
         ]
         # The terminal's interrupts are ssh's to answer. Not ignored, for a child would inherit that.
         with (
@@ -227,18 +243,30 @@ def ssh_verb(stack: Stack, user: str, terminal: bool, machine: str, command: tup
             return process.wait()
 
 
-#: The words that bring a command into the machine's network, and its sshd there.
-_Target = tuple[tuple[str, ...], SshAddress]
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """An sshd, and who logs in there unless a person says otherwise.
 
+    ``files`` are the paths of the key and of host keys, for as long as they are held; ``prefix`` are the words that bring a
+    command into the machine's network.
+    """
 
-def _target(stack: Stack, name: str) -> _Target:
-    connection = find_machine(stack, name)
-    ssh_program()
-    return by_kind(_TARGETS, connection, "there is no ssh")(stack, connection)
+    place: SshAddress
+    files: AbstractContextManager[tuple[str, str]]
+    user: str = RESEARCHER
+    prefix: tuple[str, ...] = ()
 
 
 def _outside(stack: Stack, connection: Connection) -> _Target:
-    return (), ssh_address(stack, connection)
+    _, known_hosts = ssh_files(stack, connection)
+    return _Target(ssh_address(stack, connection), _with_key(stack, nullcontext(str(known_hosts))))
+
+
+def _host(stack: Stack, connection: Connection) -> _Target:
+    """Log in as who is let in there: a host has no accounts and no keys of the cluster's."""
+    key, known_hosts = ssh_files(stack, connection)
+    files = nullcontext((str(key), str(known_hosts)))
+    return _Target(ssh_address(stack, connection), files, str(connection["user"]))
 
 
 def _here(stack: Stack, connection: Connection) -> _Target:
@@ -257,15 +285,23 @@ def _here(stack: Stack, connection: Connection) -> _Target:
             f"machine {machine} has no host key yet, or no sshd: {key.stderr.strip()}",
             remedy=f"`tidepool logs {machine}` shows its boot; `tidepool exec {machine} -- bash` works without ssh",
         )
-    return network.prefix, SshAddress(found.address, key.stdout.strip())
+    known = f"{found.address} {key.stdout.strip()}\n"
+    return _Target(SshAddress(found.address), _with_key(stack, _in_memory(known)), prefix=network.prefix)
 
 
 #: By the kinds of connections.
 _TARGETS: Final[Mapping[str, Callable[[Stack, Connection], _Target]]] = {
     "local": _here,
     "ssh": _outside,
-    "host": _outside,
+    "host": _host,
 }
+
+
+@contextmanager
+def _with_key(stack: Stack, known_hosts: AbstractContextManager[str]) -> Iterator[tuple[str, str]]:
+    """The stack's own key beside ``known_hosts``."""
+    with _in_memory(str(stack.secret("sshKey"))) as key, known_hosts as known:
+        yield key, known
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -15,14 +16,18 @@ from tidepool.cli.stack import Stack
 
 _T = TypeVar("_T")
 _CONNECT_S: Final = 10
+#: Ways to a host key that is not known, by the kind of the machine's connection.
+_REMEDIES: Final[Mapping[str, str]] = {
+    "ssh": "`tidepool up`, on the machine that brought the stack up last",
+    "host": "compare what `ssh-keyscan -p {port} {address}` says with the host's console, and write it there",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SshAddress:
-    """The address of a machine's sshd, and its host key as one line has it: ``ssh-ed25519 AAAA...``."""
+    """The address of a machine's sshd."""
 
     address: str
-    host_key: str
     port: int = 22
 
     @property
@@ -59,23 +64,36 @@ def ssh_address(stack: Stack, connection: Mapping[str, Any]) -> SshAddress:
     """Return the sshd of a machine that is reached by SSH.
 
     Raises:
-        Failure: its host key is not kept here.
+        Failure: its host key is not in the file of `ssh_files`.
     """
-    found = SshAddress(str(connection["address"]), "", int(connection.get("port", 22)))
-    _, path = _keys(stack, connection)
-    try:
-        lines = path.read_text().splitlines()
-    except FileNotFoundError:
-        lines = []
-    for line in lines:
-        hosts, *key = line.split()
-        if found.known_as in hosts.split(",") and len(key) >= 2:
-            return replace(found, host_key=" ".join(key[:2]))
-    raise Failure(
-        f"the host key of {found.known_as} is not in {path}",
-        remedy="`tidepool up`, on the machine that brought the stack up last",
-        code=NOT_THERE,
-    )
+    found = SshAddress(str(connection["address"]), int(connection.get("port", 22)))
+    _, known_hosts = ssh_files(stack, connection)
+    # ssh takes the address alone for every port.
+    if not any(_is_known(name, known_hosts) for name in {found.known_as, found.address}):
+        raise Failure(
+            f"the host key of {found.known_as} is not in {known_hosts}",
+            remedy=_REMEDIES[connection["kind"]].format(
+                port=found.port, address=found.address, known_hosts=known_hosts
+            ),
+            code=NOT_THERE,
+        )
+    return found
+
+
+def _is_known(name: str, known_hosts: Path) -> bool:
+    """Ask ssh-keygen, which knows names that are hashed, as Debian's ssh writes them, and patterns."""
+    argv = [_program("ssh-keygen"), "-F", name, "-f", str(known_hosts)]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+def ssh_files(stack: Stack, connection: Mapping[str, Any]) -> tuple[Path, Path]:
+    """Return the files of the key and of host keys: a person's own for existing hosts, else the stack's."""
+    from tidepool.infrastructures.connection import ssh_folder
+
+    if connection["kind"] == "host":
+        return Path(str(connection["key"])), Path(str(connection["known_hosts"]))
+    folder = ssh_folder(stack.data, str(connection["stack"]))
+    return folder / "key", folder / "known_hosts"
 
 
 def ssh_program() -> str:
@@ -84,9 +102,13 @@ def ssh_program() -> str:
     Raises:
         Failure: it is not there.
     """
-    found = shutil.which("ssh")
+    return _program("ssh")
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
     if found is None:
-        raise Failure("there is no ssh on PATH", remedy="apt-get install openssh-client")
+        raise Failure(f"there is no {name} on PATH", remedy="apt-get install openssh-client")
     return found
 
 
@@ -122,7 +144,7 @@ def _over_ssh(
     program, place, (key, known_hosts) = (
         ssh_program(),
         ssh_address(stack, connection),
-        _keys(stack, connection),
+        ssh_files(stack, connection),
     )
     user = str(connection["user"])
     # On existing hosts somebody logs in who may become root without a password.
@@ -135,16 +157,6 @@ def _over_ssh(
         # It is a shell's line there.
         shlex.join(as_root),
     )
-
-
-def _keys(stack: Stack, connection: Connection) -> tuple[Path, Path]:
-    """Return the files of the key and of host keys: a person's own for existing hosts, else the stack's."""
-    from tidepool.infrastructures.connection import ssh_folder
-
-    if connection["kind"] == "host":
-        return Path(str(connection["key"])), Path(str(connection["known_hosts"]))
-    folder = ssh_folder(stack.data, str(connection["stack"]))
-    return folder / "key", folder / "known_hosts"
 
 
 _Way = Callable[[Stack, Connection, Sequence[str], bool], tuple[str, ...]]
