@@ -17,8 +17,12 @@ from typing import Any, NoReturn
 
 import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 from world import World
+
+from tidepool.engine.rpc import messages
+
+# The messages alone: `import pulumi` takes longer than most of what a scenario asks of this plugin.
+plugin_pb2, provider_pb2, status_pb2 = (messages(name) for name in ("plugin_pb2", "provider_pb2", "status_pb2"))
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 REPLACES = ("zone", "image")
@@ -71,7 +75,7 @@ def _details(olds: dict[str, Any], news: dict[str, Any], prefix: str = "") -> di
     return found
 
 
-class Cloud(provider_pb2_grpc.ResourceProviderServicer):
+class Cloud(messages("provider_pb2_grpc").ResourceProviderServicer):  # type: ignore[misc]
     """The provider's calls."""
 
     def __init__(self, world: World) -> None:
@@ -284,7 +288,7 @@ def main() -> None:
     """Serve until the engine ends this process."""
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=16))
     cloud = Cloud(World(Path(os.environ["CLOUD_DIR"])))
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(cloud, server)
+    messages("provider_pb2_grpc").add_ResourceProviderServicer_to_server(cloud, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
