@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tidepool.cluster.boot import Folder, Mount, Service
 from tidepool.infrastructures.nomad.jobs import Home, container_job, fleet_job, munge_job, own_job
 from tidepool.infrastructures.nomad.jobspec import Job, written
-from tidepool.infrastructures.nomad.machine import Machine, MachineFile
+from tidepool.infrastructures.nomad.machine import UNLIMITED, Machine, MachineFile
 from tidepool.infrastructures.nomad.options import Container, Offering, SiteOptions
 
 SECOND = 1_000_000_000
@@ -241,3 +242,26 @@ def test_all_scripts_are_right_to_a_shell() -> None:
     for script in scripts:
         checked = subprocess.run(["sh", "-n"], input=script, text=True, capture_output=True, check=False)
         assert checked.returncode == 0, checked.stderr + script
+
+
+@pytest.mark.parametrize(
+    ("of", "limit", "none"),
+    [
+        ("4:memory:/nomad/a.slurmctld", "memory/nomad/a.slurmctld/memory.limit_in_bytes", "-1"),
+        ("0::/nomad.slice/a.slurmctld.scope", "nomad.slice/a.slurmctld.scope/memory.max", "max"),
+    ],
+    ids=["v1", "v2"],
+)
+def test_a_daemon_has_the_memory_of_its_host_and_not_what_its_task_reserves(
+    of: str, limit: str, none: str, tmp_path: Path
+) -> None:
+    """Nomad has a raw_exec task killed that takes more: mariadbd never came up, and slurmctld would not for long."""
+    (tmp_path / "mine").write_text(f"8:pids:/\n{of}\n")
+    file = tmp_path / limit
+    file.parent.mkdir(parents=True)
+    file.write_text("67108864\n")
+    lifts = UNLIMITED.replace("/proc/self/cgroup", f"{tmp_path}/mine").replace(
+        "/sys/fs/cgroup", str(tmp_path)
+    )
+    subprocess.run(["sh", "-euc", lifts], check=True)
+    assert file.read_text() == f"{none}\n"

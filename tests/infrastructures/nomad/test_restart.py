@@ -120,7 +120,9 @@ def started(held: Held, hears: str = "") -> Iterator[subprocess.Popen[bytes]]:
     does = f"{hears}; {says}; while :; do sleep 0.05; done" if hears else f"{says}; {ends}"
     daemon = Service("one", ("/bin/sh", "-c", does), restart="on-failure")
     script = held.folder / "run"
-    script.write_text(run_script(daemon, (), "").replace("/run/tidepool", str(held.folder)))
+    runs = run_script(daemon, (), "").replace("/run/tidepool", str(held.folder))
+    # The limits of the tests stay as they are.
+    script.write_text(runs.replace("/sys/fs/cgroup", f"{held.folder}/cgroup"))
     told = {
         "PATH": f"{held.folder}/bin:{os.environ['PATH']}",
         "NOMAD_ALLOC_ID": "alloc",

@@ -77,6 +77,16 @@ hold() {
     done
 }
 """
+#: Nomad lets a task have no more memory than it reserves: the daemons of a cluster, and who has logged in there, have the host's.
+UNLIMITED: Final = """\
+while IFS=: read -r _ of path; do
+    case $of in
+        memory) limit=/sys/fs/cgroup/memory$path/memory.limit_in_bytes none=-1 ;;
+        "") limit=/sys/fs/cgroup$path/memory.max none=max ;;
+        *) continue ;;
+    esac
+    test ! -e "$limit" || echo "$none" >"$limit"
+done </proc/self/cgroup"""
 #: Out of the task's cgroup: Nomad kills all that is in it when the task ends.
 _LEAVE: Final = """\
 for procs in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
@@ -147,7 +157,7 @@ def install_script(files: Sequence[tuple[str, MachineFile]]) -> str:
 
 def run_script(daemon: Service, before: Sequence[Service], after: str) -> str:
     """Starts ``daemon`` in the machine when ``after`` (or nothing) is so, with the commands ``before`` it that run once."""
-    lines = ['until test -e "$place/made"; do sleep 0.2; done', 'sh "$NOMAD_TASK_DIR/install"']
+    lines = [UNLIMITED, 'until test -e "$place/made"; do sleep 0.2; done', 'sh "$NOMAD_TASK_DIR/install"']
     lines += [f"wait_for {shlex.quote(what)}" for what in (after, daemon.begins) if what]
     lines += [f"{_INSIDE} {_as(each)}" for each in before]
     if daemon.name == _LEAVES_CHILDREN:
