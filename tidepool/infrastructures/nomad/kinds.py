@@ -108,13 +108,16 @@ class NomadMachineKind(IdempotentKind[NomadMachineModel]):
 
     def _wait(self, api: Api, host: Host, wanted: NomadMachineModel, task: Task, made: Made) -> None:
         """Until all of its jobs run there."""
+        shown: list[str] = []
         for turn in itertools.count(1):
             found = allocations(api, host.id, wanted.jobs, wanted.namespace)
             running = {each["JobID"] for each in found if each.get("ClientStatus") == "running"}
             missing = [job for job in wanted.jobs if job not in running]
             if not missing:
                 return
-            task.status(f"waiting for {', '.join(missing)} on {host.name}")
+            if missing != shown:
+                task.status(f"waiting for {', '.join(missing)} on {host.name}")
+                shown = missing
             if turn % _ASK_EACH == 0:
                 # By itself Nomad does not look again at a host where a job's allocation was stopped: one that was given back.
                 for job in missing:
