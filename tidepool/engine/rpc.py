@@ -19,10 +19,13 @@ from tidepool.engine.errors import EngineError
 if TYPE_CHECKING:
     import grpc
 
-#: No limit that a large state could meet (the Pulumi CLI's is 400 MiB), and no proxy on the loopback.
+#: No limit that a large state could meet (the Pulumi CLI's is 400 MiB), and no proxy on the loopback. What a resource is that was
+#: made and is not well comes as metadata of an error, of which Go takes 16 MiB.
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", 400 * 1024 * 1024),
     ("grpc.max_send_message_length", 400 * 1024 * 1024),
+    ("grpc.max_metadata_size", 16 * 1024 * 1024),
+    ("grpc.absolute_max_metadata_size", 16 * 1024 * 1024),
     ("grpc.enable_http_proxy", 0),
 )
 _PACKAGE: Final = "tidepool.engine._pulumi_protocol"

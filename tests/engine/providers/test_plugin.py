@@ -175,6 +175,18 @@ def test_one_that_exists_but_did_not_come_up_is_kept(tmp_path: Path) -> None:
     assert read.inputs == {"name": "a", "secret": Secret("s"), "fail": "init"}
 
 
+def test_one_that_did_not_come_up_may_be_large(tmp_path: Path) -> None:
+    """What it is comes beside the error, as metadata: a job of Nomad is more than the 16 KiB that gRPC takes of these by itself."""
+    inputs = {"name": "a", "fail": "init", "text": "x" * 200_000}
+
+    async def work(p: PluginProvider) -> InitializationFailed:
+        with pytest.raises(InitializationFailed) as created:
+            await p.create(URN, inputs, 0, False)
+        return created.value
+
+    assert with_fake(tmp_path, work).outputs == {**inputs, "serial": 1}
+
+
 @pytest.mark.parametrize(("fault", "code", "effects"), [("die", 7, 0), ("lost-answer", 8, 1)])
 def test_the_death_of_a_plugin_is_told_from_an_error(
     tmp_path: Path, fault: str, code: int, effects: int
