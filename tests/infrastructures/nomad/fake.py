@@ -45,7 +45,7 @@ class Allocation:
 
 
 class FakeNomad:
-    """Nomad in memory; ``jobs`` are system jobs by id with the metadata that they want.
+    """Nomad in memory; ``jobs`` are system jobs by id with the metadata that they want, ``deployments`` their last ones.
 
     What may be set at any time:
 
@@ -60,6 +60,7 @@ class FakeNomad:
         self.namespaces = {*namespaces}
         self.jobs: dict[str, dict[str, str]] = {}
         self.allocations: list[Allocation] = []
+        self.deployments: dict[str, dict[str, Any]] = {}
         self.late = 0
         self.lose = 0
         self.fail: list[tuple[int, str]] = []
@@ -120,6 +121,8 @@ class FakeNomad:
                 return self._may(
                     "namespace", lambda: (200, {"Name": name}) if there else (404, "Namespace not found")
                 )
+            case "GET", ["job", id, "deployment"]:
+                return 200, self.deployments.get(id)
             case "POST", ["job", id, "evaluate"]:
                 return self._may("jobs", lambda: self._evaluate(id))
             case "POST", ["job", _, "plan"]:

@@ -17,6 +17,7 @@ from tidepool.testing import Graph
 pytest.importorskip("pulumi_nomad", reason="pulumi-nomad is not installed: scripts/setup installs it")
 
 JOB, VARIABLE = "nomad:index/job:Job", "nomad:index/variable:Variable"
+ROLL_OUT = "tidepool:nomad:RollOut"
 PROVIDER = "pulumi:providers:nomad"
 CLUSTER, MACHINE = "tidepool:infrastructure:Preflight", "tidepool:nomad:Machine"
 ACCESS, ANSWERS = cluster_graph.ACCESS, cluster_graph.MACHINE

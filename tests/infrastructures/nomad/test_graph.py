@@ -15,6 +15,7 @@ from tests.infrastructures.nomad.graph import (
     JOB,
     MACHINE,
     PROVIDER,
+    ROLL_OUT,
     VARIABLE,
     job,
     registered,
@@ -40,6 +41,7 @@ def test_all_of_nomad_that_a_cluster_is() -> None:
         f"{CLUSTER} nomad": "",
         f"{PROVIDER} nomad": "",
         f"{VARIABLE} munge@keys": CONTROLLER,
+        f"{ROLL_OUT} munge": CONTROLLER,
         f"{JOB} munge": CONTROLLER,
         f"{VARIABLE} ctl@keys": CONTROLLER,
         f"{VARIABLE} ctl@live": CONTROLLER,
@@ -47,8 +49,10 @@ def test_all_of_nomad_that_a_cluster_is() -> None:
         f"{VARIABLE} login@keys": CONTROLLER,
         f"{JOB} slurm-login": CONTROLLER,
         f"{VARIABLE} munge-cpu@keys": FLEET,
+        f"{ROLL_OUT} munge-cpu": FLEET,
         f"{JOB} munge-cpu": FLEET,
         f"{VARIABLE} cpu@keys": FLEET,
+        f"{ROLL_OUT} slurmd-cpu": FLEET,
         f"{JOB} slurmd-cpu": FLEET,
         f"{MACHINE} cpu-1": FLEET,
         f"{MACHINE} cpu-2": FLEET,
@@ -115,6 +119,14 @@ def test_munged_is_a_job_before_those_that_need_it_and_a_node_comes_after_its_jo
     assert graph["tidepool:slurm:Node cpu-1"].by_input["machine"] == {f"{ANSWERS} cpu-1"}
     # The cluster's own machines are jobs, and are there when they answer.
     assert graph[f"{ANSWERS} ctl"].by_input["machine"] == {f"{JOB} slurm-ctl"}
+
+
+def test_a_system_job_waits_for_a_look_at_its_last_roll_out_and_services_are_waited_for_themselves() -> None:
+    graph = registered(spec())
+    assert set(graph.of_type(ROLL_OUT)) == {"munge", "munge-cpu", "slurmd-cpu"}
+    for name in graph.of_type(ROLL_OUT):
+        assert f"{ROLL_OUT} {name}" in graph[f"{JOB} {name}"].depends_on
+    assert graph[f"{ROLL_OUT} slurmd-cpu"].inputs["job"] == "dev-slurmd-cpu"
 
 
 def test_a_node_is_a_host_that_is_given_its_name_its_fleet_and_its_address() -> None:
@@ -194,13 +206,17 @@ def test_another_shape_rolls_the_fleets_daemons_and_leaves_its_hosts_to_it() -> 
     larger = mapping()
     larger["fleets"][0]["shape"]["memory"] = "8GiB"
     names = changed(spec(), ClusterSpec.model_validate(larger))
-    assert {name for name in names if "nomad" in name} == {f"{JOB} slurmd-cpu"}
+    assert {name for name in names if "nomad" in name} == {
+        f"{ROLL_OUT} slurmd-cpu",
+        f"{JOB} slurmd-cpu",
+    }
 
 
 def test_other_attributes_are_other_hosts() -> None:
     names = changed(spec(), spec({"attributes": {"rack": "r1"}}))
     assert {name for name in names if "nomad" in name} == {
         f"{CLUSTER} nomad",
+        f"{ROLL_OUT} slurmd-cpu",
         f"{JOB} slurmd-cpu",
         f"{MACHINE} cpu-1",
         f"{MACHINE} cpu-2",

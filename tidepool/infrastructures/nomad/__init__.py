@@ -16,6 +16,7 @@ INFRASTRUCTURE = Descriptor(
     machine_id="id",
     kinds={
         "tidepool:nomad:Machine": "tidepool.infrastructures.nomad.kinds:NomadMachineKind",
+        "tidepool:nomad:RollOut": "tidepool.infrastructures.nomad.kinds:RollOutKind",
     },
     package=Package("pulumi-nomad", "2.6.1", plugin="nomad"),
 )

@@ -102,6 +102,12 @@ def read_host(node: Mapping[str, Any]) -> Host:
     )
 
 
+def version_numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version: 2, 0 and 6 of ``2.0.6-beta.1+ent``."""
+    numbers = text.partition("-")[0].partition("+")[0].split(".")
+    return tuple(int(number) for number in numbers if number.isdigit())
+
+
 def lacking(host: Host, constraints: Sequence[Constraint]) -> tuple[str, ...]:
     """The constraints that it does not keep, in words."""
     return tuple(

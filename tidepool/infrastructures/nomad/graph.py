@@ -33,7 +33,7 @@ from tidepool.infrastructures.nomad.machine import Machine, MachineFile, item_of
 from tidepool.infrastructures.nomad.options import Offering
 from tidepool.infrastructures.nomad.preflight import Demands, demands
 from tidepool.infrastructures.nomad.reading import Options, label, own_boots, read_options
-from tidepool.infrastructures.nomad.resources import NomadMachine
+from tidepool.infrastructures.nomad.resources import NomadMachine, RollOut
 from tidepool.infrastructures.remote import Ssh, ssh
 from tidepool.resources.declarations import preflight
 from tidepool.resources.model import to_wire
@@ -144,10 +144,10 @@ class Nomad:
         if offering is not None or name == CONTROLLER_HOST:
             needs.append(self._munge(munged, boot, opts))
         needs += [self._live(group, job, boot.live_files, opts) for group in groups if boot.live_files]
-        sources = Output.all(*(mount.source for mount in boot.mounts))
-        registered = _register(
-            named, sources.apply(jobspec), self._opts(opts, depends_on=needs), waits=offering is None
-        )
+        spec = Output.all(*(mount.source for mount in boot.mounts)).apply(jobspec)
+        if offering is not None:
+            needs.append(self._roll_out(named, job, spec, self._after(opts, tuple(needs))))
+        registered = _register(named, spec, self._opts(opts, depends_on=needs), waits=offering is None)
         return registered.id.apply(lambda _: name)
 
     def machine(self, order: MachineOrder, opts: ResourceOptions | None = None) -> contract.Machine:
@@ -186,8 +186,15 @@ class Nomad:
         machine = _machine(Boot((munged,), files=key, folders=run), ())
         job = jobs.munge_job(self.home, machine, self.fleet, self.offering)
         name = job.id.removeprefix(f"{self.home.stack}-")
-        needs = [self._keys(name, job.id, key, opts)]
-        return _register(name, job, self._opts(opts, depends_on=needs))
+        keys = self._keys(name, job.id, key, opts)
+        before = self._roll_out(name, job.id, Output.from_input(job), self._after(opts, [keys]))
+        return _register(name, job, self._opts(opts, depends_on=[keys, before]))
+
+    def _roll_out(self, name: str, job: str, spec: Output[Job], opts: ResourceOptions) -> RollOut:
+        """Register what a system job waits for: a look at how its last version went."""
+        version = spec.apply(lambda known: hashlib.sha256(written(known).encode()).hexdigest()[:16])
+        namespace = self.home.place.namespace
+        return RollOut(name, api=self.api, namespace=namespace, job=job, version=version, opts=opts)
 
     def _service(self, service: Service) -> Service:
         if service.name != _SSHD:
@@ -249,6 +256,9 @@ class Nomad:
             items=items,
             opts=self._opts(opts, delete_before_replace=True),
         )
+
+    def _after(self, opts: ResourceOptions | None, needs: Sequence[pulumi.Resource]) -> ResourceOptions:
+        return ResourceOptions.merge(opts, ResourceOptions(depends_on=needs))
 
     def _opts(self, opts: ResourceOptions | None, **more: Any) -> ResourceOptions:
         return ResourceOptions.merge(opts, ResourceOptions(provider=self.provider, **more))

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address
+from typing import Any, Final
 
 from tidepool.infrastructures import MachineKey
-from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host
+from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host, NotThere, version_numbers
 from tidepool.infrastructures.nomad.assignment import (
     DesiredMachine,
     HostDown,
@@ -20,8 +21,8 @@ from tidepool.infrastructures.nomad.assignment import (
 )
 from tidepool.infrastructures.nomad.jobs import META
 from tidepool.infrastructures.nomad.jobspec import Constraint
-from tidepool.infrastructures.nomad.resources import NomadMachine, NomadMachineModel
-from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Task, Unfinished
+from tidepool.infrastructures.nomad.resources import NomadMachine, NomadMachineModel, RollOut, RollOutModel
+from tidepool.resources.kind import AS_KNOWN, Home, IdempotentKind, Made, Refusal, Task, Unfinished
 from tidepool.resources.reading import Mistake, read
 from tidepool.resources.values import Plain
 
@@ -133,6 +134,74 @@ class NomadMachineKind(IdempotentKind[NomadMachineModel]):
                     "boot",
                 )
             self._sleep(_AGAIN_S)
+
+
+#: Before it, a system job whose last roll-out failed has no other one: another version comes to the first hosts, and stays there
+#: whether they are well or not (hashicorp/nomad#28538).
+_GOES_ON: Final = (2, 0, 6)
+
+
+class RollOutKind(IdempotentKind[RollOutModel]):
+    """The last roll-out of a system job: a version after one that failed is refused where Nomad would leave it half way."""
+
+    resource = RollOut
+
+    def __init__(
+        self, home: Home, open: Callable[[ApiLocation, Mapping[str, str]], Api] = ApiLocation.open
+    ) -> None:
+        super().__init__(home)
+        self._open = open
+
+    def refuse_update(self, old: RollOutModel, wanted: RollOutModel) -> None:
+        self._look_back(wanted)
+
+    def create(self, wanted: RollOutModel, task: Task) -> Made:
+        if failed := self._look_back(wanted):
+            task.info(f"{failed}; it is rolled out again")
+        return Made(wanted.job)
+
+    def _look_back(self, wanted: RollOutModel) -> str:
+        """Return how the last roll-out failed; nothing where it did not.
+
+        Raises:
+            Refusal: it did, and Nomad would leave the next one half way.
+        """
+        api = self._api(wanted)
+        failed = _failed(api, wanted)
+        if failed is None:
+            return ""
+        told = (
+            f"{wanted.job}: the roll-out of its version {failed['JobVersion']} failed, in Nomad's words: "
+            f"{failed['StatusDescription']} (`nomad deployment status {failed['ID'][:8]}`)"
+        )
+        if any(version_numbers(host.version) < _GOES_ON for host in api.hosts()):
+            raise Refusal(
+                f"{told}. Nomad before {'.'.join(map(str, _GOES_ON))} would bring no other version to all hosts after that, "
+                f"and take none back: mend what was not well, `nomad job stop -purge -namespace {wanted.namespace} "
+                f"{wanted.job}`, and `tidepool up` at once: the job starts anew on all of its hosts, and Slurm's jobs go on",
+                "permanent",
+            )
+        return told
+
+    def look(self, id: str, state: RollOutModel) -> Mapping[str, Plain] | None:
+        return {"state": "failed"} if _failed(self._api(state), state) else AS_KNOWN
+
+    def delete(self, id: str, state: RollOutModel, task: Task) -> None:
+        """Leave the job alone: it is another resource's."""
+
+    def _api(self, wanted: RollOutModel) -> Api:
+        return self._open(read(ApiLocation, wanted.api).value, self._home.environment)
+
+
+def _failed(api: Api, wanted: RollOutModel) -> Mapping[str, Any] | None:
+    """Return the last deployment of the job, where it failed."""
+    try:
+        last: Mapping[str, Any] | None = api.call(
+            "GET", f"job/{wanted.job}/deployment", namespace=wanted.namespace
+        )
+    except NotThere:
+        return None
+    return last if last and last["Status"] == "failed" else None
 
 
 def _key(wanted: NomadMachineModel) -> MachineKey:

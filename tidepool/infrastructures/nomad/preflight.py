@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 from tidepool.cluster.failures import InfrastructureError, Permanent
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.finding import Finding, Preflight, findings, gathered
-from tidepool.infrastructures.nomad.api import Api, ApiLocation, Host, NotAllowed, NotThere, lacking
+from tidepool.infrastructures.nomad.api import (
+    Api,
+    ApiLocation,
+    Host,
+    NotAllowed,
+    NotThere,
+    lacking,
+    version_numbers,
+)
 from tidepool.infrastructures.nomad.jobs import DRIVER, STACK, required_attributes
 from tidepool.infrastructures.nomad.jobspec import Constraint, Group, Job, Task, written
 from tidepool.infrastructures.nomad.machines import api_of
@@ -103,7 +111,7 @@ def lacks(there: There, demands: Sequence[Demand], stack: str) -> Iterator[str]:
             yield from _of_fleet(there, demand, stack)
     named = {demand.host for demand in demands if demand.host}
     for host in there.hosts:
-        if host.version and _version(host.version) < LEAST and host.name in named:
+        if host.version and version_numbers(host.version) < LEAST and host.name in named:
             yield (
                 f"{host.name} has Nomad {host.version}, whose changes of system jobs are neither waited for nor taken "
                 "back: install 1.11 or later"
@@ -166,11 +174,6 @@ def _drivers(host: Host, drivers: Sequence[str]) -> Iterator[str]:
                 else f"install {driver} there"
             )
             yield f"{host.name} has no working driver {driver}; {remedy}, and start its agent again"
-
-
-def _version(text: str) -> tuple[int, ...]:
-    numbers = text.partition("-")[0].partition("+")[0].split(".")[:2]
-    return tuple(int(number) for number in numbers if number.isdigit())
 
 
 #: No variable has this index, so writing with it writes nothing.

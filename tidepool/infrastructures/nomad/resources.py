@@ -34,3 +34,20 @@ class NomadMachine(Resource, NomadMachineModel, token="tidepool:nomad:Machine"):
     The host is any free one that is as ``constraints`` (``${meta.rack} = r1``) want it, and stays the machine's until
     that is deleted.
     """
+
+
+class RollOutModel(Model):
+    """Properties of a `RollOut`."""
+
+    #: How Nomad is reached, as of a `NomadMachine`.
+    api: Field[Mapping[str, str]] = given()
+    namespace: Field[str] = given(replaces=True)
+    job: Field[str] = given(replaces=True)
+    #: Another one is another specification of the job.
+    version: Field[str] = given()
+    #: How the last roll-out ended.
+    state: Field[str] = condition("well")
+
+
+class RollOut(Resource, RollOutModel, token="tidepool:nomad:RollOut"):
+    """The last roll-out of a system job, looked at before the job's next version is registered: one that failed is told."""
