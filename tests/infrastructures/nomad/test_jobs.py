@@ -171,6 +171,17 @@ def test_a_controller_has_no_canary_for_its_port_is_taken() -> None:
         assert (group["Update"]["Canary"], group["Update"]["AutoRevert"]) == (0, True)
 
 
+def test_nobody_opens_the_port_of_slurmctld_to_say_nothing() -> None:
+    """A backup controller waits for each that does, and answers nobody else."""
+    for group in spoken(own_job(HOME, "ctl", CONTROLLER, SEATS, MUNGED))["TaskGroups"]:
+        sshd, slurmctld = group["Services"]
+        assert ("Checks" in sshd, "Checks" in slurmctld) == (True, False)
+        # The port is taken all the same.
+        assert [port["Value"] for port in group["Networks"][0]["ReservedPorts"]] == [2222, 6817]
+    alone = spoken(own_job(HOME, "ctl", Machine((SLURMCTLD,)), SEATS, MUNGED))
+    assert {group["Update"]["HealthCheck"] for group in alone["TaskGroups"]} == {"task_states"}
+
+
 def test_the_munge_key_is_in_no_specification_and_another_one_starts_munged_anew() -> None:
     (group,) = spoken(munge_job(HOME, MUNGE))["TaskGroups"]
     (munged,) = (each for each in group["Tasks"] if each["Name"] == "munged")

@@ -195,13 +195,18 @@ def _job(home: Home, id: str, type: Literal["service", "system"], groups: Sequen
     )
 
 
+#: Nomad's check of a port says nothing and stays open. One that stands by hears one caller after the other, each for up to
+#: MessageTimeout: it would never hear the one in charge.
+_UNCHECKED: Final = "slurmctld"
+
+
 def _update(roll_out: RollOut, daemons: Iterable[boot.Service], in_percent: bool = False) -> Update:
-    checked = any(port_of(daemon) for daemon in daemons)
+    checked = any(port_of(daemon) for daemon in daemons if daemon.name != _UNCHECKED)
     return Update(
         roll_out.max_parallel,
         roll_out.canary_percent if in_percent else 0,
         auto_revert=roll_out.auto_revert,
-        # What has no port is well when it runs.
+        # Without a check it is well when it runs.
         health_check="checks" if checked else "task_states",
         min_healthy_s=roll_out.min_healthy_s,
         healthy_deadline_s=roll_out.healthy_deadline_s,
@@ -212,7 +217,7 @@ def _update(roll_out: RollOut, daemons: Iterable[boot.Service], in_percent: bool
 def _services(job: str, machine: str, machine_of: Machine) -> tuple[Service, ...]:
     parts = [job, machine] if machine else [job]
     return tuple(
-        Service("-".join([*parts, daemon.name]), port)
+        Service("-".join([*parts, daemon.name]), port, "" if daemon.name == _UNCHECKED else "tcp")
         for daemon in machine_of.daemons
         if (port := port_of(daemon)) is not None
     )

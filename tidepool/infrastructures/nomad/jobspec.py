@@ -84,11 +84,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A static port of the host by its name, and how it is seen that something is well behind it."""
+    """A static port of the host by its name, and how it is seen that something is well behind it; with "" it is not."""
 
     name: str
     port: int
-    check: Literal["tcp", "http"] = "tcp"
+    check: Literal["tcp", "http", ""] = "tcp"
     http_path: str = "/"
 
 
@@ -174,6 +174,12 @@ def _label(service: Service) -> str:
 
 
 def _service(service: Service) -> dict[str, Any]:
+    # Nomad's own registry: no Consul is needed.
+    told: dict[str, Any] = {"Name": service.name, "Provider": "nomad", "PortLabel": _label(service)}
+    return {**told, "Checks": [_check(service)]} if service.check else told
+
+
+def _check(service: Service) -> dict[str, Any]:
     check = {
         "Name": f"{service.name} answers",
         "Type": service.check,
@@ -182,8 +188,7 @@ def _service(service: Service) -> dict[str, Any]:
     }
     if service.check == "http":
         check["Path"] = service.http_path
-    # Nomad's own registry: no Consul is needed.
-    return {"Name": service.name, "Provider": "nomad", "PortLabel": _label(service), "Checks": [check]}
+    return check
 
 
 def _update(update: Update) -> dict[str, Any]:
