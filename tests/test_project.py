@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -201,3 +202,13 @@ def test_architecture_names_only_what_is_there() -> None:
 def test_names_say_something() -> None:
     modules = [path.relative_to(ROOT) for path in tracked() if path.suffix == ".py"]
     assert [path for path in modules if SAYS_NOTHING & set(path.with_suffix("").parts)] == []
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    """Those within functions count, too: import-linter holds the order of packages, and not of a package's own modules."""
+    graph = grimp.build_graph("tidepool", exclude_type_checking_imports=True)
+    needs = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    # Modules without imports of others that are left are taken away, until none is left.
+    while free := {module for module, needed in needs.items() if not needed}:
+        needs = {module: needed - free for module, needed in needs.items() if module not in free}
+    assert sorted(needs) == []

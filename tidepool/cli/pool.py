@@ -38,8 +38,7 @@ def show_verb(stack: Stack, pool: str | None, as_json: bool) -> int:
     """
     stack.require_root()
     from tidepool.cli.explain.lines import give
-    from tidepool.cli.pools import observe_pools
-    from tidepool.cli.pools.view import pools_lines
+    from tidepool.cli.pools.view import observe_pools, pools_lines
 
     view = observe_pools(stack, pool)
     give(view, pools_lines(view), as_json=as_json)

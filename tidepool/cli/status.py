@@ -89,7 +89,7 @@ def pools_of_stack(stack: Stack) -> PoolsView | None:
     if not (stack.outputs() or {}).get("pools"):
         return None
     # Late: most clusters have none.
-    from tidepool.cli.pools import observe_pools
+    from tidepool.cli.pools.view import observe_pools
 
     return observe_pools(stack)
 

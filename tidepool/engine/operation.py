@@ -10,10 +10,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tidepool.engine.command import KINDS, OperationRequest, World
 from tidepool.engine.deployment.live import Entry, Graph
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
+from tidepool.engine.request import KINDS, OperationRequest, World
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.saved_state import SavedState
 from tidepool.engine.state.store import UpdateInfo

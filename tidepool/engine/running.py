@@ -11,7 +11,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from tidepool.engine.command import KINDS, OperationRequest
 from tidepool.engine.deployment.options import Kind, Options, Targets
 from tidepool.engine.deployment.registry import plugin_request
 from tidepool.engine.display.settings import Display, Settings
@@ -22,6 +21,7 @@ from tidepool.engine.program.main_thread import Interrupts, MainThread
 from tidepool.engine.project import PluginPath
 from tidepool.engine.providers.discovery import PluginRequest
 from tidepool.engine.providers.loading import PluginLoader
+from tidepool.engine.request import KINDS, OperationRequest
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.saved_state import SavedState
 from tidepool.engine.values import Properties, Secret

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tidepool.engine.command import OperationRequest
 from tidepool.engine.errors import EngineError
+from tidepool.engine.request import OperationRequest
 from tidepool.engine.resource import (
     ResourceState,
     SecretsProvider,

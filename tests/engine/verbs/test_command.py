@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.engine.verbs.worlds import Folder, make_folder
-from tidepool.engine.command import World, main
+from tidepool.engine.command import main
+from tidepool.engine.request import World
 from tidepool.engine.state.backend import FileBackend
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.store import UpdateInfo

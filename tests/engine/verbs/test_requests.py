@@ -9,8 +9,9 @@ from unittest.mock import patch
 import pytest
 
 from tests.engine.verbs.worlds import Folder
-from tidepool.engine.command import OperationRequest, World, understand
+from tidepool.engine.command import understand
 from tidepool.engine.errors import ConfirmationMissing, NotSupportedError, UsageError
+from tidepool.engine.request import OperationRequest, World
 from tidepool.engine.verbs import operations
 from tidepool.engine.verbs.operations import _approved, _with_environment
 

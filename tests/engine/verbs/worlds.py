@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidepool.engine.command import World, main
+from tidepool.engine.command import main
+from tidepool.engine.request import World
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from tests.infrastructures.aws.specs import OTHER_ZONE, REGION, ZONE
-from tidepool.infrastructures.aws.preflight import Demand, Demands, Facts, TypeFacts
+from tidepool.infrastructures.aws.demands import Demand, Demands, Facts, TypeFacts
 
 BOTH = frozenset({ZONE, OTHER_ZONE})
 C7I = TypeFacts(

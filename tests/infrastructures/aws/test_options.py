@@ -11,7 +11,7 @@ import yaml
 from tests.infrastructures.aws.specs import COUPLED, GIVEN, OTHER_ZONE, REGION, ZONE, mapping, spec
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.cluster.spec_reading import SpecError
-from tidepool.infrastructures.aws.preflight import wanted
+from tidepool.infrastructures.aws.demands import wanted
 from tidepool.infrastructures.aws.reading import read_options
 
 FLEET = "fleets[0].infrastructures[0].options"

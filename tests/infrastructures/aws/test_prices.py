@@ -13,7 +13,7 @@ from tests.infrastructures.aws.regions import FACTS, asked, demand
 from tests.infrastructures.aws.specs import REGION, ZONE, mapping
 from tidepool.cluster.spec import ClusterSpec
 from tidepool.infrastructures.aws.ask import price_of, price_of_machine
-from tidepool.infrastructures.aws.preflight import lacks, wanted
+from tidepool.infrastructures.aws.demands import lacks, wanted
 from tidepool.infrastructures.aws.reading import read_options
 
 

@@ -28,7 +28,8 @@ from tidepool.cli.explain.why_pool import (
     why_pod,
 )
 from tidepool.cli.jobs import ids_text
-from tidepool.cli.pools import observe_kubernetes, observe_pools, read_conversions, require_pools
+from tidepool.cli.pools import observe_kubernetes, read_conversions, require_pools
+from tidepool.cli.pools.view import observe_pools
 from tidepool.cli.scaler_ports import read_or_recompute
 from tidepool.cli.show import document
 from tidepool.cli.stack import Stack

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidepool.cli.cluster import parse_outputs
 from tidepool.cli.context import Connection
 from tidepool.cli.errors import NOT_THERE, Failure
 from tidepool.cli.stack import Stack
@@ -20,7 +18,6 @@ from tidepool.cluster.roles import Role
 from tidepool.conversion.record import Conversion
 
 if TYPE_CHECKING:
-    from tidepool.cli.pools.view import PoolsView
     from tidepool.clients.kubernetes.objects import Node as KubernetesNode
     from tidepool.clients.kubernetes.objects import Pod, Right
     from tidepool.clients.slurm import Job, Node
@@ -215,32 +212,3 @@ def _slurm(stack: Stack, controller: Connection) -> SlurmObservation:
             return SlurmObservation("", {node.name: node for node in slurm.nodes()}, tuple(slurm.jobs()))
     except SlurmError as error:
         return SlurmObservation(f"{error.what} ({error.where})")
-
-
-def observe_pools(stack: Stack, pool: str | None = None) -> PoolsView:
-    """Observe all pools, or one.
-
-    Raises:
-        Failure: the cluster is not up, or has no pool of that name.
-    """
-    outputs = stack.outputs()
-    pools = require_pools(stack, outputs)
-    sides = observe_both(stack, parse_outputs(stack.name, outputs or {}).controller, pools)
-    journal = read_conversions(stack)
-    conversions: tuple[Conversion, ...] = ()
-    if journal is not None:
-        with closing(journal):
-            conversions = tuple(journal.conversions())
-    from tidepool.cli.pools.view import pools_view
-
-    return pools_view(_only(pools, pool), sides, conversions, datetime.now(UTC).astimezone())
-
-
-def _only(pools: Pools, name: str | None) -> Pools:
-    if name is None:
-        return pools
-    if name not in pools.pools:
-        raise Failure(
-            f"there is no pool {name}", remedy=f"the pools are {', '.join(pools.pools)}", code=NOT_THERE
-        )
-    return replace(pools, pools={name: pools.pools[name]})

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 
+from tidepool.cli.cluster import parse_outputs
+from tidepool.cli.errors import NOT_THERE, Failure
 from tidepool.cli.explain.lines import Cell, Line, deadline, holds, moment, phase_words, phases, work_words
 from tidepool.cli.jobs import with_nodes
-from tidepool.cli.pools import PoolObservations, Pools, SlurmObservation
+from tidepool.cli.pools import (
+    PoolObservations,
+    Pools,
+    SlurmObservation,
+    observe_both,
+    read_conversions,
+    require_pools,
+)
 from tidepool.cli.problems import state_word
 from tidepool.cli.show import between
+from tidepool.cli.stack import Stack
 from tidepool.clients.kubernetes.objects import Node as KubernetesNode
 from tidepool.cluster.hostlist import expand
 from tidepool.cluster.roles import Role
@@ -88,6 +99,33 @@ class PoolsView:
     now: datetime
     pools: tuple[PoolView, ...]
     trouble: tuple[str, ...]
+
+
+def observe_pools(stack: Stack, pool: str | None = None) -> PoolsView:
+    """Observe all pools, or one.
+
+    Raises:
+        Failure: the cluster is not up, or has no pool of that name.
+    """
+    outputs = stack.outputs()
+    pools = require_pools(stack, outputs)
+    sides = observe_both(stack, parse_outputs(stack.name, outputs or {}).controller, pools)
+    journal = read_conversions(stack)
+    conversions: tuple[Conversion, ...] = ()
+    if journal is not None:
+        with closing(journal):
+            conversions = tuple(journal.conversions())
+    return pools_view(_only(pools, pool), sides, conversions, datetime.now(UTC).astimezone())
+
+
+def _only(pools: Pools, name: str | None) -> Pools:
+    if name is None:
+        return pools
+    if name not in pools.pools:
+        raise Failure(
+            f"there is no pool {name}", remedy=f"the pools are {', '.join(pools.pools)}", code=NOT_THERE
+        )
+    return replace(pools, pools={name: pools.pools[name]})
 
 
 def pools_view(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidepool.engine.choice import COMPATIBLE_VERSION
-from tidepool.engine.command import World
+from tidepool.engine.request import World
 from tidepool.engine.verbs.grammar import Command, Flag, visible_flags
 
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidepool.engine.command import World
 from tidepool.engine.errors import EngineError, NotSupportedError, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
+from tidepool.engine.request import World
 from tidepool.engine.state import files
 from tidepool.engine.state.backend import FileBackend
 from tidepool.engine.state.layout import backend_url

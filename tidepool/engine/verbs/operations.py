@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tidepool.engine.command import OperationKind, OperationRequest, World
 from tidepool.engine.errors import ConfirmationMissing, NotSupportedError, UsageError
 from tidepool.engine.project import find_project, require_python
+from tidepool.engine.request import OperationKind, OperationRequest, World
 from tidepool.engine.verbs.grammar import FALSE, TRUE
 
 

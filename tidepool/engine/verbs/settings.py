@@ -6,7 +6,6 @@ import json
 import sys
 from typing import Any
 
-from tidepool.engine.command import World
 from tidepool.engine.config import (
     MASK,
     Ciphertext,
@@ -25,6 +24,7 @@ from tidepool.engine.config import (
     typed_text,
 )
 from tidepool.engine.errors import EngineError, UsageError
+from tidepool.engine.request import World
 from tidepool.engine.verbs.show import shown_value
 from tidepool.engine.verbs.showing import json_document, table
 from tidepool.engine.verbs.workspace import (

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidepool.engine import urn as urns
-from tidepool.engine.command import World
 from tidepool.engine.config import Decrypt, Value, from_document, is_object, is_secure, text_of
 from tidepool.engine.display.words import duration
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
+from tidepool.engine.request import World
 from tidepool.engine.state.checkpoint import Crypter
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.secrets import Blind

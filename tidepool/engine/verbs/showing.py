@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidepool.engine import json_text
-from tidepool.engine.command import World
 from tidepool.engine.errors import NotConfirmed
+from tidepool.engine.request import World
 
 
 def json_document(value: Any) -> str:

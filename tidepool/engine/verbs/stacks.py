@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidepool.engine import config_file
-from tidepool.engine.command import World
 from tidepool.engine.config import reencrypted
 from tidepool.engine.errors import EngineError, NoStackSelected, NoSuchStack, UsageError
 from tidepool.engine.project import ProjectNotFoundError, find_project
+from tidepool.engine.request import World
 from tidepool.engine.state.backend import StackAlreadyExists
 from tidepool.engine.state.layout import StackReference, selected_stack
 from tidepool.engine.state.lock import StackLocked

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from tidepool.engine import json_text
 from tidepool.engine import urn as urns
-from tidepool.engine.command import World
 from tidepool.engine.config import reencrypted
 from tidepool.engine.errors import EngineError, UsageError
 from tidepool.engine.json_text import sorted_keys
+from tidepool.engine.request import World
 from tidepool.engine.state.checkpoint import decode_deployment, verify_supported
 from tidepool.engine.state.layout import StackReference
 from tidepool.engine.state.references import IntegrityError, verify_integrity

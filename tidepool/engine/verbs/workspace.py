@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tidepool.engine import config_file
-from tidepool.engine.command import World
 from tidepool.engine.config import (
     Values,
     parse_key,
@@ -22,6 +21,7 @@ from tidepool.engine.config_file import StackConfig
 from tidepool.engine.errors import EngineError, NoStackSelected, NoSuchStack, NotSupportedError, UsageError
 from tidepool.engine.program_config import ProgramConfig, program_config, validate, with_project_values
 from tidepool.engine.project import Project, ProjectNotFoundError, find_project
+from tidepool.engine.request import World
 from tidepool.engine.resource import SecretsProvider
 from tidepool.engine.state.backend import FileBackend
 from tidepool.engine.state.layout import StackReference, backend_url, select_stack, selected_stack

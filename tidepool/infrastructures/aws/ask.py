@@ -10,7 +10,7 @@ from ipaddress import IPv4Network
 from typing import Any, Final
 
 from tidepool.cluster.failures import InfrastructureError, Permanent
-from tidepool.infrastructures.aws.preflight import (
+from tidepool.infrastructures.aws.demands import (
     ROUTES_QUOTA,
     Demand,
     Demands,

@@ -16,12 +16,12 @@ from pulumi_aws import ebs, ec2
 from tidepool.cluster.boot import Service
 from tidepool.cluster.names import ACCOUNTING_HOST, BACKUP_CONTROLLER_HOST, CONTROLLER_HOST
 from tidepool.cluster.spec import ClusterSpec, Fleet
+from tidepool.infrastructures.aws.demands import architecture, wanted
 from tidepool.infrastructures.aws.guest import guest_program
 from tidepool.infrastructures.aws.launch_template import KindOrder, launch_template
 from tidepool.infrastructures.aws.names import machine_tags, named, stack_tags
 from tidepool.infrastructures.aws.network import Owner, StackNetwork, stack_network
 from tidepool.infrastructures.aws.options import Offering
-from tidepool.infrastructures.aws.preflight import architecture, wanted
 from tidepool.infrastructures.aws.reading import Options, read_options
 from tidepool.infrastructures.aws.resources import AwsForwarding
 from tidepool.infrastructures.aws.storage import (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.infrastructures.aws.regions import FACTS, asked, demand
 from tests.infrastructures.aws.specs import OTHER_ZONE, ZONE
-from tidepool.infrastructures.aws.preflight import lacks, quota_of, type_facts
+from tidepool.infrastructures.aws.demands import lacks, quota_of, type_facts
 
 
 def test_a_region_that_has_all_lacks_nothing() -> None:
