@@ -1,4 +1,4 @@
-"""Let Pulumi's own integration programs judge the engine: ``python -m tests.engine.judge CHECKOUT [PROGRAM...]``.
+"""Let Pulumi's own programs judge the engine, those of its integration and of its conformance tests: ``python -m tests.engine.judge CHECKOUT [PROGRAM...]``.
 
 CHECKOUT is a checkout of github.com/pulumi/pulumi at the version that ``pulumi version`` says. Where a
 ``pulumi`` command is on PATH each program is run by both and all that can be seen is compared: exit codes,
@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.engine.judging.case import Case, load_all
+from tests.engine.judging.case import SUITES, Case, load_all
 from tests.engine.judging.copy import Copy, NotHere
 from tests.engine.judging.packages import provide
 from tests.engine.judging.play import Play, Seen
@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     cases = [
         c
-        for c in load_all(HERE / "judging" / "programs.yaml")
+        for suite, file in SUITES.items()
+        for c in load_all(HERE / "judging" / file, suite)
         if not options.programs or c.program.startswith(tuple(options.programs))
     ]
     cli = None if options.no_cli else real_cli()

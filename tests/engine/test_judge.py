@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.engine import judge
-from tests.engine.judging.case import Case, Step, load_all
+from tests.engine.judging.case import SUITES, Case, Step, load_all
 from tests.engine.judging.play import Seen
 from tests.engine.judging.verdict import judge as verdict_of
 from tests.engine.judging.verdict import table
 
-PROGRAMS = Path(judge.__file__).parent / "judging" / "programs.yaml"
+LISTS = Path(judge.__file__).parent / "judging"
 
 
 @pytest.fixture
@@ -77,8 +77,9 @@ def test_what_differs_from_the_cli_is_named() -> None:
     assert verdict_of(meant, [theirs], [theirs]).word == "works"
 
 
-def test_the_list_of_programs_says_what_each_shows() -> None:
-    cases = load_all(PROGRAMS)
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_list_of_programs_says_what_each_shows(suite: str) -> None:
+    cases = load_all(LISTS / SUITES[suite], suite)
     assert [c.name for c in cases if not c.about] == []
     rows = table([verdict_of(Case("p", about="a|b"), [], [])]).splitlines()
     assert rows[-1] == "| `p` | a\\|b | works |  |"

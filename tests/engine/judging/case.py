@@ -1,4 +1,4 @@
-"""What is done with one program of the checkout. Read from ``programs.yaml``.
+"""What is done with one program of the checkout. Read from ``integration.yaml`` and ``conformance.yaml``.
 
 ```yaml
 - program: dynamic/python           # its folder below tests/integration
@@ -20,6 +20,12 @@ from typing import Any, Final, Literal
 
 import yaml
 
+#: Folders of the checkout with programs, and the list of what is done with those of each.
+INTEGRATION: Final = "tests/integration"
+SUITES: Final = {
+    INTEGRATION: "integration.yaml",
+    "sdk/python/cmd/pulumi-language-python/testdata/setuppy/published/projects": "conformance.yaml",
+}
 OPERATIONS: Final = ("preview", "up", "refresh", "destroy")
 _FULL: Final = ("preview", "up", "up --expect-no-changes", "refresh", "destroy")
 
@@ -56,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One program. Paths are relative to ``tests/integration`` of the checkout.
+    """One program. Paths are relative to the folder ``suite`` of the checkout.
 
     ``variant`` tells several cases of one program apart; ``cut`` has, by file, from which text on it is left out.
     ``plugins``: folders of the project's plugins by package: Python source, or Go source that is built first.
@@ -75,6 +81,7 @@ class Case:
     """
 
     program: str
+    suite: str = INTEGRATION
     variant: str = ""
     about: str = ""
     steps: tuple[Step, ...] = ()
@@ -99,9 +106,9 @@ class Case:
         return f"{self.program}, {self.variant}" if self.variant else self.program
 
 
-def load_all(path: Path) -> list[Case]:
+def load_all(path: Path, suite: str = INTEGRATION) -> list[Case]:
     """All cases of the file. Raises ValueError where it has a key that means nothing, or a program twice."""
-    cases = [_case(raw) for raw in yaml.safe_load(path.read_text())]
+    cases = [_case({"suite": suite, **raw}) for raw in yaml.safe_load(path.read_text())]
     names = [case.name for case in cases]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{path.name}: more than once: {twice}")

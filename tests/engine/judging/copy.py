@@ -35,13 +35,14 @@ class Copy:
             NotHere: when a plugin cannot be built.
         """
         self.root = root
-        self.project = root / "tests" / "integration" / case.program
+        self.project = root / case.suite / case.program
         self.scratch = root / "scratch"
         self.backend = root / "backend"
         #: Folders of Python packages that programs and plugins need besides the judge's own.
         self.packages: list[Path] = []
-        self._integration = checkout / "tests" / "integration"
-        shutil.copytree(self._integration / case.program, self.project, ignore=_IGNORED)
+        self._checkout = checkout
+        self._suite = case.suite
+        shutil.copytree(checkout / case.suite / case.program, self.project, ignore=_IGNORED)
         for name, text in case.cut.items():
             source = self.project / name
             source.write_text(source.read_text().partition(text)[0])
@@ -54,7 +55,9 @@ class Copy:
 
     def lay_over(self, folder: str) -> None:
         """Copy what is in ``folder`` of the checkout over the program."""
-        shutil.copytree(self._integration / folder, self.project, ignore=_IGNORED, dirs_exist_ok=True)
+        shutil.copytree(
+            self._checkout / self._suite / folder, self.project, ignore=_IGNORED, dirs_exist_ok=True
+        )
 
     def environment(self, actor: Actor, extra: Mapping[str, str]) -> dict[str, str]:
         """The whole environment of a command: nothing of the caller's own Pulumi leaks in."""
@@ -76,11 +79,11 @@ class Copy:
         return {**env, **extra}
 
     def place(self, path: str) -> Path:
-        """Where ``path``, relative to ``tests/integration`` of the checkout, is in this copy."""
-        return Path(os.path.normpath(self.root / "tests" / "integration" / path))
+        """Where ``path``, relative to the case's suite, is in this copy."""
+        return Path(os.path.normpath(self.root / self._suite / path))
 
     def _plugin(self, name: str, path: str, built: Path) -> Path:
-        source = (self._integration / path).resolve()
+        source = (self._checkout / self._suite / path).resolve()
         copy = self.place(path)
         if copy.exists():
             return copy
@@ -92,7 +95,7 @@ class Copy:
             return copy
         copy.mkdir(parents=True)
         executable = f"pulumi-resource-{name}"
-        binary = built / source.relative_to(self._integration.parent.resolve()) / executable
+        binary = built / source.relative_to(self._checkout.resolve()) / executable
         if not binary.exists():
             _build(source, binary)
         (copy / executable).symlink_to(binary)
