@@ -54,6 +54,11 @@ for link in ${2:-/sys/class/net}/*; do
         "$(cat "$link/address")" $hex "$1" >${3:-/etc/systemd/network}/05-tidepool.network
 done
 """
+#: Units that systemd has never read need no reading anew.
+_ENABLE: Final = f"""\
+link={_UNITS}/multi-user.target.wants/{_TARGET}
+if [ -L "$link" ]; then systemctl daemon-reload; else ln -s {_UNITS}/{_TARGET} "$link"; fi
+"""
 #: For a seed that cloud-init finds beside itself: it has done all of it in its first stage. Each of the three that are left is
 #: a Python more, many seconds of an emulated processor, and all else waits for the next one.
 _NO_MORE_STAGES: Final = """\
@@ -132,7 +137,8 @@ def written(boot: Boot, surroundings: Surroundings, contents: Sequence[str], sou
         _text(f"{_UNITS}/tidepool-prepare.service", _PREPARE_UNIT),
         *_units(boot.services),
     ]
-    bootcmd: list[list[str]] = [["systemctl", "mask", "--now", *_OF_THE_IMAGE]]
+    # Reading all units anew is seconds where machines are emulated; here they are stopped before they are started.
+    bootcmd: list[list[str]] = [["systemctl", "mask", "--now", "--no-reload", *_OF_THE_IMAGE]]
     if surroundings.prefix is not None:
         files.append(_text(f"{_LIBRARY}/address", _ADDRESS, "0755"))
         # Before files are written: it is there from the second boot on as a file as well.
@@ -149,8 +155,7 @@ def written(boot: Boot, surroundings: Surroundings, contents: Sequence[str], sou
         "bootcmd": bootcmd,
         "write_files": files,
         "runcmd": [
-            ["ln", "-sf", f"{_UNITS}/{_TARGET}", f"{_UNITS}/multi-user.target.wants/{_TARGET}"],
-            ["systemctl", "daemon-reload"],
+            ["sh", "-c", _ENABLE],
             ["systemctl", "start", "--no-block", _TARGET],
         ],
     }

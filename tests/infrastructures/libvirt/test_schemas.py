@@ -142,11 +142,16 @@ def test_nothing_is_asked_for_that_nobody_said() -> None:
         "devices/hostdev",
         "devices/graphics",
         "features/tcg",
+        "cpu/feature",
     ):
         assert domain.find(path) is None
-    emulated = domain_of(registered(spec({"virtualization": "qemu"})), "cpu-1")
+    graph = registered(spec({"virtualization": "qemu"}))
+    assert wrong(xml_of(graph[f"{DOMAIN} cpu-1"]), "domain") == ""
+    emulated = domain_of(graph, "cpu-1")
     assert emulated.get("type") == "qemu"
     assert emulated.findtext("features/tcg/tb-cache") == "96"
+    assert {each.get("policy") for each in emulated.iterfind("cpu/feature")} == {"disable"}
+    assert emulated.find("cpu/topology") is not None
 
 
 def test_a_network_has_no_spanning_tree_and_gives_addresses_to_no_stranger() -> None:

@@ -78,6 +78,9 @@ NETWORK: Final = (
 
 #: Memory of QEMU's translated code; its default is a fourth of the machine's memory.
 _TRANSLATED_MIB: Final = 96
+#: What an emulated processor has not, though it could: for virtual machines inside and for ciphers a boot loads modules and
+#: tries them, and a fifth level of page tables makes each step through them longer.
+_DEAR_FEATURES: Final = ("svm", "aes", "vaes", "pclmuldq", "vpclmulqdq", "la57")
 
 
 def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat) -> str:
@@ -89,7 +92,6 @@ def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat)
         # screen is one that nobody looks at.
         _replace("/domain/devices/disk[@device='cdrom']/target", '<target dev="sda" bus="scsi"/>'),
         _replace("/domain/devices/graphics", ""),
-        _inside("/domain/cpu", topology),
         # cloud-init takes the machine's name from here: the seed is the same for all machines of a fleet.
         _inside("/domain/os", '<smbios mode="sysinfo"/>'),
         _inside("/domain", "".join((_metadata(identity), _serial(identity.node), *_tuning(offering, seat)))),
@@ -98,6 +100,8 @@ def stylesheet(identity: Identity, shape: Shape, offering: Offering, seat: Seat)
         templates.append(
             _inside("/domain/features", f'<tcg><tb-cache unit="MiB">{_TRANSLATED_MIB}</tb-cache></tcg>')
         )
+        topology += "".join(f'<feature policy="disable" name="{name}"/>' for name in _DEAR_FEATURES)
+    templates.append(_inside("/domain/cpu", topology))
     devices = ('<controller type="scsi" model="virtio-scsi"/>', *map(_device, seat.pci))
     templates.append(_inside("/domain/devices", "".join(devices)))
     return _HEAD + "".join(templates) + "</xsl:stylesheet>\n"
