@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tidepool.engine.deployment.live import Entry, Graph
 from tidepool.engine.errors import EngineError
 from tidepool.engine.events import Op
+from tidepool.engine.providers.discovery import require_version
 from tidepool.engine.request import KINDS, OperationRequest, World
 from tidepool.engine.resource import Snapshot
 from tidepool.engine.saved_state import SavedState
@@ -33,6 +34,7 @@ def run(request: OperationRequest, world: World) -> int:
         EngineError: for what a person must be told, before anything was changed or after all was saved.
     """
     stack = open_stack(world, request.stack, request.config_file)
+    require_version(stack.project.required_pulumi_version)
     stack = stack.with_overrides(request.config, path=request.config_path)
     # The program leaves its modules behind: only one can run in the process.
     own = world.owns_process

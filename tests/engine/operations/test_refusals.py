@@ -53,6 +53,10 @@ FEATURES = {
         ),
         "parameterized",
     ),
+    "another release": (
+        'pulumi.require_pulumi_version("=3.1.2")',
+        'does not satisfy the version range "=3.1.2"',
+    ),
     "a missing plugin": ('pulumi.CustomResource("nowhere:index:Thing", "t", {})', "nowhere"),
 }
 

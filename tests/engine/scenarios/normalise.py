@@ -30,6 +30,8 @@ _ENDING: Final = re.compile(
 _DURATION: Final = re.compile(r"\b\d+(\.\d+)?(ms|s)\b|\b\d+m\d+s\b")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _ADDRESS: Final = re.compile(r"127\.0\.0\.1:\d+")
+#: The engine follows the SDK's release, and the CLI that can be built may be another.
+_RELEASE: Final = re.compile(r"\bPulumi CLI version \d+\.\d+\.\d+")
 _PASSING: Final = ("stackTrace", "timestamp", "sequence", "duration", "durationSeconds")
 #: In the project itself, not in an environment that lies in its folder.
 _IN_PROJECT: Final = re.compile(r"project:///(?!.*/site-packages/)[^./][^#]*#\d+")
@@ -89,6 +91,7 @@ class Normaliser:
             if in_frame and line.startswith("    "):
                 continue
             in_frame = False
+            line = _RELEASE.sub("Pulumi CLI version <release>", line)
             line = _ADDRESS.sub("<address>", _TIME.sub("<time>", _DURATION.sub("<duration>", line))).rstrip()
             if _PROGRESS.match(line) or _ENDING.match(line):
                 continue

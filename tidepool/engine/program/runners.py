@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import tidepool.engine
 from tidepool.engine import rpc
@@ -183,8 +183,17 @@ class LocalEngine(EngineServicer):
         return self._empty
 
     def RequirePulumiVersion(self, request: Any, _context: Any = None) -> Any:  # noqa: N802
-        """Any program may run: the engine follows the CLI of the SDK's version."""
-        return self._messages.RequirePulumiVersionResponse()
+        """Compare the range that a program asks for with the CLI's version that the engine follows."""
+        return super().RequirePulumiVersion(request, _Raises())
+
+
+class _Raises:
+    """A call's context that ends it by the error that a stub would raise."""
+
+    def abort(self, code: Any, details: str) -> NoReturn:
+        from tidepool.engine.deployment.endpoint import RpcFailed
+
+        raise RpcFailed(code, details)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from functools import cmp_to_key, total_ordering
 from pathlib import Path
 from typing import Final
 
+from tidepool.engine.choice import COMPATIBLE_VERSION
 from tidepool.engine.errors import EngineError
 from tidepool.engine.project import PluginPath
 from tidepool.engine.providers import interpreters
@@ -100,6 +101,22 @@ def admits(version_range: str, version: str) -> bool:
     actual = Version.parse(version)
     alternatives = [_comparisons(part) for part in version_range.split("||")]
     return any(all(_TESTS[op](actual, bound) for op, bound in part) for part in alternatives)
+
+
+def require_version(version_range: str, version: str = COMPATIBLE_VERSION) -> None:
+    """Hold the CLI's version that the engine follows to what a project, plugin or program asks for; empty asks for nothing.
+
+    Raises:
+        EngineError: when it is not within the range, or that cannot be read. The texts are the CLI's.
+    """
+    try:
+        admitted = not version_range or admits(version_range, version)
+    except ValueError as error:
+        raise EngineError(f'parsing CLI version range "{version_range}": {error}') from error
+    if not admitted:
+        raise EngineError(
+            f'Pulumi CLI version {version} does not satisfy the version range "{version_range}"'
+        )
 
 
 def _comparisons(text: str) -> list[tuple[str, Version]]:

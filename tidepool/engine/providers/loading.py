@@ -106,16 +106,10 @@ class EngineServicer:
     def RequirePulumiVersion(self, request: Any, context: Any) -> Any:  # noqa: N802
         import grpc
 
-        wanted = request.pulumi_version_range
         try:
-            admitted = discovery.admits(wanted, self._version)
-        except ValueError as e:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"invalid version range {wanted!r}: {e}")
-        if not admitted:
-            context.abort(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                f'Pulumi CLI version {self._version} does not satisfy the version range "{wanted}"',
-            )
+            discovery.require_version(request.pulumi_version_range, self._version)
+        except EngineError as error:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
         return self._messages.RequirePulumiVersionResponse()
 
 

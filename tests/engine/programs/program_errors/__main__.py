@@ -36,6 +36,8 @@ match step:
         import no_such_module  # noqa: F401
     case 12:
         raise pulumi.ResourceError("this resource is bad", a)
+    case 13:
+        pulumi.require_pulumi_version("=3.1.2")
 if step not in (9, 10):
     z = Server("z", peer=a.address)
     pulumi.export("late", z.address)
