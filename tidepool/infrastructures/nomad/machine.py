@@ -130,10 +130,17 @@ mkdir -p -m 0700 "$place"
 rm -f "$place/made"
 while mountpoint -q "$place"; do umount -R "$place"; done
 mount --bind "$place" "$place"
-# Namespaces are kept by mounts that nobody else sees.
+# Namespaces are kept by mounts that nobody else sees. Linux 6.18 numbers them by processor, and refuses to keep one whose number
+# is less than that of the one it is kept in: another one may have more.
 mount --make-private "$place"
 touch "$place/mnt" "$place/uts"
-unshare --mount="$place/mnt" --uts="$place/uts" --propagation slave sh -euc {made}
+tries=100
+until unshare --mount="$place/mnt" --uts="$place/uts" --propagation slave true 2>"$place/why"; do
+    umount "$place/uts" 2>/dev/null || true
+    : $((tries -= 1))
+    test "$tries" -gt 0 || {{ cat "$place/why" >&2; exit 1; }}
+done
+{_INSIDE} sh -euc {made}
 sh "$NOMAD_TASK_DIR/install"
 test -z "$ADDRESS" || ip address replace "$ADDRESS" dev "$INTERFACE"
 touch "$place/made"
