@@ -177,8 +177,9 @@ class RollOutKind(IdempotentKind[RollOutModel]):
         if any(version_numbers(host.version) < _GOES_ON for host in api.hosts()):
             raise Refusal(
                 f"{told}. Nomad before {'.'.join(map(str, _GOES_ON))} would bring no other version to all hosts after that, "
-                f"and take none back: mend what was not well, `nomad job stop -purge -namespace {wanted.namespace} "
-                f"{wanted.job}`, and `tidepool up` at once: the job starts anew on all of its hosts, and Slurm's jobs go on",
+                "and take none back: mend what was not well, "
+                f"`nomad job stop -purge -namespace {wanted.namespace} {wanted.job}`, and `tidepool up` at once: the job "
+                "starts anew on all of its hosts, and what runs there goes on if that takes less than SlurmdTimeout",
                 "permanent",
             )
         return told
