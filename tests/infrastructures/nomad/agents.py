@@ -121,6 +121,11 @@ class Agents:
         """Return the ids of all jobs there, dead ones too."""
         return sorted(each["ID"] for each in self.asked("jobs", namespace=namespace))
 
+    def running(self, namespace: str, job: str) -> Sequence[Mapping[str, Any]]:
+        """Return the allocations of a job that run."""
+        found = self.asked(f"job/{job}/allocations", namespace=namespace)
+        return [each for each in found if each["ClientStatus"] == "running"]
+
     def ready(self) -> set[str]:
         """Return the names of the clients that take jobs."""
         return {name for name, each in self.nodes().items() if each["Status"] == "ready"}
