@@ -109,13 +109,16 @@ class Agents:
 
     def nodes(self) -> Mapping[str, Mapping[str, Any]]:
         """All clients, by their names, with their metadata."""
-        found = [self.asked(f"node/{each['ID']}") for each in self.asked("nodes")]
+        return self._clients()
+
+    def _clients(self, **told: str) -> Mapping[str, Mapping[str, Any]]:
+        found = [self.asked(f"node/{each['ID']}") for each in self.asked("nodes", **told)]
         return {each["Name"]: each for each in found}
 
     def machines(self) -> Mapping[str, str]:
         """Return which host is which node, by the hosts' metadata."""
-        found = {name: each["Meta"].get("tidepool_node") for name, each in self.nodes().items()}
-        return {name: node for name, node in found.items() if node}
+        found = self._clients(filter='"tidepool_node" in Meta')
+        return {name: each["Meta"]["tidepool_node"] for name, each in found.items()}
 
     def jobs(self, namespace: str) -> Sequence[str]:
         """Return the ids of all jobs there, dead ones too."""
@@ -128,7 +131,7 @@ class Agents:
 
     def ready(self) -> set[str]:
         """Return the names of the clients that take jobs."""
-        return {name for name, each in self.nodes().items() if each["Status"] == "ready"}
+        return {each["Name"] for each in self.asked("nodes") if each["Status"] == "ready"}
 
     def run(self, host: str, *argv: str) -> str:
         """What a command of root's on a host says."""
