@@ -48,16 +48,17 @@ class Copy:
             source.write_text(source.read_text().partition(text)[0])
         for folder in (self.scratch, self.backend, root / "home"):
             folder.mkdir()
-        paths = {name: str(self._plugin(name, path, built)) for name, path in case.plugins.items()}
-        _rewrite(self.project / "Pulumi.yaml", paths)
+        self._plugins = {name: str(self._plugin(name, path, built)) for name, path in case.plugins.items()}
+        _rewrite(self.project / "Pulumi.yaml", self._plugins)
         if case.in_environment:
             _enter_environment(self.project / "Pulumi.yaml")
 
     def lay_over(self, folder: str) -> None:
         """Copy what is in ``folder`` of the checkout over the program."""
-        shutil.copytree(
-            self._checkout / self._suite / folder, self.project, ignore=_IGNORED, dirs_exist_ok=True
-        )
+        over = self._checkout / self._suite / folder
+        shutil.copytree(over, self.project, ignore=_IGNORED, dirs_exist_ok=True)
+        if (over / "Pulumi.yaml").exists():
+            _rewrite(self.project / "Pulumi.yaml", self._plugins)
 
     def environment(self, actor: Actor, extra: Mapping[str, str]) -> dict[str, str]:
         """The whole environment of a command: nothing of the caller's own Pulumi leaks in."""
