@@ -23,7 +23,7 @@ CLI: Final = real_cli()
 
 #: Scenarios in which both are known to differ, and why.
 DIFFERENT: Final = {
-    "options": "where a package of the interpreter names a plugin, the CLI takes no version from the state",
+    "plugin_version": "where a package of the interpreter names a plugin, the CLI takes no version from the state",
     "target_too_early": "the CLI 3.255 makes such a target all the same; the engine refuses it, as 3.260 does",
 }
 

@@ -20,6 +20,6 @@ first_away = Server("first_away", zone="east" if step < 2 else "west", opts=Opti
 slow = Server("slow", opts=Options(custom_timeouts=pulumi.CustomTimeouts(create="5m", update="1h", delete="90s")))
 if step < 4:
     forgotten = Server("forgotten", opts=Options(retain_on_delete=True))
-later = Server("later", size=step // 3, opts=Options(depends_on=[slow, blind], version="1.0.0"))
+later = Server("later", size=step // 3, opts=Options(depends_on=[slow, blind]))
 hidden = Server("hidden", size=step, opts=Options(hide_diffs=["size"]))
 pulumi.export("blind", blind.revision)
