@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ROOT / "docs" / "infrastructures"
 MARK: Final = "runs"
 HEADING: Final = "## What was run, by which test, with which version\n"
-_HEAD: Final = "Made of the tests' own marks (`python -m tests.claims`). CI runs them all; nothing beyond them is claimed.\n"
+_HEAD: Final = "Made of the tests' own marks (`python -m tests.claims`). CI runs them all. What a person ran beside them stands above, and as such.\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests import versions
 from tests.clients.kubernetes.applying import Applying
 from tests.clients.kubernetes.real import RealKubernetes, shared
 from tests.plugins import kubernetes
@@ -17,6 +18,9 @@ from tests.provider.calls import Calls, plainly
 from tidepool.provider.provider import EngineLog, TidepoolProvider
 from tidepool.resources.kind import Refusal
 from tidepool.resources.model import Resource
+from tidepool.toolchain import KUBERNETES
+
+pytestmark = pytest.mark.runs("kubernetes", versions.built(KUBERNETES))
 
 SKIPPED = {"pulumi.com/skipAwait": "true"}
 

@@ -15,21 +15,28 @@ from hypothesis import strategies as st
 
 from demo.times import Spread, times
 from demo.workload import DemoJob, Stamp, waves
+from tests import versions
 from tests.engine.scenarios.actors import LEFT_OUT
 from tests.whole.cluster import LONG_S, ROOT, Cluster
 from tidepool.engine.choice import find_cli
 from tidepool.scaling.decision import Launch, Remove
 from tidepool.scaling.ports import Intent, Result
+from tidepool.toolchain import PULUMI
 
 without_cli = pytest.mark.skipif(find_cli(os.environ) is None, reason=LEFT_OUT)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("engine", "runs"), [("embedded", (2, 1)), pytest.param("pulumi", (1,), marks=without_cli)]
+    "runs",
+    [
+        pytest.param({"embedded": 2}, id="embedded"),
+        pytest.param({"pulumi": 1, "embedded": 1}, id="in turns", marks=without_cli),
+    ],
 )
-def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next(
-    images: Path, tmp_path: Path, engine: str, runs: tuple[int, ...]
+@pytest.mark.runs("local", versions.slurm(), versions.built(PULUMI))
+def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next_by_another_engine(
+    images: Path, tmp_path: Path, runs: dict[str, int]
 ) -> None:
     cluster = Cluster.make(tmp_path, images, "demo")
     (cluster.folder / "demo").symlink_to(ROOT / "demo")
@@ -39,7 +46,7 @@ def test_the_demo_ends_with_all_jobs_completed_and_so_does_the_next(
     described = cluster.file.read_bytes()
     try:
         # The next goes on where the first was: with the same journal, and the cluster as that left it.
-        for waves in runs:
+        for engine, waves in runs.items():
             done = subprocess.run(
                 [sys.executable, "-m", "demo", "--stack", "demo", "--waves", str(waves)],
                 cwd=cluster.folder,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import versions
 from tests.golden import NEXT_CONVERGED, golden_store
 from tests.toolchain import needs_kubernetes
 from tests.whole.breathing import FLEETS, breathing, completed, machines
@@ -20,8 +21,13 @@ from tests.whole.conftest import a_cluster
 from tests.whole.pools import PoolCluster, a_pool_cluster
 from tests.whole.test_control_nodes import START, in_charge, services, take_over
 from tidepool.clients.slurm import JobState
+from tidepool.toolchain import KUBERNETES
 
-pytestmark = [pytest.mark.slow, needs_kubernetes]
+pytestmark = [
+    pytest.mark.slow,
+    needs_kubernetes,
+    pytest.mark.runs("local", versions.slurm("debian-13"), versions.built(KUBERNETES)),
+]
 
 RELEASE = "24.11"
 OWN: dict[str, Any] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import versions
 from tests.golden import NEXT_CONVERGED, golden_store, golden_testing
 from tests.toolchain import needs_kubernetes
 from tests.whole.cluster import Cluster
@@ -27,6 +28,7 @@ FLEETS = [
         "shape": SHAPE,
     },
 ]
+BOTH = pytest.mark.runs("local", versions.slurm(), "Debian 12 and 13")
 #: Says on which node it runs, and what that is.
 WHICH = '. /etc/os-release; echo "$SLURMD_NODENAME $ID $VERSION_ID $(slurmd -V)"'
 
@@ -44,12 +46,14 @@ def said(cluster: Cluster, job: int, output: str) -> list[str]:
     return sorted(cluster.on("login-1", "cat", f"/home/researcher/{output}").stdout.splitlines())
 
 
+@BOTH
 @pytest.mark.parametrize(("fleet", "release"), [("old", "12"), ("new", "13")])
 def test_a_job_chooses_its_system_by_the_fleet(cluster: Cluster, fleet: str, release: str) -> None:
     job = cluster.submit(WHICH, features=fleet, output=f"{fleet}.out")
     assert said(cluster, job, f"{fleet}.out") == [f"{fleet}-1 debian {release} slurm-wlm 22.05.8"]
 
 
+@BOTH
 def test_a_job_runs_on_both_at_once(cluster: Cluster) -> None:
     job = cluster.submit(f"srun sh -c '{WHICH}'", nodes="2", tasks=2, output="both.out")
     assert said(cluster, job, "both.out") == [
@@ -59,6 +63,7 @@ def test_a_job_runs_on_both_at_once(cluster: Cluster) -> None:
 
 
 @needs_kubernetes
+@pytest.mark.runs("local", versions.slurm("debian-13"), "Slurm 26.05 of Debian's testing")
 def test_a_controller_serves_nodes_of_its_own_release_of_slurm_and_of_an_older_one(
     images: Path, tmp_path: Path
 ) -> None:
