@@ -66,7 +66,6 @@ class MachineOrder:
 
     @property
     def mac(self) -> str:
-        """It follows from the address."""
         return addresses.mac(self.address)
 
 

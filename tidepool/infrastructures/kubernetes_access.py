@@ -91,7 +91,6 @@ class Access:
         return ""
 
     def save(self, path: Path) -> None:
-        """Keep it, for root alone."""
         write_private(path, self.kubeconfig)
 
 

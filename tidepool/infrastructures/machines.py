@@ -72,7 +72,6 @@ class Machine:
 
     @property
     def machine_id(self) -> str:
-        """The infrastructure's own name for it, which is never given twice."""
         return self.key.machine_id
 
 

@@ -66,7 +66,6 @@ class Package:
 
     @property
     def install(self) -> str:
-        """The command that installs it all."""
         return " ".join([".venv/bin/pip install", self.requirement, *self.beside])
 
 
@@ -85,13 +84,14 @@ class Descriptor:
 
     ``graph``, ``machines``, ``failures``, ``checks``, ``preflight``, ``images`` and the values of ``kinds`` are texts ``module:attribute``:
 
-    - ``graph``: called with spec and stack, makes the `tidepool.infrastructures.contract.Infrastructure` of programs, or raises
-      `SpecError` with all mistakes in its options;
+    - ``graph``: called with spec and stack, makes the `tidepool.infrastructures.contract.Infrastructure` of programs;
     - ``machines``: called with spec, stack and data folder, makes the `tidepool.infrastructures.machines.Infrastructure`;
     - ``failures``: gives the kind of a failure by what its provider said;
     - ``checks``: called as ``machines``, yields what the infrastructure lacks: for `tidepool doctor`;
     - ``preflight``: the `tidepool.infrastructures.finding.Preflight` by which previews find the same;
     - ``images``: called with spec and stack, yields packages that images of its machines need: an `ImageNeed` each.
+
+    Those that are called with a spec raise `SpecError` with all mistakes in its options.
 
     ``types`` are the types of resources that each node's machine is made of, below its fleet and under the node's name:
     first that of the machine itself, by which it is known whose it is. With ``has_more`` there are others besides, by

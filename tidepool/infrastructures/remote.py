@@ -32,7 +32,6 @@ class Ssh:
     def machine(
         self, order: MachineOrder, machine_id: Output[str], opts: pulumi.ResourceOptions | None = None
     ) -> Machine:
-        """The machine of an order, which is made when it answers root by SSH."""
         answers = resources.SshMachine(
             order.name,
             machine=machine_id,

@@ -30,7 +30,6 @@ class Answer(Generic[_T]):
 
     @property
     def is_awaited(self) -> bool:
-        """Return whether it is under way still: then nobody asks once more."""
         return not self._future.done()
 
     def wait(self, patience_s: float) -> _T:

@@ -275,7 +275,6 @@ class RoleModel(Model):
 
     @property
     def stack(self) -> str:
-        """The stack that it belongs to."""
         return str(self.machine.get("stack", ""))
 
 

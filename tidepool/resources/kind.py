@@ -71,7 +71,6 @@ class Task:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the deadline; 0 after it."""
         return max(0.0, self.deadline - time.monotonic())
 
     def wait(
@@ -136,7 +135,6 @@ class Kind(ABC, Generic[T]):
         return {}
 
     def diff(self, old: Inputs, new: Inputs) -> tuple[Change, ...]:
-        """Return what changes."""
         return differences(self.resource.model, old, new)
 
     def foreseen(self, inputs: Inputs) -> Mapping[str, Plain]:

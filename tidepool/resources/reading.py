@@ -127,11 +127,9 @@ class _Reader:
         self.mistakes: list[Mistake] = []
 
     def whole(self, model: Any, path: str, inputs: Inputs) -> Any:
-        """A model or dataclass of a map's values."""
         return model(**{each.name: self.entry(each, path, inputs) for each in _entries(model)})
 
     def refuse_others(self, model: type, path: str, inputs: Inputs) -> None:
-        """Keep a mistake for each value that the model does not have."""
         known = sorted(each.wire for each in _entries(model) if each.is_input)
         for key in inputs:
             # Those with underscores are the engine's own.

@@ -129,7 +129,6 @@ def _quota(clients: Clients, service: str, code: str) -> float | None:
 
 
 def _prices(clients: Clients, wanted: Demands) -> dict[tuple[str, str, str], float]:
-    """Return the prices of offerings that have none in the spec; left out where AWS does not say."""
     found = {}
     for demand in wanted.demands:
         if demand.price_usd_per_hour == 0:

@@ -38,7 +38,6 @@ class TypeFacts:
 
     @property
     def cores(self) -> int:
-        """Return how many cores it has, of ``threads_per_core`` each."""
         return self.vcpus // self.threads_per_core
 
 
@@ -100,7 +99,6 @@ class Demand:
 
     @property
     def price_path(self) -> str:
-        """The path at which a person writes what a machine costs."""
         return f"{self.path.partition('.options')[0]}.price_usd_per_hour"
 
 

@@ -73,11 +73,7 @@ _SPOT: Final = "/usr/local/lib/tidepool/spot"
 
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
-    """The infrastructure of that spec's machines; registers what a stack has before any of them.
-
-    Raises:
-        SpecError: the options of AWS have mistakes.
-    """
+    """The infrastructure of that spec's machines; registers what a stack has before any of them."""
     options = read_options(spec, stack)
     place = options.place
     built_for = architecture()

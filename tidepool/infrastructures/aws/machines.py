@@ -27,7 +27,6 @@ def machines_of(spec: ClusterSpec, stack: str, _data: Path) -> Infrastructure:
     """The machines of a stack in the region of its spec.
 
     Raises:
-        SpecError: the options of AWS have mistakes.
         InfrastructureError: who asks is not known.
     """
     place = read_options(spec, stack).place

@@ -35,11 +35,9 @@ class Owner:
     opts: ResourceOptions
 
     def tagged(self, what: str) -> dict[str, str]:
-        """Tags of something that the stack has."""
         return {"Name": named(self.stack, what), **self.tags}
 
     def options(self, **more: Any) -> ResourceOptions:
-        """Options of a resource of the stack's."""
         return ResourceOptions.merge(self.opts, ResourceOptions(**more))
 
     def has(self, what: str, **more: Any) -> dict[str, Any]:
@@ -174,7 +172,6 @@ def _way_out(own: Owner, place: SiteOptions, of: ec2.Vpc, table: ec2.RouteTable,
 
 
 def _endpoint(made: StackNetwork, owner: Output[str]) -> None:
-    """Register the endpoint from which machines read their secrets, within the VPC."""
     stack, region = made.owner.stack, made.place.region
     ec2.VpcEndpoint(
         "secrets",

@@ -35,11 +35,7 @@ def lacks_of_region(wanted: Demands, ask: Ask = ask_aws) -> tuple[str, ...]:
 
 
 def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask_aws) -> Iterator[Finding]:
-    """The region, as whoever the environment and ~/.aws say sees it.
-
-    Raises:
-        SpecError: the options of AWS have mistakes.
-    """
+    """The region, as whoever the environment and ~/.aws say sees it."""
     asked = wanted(spec, read_options(spec, stack), architecture())
     found = lacks_of_region(asked, ask)
     return findings(f"region {asked.region} of AWS", found, "it answers, and has all that is asked of it")

@@ -41,15 +41,12 @@ class Options:
 
     @property
     def has_own(self) -> bool:
-        """Return whether the cluster's own machines are here."""
         return any(claim.fleet is None for claim in self.claims)
 
     def zone_of(self, offering: Offering) -> str:
-        """The zone that its machines are in."""
         return offering.zone or self.place.all_zones[0]
 
     def of_fleet(self, fleet: str, entry: Infrastructure) -> Offering:
-        """The offering of one of a fleet's infrastructures."""
         (found,) = (
             claim.offering
             for claim in self.claims
@@ -59,11 +56,7 @@ class Options:
 
 
 def image_needs(spec: ClusterSpec, stack: str) -> Iterator[ImageNeed]:
-    """Yield the client of Lustre for each image of machines at AWS, where /home is one: Debian has none.
-
-    Raises:
-        SpecError: as `read_options`.
-    """
+    """Yield the client of Lustre for each image of machines at AWS, where /home is one: Debian has none."""
     options = read_options(spec, stack)
     if options.place.home == "lustre":
         for image in spec.images_on(NAME):
@@ -99,7 +92,6 @@ def read_options(spec: ClusterSpec, stack: str) -> Options:
 
 
 def _unfit(spec: ClusterSpec, stack: str) -> Iterator[Mistake]:
-    """Yield the features of a cluster that machines of AWS do not carry."""
     yield from pool_mistakes(spec, NAME, "machines of AWS")
     # Roles are called as what machines boot by, and one as the images that it imports.
     kinds = [found.fleet.boot_name(found.entry) for found in spec.entries(NAME)]

@@ -1,7 +1,4 @@
-"""Fleets of machines that Cluster API provisions by Metal3: a Machine and a Metal3Machine for each node name.
-
-No MachineDeployment and no MachineSet is made: those have a count, and choose themselves which machine goes.
-"""
+"""Fleets of machines that Cluster API provisions by Metal3: a Machine and a Metal3Machine for each node name."""
 
 from __future__ import annotations
 
@@ -66,7 +63,6 @@ class ClusterApiMachines:
 
     @classmethod
     def of(cls, spec: ClusterSpec, stack: str, options: Options, there: ResourceOptions, ssh: Ssh) -> Self:
-        """Register what all machines of a stack have in common."""
         api = options.place.cluster_api
         assert api is not None  # options with such a fleet have it
         name = options.namespace
@@ -186,7 +182,6 @@ class ClusterApiMachines:
         return answering(order, "machines", made, uid, self.ssh, self.options, _ROOM_S, opts)
 
     def _spec(self, image: Input[str]) -> Output[Mapping[str, Any]]:
-        """Return the spec of a Metal3Machine, and of what the template makes."""
         return Output.from_input(image).apply(
             lambda known: cluster_api.metal3_machine(known, "machines", self.offering, self.api)
         )

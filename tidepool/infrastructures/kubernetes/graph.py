@@ -42,11 +42,7 @@ _ROOM_OF_AUTOSCALED_S: Final = 420
 
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
-    """The infrastructure of that spec's machines; registers what a stack has in its namespace.
-
-    Raises:
-        SpecError: the options of Kubernetes have mistakes.
-    """
+    """The infrastructure of that spec's machines; registers what a stack has in its namespace."""
     options = read_options(spec)
     place = options.place
     built_for = architecture()
@@ -94,7 +90,6 @@ class _Namespace:
     first: tuple[pulumi.Resource, ...]
 
     def options(self, given: ResourceOptions | None = None, **more: Any) -> ResourceOptions:
-        """Return the options of a resource there."""
         mine = ResourceOptions(provider=self.provider, depends_on=list(self.first), **more)
         return ResourceOptions.merge(given, mine)
 

@@ -78,11 +78,7 @@ _AGAIN_S: Final = 0.2
 
 
 def machines_of(spec: ClusterSpec, _stack: str, data: Path) -> Infrastructure:
-    """Return the machines of a stack: its namespace follows from the spec.
-
-    Raises:
-        SpecError: the options of Kubernetes have mistakes.
-    """
+    """Return the machines of a stack: its namespace follows from the spec."""
     options = read_options(spec)
     kubeconfig = Path(options.place.kubeconfig)
     return KubernetesMachines(
@@ -163,7 +159,6 @@ class KubernetesMachines:
 
 
 def _to_machine(found: Pod | ClusterMachine) -> Machine:
-    """In the words of the contract."""
     key = MachineKey(found.labels[STACK_LABEL], found.labels[NODE_LABEL], found.uid)
     runs = found.phase in _RUNS if isinstance(found, Pod) else found.phase != "Failed"
     state: Literal["running", "stopped"] = "running" if runs else "stopped"

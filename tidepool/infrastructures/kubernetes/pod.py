@@ -58,7 +58,6 @@ class PodOrder:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """By which it is found."""
         return labels_of(self.stack, self.fleet, self.name, self.address)
 
 

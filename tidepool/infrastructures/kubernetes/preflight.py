@@ -285,11 +285,7 @@ def lacks_of_site(demands: Demands, data: Path, connect: Connect = connect_by) -
 
 
 def checks_of(spec: ClusterSpec, stack: str, data: Path, connect: Connect = connect_by) -> Iterator[Finding]:
-    """Check the rights of the kubeconfig's user, and the nodes that pods would be on.
-
-    Raises:
-        SpecError: the options of Kubernetes have mistakes.
-    """
+    """Check the rights of the kubeconfig's user, and the nodes that pods would be on."""
     options = read_options(spec)
     found = lacks_of_site(demands(spec, options, stack, architecture()), data, connect)
     well = "it answers, and its user may do all that is asked of it"

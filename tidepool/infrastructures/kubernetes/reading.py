@@ -29,12 +29,10 @@ class Options:
 
     @property
     def has_machines(self) -> bool:
-        """Return whether there are fleets that Cluster API provisions."""
         return any(offering.kind == "machines" for offering in self.offerings.values())
 
     @property
     def fleets_of_pods(self) -> tuple[str, ...]:
-        """The names of the fleets of which nodes may be pods."""
         pods = (fleet for (fleet, _), offering in self.offerings.items() if offering.kind == "pods")
         return tuple(dict.fromkeys(pods))
 
@@ -141,7 +139,6 @@ def _together(place: SiteOptions, path: str, offerings: tuple[Offering, ...]) ->
 
 
 def _unfit(spec: ClusterSpec, offerings: tuple[Offering, ...]) -> Iterator[Mistake]:
-    """Yield the features of a cluster that pods do not carry."""
     yield from pool_mistakes(spec, NAME, "pods")
     has_pods = has_own_machines(spec, NAME) or any(offering.kind == "pods" for offering in offerings)
     if has_pods and spec.process_tracking == "cgroup":

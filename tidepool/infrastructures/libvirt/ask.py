@@ -54,7 +54,6 @@ class Host:
 
     @property
     def cpus(self) -> frozenset[int]:
-        """All of its processors."""
         return frozenset(cpu for node in self.nodes.values() for cpu in node.cpus)
 
 

@@ -30,7 +30,6 @@ class Identity:
 
     @property
     def domain(self) -> str:
-        """Return the name of the domain."""
         return f"{self.stack}-{self.node}"
 
     @property

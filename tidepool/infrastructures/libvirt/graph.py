@@ -33,11 +33,7 @@ _FORM: Final = "disk.qcow2"
 
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
-    """The infrastructure of that spec's machines; registers what a stack has on each host.
-
-    Raises:
-        SpecError: the options of libvirt have mistakes.
-    """
+    """The infrastructure of that spec's machines; registers what a stack has on each host."""
     options = read_options(spec)
     hosts = {}
     for name, uri in options.place.hosts.items():

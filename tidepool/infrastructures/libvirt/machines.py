@@ -34,11 +34,7 @@ _AT_ONCE: Final = 100
 
 
 def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> Infrastructure:
-    """The machines on all hosts that the spec names. Whose they are, they say themselves; keys of SSH are of no use here.
-
-    Raises:
-        SpecError: the options of libvirt have mistakes.
-    """
+    """The machines on all hosts that the spec names. Whose they are, they say themselves; keys of SSH are of no use here."""
     return Machines(read_options(spec).place.hosts)
 
 
@@ -104,7 +100,6 @@ class Machines:
 
 
 def _machines(run: Virsh, uri: str, stack: str, is_meant: Callable[[str], bool]) -> Iterator[_Found]:
-    """Yield the machines among the domains with such names: those that say that they are the stack's."""
     names = [name for name in _names(run, uri) if is_meant(name) and _NAME.fullmatch(name)]
     for start in range(0, len(names), _AT_ONCE):
         for domain in _domains(run, uri, names[start : start + _AT_ONCE]):

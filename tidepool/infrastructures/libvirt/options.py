@@ -186,7 +186,6 @@ class Offering(Part):
 
     @property
     def page_kib(self) -> int | None:
-        """The size of the pages that are asked for."""
         return PAGE_KIB[self.hugepages] if self.hugepages else None
 
 

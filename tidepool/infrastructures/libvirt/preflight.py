@@ -254,11 +254,7 @@ def checks_of(
     ask: Ask = ask,
     tools: Callable[[], Iterable[str]] = tools_missing,
 ) -> Iterator[Finding]:
-    """The tools of this machine, and each host.
-
-    Raises:
-        SpecError: the options of libvirt have mistakes.
-    """
+    """The tools of this machine, and each host."""
     options = read_options(spec)
     if missing := tuple(tools()):
         yield from (Finding("tools of libvirt", "lacks", tool) for tool in missing)

@@ -167,7 +167,6 @@ def _of_own(claim: _Claim) -> Iterator[Mistake]:
 
 
 def _shared(place: SiteOptions, claims: tuple[_Claim, ...]) -> Iterator[Mistake]:
-    """Yield the parts of a host that two offerings have, and only one can."""
     for at, claim in enumerate(claims):
         for other in claims[:at]:
             if not {*(claim.offering.hosts or place.hosts)} & {*(other.offering.hosts or place.hosts)}:

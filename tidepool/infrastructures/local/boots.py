@@ -110,7 +110,6 @@ def _boot(wanted: BootModel) -> Boot[str]:
 
 
 def _mistakes(boot: Boot[str]) -> Iterable[Mistake]:
-    """Return the mistakes of any machine that boots so."""
     machine = {"stack": "stack", "name": "boot", "network": "net", "address": "10.0.0.1"}
     try:
         machine_spec(boot, **machine, mac="02:00:00:00:00:01", image="/", cpus=1, memory_mib=64)

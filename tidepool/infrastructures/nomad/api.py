@@ -200,7 +200,6 @@ class Api:
         return tuple(sorted((host for host in found if host is not None), key=lambda host: host.name))
 
     def at_once(self, ask: Callable[[T], U], of: Sequence[T]) -> Sequence[U]:
-        """Return the answers of questions that are asked side by side."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return tuple(pool.map(ask, of))
 
@@ -223,7 +222,6 @@ class ApiLocation:
 
     @classmethod
     def of(cls, site: SiteOptions) -> ApiLocation:
-        """Return the one of a site's options."""
         return cls(site.address, site.region, site.token_file, site.ca_file)
 
     def open(self, environment: Mapping[str, str]) -> Api:

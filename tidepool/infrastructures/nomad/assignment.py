@@ -43,7 +43,6 @@ class DesiredMachine:
 
     @property
     def meta(self) -> dict[str, str]:
-        """Return the metadata that its host has."""
         return {
             STACK: self.key.stack,
             FLEET: self.fleet,

@@ -52,7 +52,6 @@ def make(spec: ClusterSpec, stack: str) -> Infrastructure:
     """The infrastructure of that spec's machines; registers what is asked before, and what runs beside Slurm.
 
     Raises:
-        SpecError: the options of Nomad have mistakes.
         Permanent: the token cannot be read.
     """
     options = read_options(spec)

@@ -195,7 +195,6 @@ class RollOutKind(IdempotentKind[RollOutModel]):
 
 
 def _failed(api: Api, wanted: RollOutModel) -> Mapping[str, Any] | None:
-    """Return the last deployment of the job, where it failed."""
     try:
         last: Mapping[str, Any] | None = api.call(
             "GET", f"job/{wanted.job}/deployment", namespace=wanted.namespace

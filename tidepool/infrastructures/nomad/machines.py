@@ -27,7 +27,6 @@ def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> NomadMachines:
     """The machines of that spec's place. They are told apart by their metadata, and nothing of them is here.
 
     Raises:
-        SpecError: its options have mistakes.
         Permanent: the token cannot be read.
     """
     place = read_options(spec).place

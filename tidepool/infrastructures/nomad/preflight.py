@@ -289,11 +289,7 @@ def lacks_there(
 def checks_of(
     spec: ClusterSpec, stack: str, _data: Path, open: Callable[[SiteOptions], Api] = api_of
 ) -> Iterator[Finding]:
-    """Check the rights of the token, and the hosts.
-
-    Raises:
-        SpecError: the options of Nomad have mistakes.
-    """
+    """Check the rights of the token, and the hosts."""
     options = read_options(spec)
     place = options.place
     asked = demands(spec, options)

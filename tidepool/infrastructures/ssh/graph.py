@@ -31,11 +31,7 @@ _DAEMONS: Final = ("munge", "slurmd", "slurmctld", "slurmdbd")
 
 
 def make(spec: ClusterSpec, stack: str) -> Infrastructure:
-    """The infrastructure of that spec's machines; registers what asks all hosts, in previews.
-
-    Raises:
-        SpecError: the options have mistakes.
-    """
+    """The infrastructure of that spec's machines; registers what asks all hosts, in previews."""
     options = read_options(spec)
     users = [
         {"name": name, "uid": each.uid, "gid": each.gid or each.uid, "home": each.home, "shell": each.shell}
@@ -79,7 +75,6 @@ class Ssh:
         return replace(self, hosts=self.options.fleets[fleet.name], numbers=numbers, own=False)
 
     def image(self, name: str, digest: Input[str]) -> Output[str]:
-        """No machine is made of it."""
         return Output.from_input(digest)
 
     def network(self, name: str, cidr: IPv4Network) -> Output[str]:

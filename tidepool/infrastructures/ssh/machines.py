@@ -24,11 +24,7 @@ _AT_ONCE: Final = 32
 
 
 def machines_of(spec: ClusterSpec, _stack: str, _data: Path) -> Infrastructure:
-    """The machines on all hosts that the spec names. Whose they are, they say themselves.
-
-    Raises:
-        SpecError: the options of existing hosts have mistakes.
-    """
+    """The machines on all hosts that the spec names. Whose they are, they say themselves."""
     options = read_options(spec)
     return Machines({name: connection_of(options.place, host) for name, host in options.hosts.items()})
 

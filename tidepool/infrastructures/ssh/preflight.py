@@ -150,11 +150,7 @@ def lacks_of_hosts(demands: Demands, ask: Ask = ask) -> Iterator[tuple[Demand, S
 
 
 def checks_of(spec: ClusterSpec, stack: str, _data: Path, ask: Ask = ask) -> Iterator[Finding]:
-    """Each host that may be a node.
-
-    Raises:
-        SpecError: the options of existing hosts have mistakes.
-    """
+    """Each host that may be a node."""
     for demand, found in lacks_of_hosts(demands(spec, read_options(spec), stack), ask):
         lacks = (f"{demand.path}: {lack}" for lack in found)
         yield from findings(f"host {demand.host}", lacks, "it answers, and is fit to be a node")

@@ -157,7 +157,6 @@ def _host_mistakes(
     fleets: Mapping[str, tuple[str, ...]],
     own: tuple[str, ...],
 ) -> Iterator[Mistake]:
-    """Yield the mistakes where nodes do not have a host of their own each."""
     taken: dict[str, str] = {}
     claims = [(f"{path}.machines.hosts", own[: own_machines(spec)])] if own else []
     if own and len(own) < own_machines(spec):

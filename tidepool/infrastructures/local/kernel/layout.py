@@ -36,12 +36,10 @@ class Paths:
 
     @property
     def exists(self) -> bool:
-        """Return whether there is anything of it."""
         return self.folder.is_dir() or self.lock.exists()
 
     @property
     def record(self) -> Path:
-        """Return the file of its record."""
         return self.folder / "record.json"
 
     @property
@@ -61,12 +59,10 @@ class Paths:
 
     @property
     def upper(self) -> Path:
-        """Return the writable layer over the image."""
         return self.folder / "upper"
 
     @property
     def work(self) -> Path:
-        """The overlay's scratch folder."""
         return self.folder / "work"
 
     @property

@@ -51,7 +51,6 @@ class Lifeline:
         return None if ticks is None else cls(pid, ticks, _boot_id())
 
     def is_alive(self) -> bool:
-        """Return whether that process still runs."""
         return _start_ticks(self.pid) == self.start_ticks and _boot_id() == self.boot_id
 
     def signal(self, number: signal.Signals) -> None:

@@ -36,7 +36,6 @@ class Record:
 
     @property
     def running(self) -> Lifeline | None:
-        """The first process, where it is alive."""
         return self.lifeline if self.lifeline is not None and self.lifeline.is_alive() else None
 
     @property
@@ -45,7 +44,6 @@ class Record:
         return self.running if self.complete else None
 
     def save(self, path: Path) -> None:
-        """Write it, readable for its owner only."""
         told = {
             "spec": self.spec,
             "fingerprint": self.fingerprint,

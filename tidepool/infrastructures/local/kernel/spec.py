@@ -50,7 +50,6 @@ class NetworkSpec:
 
     @property
     def prefix_length(self) -> int:
-        """16 of ``10.77.0.0/16``."""
         return ipaddress.IPv4Network(self.cidr).prefixlen
 
     @property
@@ -60,7 +59,6 @@ class NetworkSpec:
 
     @property
     def fingerprint(self) -> str:
-        """Tells this specification from every other."""
         return _digest(asdict(self))
 
 
@@ -105,7 +103,6 @@ class MachineSpec:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles of its services, in their order."""
         return tuple(dict.fromkeys(service.role for service in self.services if service.role))
 
     @property
